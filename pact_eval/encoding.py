@@ -1,0 +1,233 @@
+"""Views to token ids and code tokens: one code path for scoring and for training.
+
+An `Encoder` joins a tokenizer with a prompt contract. It proves once that every code letter is
+exactly one ordinary token at the answer boundary, and refuses a prompt over the limit: nothing is
+ever truncated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pact_eval.contract import CODES, PromptContract
+from pact_eval.errors import PromptError
+from pact_eval.records import MAX_ANSWERS, Field, Record, parse_field
+from pact_eval.strict_json import Json
+from pact_eval.views import code_orders
+
+__all__ = ["ChatTokenizer", "EncodedView", "Encoder", "prompt_text"]
+
+# The boundary is compared by the prompt's last characters: pre-tokenisers look no further back.
+_BOUNDARY_CHARACTERS = 16
+
+
+class ChatTokenizer(Protocol):
+    """The part of a Hugging Face tokenizer that encoding needs."""
+
+    @property
+    def all_special_ids(self) -> list[int]:
+        """Ids of tokens that are no ordinary text."""
+
+    def apply_chat_template(self, conversation: Any, **kwargs: Any) -> Any:
+        """Render messages with the tokenizer's chat template."""
+
+    def __call__(self, text: Any, **kwargs: Any) -> Mapping[str, Any]:
+        """Tokenise a list of texts; `input_ids` holds a list of ids for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedView:
+    """One view of a record, ready for a model.
+
+    Attributes:
+        record_id: id of the record.
+        view: number of the view; 0 is canonical.
+        token_ids: the prompt's token ids.
+        code_tokens: token id of the code letter at each code position, C of them.
+        code_order: the canonical index shown at each code position.
+    """
+
+    record_id: str
+    view: int
+    token_ids: tuple[int, ...]
+    code_tokens: tuple[int, ...]
+    code_order: tuple[int, ...]
+
+
+def prompt_text(
+    tokenizer: ChatTokenizer,
+    contract: PromptContract,
+    state: Json,
+    fields: Sequence[Field],
+    requested: str,
+    code_order: Sequence[int],
+) -> str:
+    """Render one request through the contract and the tokenizer's chat template.
+
+    The generation prompt is added and thinking is switched off; templates without such a switch
+    ignore it.
+
+    Raises:
+        RequestError: the request does not fit the contract.
+        PromptError: the tokenizer has no chat template, or its template fails.
+    """
+    messages = contract.messages(state, fields, requested, code_order)
+    try:
+        text = tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
+        )
+    except Exception as error:  # templates raise whatever their authors chose
+        message = f"the tokenizer's chat template cannot render the contract: {error}"
+        raise PromptError(message) from error
+    return str(text)
+
+
+class Encoder:
+    """Turns records into token ids under one contract and one tokenizer.
+
+    Args:
+        tokenizer: a Hugging Face tokenizer with a chat template.
+        contract: the prompt contract.
+        max_prompt_tokens: longest prompt accepted; the contract's own limit by default.
+
+    Raises:
+        PromptError: the codes A to Z are not 26 distinct, ordinary single tokens at the answer
+            boundary; the message lists those that are not.
+    """
+
+    def __init__(
+        self,
+        tokenizer: ChatTokenizer,
+        contract: PromptContract,
+        max_prompt_tokens: int | None = None,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.contract = contract
+        self.max_prompt_tokens = max_prompt_tokens or contract.max_prompt_tokens
+        probe = parse_field("decision", {"type": "noul", "instructions": "Is it so?"})
+        prompt = prompt_text(tokenizer, contract, "It is so.", [probe], "decision", (0, 1))
+        self._boundary = prompt[-_BOUNDARY_CHARACTERS:]
+        self.code_tokens = _code_tokens(tokenizer, prompt)
+
+    def encode(
+        self, records: Sequence[Record], k: int, seed: int, *, allow_long: bool = False
+    ) -> list[EncodedView]:
+        """Encode views 0 to k - 1 of every record.
+
+        Args:
+            records: dataset records.
+            k: views a record.
+            seed: seed of the code orders.
+            allow_long: return prompts over the limit, for a caller that counts them.
+
+        Returns:
+            `len(records) * k` views, record by record.
+
+        Raises:
+            PromptError: a prompt is over the limit; the message names every such record with its
+                line, up to 20.
+        """
+        orders = [code_orders(seed, record.id, record.n_choices, k) for record in records]
+        texts = [
+            self._text(record.state, [record.field], record.field.name, order)
+            for record, orders_of_one in zip(records, orders, strict=True)
+            for order in orders_of_one
+        ]
+        ids = self._tokenise(texts)
+        views = [
+            self._view(record.id, view, ids[row * k + view], order)
+            for row, (record, orders_of_one) in enumerate(zip(records, orders, strict=True))
+            for view, order in enumerate(orders_of_one)
+        ]
+        if not allow_long:
+            self._refuse_long(records, views, k)
+        return views
+
+    def encode_request(
+        self, state: Json, fields: Sequence[Field], *, k: int, seed: int
+    ) -> list[EncodedView]:
+        """Encode one request of several fields: K views of each field, field by field.
+
+        The views carry the field's name as `record_id`; it also keys the code orders.
+
+        Raises:
+            PromptError: a prompt is over the limit.
+            RequestError: the fields do not fit the contract.
+        """
+        wanted = [
+            (field.name, view, order)
+            for field in fields
+            for view, order in enumerate(code_orders(seed, field.name, len(field.answers), k))
+        ]
+        ids = self._tokenise([self._text(state, fields, name, order) for name, _, order in wanted])
+        longest = max((len(row) for row in ids), default=0)
+        if longest > self.max_prompt_tokens:
+            message = f"the prompt has {longest:,} tokens, the limit is {self.max_prompt_tokens:,}"
+            raise PromptError(message)
+        return [
+            self._view(name, view, row, order)
+            for (name, view, order), row in zip(wanted, ids, strict=True)
+        ]
+
+    def _text(
+        self, state: Json, fields: Sequence[Field], requested: str, order: Sequence[int]
+    ) -> str:
+        text = prompt_text(self.tokenizer, self.contract, state, fields, requested, order)
+        if not text.endswith(self._boundary):
+            message = "the chat template ends prompts in different ways; codes cannot be checked"
+            raise PromptError(message)
+        return text
+
+    def _tokenise(self, texts: list[str]) -> list[list[int]]:
+        if not texts:
+            return []
+        ids: list[list[int]] = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
+        return ids
+
+    def _view(
+        self, record_id: str, view: int, ids: Sequence[int], order: tuple[int, ...]
+    ) -> EncodedView:
+        return EncodedView(record_id, view, tuple(ids), self.code_tokens[: len(order)], order)
+
+    def _refuse_long(self, records: Sequence[Record], views: Sequence[EncodedView], k: int) -> None:
+        limit = self.max_prompt_tokens
+        over = [
+            f"line {record.line} (id {record.id}): {longest:,} tokens"
+            for row, record in enumerate(records)
+            if (longest := max(len(v.token_ids) for v in views[row * k : (row + 1) * k])) > limit
+        ]
+        if over:
+            more = f"\nand {len(over) - 20:,} more" if len(over) > 20 else ""
+            message = (
+                f"{len(over):,} prompts are over the limit of {limit:,} tokens; a prompt is never "
+                "truncated:\n" + "\n".join(over[:20]) + more
+            )
+            raise PromptError(message)
+
+
+def _code_tokens(tokenizer: ChatTokenizer, prompt: str) -> tuple[int, ...]:
+    """Tokenise prompt + code and compare with the prompt's own ids, for all 26 codes."""
+    texts = [prompt, *(prompt + code for code in CODES[:MAX_ANSWERS])]
+    bare, *coded = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    special = set(tokenizer.all_special_ids)
+    found: dict[int, str] = {}
+    faults: list[str] = []
+    for code, ids in zip(CODES, coded, strict=True):
+        extra = list(ids[len(bare) :])
+        if list(ids[: len(bare)]) != list(bare) or len(extra) != 1:
+            faults.append(f"{code} (no single token of its own)")
+        elif extra[0] in special:
+            faults.append(f"{code} (a special token)")
+        elif extra[0] in found:
+            faults.append(f"{code} (the same token as {found[extra[0]]})")
+        else:
+            found[extra[0]] = code
+    if faults:
+        message = (
+            "expected each code letter to be one ordinary token after the prompt; this tokenizer "
+            f"fails for {', '.join(faults)}"
+        )
+        raise PromptError(message)
+    return tuple(found)

@@ -1,0 +1,153 @@
+"""Every error that pact-eval raises on purpose, and the exit code that the command line gives it.
+
+    PactError
+    ├── InputError (also ValueError)      exit 1: the command could not do its work
+    │   ├── RecordError                   a dataset or prediction file; all its problems together
+    │   ├── RequestError                  a question, schema or context that is no valid request
+    │   ├── PromptError                   a prompt that cannot be scored: too long, codes no single tokens
+    │   ├── AdapterError                  an adapter or base-model folder that cannot be used
+    │   │   └── ContractMismatchError     ... because it was trained on another prompt contract
+    │   └── RunError                      a run folder that cannot be read or written
+    │       └── RunSettingsError          ... because it belongs to other settings
+    ├── MissingExtraError (also ImportError)  exit 1: torch, transformers or peft is not installed
+    ├── GateError                         exit 3: a gate failed (findings, threshold, contradicted)
+    ├── InconclusiveError                 exit 4: a verdict was demanded and the data give none
+    └── TamperedError                     exit 5: a hash or a registration does not match
+
+Exit code 2 is Click's own, for wrong usage.
+
+A message says what was expected, what came, where, and what to try.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+__all__ = [
+    "AdapterError",
+    "ContractMismatchError",
+    "GateError",
+    "InconclusiveError",
+    "InputError",
+    "MissingExtraError",
+    "PactError",
+    "Problem",
+    "PromptError",
+    "RecordError",
+    "RequestError",
+    "RunError",
+    "RunSettingsError",
+    "TamperedError",
+]
+
+_PROBLEMS_SHOWN = 20
+
+
+class PactError(Exception):
+    """Base of the tree. `exit_code` is what the command line exits with."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class InputError(PactError, ValueError):
+    """Something that was given cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong in a file.
+
+    Attributes:
+        line: 1-based line number, or None where the problem concerns the whole file.
+        record_id: id of the record, where it could be read.
+        message: what was expected and what was found.
+
+    Example:
+        >>> print(Problem(17, "a-1", "expected 2 to 26 answers, got 1"))
+        17 (id a-1): expected 2 to 26 answers, got 1
+    """
+
+    line: int | None
+    record_id: str | None
+    message: str
+
+    def __str__(self) -> str:
+        where = "" if self.line is None else str(self.line)
+        who = "" if self.record_id is None else f" (id {self.record_id})"
+        return f"{where}{who}: {self.message}" if where or who else self.message
+
+
+class RecordError(InputError):
+    """All the problems of one file of records or predictions.
+
+    Args:
+        source: the file's name as the user gave it.
+        problems: every problem found; the message shows the first 20 and counts the rest.
+
+    Example:
+        >>> print(RecordError("eval.jsonl", [Problem(3, None, "not valid JSON")]))
+        eval.jsonl:3: not valid JSON
+    """
+
+    def __init__(self, source: str, problems: Sequence[Problem]) -> None:
+        self.source = source
+        self.problems = tuple(problems)
+        super().__init__(source, self.problems)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.source}:{problem}" if problem.line is not None else f"{self.source}: {problem}"
+            for problem in self.problems[:_PROBLEMS_SHOWN]
+        ]
+        rest = len(self.problems) - _PROBLEMS_SHOWN
+        if rest > 0:
+            lines.append(f"{self.source}: and {rest:,} more problems")
+        return "\n".join(lines)
+
+
+class RequestError(InputError):
+    """A question, schema or context is no valid request."""
+
+
+class PromptError(InputError):
+    """A prompt cannot be scored as the contract demands."""
+
+
+class AdapterError(InputError):
+    """An adapter or base-model folder cannot be used."""
+
+
+class ContractMismatchError(AdapterError):
+    """The adapter was trained on another prompt contract than the one it would be scored on."""
+
+
+class RunError(InputError):
+    """A run folder cannot be read or written."""
+
+
+class RunSettingsError(RunError):
+    """The run folder belongs to a run with other settings."""
+
+
+class MissingExtraError(PactError, ImportError):
+    """A command needs the `model` extra and it is not installed."""
+
+
+class GateError(PactError):
+    """A gate that the user set has failed."""
+
+    exit_code: ClassVar[int] = 3
+
+
+class InconclusiveError(PactError):
+    """A verdict was demanded and the data do not give one."""
+
+    exit_code: ClassVar[int] = 4
+
+
+class TamperedError(PactError):
+    """A hash or a registration does not match."""
+
+    exit_code: ClassVar[int] = 5

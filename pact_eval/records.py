@@ -1,0 +1,360 @@
+"""The record: one line of a dataset file, one typed decision with its reference.
+
+JSON lines in, `Record` objects or line-numbered problems out. Parsing is strict: a record either is
+what `DESIGN` says or is refused with the reason, and all problems of a file are reported together.
+The words `noul` (published data) and `boolean` mean the same kind on reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast, get_args
+
+from pact_eval.errors import Problem, RecordError
+from pact_eval.strict_json import Json, describe, loads, read_lines
+
+__all__ = [
+    "MAX_ANSWERS",
+    "MIN_ANSWERS",
+    "Answer",
+    "Field",
+    "FieldKind",
+    "Record",
+    "Variant",
+    "iter_records",
+    "parse_field",
+    "parse_record",
+    "read_records",
+]
+
+FieldKind = Literal["choice", "boolean", "score"]
+"""The three kinds of typed decision."""
+
+Variant = Literal["base", "counterfactual"]
+"""Which member of a contrastive pair a record is."""
+
+MIN_ANSWERS = 2
+MAX_ANSWERS = 26
+
+_KIND_ON_READING: dict[str, FieldKind] = {
+    "choice": "choice",
+    "noul": "boolean",
+    "boolean": "boolean",
+    "score": "score",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One allowed answer.
+
+    Attributes:
+        key: the canonical name: the choice key, "false"/"true", or the level "0", "1", ...
+        description: the criteria text, or None where the schema gives none.
+    """
+
+    key: str
+    description: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A question with its fixed set of answers, in canonical order.
+
+    Attributes:
+        name: the field's name in the schema; dataset records name their one field `decision`.
+        kind: choice, boolean or score.
+        instructions: the question: text, or any JSON value.
+        answers: 2 to 26 answers in the order in which the schema declares them; boolean is
+            (false, true), score is ("0", "1", ...).
+    """
+
+    name: str
+    kind: FieldKind
+    instructions: Json
+    answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of a dataset.
+
+    Attributes:
+        id: unique in its file.
+        family: names the contrastive pair; both members carry it.
+        source_family: groups families for splitting.
+        split: "train" or "validation".
+        domain: subject area.
+        variant: base or counterfactual.
+        state: the context: text, or any JSON value.
+        field: the question.
+        reference: canonical index of the right answer; None where the record has no reference
+            (an ablated context).
+        certificate: the evidence certificate as it stands in the file, or None.
+        provenance: the source as it stands in the file.
+        line: 1-based line in the file it was read from.
+    """
+
+    id: str
+    family: str
+    source_family: str
+    split: str
+    domain: str
+    variant: Variant
+    state: Json
+    field: Field
+    reference: int | None
+    certificate: Mapping[str, Json] | None
+    provenance: Mapping[str, Json]
+    line: int
+
+    @property
+    def n_choices(self) -> int:
+        """Number of allowed answers, C."""
+        return len(self.field.answers)
+
+
+def read_records(path: Path, *, require_reference: bool = True) -> list[Record]:
+    """Read a whole dataset file.
+
+    Args:
+        path: JSON lines, split on line feeds only.
+        require_reference: whether a record without a reference is a problem.
+
+    Returns:
+        The records in file order.
+
+    Raises:
+        InputError: the file cannot be read.
+        RecordError: any record is malformed, an id stands twice, or there is no record at all. All
+            problems are in the one error.
+    """
+    records: list[Record] = []
+    problems: list[Problem] = []
+    line_of: dict[str, int] = {}
+    for item in iter_records(path, require_reference=require_reference):
+        if isinstance(item, Problem):
+            problems.append(item)
+        elif item.id in line_of:
+            message = f"the id already stands at line {line_of[item.id]}; ids must be unique"
+            problems.append(Problem(item.line, item.id, message))
+        else:
+            line_of[item.id] = item.line
+            records.append(item)
+    if not records and not problems:
+        problems.append(Problem(None, None, "expected at least one record, the file is empty"))
+    if problems:
+        raise RecordError(str(path), problems)
+    return records
+
+
+def iter_records(path: Path, *, require_reference: bool = True) -> Iterator[Record | Problem]:
+    """Stream a dataset file: a `Record` a good line, a `Problem` a bad one, in file order.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    for number, raw in read_lines(path):
+        record_id: str | None = None
+        try:
+            value = loads(_decode(raw, number))
+            record_id = _id_if_readable(value)
+            yield parse_record(value, line=number, require_reference=require_reference)
+        except ValueError as error:
+            yield Problem(number, record_id, str(error))
+
+
+def parse_record(value: Json, *, line: int = 1, require_reference: bool = True) -> Record:
+    """Turn one parsed JSON value into a record.
+
+    Args:
+        value: the object of one line.
+        line: its line number, kept for messages.
+        require_reference: whether a missing `reference` is an error.
+
+    Returns:
+        The record.
+
+    Raises:
+        ValueError: with the first thing that is wrong, in words.
+
+    Example:
+        >>> record = parse_record({
+        ...     "id": "a-base", "family": "a", "source_family": "s", "split": "train",
+        ...     "domain": "travel", "variant": "base",
+        ...     "input": {"state": "The gate is open.", "questions": {"decision": {
+        ...         "type": "noul", "instructions": "Is the gate open?"}}},
+        ...     "reference": {"target": True}})
+        >>> record.field.kind, record.n_choices, record.reference
+        ('boolean', 2, 1)
+    """
+    obj = _object(value, "a record")
+    inputs = _object(obj.get("input"), "input")
+    if "state" not in inputs:
+        message = "input.state is missing"
+        raise ValueError(message)
+    questions = _object(inputs.get("questions"), "input.questions")
+    if list(questions) != ["decision"]:
+        message = f"input.questions: expected the one field decision, got {_listed(questions)}"
+        raise ValueError(message)
+    field = parse_field("decision", questions["decision"])
+    return Record(
+        id=_text(obj, "id"),
+        family=_text(obj, "family"),
+        source_family=_text(obj, "source_family"),
+        split=_one_of(obj, "split", ("train", "validation")),
+        domain=_text(obj, "domain"),
+        variant=cast("Variant", _one_of(obj, "variant", get_args(Variant))),
+        state=inputs["state"],
+        field=field,
+        reference=_reference(obj, field, required=require_reference),
+        certificate=_optional_object(obj, "evidence_certificate"),
+        provenance=_optional_object(obj, "provenance") or {},
+        line=line,
+    )
+
+
+def parse_field(name: str, value: Json) -> Field:
+    """Turn a question as it stands in a dataset or a request into a `Field`.
+
+    Args:
+        name: the field's name.
+        value: `{"type": ..., "instructions": ..., "criteria": ...}`.
+
+    Returns:
+        The field with its answers in canonical order.
+
+    Raises:
+        ValueError: with the first thing that is wrong, in words.
+
+    Example:
+        >>> field = parse_field("urgency", {"type": "score", "instructions": "How urgent?",
+        ...                                 "criteria": ["Routine", "Urgent"]})
+        >>> [answer.key for answer in field.answers]
+        ['0', '1']
+    """
+    obj = _object(value, f"field {name}")
+    kind_read = obj.get("type")
+    kind = _KIND_ON_READING.get(kind_read) if isinstance(kind_read, str) else None
+    if kind is None:
+        message = f"field {name}: expected type choice, noul (boolean) or score, got {kind_read!r}"
+        raise ValueError(message)
+    if obj.get("instructions") is None:
+        message = f"field {name}: instructions are missing"
+        raise ValueError(message)
+    answers = _ANSWERS_OF[kind](name, obj.get("criteria"))
+    if not MIN_ANSWERS <= len(answers) <= MAX_ANSWERS:
+        message = (
+            f"field {name}: expected {MIN_ANSWERS} to {MAX_ANSWERS} answers, got {len(answers)}"
+        )
+        raise ValueError(message)
+    return Field(name, kind, obj["instructions"], answers)
+
+
+def _choice_answers(name: str, criteria: Json) -> tuple[Answer, ...]:
+    obj = _object(criteria, f"field {name}: criteria of a choice")
+    if "" in obj:
+        message = f"field {name}: an answer's name is empty"
+        raise ValueError(message)
+    return tuple(Answer(key, _description(name, key, text)) for key, text in obj.items())
+
+
+def _boolean_answers(name: str, criteria: Json) -> tuple[Answer, ...]:
+    obj = {} if criteria is None else _object(criteria, f"field {name}: criteria of a boolean")
+    unknown = [key for key in obj if key not in ("false", "true")]
+    if unknown:
+        message = f"field {name}: boolean criteria are named false and true, got {_listed(unknown)}"
+        raise ValueError(message)
+    return tuple(Answer(key, _description(name, key, obj.get(key))) for key in ("false", "true"))
+
+
+def _score_answers(name: str, criteria: Json) -> tuple[Answer, ...]:
+    if not isinstance(criteria, list):
+        message = f"field {name}: criteria of a score: expected a list, got {describe(criteria)}"
+        raise ValueError(message)
+    return tuple(
+        Answer(str(level), _description(name, str(level), text))
+        for level, text in enumerate(criteria)
+    )
+
+
+_ANSWERS_OF = {"choice": _choice_answers, "boolean": _boolean_answers, "score": _score_answers}
+
+
+def _description(name: str, key: str, value: Json) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    message = f"field {name}: answer {key}: expected a description or null, got {describe(value)}"
+    raise ValueError(message)
+
+
+def _reference(obj: Mapping[str, Json], field: Field, *, required: bool) -> int | None:
+    if obj.get("reference") is None and not required:
+        return None
+    target = _object(obj.get("reference"), "reference").get("target")
+    key: str | None = None
+    if field.kind == "choice" and isinstance(target, str):
+        key = target
+    elif field.kind == "boolean" and isinstance(target, bool):
+        key = "true" if target else "false"
+    elif field.kind == "score" and isinstance(target, int) and not isinstance(target, bool):
+        key = str(target)
+    keys = [answer.key for answer in field.answers]
+    if key not in keys:
+        expected = {"boolean": "true or false", "score": f"a level from 0 to {len(keys) - 1}"}
+        wanted = expected.get(field.kind, f"one of {_listed(keys)}")
+        message = f"reference.target is no answer: expected {wanted}, got {target!r}"
+        raise ValueError(message)
+    return keys.index(key)
+
+
+def _decode(raw: bytes, number: int) -> str:
+    if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
+        message = "the file starts with a byte order mark; save it as plain UTF-8"
+        raise ValueError(message)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        message = f"not valid UTF-8 (byte {error.start + 1} of the line)"
+        raise ValueError(message) from None
+
+
+def _id_if_readable(value: Json) -> str | None:
+    found = value.get("id") if isinstance(value, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _object(value: Json, what: str) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        message = f"{what}: expected an object, got {describe(value)}"
+        raise ValueError(message)
+    return value
+
+
+def _optional_object(obj: Mapping[str, Json], key: str) -> dict[str, Json] | None:
+    return None if obj.get(key) is None else _object(obj[key], key)
+
+
+def _text(obj: Mapping[str, Json], key: str) -> str:
+    value = obj.get(key)
+    if not isinstance(value, str) or not value:
+        found = "nothing" if value is None else "empty text" if value == "" else describe(value)
+        message = f"{key}: expected text, got {found}"
+        raise ValueError(message)
+    return value
+
+
+def _one_of(obj: Mapping[str, Json], key: str, allowed: tuple[str, ...]) -> str:
+    value = _text(obj, key)
+    if value not in allowed:
+        message = f"{key}: expected {' or '.join(allowed)}, got {value!r}"
+        raise ValueError(message)
+    return value
+
+
+def _listed(names: Iterable[str], limit: int = 8) -> str:
+    shown = list(names)
+    text = ", ".join(shown[:limit])
+    return f"{text}, ... ({len(shown)} in all)" if len(shown) > limit else text or "nothing"
