@@ -1,0 +1,1 @@
+"""Audit and evaluate single-token typed-decision models."""

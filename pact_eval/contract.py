@@ -1,10 +1,11 @@
 """The prompt contract: how a context, a schema and one requested field become chat messages.
 
-A contract is an interface (`PromptContract`): the Nimble contract below is its first implementation.
-It renders messages; the chat template of the tokenizer turns them into text (see `encoding`).
+A contract is an interface (`PromptContract`); the Nimble contract below is its first
+implementation. It renders messages; the tokenizer's chat template makes text of them (`encoding`).
 
-The contract is held together by behaviour, not by source files: `fingerprint` is the SHA-256 of what
-it renders for a frozen set of probes, so that a refactoring keeps it and one changed space breaks it.
+The contract is held together by behaviour, not by source files: `fingerprint` is the SHA-256 of
+what it renders for a frozen set of probes, so that a refactoring keeps it and one changed space
+breaks it.
 """
 
 from __future__ import annotations
@@ -73,9 +74,9 @@ class NimbleContract:
 
     Example:
         >>> gate = parse_field("decision", {"type": "noul", "instructions": "Is the gate open?"})
-        >>> print(NIMBLE.messages("Gate shut.", [gate], "decision", (1, 0))[1]["content"])
-        ... # doctest: +ELLIPSIS
-        {"context": "Gate shut.", "schema": [... [{"code": "A", "value": true, "description": "Yes"}...
+        >>> system, user = NIMBLE.messages("Gate shut.", [gate], "decision", (1, 0))
+        >>> print(user["content"])  # doctest: +ELLIPSIS
+        {"context": "Gate shut.", ... {"code": "B", "value": false, "description": "No"}]}]}
         <BLANKLINE>
         Requested field: "decision"
     """
@@ -135,8 +136,8 @@ class NimbleContract:
     def check_adapter(self, config: Mapping[str, Json]) -> None:
         """Refuse an adapter that was trained on another prompt contract.
 
-        Its `schema_config.json` must name our task, our system prompt where it gives one, and either
-        our `contract_fingerprint` or a `prompt_code_sha256` that is known to render the same.
+        Its `schema_config.json` must name our task, our system prompt where it gives one, and
+        either our `contract_fingerprint` or a known `prompt_code_sha256`.
 
         Args:
             config: the parsed `schema_config.json`.

@@ -22,6 +22,9 @@ __all__ = ["ChatTokenizer", "EncodedView", "Encoder", "prompt_text"]
 # The boundary is compared by the prompt's last characters: pre-tokenisers look no further back.
 _BOUNDARY_CHARACTERS = 16
 
+_CHECK_WINDOW = 256
+_PROBLEMS_SHOWN = 20
+
 
 class ChatTokenizer(Protocol):
     """The part of a Hugging Face tokenizer that encoding needs."""
@@ -111,16 +114,13 @@ class Encoder:
         self._boundary = prompt[-_BOUNDARY_CHARACTERS:]
         self.code_tokens = _code_tokens(tokenizer, prompt)
 
-    def encode(
-        self, records: Sequence[Record], k: int, seed: int, *, allow_long: bool = False
-    ) -> list[EncodedView]:
+    def encode(self, records: Sequence[Record], k: int, seed: int) -> list[EncodedView]:
         """Encode views 0 to k - 1 of every record.
 
         Args:
             records: dataset records.
             k: views a record.
             seed: seed of the code orders.
-            allow_long: return prompts over the limit, for a caller that counts them.
 
         Returns:
             `len(records) * k` views, record by record.
@@ -129,6 +129,32 @@ class Encoder:
             PromptError: a prompt is over the limit; the message names every such record with its
                 line, up to 20.
         """
+        views, too_long = self._encode(records, k, seed)
+        self._refuse(too_long)
+        return views
+
+    def check_lengths(self, records: Sequence[Record], k: int, seed: int) -> int:
+        """Tokenise everything once, a window at a time, so that nothing fails halfway.
+
+        Returns:
+            Tokens of the longest prompt.
+
+        Raises:
+            PromptError: as `encode`, for all records together.
+        """
+        longest = 0
+        too_long: list[str] = []
+        for start in range(0, len(records), _CHECK_WINDOW):
+            views, over = self._encode(records[start : start + _CHECK_WINDOW], k, seed)
+            longest = max(longest, *(len(view.token_ids) for view in views))
+            too_long += over
+        self._refuse(too_long)
+        return longest
+
+    def _encode(
+        self, records: Sequence[Record], k: int, seed: int
+    ) -> tuple[list[EncodedView], list[str]]:
+        """Return the views, and a line for each record of which one is over the limit."""
         orders = [code_orders(seed, record.id, record.n_choices, k) for record in records]
         texts = [
             self._text(record.state, [record.field], record.field.name, order)
@@ -141,9 +167,24 @@ class Encoder:
             for row, (record, orders_of_one) in enumerate(zip(records, orders, strict=True))
             for view, order in enumerate(orders_of_one)
         ]
-        if not allow_long:
-            self._refuse_long(records, views, k)
-        return views
+        limit = self.max_prompt_tokens
+        lengths = [len(view.token_ids) for view in views]
+        too_long = [
+            f"line {record.line} (id {record.id}): {longest:,} tokens"
+            for row, record in enumerate(records)
+            if (longest := max(lengths[row * k : (row + 1) * k])) > limit
+        ]
+        return views, too_long
+
+    def _refuse(self, too_long: Sequence[str]) -> None:
+        if too_long:
+            rest = len(too_long) - _PROBLEMS_SHOWN
+            shown = "\n".join(too_long[:_PROBLEMS_SHOWN])
+            message = (
+                f"{len(too_long):,} records have a prompt over the limit of "
+                f"{self.max_prompt_tokens:,} tokens; a prompt is never truncated:\n{shown}"
+            ) + (f"\nand {rest:,} more" if rest > 0 else "")
+            raise PromptError(message)
 
     def encode_request(
         self, state: Json, fields: Sequence[Field], *, k: int, seed: int
@@ -190,21 +231,6 @@ class Encoder:
         self, record_id: str, view: int, ids: Sequence[int], order: tuple[int, ...]
     ) -> EncodedView:
         return EncodedView(record_id, view, tuple(ids), self.code_tokens[: len(order)], order)
-
-    def _refuse_long(self, records: Sequence[Record], views: Sequence[EncodedView], k: int) -> None:
-        limit = self.max_prompt_tokens
-        over = [
-            f"line {record.line} (id {record.id}): {longest:,} tokens"
-            for row, record in enumerate(records)
-            if (longest := max(len(v.token_ids) for v in views[row * k : (row + 1) * k])) > limit
-        ]
-        if over:
-            more = f"\nand {len(over) - 20:,} more" if len(over) > 20 else ""
-            message = (
-                f"{len(over):,} prompts are over the limit of {limit:,} tokens; a prompt is never "
-                "truncated:\n" + "\n".join(over[:20]) + more
-            )
-            raise PromptError(message)
 
 
 def _code_tokens(tokenizer: ChatTokenizer, prompt: str) -> tuple[int, ...]:

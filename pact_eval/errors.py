@@ -4,7 +4,7 @@
     ├── InputError (also ValueError)      exit 1: the command could not do its work
     │   ├── RecordError                   a dataset or prediction file; all its problems together
     │   ├── RequestError                  a question, schema or context that is no valid request
-    │   ├── PromptError                   a prompt that cannot be scored: too long, codes no single tokens
+    │   ├── PromptError                   a prompt that cannot be scored (too long, ...)
     │   ├── AdapterError                  an adapter or base-model folder that cannot be used
     │   │   └── ContractMismatchError     ... because it was trained on another prompt contract
     │   └── RunError                      a run folder that cannot be read or written

@@ -1,0 +1,76 @@
+"""Where output goes: tables to stdout, progress to stderr, with `--json` one object to stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import click
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from pact_eval.strict_json import Json
+
+__all__ = ["output", "print_json", "progress_bar"]
+
+_PIPED_WIDTH = 120
+
+
+def output(*, to_stderr: bool = False) -> Console:
+    """Return a console; piped output is plain, and 120 columns wide unless COLUMNS differs."""
+    console = Console(stderr=to_stderr, highlight=False)
+    if console.is_terminal:
+        return console
+    given = os.environ.get("COLUMNS", "")
+    width = int(given) if given.isdigit() and int(given) > 0 else _PIPED_WIDTH
+    return Console(stderr=to_stderr, highlight=False, width=width, color_system=None)
+
+
+def print_json(value: Mapping[str, Json]) -> None:
+    """Print one JSON object to stdout."""
+    click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2))
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar with items a second and the time left on stderr; yield what moves it."""
+    bar = Progress(
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        _ItemsPerSecond(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        refresh_per_second=4,
+    )
+    task = bar.add_task(what, total=None)
+    with bar:
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+class _ItemsPerSecond(ProgressColumn):
+    """Rate of this process: items that an earlier one scored do not count."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._first: tuple[float, float] | None = None
+
+    def render(self, task: Task) -> Text:
+        if task.total is None or task.elapsed is None:
+            return Text("loading")
+        if self._first is None:
+            self._first = (task.completed, task.elapsed)
+        items, seconds = task.completed - self._first[0], task.elapsed - self._first[1]
+        return Text(f"{items / seconds:.1f} items/s" if items > 0 and seconds > 0 else "- items/s")

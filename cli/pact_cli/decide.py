@@ -1,0 +1,61 @@
+"""`pact-eval decide`: one request, several fields."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pact_cli.console import output, print_json
+from pact_cli.options import json_option, subject_options
+from pact_cli.subject import needs_model_extra, subject_request
+
+__all__ = ["decide"]
+
+
+@click.command()
+@click.argument("adapter", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--context",
+    required=True,
+    metavar="FILE_OR_TEXT",
+    help="The context: a file (a .json file is read as JSON), or the text itself.",
+)
+@click.option(
+    "--schema",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="JSON file of questions by field name.",
+)
+@click.option(
+    "--k",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Code orders to average over.",
+)
+@click.option(
+    "--order-seed", type=int, default=0, show_default=True, help="Seed of the code orders."
+)
+@subject_options
+@json_option
+def decide(
+    context: str, schema: Path, k: int, order_seed: int, as_json: bool, **subject: Any
+) -> None:
+    """Answer every field of one request with ADAPTER, and print a small table."""
+    request = subject_request(**subject)
+    with needs_model_extra():
+        from pact_eval.scoring.decide import decide as decide_request
+        from pact_eval.scoring.subject import identify
+    from pact_eval.requests import read_context, read_schema
+    from pact_reports.decision_table import decision_json, decision_table
+
+    state, fields = read_context(context), read_schema(schema)
+    loaded = identify(request).load()
+    decisions = decide_request(loaded, state, fields, k=k, order_seed=order_seed)
+    if as_json:
+        print_json(decision_json(decisions))
+    else:
+        console = output()
+        console.print(decision_table(decisions, plain=not console.is_terminal))

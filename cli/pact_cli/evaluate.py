@@ -1,0 +1,27 @@
+"""`pact-eval`: score adapters, read runs, decide single requests."""
+
+from __future__ import annotations
+
+import click
+
+from pact_cli.decide import decide
+from pact_cli.group import PactGroup
+from pact_cli.import_rows import import_rows
+from pact_cli.report import report
+from pact_cli.score import score
+
+__all__ = ["main"]
+
+
+@click.group(cls=PactGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="pact-eval")
+def main() -> None:
+    """Evaluate single-token typed-decision models.
+
+    Scoring turns an adapter and a dataset into a run folder; everything else reads runs and needs
+    neither torch nor a model.
+    """
+
+
+for command in (score, report, decide, import_rows):
+    main.add_command(command)

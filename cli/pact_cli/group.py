@@ -1,0 +1,43 @@
+"""The one place where errors become messages and exit codes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from pact_eval.errors import PactError
+
+__all__ = ["PactGroup"]
+
+_INTERRUPTED = 1
+
+
+class PactGroup(click.Group):
+    """A command group whose errors are one clear message on stderr, never a traceback.
+
+    Exit codes: 0 fine, 1 could not do its work, 2 usage, 3 a gate failed, 4 inconclusive where a
+    verdict was demanded, 5 tampered.
+    """
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; turn errors that are ours, or the system's, into a message."""
+        try:
+            return super().invoke(ctx)
+        except PactError as error:
+            _fail(str(error), error.exit_code)
+        except BrokenPipeError:
+            # The reader of our output has gone (`| head`): nothing is left to say, and to nobody.
+            sys.stderr.close()
+            sys.exit(_INTERRUPTED)
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            _fail(f"{where}{error.strerror or error}", 1)
+        except KeyboardInterrupt:
+            _fail("interrupted; what was scored is kept, the same command goes on", _INTERRUPTED)
+
+
+def _fail(message: str, exit_code: int) -> None:
+    click.echo(f"Error: {message}", err=True)
+    sys.exit(exit_code)

@@ -1,0 +1,48 @@
+"""`pact-eval import`: predictions made elsewhere become a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pact_cli.options import json_option, label_options, path_argument, run_labels
+from pact_cli.reporting import ReportRequest, print_report
+
+__all__ = ["import_rows"]
+
+
+@click.command("import")
+@path_argument("rows", "ROWS.jsonl")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Run folder to write.")
+@click.option(
+    "--map",
+    "pairs",
+    multiple=True,
+    metavar="COLUMN=NAME",
+    help="Our column and its name in the file; may be given several times.",
+)
+@label_options
+@json_option
+def import_rows(
+    rows: Path,
+    out: Path,
+    pairs: tuple[str, ...],
+    arm: str | None,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Turn ROWS.jsonl, predictions made elsewhere, into a run, and print its report.
+
+    One row an item (or an item and view): id, reference (or gold), and probabilities, logits or
+    log_probabilities in canonical order; family, source_family, domain, kind, variant, view,
+    code_order, prompt_tokens and code_mass where they are known.
+    """
+    # Imported here so that `pact-eval --help` does not wait for polars.
+    from pact_eval.imports import import_run, parse_mapping
+
+    labels = run_labels(arm, seed)
+    imported = import_run(rows, parse_mapping(pairs), out, labels)
+    for remark in imported.remarks:
+        click.echo(remark, err=True)
+    print_report(out, ReportRequest(as_json=as_json))

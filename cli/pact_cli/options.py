@@ -1,0 +1,132 @@
+"""Bundles of options that several commands share."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from pact_eval.strict_json import Json
+
+__all__ = [
+    "json_option",
+    "label_options",
+    "path_argument",
+    "report_options",
+    "run_labels",
+    "subject_options",
+]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_DTYPES = ["auto", "fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
+
+
+def _bundle(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def apply(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return apply
+
+
+def subject_options(command: Command) -> Command:
+    """Add what chooses the model: base model, adapter on or off, device, dtype, batch size."""
+    return _bundle(
+        click.option(
+            "--base-model",
+            metavar="PATH_OR_ID",
+            help="Folder or hub id (organisation/name) of the base model. Default: what the "
+            "adapter names. Only a hub id uses the network.",
+        ),
+        click.option(
+            "--no-adapter", is_flag=True, help="Score the base model alone, adapter switched off."
+        ),
+        click.option(
+            "--device",
+            type=click.Choice(["auto", "cpu", "cuda"]),
+            default="auto",
+            show_default=True,
+            help="Where the model runs; auto takes CUDA where there is one.",
+        ),
+        click.option(
+            "--dtype",
+            type=click.Choice(_DTYPES),
+            default="auto",
+            show_default=True,
+            help="Precision of the model; auto is fp32 on a CPU, bf16 on CUDA.",
+        ),
+        click.option(
+            "--batch-tokens",
+            type=click.IntRange(min=1),
+            help="Padded tokens a batch. Default: 4096 on a CPU, 32768 on CUDA.",
+        ),
+        click.option(
+            "--allow-contract-mismatch",
+            is_flag=True,
+            help="Score an adapter that was trained on another prompt contract; the run says so.",
+        ),
+    )(command)
+
+
+def label_options(command: Command) -> Command:
+    """Add what names a run: its arm and the seed of its training."""
+    return _bundle(
+        click.option("--arm", help="Recipe that the run belongs to, such as pact or ce_only."),
+        click.option("--seed", type=int, help="Seed that the adapter was trained with."),
+    )(command)
+
+
+def run_labels(arm: str | None, seed: int | None) -> dict[str, Json]:
+    """Gather what names a run without deciding its numbers, with the command line as given."""
+    return {"arm": arm, "seed": seed, "command_line": [*sys.argv]}
+
+
+def report_options(command: Command) -> Command:
+    """Add what shapes a report: groups, decoding, resamples."""
+    return _bundle(
+        click.option(
+            "--by",
+            type=click.Choice(["kind", "domain", "source_family"]),
+            default="kind",
+            show_default=True,
+            help="What items are grouped by, beside all of them together.",
+        ),
+        click.option(
+            "--decoding",
+            type=click.Choice(["single", "ensemble"]),
+            default="single",
+            show_default=True,
+            help="View 0 alone, or the K views together.",
+        ),
+        click.option(
+            "--resamples",
+            type=click.IntRange(min=100),
+            default=10_000,
+            show_default=True,
+            help="Bootstrap resamples over families behind each interval.",
+        ),
+        click.option(
+            "--bootstrap-seed",
+            type=int,
+            default=0,
+            show_default=True,
+            help="Seed of the bootstrap.",
+        ),
+    )(command)
+
+
+def json_option(command: Command) -> Command:
+    """Add `--json`."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON object and nothing else to stdout."
+    )(command)
+
+
+def path_argument(name: str, metavar: str) -> Callable[[Command], Command]:
+    """Return an argument that is a path; what is wrong with it is said by the library."""
+    return click.argument(name, type=click.Path(path_type=Path), metavar=metavar)

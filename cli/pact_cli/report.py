@@ -1,0 +1,22 @@
+"""`pact-eval report`: the numbers of one run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pact_cli.options import json_option, path_argument, report_options
+from pact_cli.reporting import ReportRequest, print_report
+
+__all__ = ["report"]
+
+
+@click.command()
+@path_argument("run", "RUN")
+@report_options
+@json_option
+def report(run: Path, **options: Any) -> None:
+    """Show every number of RUN, with intervals over families."""
+    print_report(run, ReportRequest(**options))

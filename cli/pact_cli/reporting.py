@@ -1,0 +1,59 @@
+"""Print the report on a run: shared by `score`, `import` and `report`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pact_cli.console import output, print_json
+from pact_eval.evaluation import GroupBy
+from pact_eval.predictions import Decoding
+
+__all__ = ["ReportRequest", "print_report"]
+
+
+@dataclass(frozen=True)
+class ReportRequest:
+    """What the report shows.
+
+    Attributes:
+        by: what items are grouped by.
+        decoding: single or ensemble.
+        resamples: bootstrap resamples.
+        bootstrap_seed: seed of the bootstrap.
+        as_json: one JSON object instead of tables.
+    """
+
+    by: GroupBy = "kind"
+    decoding: Decoding = "single"
+    resamples: int = 10_000
+    bootstrap_seed: int = 0
+    as_json: bool = False
+
+
+def print_report(folder: Path, request: ReportRequest) -> None:
+    """Read a run, evaluate it and print the report to stdout."""
+    # Imported here so that `pact-eval --help` does not wait for polars and scipy.
+    import numpy as np
+
+    from pact_eval.evaluation import evaluate
+    from pact_eval.runs import read_run
+    from pact_reports.evaluation_json import evaluation_json
+    from pact_reports.evaluation_tables import evaluation_report, heading
+
+    run = read_run(folder)
+    evaluation = evaluate(
+        run.predictions,
+        decoding=request.decoding,
+        by=request.by,
+        rng=np.random.default_rng(request.bootstrap_seed),
+        resamples=request.resamples,
+    )
+    if request.as_json:
+        print_json(evaluation_json(evaluation, run.provenance))
+        return
+    console = output()
+    console.print(heading(str(folder), run.provenance))
+    plain = not console.is_terminal
+    for part in evaluation_report(evaluation, width=console.width, plain=plain):
+        console.print(part)

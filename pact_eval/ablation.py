@@ -1,0 +1,161 @@
+"""Evidence-ablated contexts: a record's context with one focus sentence deleted.
+
+The certificate says that without the sentence the focus fact is unknown. The sentence is looked for
+by certificate path, then as a whole leaf, then inside a leaf, then in the other member's wording. A
+turn that carried nothing else is deleted with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from pact_eval.certificate import FocusSentence
+from pact_eval.records import Record
+from pact_eval.strict_json import Json
+
+__all__ = ["Ablation", "FoundBy", "ablate", "string_leaves"]
+
+FoundBy = Literal["path", "leaf", "substring", "other wording"]
+"""How the focus sentence was found."""
+
+# A leaf that says who speaks, not what is said; a turn with nothing but these is empty.
+_LABEL_KEYS = frozenset({"speaker", "role", "author", "name", "from", "time", "date", "id", "turn"})
+
+# "Speaker:" alone on a line of a text context: what is left of a turn whose sentence was deleted.
+_BARE_LABEL = re.compile(r"[^\s:][^:\n]{0,60}:")
+
+
+@dataclass(frozen=True, slots=True)
+class Ablation:
+    """A context without one of its focus sentences.
+
+    Attributes:
+        state: the context that is left.
+        removed: the wording that was deleted.
+        found_by: how it was found.
+    """
+
+    state: Json
+    removed: str
+    found_by: FoundBy
+
+
+def ablate(record: Record, sentence: FocusSentence) -> Ablation:
+    r"""Delete a focus sentence from a record's context, wherever it stands.
+
+    Args:
+        record: base or counterfactual record; its own wording is looked for first.
+        sentence: the focus sentence, usually `certificate.changed`.
+
+    Returns:
+        The ablation; the sentence occurs nowhere in its state.
+
+    Raises:
+        ValueError: the sentence is not in the context in either wording.
+
+    Example:
+        >>> from pact_eval.records import parse_record
+        >>> record = parse_record({
+        ...     "id": "a-base", "family": "a", "source_family": "s", "split": "train",
+        ...     "domain": "travel", "variant": "base",
+        ...     "input": {"state": "Clerk: Noted.\nGate: Field 3 reads open.", "questions": {
+        ...         "decision": {"type": "noul", "instructions": "Is the gate open?"}}},
+        ...     "reference": {"target": True}})
+        >>> ablate(record, FocusSentence((), "Field 3 reads open.", "Field 3 reads shut.")).state
+        'Clerk: Noted.'
+    """
+    own, other = sentence.base, sentence.counterfactual
+    if record.variant == "counterfactual":
+        own, other = other, own
+    found_by = _find(record.state, own, sentence.path)
+    wording = own
+    if found_by is None and _find(record.state, other, sentence.path) is not None:
+        found_by, wording = "other wording", other
+    if found_by is None:
+        message = f"the focus sentence is not in the context: {own!r}"
+        raise ValueError(message)
+    state = _without(record.state, wording)
+    return Ablation("" if isinstance(state, _Empty) else state, wording, found_by)
+
+
+def string_leaves(
+    value: Json, path: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield (path, text) of every string value inside a JSON value; keys are no leaves.
+
+    Example:
+        >>> list(string_leaves({"turns": [{"text": "a"}, "b"], "n": 1}))
+        [(('turns', 0, 'text'), 'a'), (('turns', 1), 'b')]
+    """
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from string_leaves(item, (*path, index))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from string_leaves(item, (*path, key))
+
+
+def _find(state: Json, wording: str, path: tuple[str | int, ...]) -> FoundBy | None:
+    leaves = dict(string_leaves(state))
+    # List indices in a certificate's path may be written as strings.
+    by_text = {tuple(map(str, leaf_path)): text for leaf_path, text in leaves.items()}
+    if wording in by_text.get(tuple(map(str, path)), ""):
+        return "path"
+    if wording in leaves.values():
+        return "leaf"
+    return "substring" if any(wording in text for text in leaves.values()) else None
+
+
+class _Empty:
+    """Marks a value of which the deletion left nothing."""
+
+
+_EMPTY = _Empty()
+
+
+def _without(value: Json, wording: str) -> Json | _Empty:
+    """Return `value` without the wording; `_EMPTY` where nothing but labels is left of it."""
+    if isinstance(value, str):
+        return _text_without(value, wording) if wording in value else value
+    if isinstance(value, list):
+        return _rebuild_list(value, lambda item: _without(item, wording))
+    if isinstance(value, dict):
+        return _rebuild_object(value, lambda item: _without(item, wording))
+    return value
+
+
+def _rebuild_list(
+    items: list[Json], change: Callable[[Json], Json | _Empty]
+) -> list[Json] | _Empty:
+    kept = [new for item in items if not isinstance(new := change(item), _Empty)]
+    return _EMPTY if items and not kept else kept
+
+
+def _rebuild_object(
+    items: dict[str, Json], change: Callable[[Json], Json | _Empty]
+) -> dict[str, Json] | _Empty:
+    changed = {key: change(item) for key, item in items.items()}
+    kept = {key: item for key, item in changed.items() if not isinstance(item, _Empty)}
+    if len(kept) < len(items) and all(key.lower() in _LABEL_KEYS for key in kept):
+        return _EMPTY
+    return kept
+
+
+def _text_without(text: str, wording: str) -> str | _Empty:
+    lines = []
+    for line in text.split("\n"):
+        if wording not in line:
+            lines.append(line)
+            continue
+        rest = re.sub(r"[ \t]{2,}", " ", line.replace(wording, "")).strip()
+        if rest and not _BARE_LABEL.fullmatch(rest):
+            lines.append(rest)
+    left = "\n".join(lines)
+    if wording in left:  # a wording that spans lines
+        left = left.replace(wording, "").strip()
+    return left if left.strip() else _EMPTY

@@ -1,0 +1,78 @@
+"""Metrics: arrays in, numbers out. Per item first, reduced last, in float64.
+
+An item has C answers. `log_probs` is (n, C_max), normalised, in canonical order, with -inf in
+unused slots; `reference` is (n,) canonical indices; `logits` is (n, K, C_max). Aggregates over no
+rows are NaN.
+"""
+
+from pact_eval.metrics.calibration_error import (
+    BINS,
+    Reliability,
+    bin_index,
+    ece,
+    ece_from_bin_sums,
+    reliability,
+)
+from pact_eval.metrics.codes import picked_slot, reference_slot
+from pact_eval.metrics.consistency import flipped, pairwise_tv
+from pact_eval.metrics.decisions import confidence, correct, predicted
+from pact_eval.metrics.decoding import decode_ensemble, decode_single, log_softmax
+from pact_eval.metrics.likelihood import NllSummary, brier, nll_nats, nll_summary
+from pact_eval.metrics.ordinal import expected_level_error, level_error
+from pact_eval.metrics.overconfidence import confident_errors
+from pact_eval.metrics.pairs import (
+    PairIndex,
+    PairOutcomes,
+    pair_accuracy,
+    pair_correct,
+    pair_outcomes,
+    pair_rows,
+)
+from pact_eval.metrics.reduction import item_mean
+from pact_eval.metrics.selective import (
+    RiskCoverage,
+    aurc,
+    aurc_from_groups,
+    aurc_in_row_order,
+    aurc_weighted,
+    risk_coverage,
+)
+
+__all__ = [
+    "BINS",
+    "NllSummary",
+    "PairIndex",
+    "PairOutcomes",
+    "Reliability",
+    "RiskCoverage",
+    "aurc",
+    "aurc_from_groups",
+    "aurc_in_row_order",
+    "aurc_weighted",
+    "bin_index",
+    "brier",
+    "confidence",
+    "confident_errors",
+    "correct",
+    "decode_ensemble",
+    "decode_single",
+    "ece",
+    "ece_from_bin_sums",
+    "expected_level_error",
+    "flipped",
+    "item_mean",
+    "level_error",
+    "log_softmax",
+    "nll_nats",
+    "nll_summary",
+    "pair_accuracy",
+    "pair_correct",
+    "pair_outcomes",
+    "pair_rows",
+    "pairwise_tv",
+    "picked_slot",
+    "predicted",
+    "reference_slot",
+    "reliability",
+    "risk_coverage",
+]

@@ -1,0 +1,88 @@
+"""The array types that the metrics speak, and the checks that arguments share."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+# Probabilities that were exponentiated, averaged or read from text overshoot 1 by rounding.
+_ROUNDING = 1e-9
+
+
+def rows_of(mask: npt.NDArray[np.bool_]) -> str:
+    """Names the first true rows of a mask, for an error message: "row 3 and 2 more"."""
+    per_row = mask.reshape(len(mask), -1).any(axis=1)
+    first, more = int(np.argmax(per_row)), int(per_row.sum()) - 1
+    return f"row {first}" + (f" and {more} more" if more else "")
+
+
+def check_whole(name: str, values: npt.ArrayLike) -> IntArray:
+    """Returns `values` as int64; floats pass where they are whole numbers."""
+    array: npt.NDArray[Any] = np.asarray(values)
+    if array.dtype.kind in "iu" or array.size == 0:
+        return array.astype(np.int64, copy=False)
+    if array.dtype.kind != "f" or not (np.isfinite(array) & (array == np.floor(array))).all():
+        raise ValueError(f"{name}: expected whole numbers, got dtype {array.dtype}")
+    return array.astype(np.int64)
+
+
+def check_log_probs(log_probs: npt.ArrayLike, ndim: int | None = 2) -> FloatArray:
+    """Returns `log_probs` as float64 after checking its dimensions and that nothing exceeds 0."""
+    array = np.asarray(log_probs, dtype=np.float64)
+    if array.ndim < 1 or (ndim is not None and array.ndim != ndim):
+        wanted = "one dimension or more" if ndim is None else f"{ndim} dimensions"
+        raise ValueError(f"log_probs: expected {wanted}, got shape {array.shape}")
+    if array.shape[-1] == 0:
+        raise ValueError(f"log_probs: expected at least one answer slot, got shape {array.shape}")
+    # Written so that NaN, which compares false, is refused too.
+    if not (array <= _ROUNDING).all():
+        bad = ~(array <= _ROUNDING)
+        raise ValueError(
+            f"log_probs: expected normalised log-probabilities (at most 0), got "
+            f"{array[bad].flat[0]} in {rows_of(np.atleast_2d(bad))}; decode logits first"
+        )
+    return array
+
+
+def check_reference(reference: npt.ArrayLike, shape: tuple[int, ...]) -> IntArray:
+    """Returns `reference` as int64 of shape (n,) within the C slots of `shape` = (n, C)."""
+    array = check_whole("reference", reference)
+    if array.shape != shape[:1]:
+        raise ValueError(f"reference: expected shape {shape[:1]}, got {array.shape}")
+    outside = (array < 0) | (array >= shape[-1])
+    if outside.any():
+        raise ValueError(
+            f"reference: expected indices in 0..{shape[-1] - 1}, got {array[outside][0]} "
+            f"in {rows_of(outside)}"
+        )
+    return array
+
+
+def check_correct(correct: npt.ArrayLike, shape: tuple[int, ...]) -> BoolArray:
+    """Returns `correct` as a bool array of the given shape."""
+    array: npt.NDArray[Any] = np.asarray(correct)
+    if array.dtype != np.bool_ and array.size:
+        raise ValueError(f"correct: expected dtype bool, got {array.dtype}")
+    if array.shape != shape:
+        raise ValueError(f"correct: expected shape {shape}, got {array.shape}")
+    return array.astype(np.bool_, copy=False)
+
+
+def check_confidence(
+    confidence: npt.ArrayLike, correct: npt.ArrayLike
+) -> tuple[FloatArray, BoolArray]:
+    """Returns `confidence` (n,) in [0, 1] and `correct` (n,) as arrays."""
+    array = np.asarray(confidence, dtype=np.float64)
+    if array.ndim != 1:
+        raise ValueError(f"confidence: expected shape (n,), got {array.shape}")
+    inside = (array >= 0) & (array <= 1 + _ROUNDING)
+    if not inside.all():
+        raise ValueError(
+            f"confidence: expected probabilities in [0, 1], got {array[~inside][0]} "
+            f"in {rows_of(~inside)}"
+        )
+    return array, check_correct(correct, array.shape)

@@ -1,0 +1,171 @@
+"""Expected calibration error of the top probability, and the bins behind it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.metrics._arrays import BoolArray, FloatArray, IntArray, check_confidence
+
+BINS = 15
+
+
+def _check_bins(bins: int) -> None:
+    if bins < 1:
+        raise ValueError(f"bins: expected at least 1, got {bins}")
+
+
+def _bins_of(confidence: FloatArray, bins: int) -> IntArray:
+    return np.minimum(np.floor(bins * confidence), bins - 1).astype(np.int64)
+
+
+def _bin_sums(
+    confidence: FloatArray, correct: BoolArray, bins: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Returns count, sum of confidence and number correct of each bin."""
+    index = _bins_of(confidence, bins)
+    count, confidence_sum, correct_sum = (
+        np.asarray(np.bincount(index, weights=values, minlength=bins), dtype=np.float64)
+        for values in (None, confidence, correct.astype(np.float64))
+    )
+    return count, confidence_sum, correct_sum
+
+
+def bin_index(confidence: npt.ArrayLike, bins: int = BINS) -> IntArray:
+    """Returns the equal-width bin of each confidence: min(floor(bins * c), bins - 1).
+
+    Args:
+        confidence: (n,) probabilities in [0, 1].
+        bins: Number of bins.
+
+    Returns:
+        (n,) indices in 0..bins-1; a bin includes its lower edge, the last one both.
+
+    Raises:
+        ValueError: A confidence is NaN or outside [0, 1], or `bins` is below 1.
+
+    Examples:
+        >>> from pact_eval.metrics import bin_index
+        >>> bin_index([0.0, 0.5, 1.0])
+        array([ 0,  7, 14])
+    """
+    _check_bins(bins)
+    array = np.asarray(confidence, dtype=np.float64)
+    c, _ = check_confidence(array, np.zeros(array.shape, dtype=np.bool_))
+    return _bins_of(c, bins)
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """What a reliability diagram draws, bin by bin.
+
+    Attributes:
+        edges: (bins + 1,) edges of the bins, from 0 to 1.
+        count: (bins,) items in each bin.
+        mean_confidence: (bins,) mean top probability; NaN in an empty bin.
+        accuracy: (bins,) share of correct items; NaN in an empty bin.
+    """
+
+    edges: FloatArray
+    count: IntArray
+    mean_confidence: FloatArray
+    accuracy: FloatArray
+
+
+def reliability(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = BINS) -> Reliability:
+    """Compares confidence with accuracy in equal-width bins of the top probability.
+
+    Args:
+        confidence: (n,) top probabilities in [0, 1].
+        correct: (n,) bool.
+        bins: Number of bins.
+
+    Returns:
+        Counts, mean confidence and accuracy of each bin.
+
+    Raises:
+        ValueError: Shapes differ, a confidence is NaN or outside [0, 1], or `bins` is below 1.
+
+    Examples:
+        >>> from pact_eval.metrics import reliability
+        >>> result = reliability([0.6, 0.7, 0.9], [True, False, True], bins=2)
+        >>> result.count, result.accuracy.round(3)
+        (array([0, 3]), array([  nan, 0.667]))
+    """
+    _check_bins(bins)
+    c, right = check_confidence(confidence, correct)
+    count, confidence_sum, correct_sum = _bin_sums(c, right, bins)
+    filled = count > 0
+    return Reliability(
+        edges=np.linspace(0.0, 1.0, bins + 1),
+        count=count.astype(np.int64),
+        mean_confidence=np.divide(confidence_sum, count, out=np.full(bins, np.nan), where=filled),
+        accuracy=np.divide(correct_sum, count, out=np.full(bins, np.nan), where=filled),
+    )
+
+
+def ece_from_bin_sums(
+    count: npt.ArrayLike, confidence_sum: npt.ArrayLike, correct_sum: npt.ArrayLike
+) -> FloatArray:
+    r"""Expected calibration error from sums per bin, over any leading axes.
+
+    .. math:: \sum_b \frac{n_b}{n} |acc_b - conf_b|
+              = \frac1n \sum_b \Big|\sum_{i \in b} 1[correct_i] - \sum_{i \in b} c_i\Big|
+
+    Args:
+        count: (..., bins) items (or bootstrap weight) in each bin.
+        confidence_sum: (..., bins) sum of the confidences in each bin.
+        correct_sum: (..., bins) number of correct items in each bin.
+
+    Returns:
+        (...) in [0, 1], lower is better; NaN where all counts are 0.
+
+    Raises:
+        ValueError: The shapes differ.
+
+    Examples:
+        >>> from pact_eval.metrics import ece_from_bin_sums
+        >>> ece_from_bin_sums([[2.0, 2.0], [0.0, 0.0]], [[0.8, 1.8], [0, 0]], [[1, 1], [0, 0]])
+        array([0.25,  nan])
+    """
+    n_b, conf_b, right_b = (
+        np.asarray(values, dtype=np.float64) for values in (count, confidence_sum, correct_sum)
+    )
+    if not n_b.shape == conf_b.shape == right_b.shape:
+        raise ValueError(
+            f"expected three equal shapes (..., bins), got {n_b.shape}, {conf_b.shape} "
+            f"and {right_b.shape}"
+        )
+    n = n_b.sum(axis=-1)
+    gap = np.abs(right_b - conf_b).sum(axis=-1)
+    mean_gap = np.divide(gap, n, out=np.full(np.shape(n), np.nan), where=n > 0)
+    return np.asarray(mean_gap, dtype=np.float64)
+
+
+def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = BINS) -> float:
+    r"""Expected calibration error of the top probability in equal-width bins.
+
+    .. math:: ECE = \sum_b \frac{n_b}{n} |acc_b - conf_b|
+
+    Args:
+        confidence: (n,) top probabilities in [0, 1].
+        correct: (n,) bool.
+        bins: Number of bins; bin = min(floor(bins * c), bins - 1).
+
+    Returns:
+        A fraction in [0, 1], lower is better; NaN without items.
+
+    Raises:
+        ValueError: Shapes differ, a confidence is NaN or outside [0, 1], or `bins` is below 1.
+
+    References:
+        Guo et al., "On calibration of modern neural networks", ICML 2017.
+
+    Examples:
+        >>> from pact_eval.metrics import ece
+        >>> round(ece([0.6, 0.9, 0.9], [True, True, False]), 12)
+        0.4
+    """
+    _check_bins(bins)
+    c, right = check_confidence(confidence, correct)
+    return float(ece_from_bin_sums(*_bin_sums(c, right, bins)))

@@ -1,0 +1,64 @@
+"""Does the answer follow the letters? Agreement of the K views of an item: per item."""
+
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.metrics._arrays import FloatArray, check_log_probs
+from pact_eval.metrics.decisions import predicted
+
+
+def pairwise_tv(log_probs_by_view: npt.ArrayLike) -> FloatArray:
+    r"""Mean total variation distance over the pairs of views.
+
+    .. math:: \binom{K}{2}^{-1} \sum_{k < m} \tfrac12 \sum_j |p_{kj} - p_{mj}|
+
+    Args:
+        log_probs_by_view: (n, K, C_max) normalised log-probabilities in canonical order.
+
+    Returns:
+        (n,) fractions in [0, 1], lower is more consistent; NaN where K = 1 (no pair of views).
+
+    Raises:
+        ValueError: The shape is not (n, K, C), or a value is NaN or above 0.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics import pairwise_tv
+        >>> pairwise_tv(np.log([[[0.9, 0.1], [0.5, 0.5], [0.9, 0.1]]])).round(6)
+        array([0.266667])
+    """
+    p = np.exp(check_log_probs(log_probs_by_view, ndim=3))
+    pairs = list(combinations(range(p.shape[1]), 2))
+    if not pairs:
+        return np.full(len(p), np.nan)
+    distance = sum(np.abs(p[:, k] - p[:, m]).sum(axis=1) for k, m in pairs)
+    return np.asarray(distance / (2 * len(pairs)), dtype=np.float64)
+
+
+def flipped(log_probs_by_view: npt.ArrayLike) -> FloatArray:
+    """Says for each item whether the predicted answer differs between any two views.
+
+    The result is a float, not a bool, because one view leaves it undefined.
+
+    Args:
+        log_probs_by_view: (n, K, C_max) normalised log-probabilities in canonical order.
+
+    Returns:
+        (n,) 1.0 where two views disagree, else 0.0; the mean is the flip rate, lower is more
+        consistent. NaN where K = 1.
+
+    Raises:
+        ValueError: The shape is not (n, K, C), or a value is NaN or above 0.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics import flipped
+        >>> flipped(np.log([[[0.9, 0.1], [0.4, 0.6]], [[0.9, 0.1], [0.8, 0.2]]]))
+        array([1., 0.])
+    """
+    answers = predicted(check_log_probs(log_probs_by_view, ndim=3))
+    if answers.shape[1] < 2:
+        return np.full(len(answers), np.nan)
+    return np.asarray((answers != answers[:, :1]).any(axis=1), dtype=np.float64)

@@ -1,0 +1,80 @@
+"""The decision a distribution makes, how sure it is, and whether it is right: per item."""
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.metrics._arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_log_probs,
+    check_reference,
+)
+
+
+def predicted(log_probs: npt.ArrayLike) -> IntArray:
+    """Returns the most probable answer; ties go to the lowest canonical index.
+
+    Args:
+        log_probs: (..., C_max) normalised log-probabilities, unused slots -inf.
+
+    Returns:
+        (...) canonical indices.
+
+    Raises:
+        ValueError: A value is NaN or above 0, or there is no answer slot.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics import predicted
+        >>> predicted(np.log([[0.2, 0.4, 0.4], [0.1, 0.1, 0.8]]))
+        array([1, 2])
+    """
+    log_p = check_log_probs(log_probs, ndim=None)
+    return np.asarray(log_p.argmax(axis=-1), dtype=np.int64)
+
+
+def confidence(log_probs: npt.ArrayLike) -> FloatArray:
+    """Returns the probability of the most probable answer.
+
+    Args:
+        log_probs: (..., C_max) normalised log-probabilities, unused slots -inf.
+
+    Returns:
+        (...) probabilities in [1/C, 1].
+
+    Raises:
+        ValueError: A value is NaN or above 0, or there is no answer slot.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics import confidence
+        >>> confidence(np.log([[0.25, 0.75], [0.5, 0.5]])).round(12)
+        array([0.75, 0.5 ])
+    """
+    log_p = check_log_probs(log_probs, ndim=None)
+    return np.asarray(np.exp(log_p.max(axis=-1)), dtype=np.float64)
+
+
+def correct(log_probs: npt.ArrayLike, reference: npt.ArrayLike) -> BoolArray:
+    """Says for each item whether the predicted answer is the reference.
+
+    Args:
+        log_probs: (n, C_max) normalised log-probabilities, unused slots -inf.
+        reference: (n,) canonical index of the right answer.
+
+    Returns:
+        (n,) bool; its mean is the accuracy (higher is better).
+
+    Raises:
+        ValueError: A value is NaN or above 0, or a reference lies outside the slots.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics import correct
+        >>> correct(np.log([[0.2, 0.8], [0.5, 0.5]]), [1, 1])
+        array([ True, False])
+    """
+    log_p = check_log_probs(log_probs)
+    y = check_reference(reference, log_p.shape)
+    return np.asarray(predicted(log_p) == y)

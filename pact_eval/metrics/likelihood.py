@@ -1,0 +1,141 @@
+"""Proper scores of a distribution: negative log-likelihood and Brier, per item."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.metrics._arrays import FloatArray, check_log_probs, check_reference
+from pact_eval.metrics.reduction import item_mean
+
+
+def nll_nats(log_probs: npt.ArrayLike, reference: npt.ArrayLike) -> FloatArray:
+    r"""Negative log-likelihood of the reference, unclipped: :math:`-\log p_y`.
+
+    A reference in an unused slot cannot be told here from one of probability 0; records are
+    checked for that when they are read.
+
+    Args:
+        log_probs: (n, C_max) normalised log-probabilities, unused slots -inf.
+        reference: (n,) canonical index of the right answer.
+
+    Returns:
+        (n,) nats in [0, inf], lower is better; +inf where the reference had probability 0.
+
+    Raises:
+        ValueError: A value is NaN or above 0, or a reference lies outside the slots.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics import nll_nats
+        >>> nll_nats(np.array([[-0.25, -1.5], [0.0, -np.inf]]), [1, 1])
+        array([1.5, inf])
+    """
+    log_p = check_log_probs(log_probs)
+    y = check_reference(reference, log_p.shape)
+    # Subtracting from 0 rather than negating: log 1 must give 0.0, not -0.0.
+    return np.asarray(0.0 - log_p[np.arange(len(y)), y], dtype=np.float64)
+
+
+def brier(log_probs: npt.ArrayLike, reference: npt.ArrayLike) -> FloatArray:
+    r"""Brier score over all answers, not halved: :math:`\sum_j (p_j - 1[j = y])^2`.
+
+    Args:
+        log_probs: (n, C_max) normalised log-probabilities, unused slots -inf.
+        reference: (n,) canonical index of the right answer.
+
+    Returns:
+        (n,) in [0, 2], lower is better.
+
+    Raises:
+        ValueError: A value is NaN or above 0, or a reference lies outside the slots.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics import brier
+        >>> brier(np.log([[0.5, 0.5], [0.25, 0.75]]), [0, 1]).round(12)
+        array([0.5  , 0.125])
+    """
+    log_p = check_log_probs(log_probs)
+    y = check_reference(reference, log_p.shape)
+    difference = np.exp(log_p)
+    difference[np.arange(len(y)), y] -= 1.0
+    return np.asarray(np.square(difference).sum(axis=1), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class NllSummary:
+    """The mean NLL together with what an infinite one hides.
+
+    Attributes:
+        mean: Mean over all items in nats; +inf where any item is infinite, NaN without items.
+        items: Number of items.
+        infinite_items: Items whose reference had probability 0.
+        finite_mean: Mean over the other items; NaN where there are none.
+    """
+
+    mean: float
+    items: int
+    infinite_items: int
+    finite_mean: float
+
+    def lower_bound(self, smallest_probability: float) -> float:
+        """Bounds the mean NLL from below where zeros are numbers rounded down.
+
+        A source that writes probabilities with four digits writes 0 for anything below 5e-5; each
+        such item costs at least -log 5e-5 nats, so that the true mean is at least
+
+            (sum of the finite items + infinite_items * -log smallest_probability) / items.
+
+        Args:
+            smallest_probability: What the source rounds down to 0 is below this; in (0, 1].
+
+        Returns:
+            The bound in nats; equal to `mean` where no item is infinite, NaN without items.
+
+        Raises:
+            ValueError: `smallest_probability` is outside (0, 1].
+        """
+        if not 0 < smallest_probability <= 1:
+            raise ValueError(
+                f"smallest_probability: expected a number in (0, 1], got {smallest_probability}"
+            )
+        if self.infinite_items == 0:
+            return self.mean
+        finite_items = self.items - self.infinite_items
+        finite_sum = self.finite_mean * finite_items if finite_items else 0.0
+        return (finite_sum - self.infinite_items * math.log(smallest_probability)) / self.items
+
+
+def nll_summary(nll: npt.ArrayLike) -> NllSummary:
+    """Splits per-item NLL into its finite part and the number of infinite items.
+
+    Args:
+        nll: (n,) nats in [0, inf], as `nll_nats` returns them.
+
+    Returns:
+        The summary; its `lower_bound` gives a finite figure to report beside an infinite mean.
+
+    Raises:
+        ValueError: `nll` is not one-dimensional, or holds NaN.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics import nll_summary
+        >>> summary = nll_summary([0.5, np.inf, 1.5])
+        >>> summary
+        NllSummary(mean=inf, items=3, infinite_items=1, finite_mean=1.0)
+        >>> round(summary.lower_bound(1e-4), 3)
+        3.737
+    """
+    array = np.asarray(nll, dtype=np.float64)
+    if np.isnan(array).any():
+        raise ValueError("nll: expected numbers, got NaN")
+    finite = array[np.isfinite(array)]
+    return NllSummary(
+        mean=item_mean(array),
+        items=array.size,
+        infinite_items=array.size - finite.size,
+        finite_mean=item_mean(finite),
+    )

@@ -1,0 +1,33 @@
+"""How many of the errors are made with full confidence."""
+
+import numpy.typing as npt
+
+from pact_eval.metrics._arrays import check_confidence
+from pact_eval.metrics.reduction import item_mean
+
+
+def confident_errors(
+    confidence: npt.ArrayLike, correct: npt.ArrayLike, threshold: float = 0.9
+) -> float:
+    """Returns the share of the errors that have confidence `threshold` or more.
+
+    Args:
+        confidence: (n,) top probabilities in [0, 1].
+        correct: (n,) bool.
+        threshold: Confidence from which an error counts as confident, in [0, 1].
+
+    Returns:
+        A fraction of the errors in [0, 1], lower is better; NaN where there are no errors.
+
+    Raises:
+        ValueError: Shapes differ, or a confidence or the threshold is outside [0, 1].
+
+    Examples:
+        >>> from pact_eval.metrics import confident_errors
+        >>> confident_errors([0.95, 0.95, 0.6], [True, False, False])
+        0.5
+    """
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"threshold: expected a number in [0, 1], got {threshold}")
+    c, right = check_confidence(confidence, correct)
+    return item_mean(c[~right] >= threshold)

@@ -1,0 +1,184 @@
+"""Contrastive pairs: families whose base and counterfactual are judged together."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.metrics._arrays import BoolArray, IntArray, check_correct, check_whole
+from pact_eval.metrics.reduction import item_mean
+
+
+@dataclass(frozen=True, eq=False)
+class PairIndex:
+    """The rows of the complete pairs, and the families that are none.
+
+    Attributes:
+        base: (P,) row of the base of each pair.
+        counterfactual: (P,) row of its counterfactual.
+        rows: Number of rows that were indexed.
+        incomplete_families: Families that are not exactly one base and one counterfactual.
+    """
+
+    base: IntArray
+    counterfactual: IntArray
+    rows: int
+    incomplete_families: int
+
+    def __len__(self) -> int:
+        """Returns the number of complete pairs."""
+        return self.base.size
+
+
+def pair_rows(family: npt.ArrayLike, variant_is_base: npt.ArrayLike) -> PairIndex:
+    """Finds the families that are exactly one base and one counterfactual.
+
+    Args:
+        family: (n,) labels of any sortable dtype (integer codes are fastest).
+        variant_is_base: (n,) bool: base, or else counterfactual.
+
+    Returns:
+        The rows of each complete pair, in the order of the sorted labels, and a count of the
+        families left out.
+
+    Raises:
+        ValueError: The shapes differ, or `variant_is_base` is not bool.
+
+    Examples:
+        >>> from pact_eval.metrics import pair_rows
+        >>> pairs = pair_rows(["f2", "f1", "f1", "f3"], [True, False, True, False])
+        >>> pairs.base, pairs.counterfactual, pairs.incomplete_families
+        (array([2]), array([1]), 2)
+    """
+    labels: npt.NDArray[Any] = np.asarray(family)
+    if labels.ndim != 1:
+        raise ValueError(f"family: expected shape (n,), got {labels.shape}")
+    is_base: npt.NDArray[Any] = np.asarray(variant_is_base)
+    if is_base.shape != labels.shape or (is_base.dtype != np.bool_ and is_base.size):
+        raise ValueError(
+            f"variant_is_base: expected bool of shape {labels.shape}, got {is_base.dtype} "
+            f"of shape {is_base.shape}"
+        )
+    is_base = is_base.astype(np.bool_, copy=False)
+    names, code = np.unique(labels, return_inverse=True)
+    bases = np.bincount(code[is_base], minlength=names.size)
+    others = np.bincount(code[~is_base], minlength=names.size)
+    complete = (bases == 1) & (others == 1)
+    row = np.zeros((2, names.size), dtype=np.int64)
+    row[is_base.astype(np.int64), code] = np.arange(labels.size)
+    return PairIndex(
+        base=row[1, complete],
+        counterfactual=row[0, complete],
+        rows=labels.size,
+        incomplete_families=int(names.size - complete.sum()),
+    )
+
+
+def pair_correct(pairs: PairIndex, correct: npt.ArrayLike) -> BoolArray:
+    """Says for each pair whether both members are right.
+
+    Args:
+        pairs: The complete pairs, from `pair_rows`.
+        correct: (n,) bool for all rows that were indexed.
+
+    Returns:
+        (P,) bool; its mean is the pair accuracy.
+
+    Raises:
+        ValueError: `correct` is not bool or does not have one value a row.
+
+    Examples:
+        >>> from pact_eval.metrics import pair_correct, pair_rows
+        >>> pair_correct(pair_rows([7, 7, 8, 8], [True, False] * 2), [True, True, True, False])
+        array([ True, False])
+    """
+    right = check_correct(correct, (pairs.rows,))
+    return right[pairs.base] & right[pairs.counterfactual]
+
+
+def pair_accuracy(pairs: PairIndex, correct: npt.ArrayLike) -> float:
+    """Returns the share of complete pairs with both members right.
+
+    Args:
+        pairs: The complete pairs, from `pair_rows`.
+        correct: (n,) bool for all rows that were indexed.
+
+    Returns:
+        A fraction in [0, 1], higher is better; NaN where there is no complete pair.
+
+    Raises:
+        ValueError: `correct` is not bool or does not have one value a row.
+
+    Examples:
+        >>> from pact_eval.metrics import pair_accuracy, pair_rows
+        >>> pair_accuracy(pair_rows([7, 7, 8, 8], [True, False] * 2), [True, True, True, False])
+        0.5
+    """
+    return item_mean(pair_correct(pairs, correct))
+
+
+@dataclass(frozen=True)
+class PairOutcomes:
+    """How the complete pairs came out, in pairs.
+
+    The first four add up to the number of pairs; `same_answer` cuts across them.
+
+    Attributes:
+        both_right: Base and counterfactual right.
+        only_base: Only the base right.
+        only_counterfactual: Only the counterfactual right.
+        neither: Both wrong.
+        same_answer: Both members got the same answer, right or not. Where the two references
+            differ, as a contrast has it, such a model did not see the change.
+        incomplete_families: Families left out because they are no complete pair.
+    """
+
+    both_right: int
+    only_base: int
+    only_counterfactual: int
+    neither: int
+    same_answer: int
+    incomplete_families: int
+
+
+def pair_outcomes(
+    pairs: PairIndex, predicted: npt.ArrayLike, reference: npt.ArrayLike
+) -> PairOutcomes:
+    """Counts the ways in which pairs come out.
+
+    The members of a pair share one schema, so that equal canonical indices are equal answers.
+
+    Args:
+        pairs: The complete pairs, from `pair_rows`.
+        predicted: (n,) canonical index of the predicted answer, for all rows indexed.
+        reference: (n,) canonical index of the right answer.
+
+    Returns:
+        The counts; all 0 where there is no complete pair.
+
+    Raises:
+        ValueError: An array does not have one whole number a row.
+
+    Examples:
+        >>> from pact_eval.metrics import pair_outcomes, pair_rows
+        >>> pairs = pair_rows([7, 7, 8, 8], [True, False] * 2)
+        >>> outcomes = pair_outcomes(pairs, [0, 1, 0, 0], [0, 1, 0, 1])
+        >>> outcomes.both_right, outcomes.only_base, outcomes.same_answer
+        (1, 1, 1)
+    """
+    answer, y = check_whole("predicted", predicted), check_whole("reference", reference)
+    if not answer.shape == y.shape == (pairs.rows,):
+        raise ValueError(
+            f"expected predicted and reference of shape ({pairs.rows},), got {answer.shape} "
+            f"and {y.shape}"
+        )
+    base, other = (answer == y)[pairs.base], (answer == y)[pairs.counterfactual]
+    return PairOutcomes(
+        both_right=int((base & other).sum()),
+        only_base=int((base & ~other).sum()),
+        only_counterfactual=int((~base & other).sum()),
+        neither=int((~base & ~other).sum()),
+        same_answer=int((answer[pairs.base] == answer[pairs.counterfactual]).sum()),
+        incomplete_families=pairs.incomplete_families,
+    )

@@ -1,0 +1,231 @@
+"""Selective prediction: the error rate among the items a model is most sure of."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.metrics._arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_confidence,
+    check_whole,
+)
+from pact_eval.metrics.reduction import item_mean
+
+
+@dataclass(frozen=True, eq=False)
+class RiskCoverage:
+    """The risk-coverage curve, one point for each number of items kept.
+
+    Attributes:
+        coverage: (n,) share of items kept: 1/n, 2/n, ..., 1.
+        error_rate: (n,) expected error rate among the items kept, ties in random order.
+        threshold: (n,) confidence of the last item kept, descending.
+    """
+
+    coverage: FloatArray
+    error_rate: FloatArray
+    threshold: FloatArray
+
+
+def _tie_groups(confidence: FloatArray) -> tuple[IntArray, IntArray]:
+    """Returns the order of descending confidence, and where in it each group of ties starts."""
+    order = np.argsort(-confidence, kind="stable")
+    ranked = confidence[order]
+    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]][: ranked.size])
+    return order, starts
+
+
+def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> RiskCoverage:
+    r"""Expected error rate among the most confident items, at every coverage.
+
+    Items of equal confidence count by their expected order: within a group of m items with e
+    errors, that follows M items with E errors, keeping j of the m expects E + j e/m errors.
+
+    .. math:: risk(M + j) = \frac{E + j\,e/m}{M + j}
+
+    Args:
+        confidence: (n,) top probabilities in [0, 1].
+        correct: (n,) bool.
+
+    Returns:
+        The curve, with n points; error rates are fractions, lower is better.
+
+    Raises:
+        ValueError: Shapes differ, or a confidence is NaN or outside [0, 1].
+
+    Examples:
+        >>> from pact_eval.metrics import risk_coverage
+        >>> risk_coverage([0.9, 0.6, 0.6], [True, True, False]).error_rate.round(3)
+        array([0.   , 0.25 , 0.333])
+    """
+    c, right = check_confidence(confidence, correct)
+    order, starts = _tie_groups(c)
+    n = c.size
+    if n == 0:
+        return RiskCoverage(*(np.empty(0) for _ in range(3)))
+    kept = np.arange(1, n + 1)
+    m = np.diff(starts, append=n)
+    e = np.add.reduceat((~right[order]).astype(np.int64), starts)
+    group = np.repeat(np.arange(starts.size), m)
+    errors = (np.cumsum(e) - e)[group] + (kept - starts[group]) * (e / m)[group]
+    return RiskCoverage(coverage=kept / n, error_rate=errors / kept, threshold=c[order])
+
+
+def aurc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+    r"""Area under the risk-coverage curve: mean error rate over coverages 1/n, 2/n, ..., 1.
+
+    .. math:: AURC = \frac1n \sum_{i=1}^n risk(i)
+
+    Items of equal confidence count by their expected order, so that the value does not depend
+    on the order of the rows.
+
+    Args:
+        confidence: (n,) top probabilities in [0, 1].
+        correct: (n,) bool.
+
+    Returns:
+        A fraction in [0, 1], lower is better; NaN without items.
+
+    Raises:
+        ValueError: Shapes differ, or a confidence is NaN or outside [0, 1].
+
+    References:
+        Geifman and El-Yaniv, "Selective classification for deep neural networks", NeurIPS 2017.
+
+    Examples:
+        >>> from pact_eval.metrics import aurc
+        >>> round(aurc([0.9, 0.6, 0.6], [True, True, False]), 6)
+        0.194444
+    """
+    return item_mean(risk_coverage(confidence, correct).error_rate)
+
+
+def aurc_in_row_order(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
+    """AURC with items of equal confidence taken in the order of the rows.
+
+    Only for comparison with published figures that were computed so: the value changes with
+    the order of the file.
+
+    Args:
+        confidence: (n,) top probabilities in [0, 1].
+        correct: (n,) bool.
+
+    Returns:
+        A fraction in [0, 1], lower is better; NaN without items.
+
+    Raises:
+        ValueError: Shapes differ, or a confidence is NaN or outside [0, 1].
+
+    Examples:
+        >>> from pact_eval.metrics import aurc_in_row_order
+        >>> aurc_in_row_order([0.6, 0.6], [True, False])
+        0.25
+        >>> aurc_in_row_order([0.6, 0.6], [False, True])
+        0.75
+    """
+    c, right = check_confidence(confidence, correct)
+    wrong = ~right[np.argsort(-c, kind="stable")]
+    return item_mean(np.cumsum(wrong) / np.arange(1, c.size + 1))
+
+
+class _HarmonicNumbers:
+    """Differences of harmonic numbers, to the last digit.
+
+    A plain running sum loses the digits that a difference of close terms needs: its rounding
+    errors, which are floating-point numbers themselves, are therefore summed beside it.
+    """
+
+    def __init__(self, largest: int) -> None:
+        terms = 1.0 / np.arange(1, largest + 1)
+        self._sum = np.concatenate(([0.0], np.cumsum(terms)))
+        self._lost = np.concatenate(([0.0], np.cumsum(terms - np.diff(self._sum))))
+
+    def between(self, low: IntArray, high: IntArray) -> FloatArray:
+        """Returns H(high) - H(low)."""
+        difference = (self._sum[high] - self._sum[low]) + (self._lost[high] - self._lost[low])
+        return np.asarray(difference, dtype=np.float64)
+
+
+def aurc_from_groups(counts: npt.ArrayLike, errors: npt.ArrayLike) -> FloatArray:
+    r"""AURC from groups of equal confidence, over any leading axes.
+
+    A group of m items with e errors, that follows M items with E errors, contributes
+
+    .. math:: \sum_{j=1}^m \frac{E + j\,e/m}{M + j}
+              = e + \Big(E - \frac{e}{m} M\Big) \big(H(M + m) - H(M)\big)
+
+    Args:
+        counts: (..., groups) items in each group, in descending confidence; whole numbers
+            (bootstrap weights are), 0 allowed.
+        errors: (..., groups) how many of them are wrong.
+
+    Returns:
+        (...) in [0, 1], lower is better; NaN where all counts are 0.
+
+    Raises:
+        ValueError: The shapes differ, a number is not whole, or errors are not in 0..counts.
+
+    Examples:
+        >>> from pact_eval.metrics import aurc_from_groups
+        >>> aurc_from_groups([[1, 2], [0, 0]], [[0, 1], [0, 0]]).round(6)
+        array([0.194444,      nan])
+    """
+    m, e = check_whole("counts", counts), check_whole("errors", errors)
+    if m.shape != e.shape or m.ndim < 1:
+        raise ValueError(f"expected two equal shapes (..., groups), got {m.shape} and {e.shape}")
+    if ((e < 0) | (e > m)).any():
+        raise ValueError("errors: expected whole numbers in 0..counts in every group")
+    total = m.sum(axis=-1)
+    followed = np.cumsum(m, axis=-1) - m
+    followed_errors = np.cumsum(e, axis=-1) - e
+    rate = np.divide(e, m, out=np.zeros(m.shape), where=m > 0)
+    harmonic = _HarmonicNumbers(int(total.max(initial=0)))
+    area = e + (followed_errors - rate * followed) * harmonic.between(followed, followed + m)
+    mean = np.divide(
+        area.sum(axis=-1), total, out=np.full(np.shape(total), np.nan), where=total > 0
+    )
+    return np.asarray(mean, dtype=np.float64)
+
+
+def aurc_weighted(
+    confidence: npt.ArrayLike, correct: npt.ArrayLike, weights: npt.ArrayLike
+) -> FloatArray:
+    """AURC of many resamples at once: each item taken as many times as its weight says.
+
+    Args:
+        confidence: (n,) top probabilities in [0, 1].
+        correct: (n,) bool.
+        weights: (..., n) whole numbers, 0 or more; a bootstrap gives (resamples, n).
+
+    Returns:
+        (...) in [0, 1], lower is better; `aurc` where all weights are 1, NaN where all are 0.
+
+    Raises:
+        ValueError: Shapes do not fit, or a confidence or weight is out of range.
+
+    Examples:
+        >>> from pact_eval.metrics import aurc_weighted
+        >>> aurc_weighted([0.9, 0.6], [True, False], [[1, 1], [0, 2], [2, 0]])
+        array([0.25, 1.  , 0.  ])
+    """
+    c, right = check_confidence(confidence, correct)
+    w = check_whole("weights", weights)
+    if w.ndim < 1 or w.shape[-1] != c.size:
+        raise ValueError(f"weights: expected shape (..., {c.size}), got {w.shape}")
+    return aurc_from_groups(*_weighted_groups(c, right, w))
+
+
+def _weighted_groups(
+    confidence: FloatArray, correct: BoolArray, weights: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Returns the (..., groups) counts and errors of groups of equal confidence."""
+    if confidence.size == 0:
+        return weights, weights
+    order, starts = _tie_groups(confidence)
+    ranked = weights[..., order]
+    counts = np.add.reduceat(ranked, starts, axis=-1)
+    errors = np.add.reduceat(ranked * ~correct[order], starts, axis=-1)
+    return counts, errors

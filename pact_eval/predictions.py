@@ -1,0 +1,163 @@
+"""Predictions: the scored views of one run as arrays, and the decodings made from them.
+
+This is where a run's rows (`runs`) or rows from elsewhere (`imports`) become the arrays that
+`metrics` reads: items by views by answers, padded, in canonical order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from pact_eval.errors import RunError
+from pact_eval.metrics import decode_ensemble, decode_single, log_softmax
+
+__all__ = ["SCHEMA", "Decoding", "Predictions"]
+
+Decoding = Literal["single", "ensemble"]
+"""How probabilities are made from a run: view 0 alone, or the K views together."""
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+SCHEMA: Final = pl.Schema(
+    {
+        "id": pl.String(),
+        "family": pl.String(),
+        "source_family": pl.String(),
+        "domain": pl.String(),
+        "kind": pl.String(),
+        "variant": pl.String(),
+        "reference": pl.Int16(),
+        "n_choices": pl.Int16(),
+        "view": pl.Int16(),
+        "code_order": pl.List(pl.Int16()),
+        "logits": pl.List(pl.Float32()),
+        "prompt_tokens": pl.Int32(),
+        "code_mass": pl.Float32(),
+    }
+)
+"""Columns of `predictions.parquet`. Imported rows keep their logits as float64."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The scored views of one run: n items, K views, up to C answers.
+
+    Attributes:
+        ids: shape (n,), text.
+        family, source_family, domain, kind, variant: shape (n,), text; variant is "" where unknown.
+        reference: shape (n,), canonical index of the right answer.
+        n_choices: shape (n,), number of answers of each item.
+        logits: shape (n, K, C), canonical order, float64, unused slots -inf.
+        code_order: shape (n, K, C), canonical index at each code position, unused slots -1.
+        prompt_tokens: shape (n,), length of view 0; NaN where unknown.
+        code_mass: shape (n, K), share of the next-token distribution on the codes; NaN if unknown.
+    """
+
+    ids: npt.NDArray[np.str_]
+    family: npt.NDArray[np.str_]
+    source_family: npt.NDArray[np.str_]
+    domain: npt.NDArray[np.str_]
+    kind: npt.NDArray[np.str_]
+    variant: npt.NDArray[np.str_]
+    reference: IntArray
+    n_choices: IntArray
+    logits: FloatArray
+    code_order: IntArray
+    prompt_tokens: FloatArray
+    code_mass: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def k(self) -> int:
+        """Number of views of every item."""
+        return int(self.logits.shape[1])
+
+    def log_probs(self, decoding: Decoding) -> FloatArray:
+        """Return the canonical log-probabilities under a decoding, shape (n, C), uncalibrated."""
+        decode = decode_single if decoding == "single" else decode_ensemble
+        return decode(self.logits, self.n_choices)
+
+    @cached_property
+    def log_probs_by_view(self) -> FloatArray:
+        """Canonical log-probabilities of every view, shape (n, K, C)."""
+        return log_softmax(self.logits, self.n_choices)
+
+    def subset(self, rows: npt.NDArray[np.bool_] | IntArray) -> Predictions:
+        """Return the items that a mask or index array selects."""
+        return Predictions(**{name: getattr(self, name)[rows] for name in _ARRAY_FIELDS})
+
+    @classmethod
+    def from_frame(cls, frame: pl.DataFrame) -> Predictions:
+        """Gather the rows of a run, one an item and view, into arrays.
+
+        Args:
+            frame: columns as in `SCHEMA`, rows in any order.
+
+        Raises:
+            RunError: an item lacks a view, or has no reference.
+
+        Example:
+            >>> frame = pl.DataFrame({
+            ...     "id": ["a", "a"], "family": "f", "source_family": "s", "domain": "d",
+            ...     "kind": "boolean", "variant": "base", "reference": 1, "n_choices": 2,
+            ...     "view": [0, 1], "code_order": [[0, 1], [1, 0]],
+            ...     "logits": [[0.0, 2.0], [1.0, 2.0]], "prompt_tokens": 9, "code_mass": 1.0})
+            >>> predictions = Predictions.from_frame(frame)
+            >>> predictions.logits.shape, predictions.reference.tolist()
+            ((1, 2, 2), [1])
+        """
+        frame = frame.sort("id", "view", maintain_order=True)
+        first = frame.filter(pl.col("view") == 0)
+        n, k = len(first), int(frame["view"].max() or 0) + 1  # type: ignore[arg-type]
+        views = frame["view"].to_numpy()
+        if len(frame) != n * k or not (views.reshape(n, k) == np.arange(k)).all():
+            message = f"expected {k} views of each of {n:,} items, got {len(frame):,} rows"
+            raise RunError(message)
+        if first["reference"].null_count():
+            message = f"{first['reference'].null_count():,} of {n:,} items have no reference"
+            raise RunError(message)
+        n_choices = first["n_choices"].to_numpy().astype(np.int64)
+        width = int(n_choices.max(initial=2))
+        return cls(
+            **{name: _texts(first, name) for name in _TEXT_COLUMNS},
+            ids=_texts(first, "id"),
+            reference=first["reference"].to_numpy().astype(np.int64),
+            n_choices=n_choices,
+            logits=_padded(frame["logits"], width, -np.inf).reshape(n, k, width),
+            code_order=_padded(frame["code_order"], width, -1)
+            .astype(np.int64)
+            .reshape(n, k, width),
+            prompt_tokens=_floats(first["prompt_tokens"]),
+            code_mass=_floats(frame["code_mass"]).reshape(n, k),
+        )
+
+
+_TEXT_COLUMNS = ("family", "source_family", "domain", "kind", "variant")
+_ARRAY_FIELDS = tuple(
+    name for name in Predictions.__dataclass_fields__ if name != "log_probs_by_view"
+)
+
+
+def _texts(frame: pl.DataFrame, name: str) -> npt.NDArray[np.str_]:
+    return frame[name].fill_null("").to_numpy().astype(np.str_)
+
+
+def _floats(column: pl.Series) -> FloatArray:
+    return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def _padded(lists: pl.Series, width: int, fill: float) -> FloatArray:
+    """Turn a list column into a (rows, width) array, ragged ends filled."""
+    lengths = lists.list.len().to_numpy().astype(np.int64)
+    padded = np.full((len(lists), width), fill, dtype=np.float64)
+    padded[np.arange(width) < lengths[:, None]] = lists.explode().cast(pl.Float64).to_numpy()
+    return padded

@@ -1,0 +1,47 @@
+"""Answer one request of several fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pact_eval.metrics import decode_ensemble
+from pact_eval.records import Field
+from pact_eval.requests import Decision
+from pact_eval.scoring.subject import LoadedSubject
+from pact_eval.strict_json import Json
+
+__all__ = ["decide"]
+
+
+def decide(
+    loaded: LoadedSubject, state: Json, fields: Sequence[Field], *, k: int, order_seed: int = 0
+) -> list[Decision]:
+    """Answer every field of one request.
+
+    Args:
+        loaded: the model.
+        state: the context: text, or any JSON value.
+        fields: the schema; every prompt shows all of it.
+        k: views a field; their canonical log-probabilities are averaged.
+        order_seed: seed of the code orders.
+
+    Returns:
+        One decision a field, in schema order.
+
+    Raises:
+        RequestError: the fields do not fit the contract.
+        PromptError: a prompt is over the limit.
+    """
+    views = loaded.subject.encoder.encode_request(state, fields, k=k, seed=order_seed)
+    scored = loaded.engine.score(views)
+    decisions = []
+    for number, field in enumerate(fields):
+        mine = scored[number * k : (number + 1) * k]
+        logits = np.stack([view.logits for view in mine]).astype(np.float64)
+        log_probs = decode_ensemble(logits[np.newaxis], np.array([len(field.answers)]))[0]
+        agree = len({int(row.argmax()) for row in logits}) == 1 if k > 1 else None
+        mass = float(np.mean([view.code_mass for view in mine]))
+        decisions.append(Decision(field, tuple(np.exp(log_probs).tolist()), mass, agree))
+    return decisions

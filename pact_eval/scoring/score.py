@@ -1,0 +1,181 @@
+"""Score a dataset: records in, a run folder out, resumable at every window of records.
+
+A window is a fixed number of records in file order. It is the unit of batching, of writing and of
+resuming, so that what a record is batched with does not depend on where a run was interrupted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from pact_eval.encoding import EncodedView
+from pact_eval.model_files import sha256_of_file
+from pact_eval.predictions import SCHEMA
+from pact_eval.records import Record, read_records
+from pact_eval.runs import RunWriter
+from pact_eval.scoring.engine import ScoredView
+from pact_eval.scoring.subject import LoadedSubject, Subject
+from pact_eval.strict_json import Json
+
+__all__ = ["WINDOW_RECORDS", "Dataset", "Progress", "read_dataset", "score"]
+
+WINDOW_RECORDS: Final = 64
+"""Records a window."""
+
+_PROOF_RECORDS = 4
+
+Progress = Callable[[int, int], None]
+"""Called with (items done, items in all) after every window."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The records to be scored and how they are shown.
+
+    Attributes:
+        path: the file.
+        sha256: of the whole file.
+        records: what is scored of it, in file order.
+        limit: how many records were asked for at most, or None.
+        k: views a record.
+        order_seed: seed of the code orders.
+    """
+
+    path: Path
+    sha256: str
+    records: Sequence[Record]
+    limit: int | None
+    k: int
+    order_seed: int
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """What identifies the dataset and its views in `run.json`."""
+        return {
+            "data": {"sha256": self.sha256, "limit": self.limit},
+            "k": self.k,
+            "order_seed": self.order_seed,
+            "window_records": WINDOW_RECORDS,
+        }
+
+
+def read_dataset(path: Path, *, k: int, order_seed: int = 0, limit: int | None = None) -> Dataset:
+    """Read the records to be scored.
+
+    Args:
+        path: a dataset file.
+        k: views a record, at least 1.
+        order_seed: seed of the code orders.
+        limit: score only the first so many records of the file.
+
+    Raises:
+        InputError: the file cannot be read.
+        RecordError: any record is malformed, also beyond the limit.
+    """
+    records = read_records(path)
+    return Dataset(path, sha256_of_file(path), records[:limit], limit, k, order_seed)
+
+
+def score(
+    subject: Subject,
+    dataset: Dataset,
+    out: Path,
+    *,
+    labels: Mapping[str, Json],
+    progress: Progress = lambda _done, _total: None,
+) -> None:
+    """Score every view of a dataset into a run folder, or go on with one.
+
+    A run that is complete is left as it is.
+
+    Args:
+        subject: the model.
+        dataset: the records and their views.
+        out: the run folder.
+        labels: what names the run without deciding its numbers: arm, seed, command line.
+        progress: told how many items are done.
+
+    Raises:
+        PromptError: a prompt is over the limit; nothing has been scored then.
+        AdapterError: the model cannot be loaded, or the adapter changes nothing.
+        RunError: the folder cannot be used, or belongs to other settings.
+    """
+    longest = subject.encoder.check_lengths(dataset.records, dataset.k, dataset.order_seed)
+    settings = {**subject.settings, **dataset.settings}
+    names: dict[str, Json] = {
+        "source": "score",
+        "adapter": None if subject.adapter is None else str(subject.adapter.folder),
+        "base_model": subject.base.name,
+        "data": str(dataset.path),
+        **labels,
+    }
+    with RunWriter(out, settings, names) as writer:
+        if writer.complete:
+            return
+        started = time.monotonic()
+        facts: dict[str, Json] = {"longest_prompt_tokens": longest}
+        try:
+            facts |= _score_windows(subject.load(), dataset, writer, progress)
+        except BaseException:
+            writer.add_wall_seconds(time.monotonic() - started)
+            raise
+        writer.finish(time.monotonic() - started, facts)
+
+
+def _score_windows(
+    loaded: LoadedSubject, dataset: Dataset, writer: RunWriter, progress: Progress
+) -> dict[str, Json]:
+    records, total = dataset.records, len(dataset.records)
+    facts: dict[str, Json] = {"attention": loaded.attention}
+    if loaded.subject.adapter is not None:
+        proof = _encode(loaded, dataset, records[:_PROOF_RECORDS])
+        facts["adapter_largest_logit_change"] = loaded.engine.prove_adapter(proof)
+    progress(writer.rows_done // dataset.k, total)
+    for number, start in enumerate(range(0, total, WINDOW_RECORDS)):
+        if writer.has_part(number):
+            continue
+        window = records[start : start + WINDOW_RECORDS]
+        views = _encode(loaded, dataset, window)
+        scored = loaded.engine.score(views)
+        writer.write_part(number, _rows(window, views, scored))
+        progress(writer.rows_done // dataset.k, total)
+    facts["counts"] = {"items": total, "views": writer.rows_done}
+    return facts
+
+
+def _encode(
+    loaded: LoadedSubject, dataset: Dataset, records: Sequence[Record]
+) -> list[EncodedView]:
+    return loaded.subject.encoder.encode(records, dataset.k, dataset.order_seed)
+
+
+def _rows(
+    records: Sequence[Record], views: Sequence[EncodedView], scored: Sequence[ScoredView]
+) -> pl.DataFrame:
+    by_id = {record.id: record for record in records}
+    rows = [
+        {
+            "id": record.id,
+            "family": record.family,
+            "source_family": record.source_family,
+            "domain": record.domain,
+            "kind": record.field.kind,
+            "variant": record.variant,
+            "reference": record.reference,
+            "n_choices": record.n_choices,
+            "view": view.view,
+            "code_order": list(view.code_order),
+            "logits": result.logits.tolist(),
+            "prompt_tokens": len(view.token_ids),
+            "code_mass": result.code_mass,
+        }
+        for view, result in zip(views, scored, strict=True)
+        if (record := by_id[view.record_id])
+    ]
+    return pl.DataFrame(rows, schema=SCHEMA)

@@ -1,0 +1,336 @@
+"""Percentile bootstrap over clusters, with one set of resamples for many statistics.
+
+The two members of a contrastive pair are not independent, so that families are what is resampled.
+A resample is a vector of cluster weights: how often each cluster was drawn. A *statistic* takes
+such weights, (b, F), to values, (b,); its point estimate has every weight at 1. The item-level
+bootstrap is the same with every item its own cluster: `cluster = np.arange(n)`.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.stats.estimate import Estimate
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+Statistic: TypeAlias = Callable[[FloatArray], FloatArray]
+
+# Numbers in one batch of weights (32 MiB): the only thing that grows with rows times resamples.
+_BATCH_NUMBERS = 2**22
+_UNDEFINED_SHARE_TO_REPORT = 0.01
+
+
+def _check_cluster(cluster: npt.ArrayLike, n_clusters: int, n: int) -> IntArray:
+    index: npt.NDArray[np.generic] = np.asarray(cluster)
+    if index.shape != (n,) or (index.dtype.kind not in "iu" and n):
+        raise ValueError(f"cluster: expected integers of shape ({n},), got shape {index.shape}")
+    codes = index.astype(np.int64)
+    if n and not (codes.min() >= 0 and codes.max() < n_clusters):
+        raise ValueError(
+            f"cluster: expected codes in 0..{n_clusters - 1}, got {codes.min()}..{codes.max()}"
+        )
+    return codes
+
+
+def cluster_sums(values: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -> FloatArray:
+    """Sums rows within clusters.
+
+    Args:
+        values: (n,) or (n, m) numbers or bools.
+        cluster: (n,) cluster code of each row, in 0..n_clusters-1.
+        n_clusters: Number of clusters F; a cluster without rows sums to 0.
+
+    Returns:
+        (F,) or (F, m) sums.
+
+    Raises:
+        ValueError: The shapes do not fit, or a code is out of range.
+
+    Examples:
+        >>> from pact_eval.stats import cluster_sums
+        >>> cluster_sums([1.0, 2.0, 4.0], [0, 0, 1], 3)
+        array([3., 4., 0.])
+    """
+    rows = np.asarray(values, dtype=np.float64)
+    if rows.ndim not in (1, 2):
+        raise ValueError(f"values: expected shape (n,) or (n, m), got {rows.shape}")
+    codes = _check_cluster(cluster, n_clusters, len(rows))
+    columns = rows if rows.ndim == 2 else rows[:, None]
+    sums = np.empty((n_clusters, columns.shape[1]))
+    for column in range(columns.shape[1]):
+        sums[:, column] = np.bincount(codes, weights=columns[:, column], minlength=n_clusters)
+    return sums if rows.ndim == 2 else sums[:, 0]
+
+
+def ratio_statistic(
+    numerator: npt.ArrayLike,
+    denominator: npt.ArrayLike,
+    cluster: npt.ArrayLike,
+    n_clusters: int,
+) -> Statistic:
+    """Builds the statistic sum(numerator) / sum(denominator) over resampled rows.
+
+    A mean over a subset of the rows is this, with both arrays 0 outside the subset.
+
+    Args:
+        numerator: (n,) values; +inf, -inf and NaN count only in resamples that hold their row,
+            where they make the ratio +inf, -inf or NaN (also where both infinities meet).
+        denominator: (n,) finite numbers, 0 or more.
+        cluster: (n,) cluster code of each row, in 0..n_clusters-1.
+        n_clusters: Number of clusters F.
+
+    Returns:
+        A statistic; NaN for weights under which the denominator is 0.
+
+    Raises:
+        ValueError: The shapes do not fit, or a denominator is negative or not finite.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.stats import ratio_statistic
+        >>> statistic = ratio_statistic([1.0, np.inf], [2.0, 1.0], [0, 1], 2)
+        >>> statistic(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]))
+        array([0.5, inf, nan])
+    """
+    top = np.asarray(numerator, dtype=np.float64)
+    bottom = np.asarray(denominator, dtype=np.float64)
+    if top.ndim != 1 or top.shape != bottom.shape:
+        raise ValueError(f"expected two equal shapes (n,), got {top.shape} and {bottom.shape}")
+    if not (np.isfinite(bottom) & (bottom >= 0)).all():
+        raise ValueError("denominator: expected finite numbers, 0 or more")
+    # The finite part and the counts of the others are summed apart: a weight of 0 times an
+    # infinite sum would be NaN.
+    parts = [bottom, np.where(np.isfinite(top), top, 0), top == np.inf, top == -np.inf]
+    totals = cluster_sums(np.column_stack([*parts, np.isnan(top)]), cluster, n_clusters)
+
+    def statistic(weights: FloatArray) -> FloatArray:
+        below, finite, plus, minus, undefined = (weights @ totals).T
+        ratio: FloatArray = np.full(len(weights), np.nan)
+        np.divide(finite, below, out=ratio, where=below > 0)
+        ratio[(plus > 0) & (below > 0)] = np.inf
+        ratio[(minus > 0) & (below > 0)] = -np.inf
+        ratio[(undefined > 0) | ((plus > 0) & (minus > 0))] = np.nan
+        return ratio
+
+    return statistic
+
+
+def mean_statistic(values: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -> Statistic:
+    """Builds the statistic that is the mean of the resampled rows.
+
+    Args:
+        values: (n,) numbers or bools, infinities and NaN as in `ratio_statistic`.
+        cluster: (n,) cluster code of each row, in 0..n_clusters-1.
+        n_clusters: Number of clusters F.
+
+    Returns:
+        A statistic; NaN for weights that leave no row.
+
+    Raises:
+        ValueError: The shapes do not fit, or a code is out of range.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.stats import mean_statistic
+        >>> mean_statistic([1.0, 3.0, 8.0], [0, 0, 1], 2)(np.array([[1.0, 1.0], [2.0, 0.0]]))
+        array([4., 2.])
+    """
+    rows = np.asarray(values, dtype=np.float64)
+    return ratio_statistic(rows, np.ones(rows.shape), cluster, n_clusters)
+
+
+def totals_statistic(function: Callable[..., FloatArray], *cluster_totals: FloatArray) -> Statistic:
+    """Builds a statistic that is a function of totals, such as the sums per calibration bin.
+
+    Args:
+        function: Takes one (b, ...) array of totals for each of `cluster_totals` to (b,) values.
+        cluster_totals: (F, ...) finite sums of each cluster, as `cluster_sums` gives them.
+
+    Returns:
+        The statistic weights -> function(weights @ totals, ...).
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.stats import totals_statistic
+        >>> statistic = totals_statistic(np.divide, np.array([1.0, 2.0]), np.array([2.0, 2.0]))
+        >>> statistic(np.array([[1.0, 1.0], [0.0, 2.0]]))
+        array([0.75, 1.  ])
+    """
+
+    def statistic(weights: FloatArray) -> FloatArray:
+        return function(*(np.tensordot(weights, totals, axes=1) for totals in cluster_totals))
+
+    return statistic
+
+
+def rows_statistic(function: Statistic, cluster: npt.ArrayLike) -> Statistic:
+    """Builds a statistic from a function of row weights, such as the area under a curve.
+
+    Args:
+        function: Takes (b, n) row weights to (b,) values.
+        cluster: (n,) cluster code of each row.
+
+    Returns:
+        The statistic that gives each row the weight of its cluster.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.stats import rows_statistic
+        >>> statistic = rows_statistic(lambda weights: weights.sum(axis=1), [0, 0, 1])
+        >>> statistic(np.array([[1.0, 5.0]]))
+        array([7.])
+    """
+    codes = np.asarray(cluster, dtype=np.int64)
+    return lambda weights: function(weights[:, codes])
+
+
+def bootstrap_intervals(
+    statistics: Mapping[str, Statistic],
+    *,
+    n_clusters: int,
+    n: int,
+    rng: np.random.Generator,
+    resamples: int = 10_000,
+    confidence: float = 0.95,
+) -> dict[str, Estimate]:
+    r"""Percentile bootstrap intervals over clusters; all statistics see the same resamples.
+
+    .. math:: [\,q_{\alpha/2}, q_{1-\alpha/2}\,] \text{ of } \theta(w_1), ..., \theta(w_B),
+              \quad w_b \sim Multinomial(F, 1/F), \quad \alpha = 1 - confidence
+
+    Quantiles are interpolated linearly, as in `scipy.stats.bootstrap(method="percentile")`, except
+    beside an infinite replicate, where the outer neighbour is taken. NaN replicates are left out.
+
+    Args:
+        statistics: By name, functions from (b, F) cluster weights to (b,) values.
+        n_clusters: Number of clusters F.
+        n: Number of rows, for the record.
+        rng: Source of the resamples, which depend on nothing else but F and their number.
+        resamples: Number of resamples.
+        confidence: Nominal coverage of the intervals, in (0, 1).
+
+    Returns:
+        By name, an `Estimate`. The interval is NaN, with a reason, where the value is NaN or
+        there is one cluster only; a reason also says where the value is infinite or where more
+        than 1% of the replicates were NaN (no interval then if all others agree, as they do
+        where the rows that count come from one cluster).
+
+    Raises:
+        ValueError: A count is negative, `confidence` is outside (0, 1), or a statistic does not
+            return one value a resample.
+
+    References:
+        Efron and Tibshirani, "An introduction to the bootstrap", 1993, chapter 13.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.stats import bootstrap_intervals, mean_statistic
+        >>> accuracy = mean_statistic([1, 1, 0, 1, 1, 0], [0, 0, 1, 1, 2, 2], 3)
+        >>> rng = np.random.default_rng(7)
+        >>> estimate = bootstrap_intervals({"accuracy": accuracy}, n_clusters=3, n=6, rng=rng)
+        >>> estimate["accuracy"].low, round(estimate["accuracy"].value, 3)
+        (0.5, 0.667)
+    """
+    _check_bootstrap(n_clusters, n, resamples, confidence)
+    ones = np.ones((1, n_clusters))
+    values = {
+        name: float(_values(name, statistic, ones)[0]) if n_clusters else math.nan
+        for name, statistic in statistics.items()
+    }
+    replicates = {name: np.full(resamples, np.nan) for name in statistics}
+    if n_clusters > 1:
+        for batch, weights in _weight_batches(n_clusters, max(n, n_clusters), resamples, rng):
+            for name, statistic in statistics.items():
+                replicates[name][batch] = _values(name, statistic, weights)
+    method = f"{100 * confidence:g}% percentile bootstrap over clusters, {resamples:,} resamples"
+    estimates = {}
+    for name, value in values.items():
+        low, high = _interval(replicates[name], value, confidence)
+        reason = _reason(value, replicates[name], n_clusters)
+        estimates[name] = Estimate(value, low, high, n, n_clusters, method, reason)
+    return estimates
+
+
+def _check_bootstrap(n_clusters: int, n: int, resamples: int, confidence: float) -> None:
+    if n_clusters < 0 or n < 0:
+        raise ValueError(f"expected n_clusters >= 0 and n >= 0, got {n_clusters} and {n}")
+    if resamples < 1:
+        raise ValueError(f"resamples: expected at least 1, got {resamples}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence: expected a number in (0, 1), got {confidence}")
+
+
+def _values(name: str, statistic: Statistic, weights: FloatArray) -> FloatArray:
+    values = np.asarray(statistic(weights), dtype=np.float64)
+    if values.shape != (len(weights),):
+        raise ValueError(
+            f"statistic {name!r}: expected shape ({len(weights)},) from weights of shape "
+            f"{weights.shape}, got {values.shape}"
+        )
+    return values
+
+
+def _weight_batches(
+    n_clusters: int, width: int, resamples: int, rng: np.random.Generator
+) -> Iterator[tuple[slice, FloatArray]]:
+    """Yields weights (b, F), how often each cluster was drawn; b rows of `width` fit a batch.
+
+    The draws are one stream in the order of the resamples, whatever the size of the batches.
+    """
+    size = max(1, _BATCH_NUMBERS // width)
+    for start in range(0, resamples, size):
+        rows = min(size, resamples - start)
+        drawn = rng.integers(0, n_clusters, size=(rows, n_clusters))
+        drawn += n_clusters * np.arange(rows)[:, None]
+        weights = np.bincount(drawn.ravel(), minlength=rows * n_clusters)
+        yield slice(start, start + rows), weights.reshape(rows, -1).astype(np.float64)
+
+
+def _interval(replicates: FloatArray, value: float, confidence: float) -> tuple[float, float]:
+    defined = np.sort(replicates[~np.isnan(replicates)])
+    if math.isnan(value) or defined.size == 0 or _says_nothing(replicates):
+        return math.nan, math.nan
+    tail = (1 - confidence) / 2 * (defined.size - 1)
+    below, above = math.floor(tail), math.ceil(tail)
+    low, high = defined[[below, above]], defined[[-1 - above, -1 - below]]
+    if not np.isfinite([low, high]).all():
+        return float(low[0]), float(high[1])
+    share = tail - below
+    return float(low[0] + share * (low[1] - low[0])), float(high[1] - share * (high[1] - high[0]))
+
+
+def _says_nothing(replicates: FloatArray) -> bool:
+    """Says whether many replicates are NaN and the others all agree.
+
+    So it is where the rows that a ratio rests on come from one family of many, and an interval of
+    no width would claim certainty.
+    """
+    defined = replicates[~np.isnan(replicates)]
+    undefined_share = 1 - defined.size / replicates.size
+    agreed = defined.size > 0 and bool(np.allclose(defined, defined[0], rtol=1e-12, atol=0))
+    return undefined_share > _UNDEFINED_SHARE_TO_REPORT and agreed
+
+
+def _reason(value: float, replicates: FloatArray, n_clusters: int) -> str | None:
+    """Says why an estimate is NaN, infinite or curtailed; None where it is none of these."""
+    if n_clusters == 0:
+        return "no rows: nothing to estimate"
+    if math.isnan(value):
+        return "undefined on these rows"
+    if n_clusters == 1:
+        return "one family: no interval"
+    undefined = float(np.isnan(replicates).mean())
+    sentences = []
+    if math.isinf(value):
+        sentences.append("infinite on these rows")
+    if undefined == 1:
+        sentences.append("undefined in every resample: no interval")
+    elif undefined > _UNDEFINED_SHARE_TO_REPORT:
+        sentences.append(f"{undefined:.1%} of the resamples are undefined and left out")
+        if _says_nothing(replicates):
+            sentences.append("the others all agree: no interval")
+    return "; ".join(sentences) or None

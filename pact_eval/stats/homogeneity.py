@@ -1,0 +1,149 @@
+"""Is any code letter picked more than its share?"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class SlotHomogeneity:
+    """How often each code position was picked, beside how often it held the reference.
+
+    Attributes:
+        observed: (slots,) units that picked each code position.
+        expected: (slots,) units whose reference stood there.
+        chi2: Test statistic, 0 or more; NaN without units.
+        dof: Degrees of freedom: the rank of the covariance.
+        p_value: Chance of a statistic this large if picks and references had equal margins.
+        units: Units (item and view) that were counted.
+        clusters: Clusters (families) that they form.
+        discordant_clusters: Clusters whose picks are not spread as their references are.
+        reason: None, or a sentence that says why there was nothing to test.
+    """
+
+    observed: IntArray
+    expected: IntArray
+    chi2: float
+    dof: int
+    p_value: float
+    units: int
+    clusters: int
+    discordant_clusters: int
+    reason: str | None = None
+
+
+def _check_slots(
+    picked: npt.ArrayLike, reference: npt.ArrayLike, cluster: npt.ArrayLike
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Returns picked and reference slots as (units,), and the cluster code of each unit."""
+    picks: npt.NDArray[Any] = np.asarray(picked)
+    truth: npt.NDArray[Any] = np.asarray(reference)
+    labels: npt.NDArray[Any] = np.asarray(cluster)
+    if picks.ndim not in (1, 2) or picks.shape != truth.shape or labels.shape != picks.shape[:1]:
+        raise ValueError(
+            "expected picked and reference of one shape (n,) or (n, K) and cluster (n,), got "
+            f"{picks.shape}, {truth.shape} and {labels.shape}"
+        )
+    for name, slots in (("picked", picks), ("reference", truth)):
+        if slots.size and (slots.dtype.kind not in "iu" or slots.min() < 0):
+            raise ValueError(f"{name}: expected code positions 0, 1, ..., got {slots.dtype}")
+    codes = np.unique(labels, return_inverse=True)[1]
+    views = picks.shape[1] if picks.ndim == 2 else 1
+    return (
+        picks.ravel().astype(np.int64),
+        truth.ravel().astype(np.int64),
+        np.repeat(codes.astype(np.int64), views),
+    )
+
+
+def slot_homogeneity(
+    picked: npt.ArrayLike, reference: npt.ArrayLike, cluster: npt.ArrayLike
+) -> SlotHomogeneity:
+    r"""Tests whether picked and reference code positions have equal margins.
+
+    The Stuart-Maxwell test of marginal homogeneity, made robust to clusters: with
+    :math:`d_u = e_{picked} - e_{reference}` for a unit (item and view) and :math:`d_f` its sum
+    over the units of a family,
+
+    .. math:: d = \sum_f d_f, \quad S = \sum_f d_f d_f^T, \quad
+              \chi^2 = d^T S^+ d \sim \chi^2_{rank(S)}
+
+    With one unit a cluster it is the classical test, and with two slots McNemar's without
+    continuity correction. It is asymptotic, and the statistic cannot exceed the number of
+    discordant clusters: where that is no larger than `dof`, even complete bias shows little.
+
+    Without any discordant cluster (all answers right, say) there is no evidence against equal
+    margins: chi2 = 0, dof = 0 and p = 1, as McNemar's test has it, with a reason. Without units
+    chi2 and p are NaN.
+
+    Args:
+        picked: (n,) or (n, K) code position of the predicted answer of each item (and view).
+        reference: The same shape: code position of the reference.
+        cluster: (n,) family labels of any sortable dtype.
+
+    Returns:
+        Counts for each code position, and the test.
+
+    Raises:
+        ValueError: The shapes do not fit, or a position is negative or no integer.
+
+    References:
+        Stuart, "A test for homogeneity of the marginal distributions in a two-way
+        classification", Biometrika 1955.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.stats import slot_homogeneity
+        >>> result = slot_homogeneity([0, 0, 0, 0, 1], [1, 1, 1, 0, 1], np.arange(5))
+        >>> result.observed, result.expected, round(result.chi2, 3), result.dof
+        (array([4, 1]), array([1, 4]), 3.0, 1)
+    """
+    picks, truth, codes = _check_slots(picked, reference, cluster)
+    slots = int(max(picks.max(initial=-1), truth.max(initial=-1))) + 1
+    clusters = int(codes.max(initial=-1)) + 1
+    shape = (clusters, slots)
+    d_f = (_counts(codes, picks, shape) - _counts(codes, truth, shape)).astype(np.float64)
+    chi2, dof = _quadratic_form(d_f.sum(axis=0), d_f.T @ d_f)
+    discordant = int((d_f != 0).any(axis=1).sum())
+    reason = None
+    if clusters == 0:
+        chi2, reason = math.nan, "no rows: nothing to test"
+    elif discordant == 0:
+        reason = "no family picks any code more often than its references stand there"
+    return SlotHomogeneity(
+        observed=np.bincount(picks, minlength=slots),
+        expected=np.bincount(truth, minlength=slots),
+        chi2=chi2,
+        dof=dof,
+        p_value=float(stats.chi2.sf(chi2, dof)) if dof else (math.nan if clusters == 0 else 1.0),
+        units=picks.size,
+        clusters=clusters,
+        discordant_clusters=discordant,
+        reason=reason,
+    )
+
+
+def _counts(cluster: IntArray, slot: IntArray, shape: tuple[int, int]) -> IntArray:
+    """Returns the (clusters, slots) counts of a slot within a cluster."""
+    cells = np.bincount(cluster * shape[1] + slot, minlength=shape[0] * shape[1])
+    return cells.reshape(shape)
+
+
+def _quadratic_form(d: FloatArray, s: FloatArray) -> tuple[float, int]:
+    """Returns d' S^+ d and rank(S) of a symmetric positive semidefinite S.
+
+    One eigendecomposition serves both, so that rank and inverse never disagree on what is 0.
+    """
+    if s.size == 0:
+        return 0.0, 0
+    eigenvalues, vectors = np.linalg.eigh(s)
+    kept = eigenvalues > eigenvalues.max() * len(s) * 4 * np.finfo(np.float64).eps
+    projections = vectors[:, kept].T @ d
+    return float((projections**2 / eigenvalues[kept]).sum()), int(kept.sum())

@@ -1,0 +1,178 @@
+"""The terminal report of one run: rich renderables made from an `Evaluation`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.box import ASCII2, SIMPLE_HEAD, Box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from pact_eval.contract import CODES
+from pact_eval.evaluation import METRICS, Evaluation, Group, MetricSpec
+from pact_eval.strict_json import Json
+from pact_reports.numbers import UNDEFINED, count_and_share, estimate_text, p_value_text
+
+__all__ = ["evaluation_report", "heading"]
+
+_LABEL_WIDTH = 28
+_GROUP_WIDTH = 23
+_ARROW = {1: " ↑", -1: " ↓", 0: ""}
+_SIGNIFICANT = 0.05
+
+
+def heading(title: str, provenance: Mapping[str, Json]) -> RenderableType:
+    """Say which run this is: its folder, arm, seed, adapter, base and data."""
+    lines = [Text(title, style="bold")]
+    for label, key in (
+        ("arm", "arm"),
+        ("seed", "seed"),
+        ("adapter", "adapter"),
+        ("base model", "base_model"),
+        ("data", "data"),
+    ):
+        value = provenance.get(key)
+        if value is not None:
+            lines.append(Text(f"  {label + ':':<12}{value}"))
+    return Text("\n").join(lines)
+
+
+def evaluation_report(
+    evaluation: Evaluation, *, width: int, plain: bool
+) -> Iterator[RenderableType]:
+    """Lay out the whole report.
+
+    Args:
+        evaluation: the numbers.
+        width: columns of the terminal; groups that do not fit beside each other go below.
+        plain: ASCII rules instead of lines, for output that is piped.
+
+    Yields:
+        Renderables in reading order.
+    """
+    box = ASCII2 if plain else SIMPLE_HEAD
+    yield Text(_decoding_line(evaluation))
+    per_table = max(1, (width - _LABEL_WIDTH) // (_GROUP_WIDTH + 3))
+    for start in range(0, len(evaluation.groups), per_table):
+        yield _metric_table(evaluation.groups[start : start + per_table], box)
+    yield from _undefined_lines(evaluation.groups[0])
+    if any(_n_pairs(group) for group in evaluation.groups):
+        yield Text("\nHow the pairs come out", style="bold")
+        yield _pair_table(evaluation.groups, box)
+    yield Text("\nLetters: how often each was picked, and held the right answer", style="bold")
+    yield _letter_table(evaluation, box)
+    yield Text(_letter_verdict(evaluation))
+    for note in evaluation.notes:
+        yield Text(f"\nNote: {note}", style="yellow")
+
+
+def _decoding_line(evaluation: Evaluation) -> str:
+    how = (
+        "view 0 alone"
+        if evaluation.decoding == "single"
+        else f"{evaluation.k} views, mean canonical log-probability"
+    )
+    mass = evaluation.mean_code_mass
+    codes = "" if math.isnan(mass) else f"  Code mass {100 * mass:.1f}%."
+    everything = evaluation.groups[0]
+    method = next(iter(everything.estimates.values())).method.replace("clusters", "families")
+    return (
+        f"Decoding: {evaluation.decoding}, raw ({how}); K = {evaluation.k}.{codes}\n"
+        f"Rates in %, in brackets the {method}."
+    )
+
+
+def _metric_table(groups: Sequence[Group], box: Box) -> Table:
+    table = Table(box=box, pad_edge=False, header_style="bold")
+    table.add_column("", min_width=_LABEL_WIDTH, no_wrap=True)
+    for group in groups:
+        title = f"{group.name}\n{group.items:,} items, {group.families:,} families"
+        table.add_column(Text(title), min_width=_GROUP_WIDTH, no_wrap=True)
+    for spec in METRICS:
+        label = spec.title + _ARROW[spec.better]
+        table.add_row(label, *(_cell(group, spec) for group in groups))
+    return table
+
+
+def _cell(group: Group, spec: MetricSpec) -> Text:
+    estimate = group.estimates[spec.name]
+    cell = Text(estimate_text(estimate, spec.unit))
+    if estimate.n and estimate.n != group.items:
+        unit = {"pair_accuracy": "pairs", "confident_errors": "errors"}.get(spec.name, "items")
+        basis = f"{estimate.n:,} {unit}"
+        if estimate.clusters != estimate.n:
+            basis += f", {estimate.clusters:,} families"
+        cell.append(f"\n  of {basis}", style="dim")
+    return cell
+
+
+def _undefined_lines(everything: Group) -> Iterator[RenderableType]:
+    """Name, once a reason, the metrics that are undefined or qualified for all items."""
+    by_reason: dict[str, list[str]] = {}
+    for spec in METRICS:
+        reason = everything.estimates[spec.name].reason
+        if reason is not None:
+            by_reason.setdefault(reason, []).append(spec.title)
+    for reason, titles in by_reason.items():
+        yield Text(f"{UNDEFINED} {', '.join(titles)}: {reason}", style="dim")
+
+
+def _n_pairs(group: Group) -> int:
+    pairs = group.pairs
+    return pairs.both_right + pairs.only_base + pairs.only_counterfactual + pairs.neither
+
+
+def _pair_table(groups: Sequence[Group], box: Box) -> Table:
+    table = Table(box=box, pad_edge=False, header_style="bold")
+    table.add_column("")
+    for title in (
+        "pairs",
+        "both right",
+        "only base",
+        "only counterf.",
+        "neither",
+        "same answer to both",
+    ):
+        table.add_column(title, justify="right")
+    for group in groups:
+        total, pairs = _n_pairs(group), group.pairs
+        counts = (
+            pairs.both_right,
+            pairs.only_base,
+            pairs.only_counterfactual,
+            pairs.neither,
+            pairs.same_answer,
+        )
+        table.add_row(
+            Text(group.name), f"{total:,}", *(count_and_share(count, total) for count in counts)
+        )
+    return table
+
+
+def _letter_table(evaluation: Evaluation, box: Box) -> Table:
+    letters = evaluation.letters
+    table = Table(box=box, pad_edge=False, header_style="bold")
+    table.add_column("letter")
+    for code in CODES[: len(letters.observed)]:
+        table.add_column(code, justify="right")
+    table.add_row("picked", *(f"{count:,}" for count in letters.observed))
+    table.add_row("right answer", *(f"{count:,}" for count in letters.expected))
+    return table
+
+
+def _letter_verdict(evaluation: Evaluation) -> str:
+    letters = evaluation.letters
+    basis = f"{letters.units:,} item views, {letters.clusters:,} families"
+    if letters.reason is not None:
+        return f"Letter preference: no test ({letters.reason})."
+    test = (
+        f"chi-squared {letters.chi2:.2f} on {letters.dof}, {p_value_text(letters.p_value)}; "
+        f"Stuart-Maxwell over slots, by family; {basis}"
+    )
+    if letters.p_value >= _SIGNIFICANT:
+        return f"No letter stands out from its share ({test})."
+    excess = [int(a) - int(b) for a, b in zip(letters.observed, letters.expected, strict=True)]
+    favourite = max(range(len(excess)), key=excess.__getitem__)
+    return f"Letters are not picked as they are right: {CODES[favourite]} is favoured ({test})."

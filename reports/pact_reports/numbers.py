@@ -1,0 +1,66 @@
+"""How numbers are written: one place, so that every table says the same thing the same way."""
+
+from __future__ import annotations
+
+import math
+
+from pact_eval.evaluation import Unit
+from pact_eval.stats import Estimate
+
+__all__ = ["UNDEFINED", "count_and_share", "estimate_text", "p_value_text", "value_text"]
+
+UNDEFINED = "–"
+"""Stands where a number is undefined; the reason is told beside the table."""
+
+_SCALE: dict[Unit, float] = {"percent": 100, "points": 100, "nats": 1, "score": 1, "levels": 1}
+_DECIMALS: dict[Unit, int] = {"percent": 1, "points": 1, "nats": 3, "score": 3, "levels": 3}
+
+
+def value_text(value: float, unit: Unit) -> str:
+    """Write a number in its unit: rates in percent with one decimal, differences signed.
+
+    Example:
+        >>> value_text(0.8210, "percent"), value_text(-0.0074, "points"), value_text(0.528, "nats")
+        ('82.1', '-0.7', '0.528')
+        >>> value_text(float("nan"), "nats"), value_text(float("inf"), "nats")
+        ('–', '∞')
+    """
+    if math.isnan(value):
+        return UNDEFINED
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    sign = "+" if unit == "points" and value > 0 else ""
+    return f"{sign}{value * _SCALE[unit]:.{_DECIMALS[unit]}f}"
+
+
+def estimate_text(estimate: Estimate, unit: Unit) -> str:
+    """Write an estimate with its interval.
+
+    Example:
+        >>> estimate_text(Estimate(0.821, 0.778, 0.861, 324, 162, "bootstrap"), "percent")
+        '82.1 [77.8, 86.1]'
+    """
+    value = value_text(estimate.value, unit)
+    if math.isnan(estimate.value) or math.isnan(estimate.low):
+        return value
+    return f"{value} [{value_text(estimate.low, unit)}, {value_text(estimate.high, unit)}]"
+
+
+def count_and_share(count: int, total: int) -> str:
+    """Write a count and its share of a total in percent.
+
+    Example:
+        >>> count_and_share(39, 162), count_and_share(0, 0)
+        ('39 (24%)', '0')
+    """
+    return f"{count:,} ({100 * count / total:.0f}%)" if total else f"{count:,}"
+
+
+def p_value_text(p_value: float) -> str:
+    """Write a p-value, never as 0.
+
+    Example:
+        >>> p_value_text(0.0349), p_value_text(1e-9)
+        ('p = 0.035', 'p < 0.001')
+    """
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"

@@ -1,0 +1,124 @@
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from torchmetrics.functional.classification import multiclass_calibration_error
+
+from pact_eval.metrics import (
+    bin_index,
+    confidence,
+    correct,
+    ece,
+    ece_from_bin_sums,
+    log_softmax,
+    reliability,
+)
+
+RNG = np.random.default_rng(40)
+LOG_PROBS = log_softmax(3 * RNG.standard_normal((500, 4)), np.full(500, 4))
+REFERENCE = RNG.integers(0, 4, 500)
+SURE = confidence(LOG_PROBS)
+RIGHT = correct(LOG_PROBS, REFERENCE)
+
+
+def test_ece_against_hand_computation() -> None:
+    """0.62 and 0.64 share bin 9 (gap |1 - 1.26|), 0.9 is alone in 13 (0.1), 1.0 in 14 (1.0)."""
+    value = ece([0.62, 0.64, 0.9, 1.0], [True, False, True, False])
+    assert value == pytest.approx((0.26 + 0.1 + 1.0) / 4)
+
+
+def test_ece_against_naive_loop() -> None:
+    total = 0.0
+    for b in range(15):
+        inside = np.floor(15 * SURE) == b
+        if inside.any():
+            total += inside.mean() * abs(RIGHT[inside].mean() - SURE[inside].mean())
+    assert ece(SURE, RIGHT) == pytest.approx(total, rel=1e-12)
+
+
+def test_ece_against_netcal() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from netcal.metrics import ECE
+
+        expected = ECE(bins=15).measure(np.exp(LOG_PROBS), REFERENCE)
+    assert ece(SURE, RIGHT) == pytest.approx(expected, rel=1e-12)
+
+
+def test_ece_against_torchmetrics() -> None:
+    expected = multiclass_calibration_error(
+        torch.from_numpy(np.exp(LOG_PROBS)),
+        torch.from_numpy(REFERENCE),
+        num_classes=4,
+        n_bins=15,
+        norm="l1",
+    )
+    # torchmetrics keeps the accuracy of each item in float32.
+    assert ece(SURE, RIGHT) == pytest.approx(float(expected), rel=1e-6)
+
+
+def test_confidence_1_belongs_to_the_last_bin() -> None:
+    """Where torchmetrics opens a sixteenth: right at 1.0 and wrong at 0.95 must cancel partly."""
+    assert bin_index([0.0, 0.95, 1.0]).tolist() == [0, 14, 14]
+    assert ece([1.0, 0.95], [True, False]) == pytest.approx((1.95 - 1.0) / 2)
+
+
+def test_a_bin_includes_its_lower_edge() -> None:
+    assert bin_index([0.0, 0.25, 0.5, 0.75, 1.0], bins=4).tolist() == [0, 1, 2, 3, 3]
+    assert bin_index(np.nextafter([0.25, 0.5, 0.75], 0), bins=4).tolist() == [0, 1, 2]
+
+
+def test_reliability_adds_up_to_ece() -> None:
+    result = reliability(SURE, RIGHT)
+    assert result.count.sum() == 500
+    assert result.edges.tolist() == np.linspace(0, 1, 16).tolist()
+    gap = np.abs(result.accuracy - result.mean_confidence)
+    assert np.nansum(result.count * gap) / 500 == pytest.approx(ece(SURE, RIGHT), rel=1e-12)
+    # Four answers: the top probability is never below 1/4, so bins 0 to 2 are empty.
+    assert np.isnan(result.accuracy[:3]).all()
+    assert np.isnan(result.mean_confidence[:3]).all()
+
+
+def test_ece_from_bin_sums_over_leading_axes() -> None:
+    index = bin_index(SURE)
+    halves = [np.arange(500) < 250, np.arange(500) >= 250]
+    sums = [
+        np.array([np.bincount(index[half], values[half], minlength=15) for half in halves])
+        for values in (np.ones(500), SURE, RIGHT)
+    ]
+    expected = [ece(SURE[half], RIGHT[half]) for half in halves]
+    np.testing.assert_allclose(ece_from_bin_sums(*sums), expected, rtol=1e-12)
+
+
+def test_no_items_have_no_ece() -> None:
+    assert np.isnan(ece([], []))
+    assert np.isnan(
+        ece_from_bin_sums(np.zeros((2, 15)), np.zeros((2, 15)), np.zeros((2, 15)))
+    ).all()
+    assert np.isnan(reliability([], []).accuracy).all()
+
+
+@pytest.mark.parametrize(
+    ("sure", "right", "message"),
+    [
+        ([1.1], [True], "got 1.1 in row 0"),
+        ([0.5, np.nan], [True, True], "got nan in row 1"),
+        ([-0.1], [True], "confidence: expected"),
+        ([0.5], [1], "correct: expected dtype bool"),
+        ([0.5], [True, False], r"correct: expected shape \(1,\)"),
+        ([[0.5]], [[True]], r"confidence: expected shape \(n,\)"),
+    ],
+)
+def test_bad_arguments_are_refused(sure: npt.ArrayLike, right: npt.ArrayLike, message: str) -> None:
+    for metric in (ece, reliability):
+        with pytest.raises(ValueError, match=message):
+            metric(sure, right)
+
+
+def test_bad_bins_are_refused() -> None:
+    with pytest.raises(ValueError, match="bins: expected"):
+        ece([0.5], [True], bins=0)
+    with pytest.raises(ValueError, match="equal shapes"):
+        ece_from_bin_sums([1.0], [1.0], [1.0, 2.0])

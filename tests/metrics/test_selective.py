@@ -1,0 +1,116 @@
+import math
+from itertools import pairwise, permutations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from pact_eval.metrics import (
+    aurc,
+    aurc_from_groups,
+    aurc_in_row_order,
+    aurc_weighted,
+    risk_coverage,
+)
+
+
+def naive_aurc(sure: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> float:
+    """The equation of DESIGN.md, word by word, summed without rounding."""
+    terms = []
+    followed = errors = 0
+    for level in sorted(set(sure.tolist()), reverse=True):
+        group = right[sure == level]
+        m, e = len(group), int((~group).sum())
+        terms += [(errors + j * e / m) / (followed + j) for j in range(1, m + 1)]
+        followed, errors = followed + m, errors + e
+    return math.fsum(terms) / followed
+
+
+def tied_items(n: int, levels: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    rng = np.random.default_rng(n)
+    sure = rng.integers(1, levels + 1, n) / levels
+    return sure, rng.random(n) < 0.3 + 0.6 * sure
+
+
+def test_aurc_against_hand_computation() -> None:
+    """Error rates 0, then expected 1/4 and 1/3 where the two tied items come in either order."""
+    value = aurc([0.9, 0.6, 0.6], [True, True, False])
+    assert value == pytest.approx((0 + 1 / 4 + 1 / 3) / 3)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 6])
+def test_aurc_against_every_order_of_tied_items(n: int) -> None:
+    sure, right = tied_items(n, 2)
+    values = []
+    for order in permutations(range(n)):
+        if all(sure[a] >= sure[b] for a, b in pairwise(order)):
+            wrong = ~right[list(order)]
+            values.append((np.cumsum(wrong) / np.arange(1, n + 1)).mean())
+    assert aurc(sure, right) == pytest.approx(np.mean(values), rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "levels"), [(50, 5), (3000, 40), (3000, 1), (20_000, 10**9)])
+def test_aurc_against_naive_loop(n: int, levels: int) -> None:
+    sure, right = tied_items(n, levels)
+    expected = naive_aurc(sure, right)
+    assert aurc(sure, right) == pytest.approx(expected, rel=0, abs=1e-12)
+    ones = np.ones((1, n))
+    assert aurc_weighted(sure, right, ones)[0] == pytest.approx(expected, rel=0, abs=1e-12)
+
+
+def test_aurc_weighted_against_repeated_rows() -> None:
+    sure, right = tied_items(60, 12)
+    weights = np.random.default_rng(50).integers(0, 4, (20, 60))
+    expected = [aurc(np.repeat(sure, row), np.repeat(right, row)) for row in weights]
+    np.testing.assert_allclose(aurc_weighted(sure, right, weights), expected, rtol=0, atol=1e-13)
+    stacked = aurc_weighted(sure, right, weights.reshape(4, 5, 60))
+    np.testing.assert_allclose(stacked.ravel(), expected, rtol=0, atol=1e-13)
+
+
+def test_groups_may_be_empty() -> None:
+    full = aurc_from_groups([2, 3, 1], [0, 2, 1])
+    assert aurc_from_groups([0, 2, 0, 3, 1, 0], [0, 0, 0, 2, 1, 0]) == full
+
+
+def test_row_order_matters_only_among_ties() -> None:
+    sure, right = np.array([0.6, 0.9, 0.6]), np.array([True, True, False])
+    assert aurc_in_row_order(sure, right) == pytest.approx((0 + 0 + 1 / 3) / 3)
+    back = slice(None, None, -1)
+    assert aurc_in_row_order(sure[back], right[back]) == pytest.approx((0 + 1 / 2 + 1 / 3) / 3)
+    untied, right = np.random.default_rng(51).random(100), np.arange(100) % 3 > 0
+    assert aurc_in_row_order(untied, right) == pytest.approx(aurc(untied, right), rel=1e-12)
+
+
+def test_risk_coverage_against_hand_computation() -> None:
+    curve = risk_coverage([0.5, 0.9, 0.5, 0.7], [False, True, True, False])
+    np.testing.assert_allclose(curve.coverage, [0.25, 0.5, 0.75, 1.0])
+    np.testing.assert_allclose(curve.error_rate, [0, 1 / 2, 1.5 / 3, 2 / 4])
+    np.testing.assert_allclose(curve.threshold, [0.9, 0.7, 0.5, 0.5])
+
+
+def test_the_extremes() -> None:
+    sure = np.linspace(0.5, 1, 7)
+    assert aurc(sure, np.ones(7, dtype=bool)) == 0.0
+    assert aurc(sure, np.zeros(7, dtype=bool)) == pytest.approx(1.0)
+
+
+def test_no_items_have_no_aurc() -> None:
+    assert np.isnan(aurc([], []))
+    assert np.isnan(aurc_in_row_order([], []))
+    assert risk_coverage([], []).error_rate.shape == (0,)
+    assert np.isnan(aurc_from_groups(np.zeros((2, 3)), np.zeros((2, 3)))).all()
+    assert np.isnan(aurc_from_groups(np.zeros((2, 0)), np.zeros((2, 0)))).all()
+    assert np.isnan(aurc_weighted([], [], np.zeros((2, 0)))).all()
+
+
+def test_bad_groups_and_weights_are_refused() -> None:
+    with pytest.raises(ValueError, match="counts: expected whole numbers"):
+        aurc_from_groups([1.5], [1.0])
+    with pytest.raises(ValueError, match=r"errors: expected whole numbers in 0\.\.counts"):
+        aurc_from_groups([1], [2])
+    with pytest.raises(ValueError, match=r"errors: expected whole numbers in 0\.\.counts"):
+        aurc_from_groups([-1], [-1])
+    with pytest.raises(ValueError, match="two equal shapes"):
+        aurc_from_groups([1, 1], [1])
+    with pytest.raises(ValueError, match=r"weights: expected shape \(..., 2\)"):
+        aurc_weighted([0.5, 0.6], [True, True], [[1.0]])

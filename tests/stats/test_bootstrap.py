@@ -1,0 +1,319 @@
+import math
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from scipy import stats
+
+from pact_eval.stats import (
+    Estimate,
+    Statistic,
+    bootstrap,
+    bootstrap_intervals,
+    cluster_sums,
+    mean_statistic,
+    ratio_statistic,
+    totals_statistic,
+)
+
+
+def interval_of(
+    statistic: Statistic,
+    n_clusters: int,
+    seed: int = 1,
+    resamples: int = 10_000,
+    confidence: float = 0.95,
+) -> Estimate:
+    return bootstrap_intervals(
+        {"value": statistic},
+        n_clusters=n_clusters,
+        n=2 * n_clusters,
+        rng=np.random.default_rng(seed),
+        resamples=resamples,
+        confidence=confidence,
+    )["value"]
+
+
+def correlated_pairs(
+    rng: np.random.Generator, families: int
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Draws two values a family that share most of their variance; the true mean is 0."""
+    shared = rng.standard_normal(families).repeat(2)
+    return 0.9 * shared + 0.3 * rng.standard_normal(2 * families), np.arange(families).repeat(2)
+
+
+def test_cluster_sums_against_naive_loop() -> None:
+    rng = np.random.default_rng(2)
+    values, cluster = rng.standard_normal((50, 3)), rng.integers(0, 8, 50)
+    expected = np.array([values[cluster == f].sum(axis=0) for f in range(10)])
+    np.testing.assert_allclose(cluster_sums(values, cluster, 10), expected, atol=1e-14)
+    np.testing.assert_allclose(cluster_sums(values[:, 0], cluster, 10), expected[:, 0], atol=1e-14)
+    assert cluster_sums([], [], 2).tolist() == [0.0, 0.0]
+    assert cluster_sums(np.zeros((0, 3)), [], 2).shape == (2, 3)
+
+
+def test_the_value_is_the_mean_of_the_rows() -> None:
+    values, cluster = correlated_pairs(np.random.default_rng(3), 30)
+    estimate = interval_of(mean_statistic(values, cluster, 30), 30)
+    assert estimate.value == pytest.approx(values.mean(), rel=1e-12)
+    assert estimate.low < estimate.value < estimate.high
+    assert (estimate.n, estimate.clusters, estimate.reason) == (60, 30, None)
+    assert estimate.method == "95% percentile bootstrap over clusters, 10,000 resamples"
+
+
+def test_width_against_analytic_standard_error() -> None:
+    """For equal clusters, the standard error of the mean is that of the cluster means."""
+    values, cluster = correlated_pairs(np.random.default_rng(4), 400)
+    means = values.reshape(400, 2).mean(axis=1)
+    standard_error = means.std() / math.sqrt(400)
+    estimate = interval_of(mean_statistic(values, cluster, 400), 400)
+    expected = stats.norm.interval(0.95, values.mean(), standard_error)
+    # The quantile of 10,000 replicates has a standard error of 0.027 of their spread.
+    tolerance = 0.13 * float(standard_error)
+    assert (estimate.low, estimate.high) == pytest.approx(expected, abs=tolerance)
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_interval_against_scipy_bootstrap_on_singletons(confidence: float) -> None:
+    rows = np.random.default_rng(5).exponential(size=40)
+    expected = stats.bootstrap(
+        (rows,),
+        np.mean,
+        n_resamples=100_000,
+        batch=10_000,
+        method="percentile",
+        confidence_level=confidence,
+        rng=np.random.default_rng(6),
+    )
+    statistic = mean_statistic(rows, np.arange(40), 40)
+    estimate = interval_of(statistic, 40, resamples=100_000, confidence=confidence)
+    # Two quantiles of 100,000 replicates, each with a standard error of 0.0084 of their spread.
+    tolerance = 5 * math.sqrt(2) * 0.0084 * float(expected.standard_error)
+    interval = expected.confidence_interval
+    assert (estimate.low, estimate.high) == pytest.approx(tuple(interval), abs=tolerance)
+
+
+def test_replicates_against_materialised_resamples() -> None:
+    """The weights stand for rows: here the replicates are computed from repeated rows."""
+    values, cluster = correlated_pairs(np.random.default_rng(7), 12)
+    seen: list[npt.NDArray[np.float64]] = []
+
+    def recording(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        seen.append(weights)
+        return mean_statistic(values, cluster, 12)(weights)
+
+    estimate = interval_of(recording, 12, resamples=500)
+    ones, weights = seen[0], np.concatenate(seen[1:])
+    assert ones.tolist() == [[1.0] * 12]
+    assert weights.shape == (500, 12)
+    assert (weights.sum(axis=1) == 12).all()
+    replicates = [values.repeat(row[cluster].astype(int)).mean() for row in weights]
+    expected = np.quantile(replicates, [0.025, 0.975])
+    assert (estimate.low, estimate.high) == pytest.approx(tuple(expected), rel=1e-10)
+
+
+def test_coverage_on_correlated_pairs() -> None:
+    """Nominal 95% over families; item by item, the same data are trusted too much."""
+    rng, families, tries = np.random.default_rng(8), 60, 400
+    covered = {"families": 0, "items": 0}
+    for _ in range(tries):
+        values, cluster = correlated_pairs(rng, families)
+        for name, codes, f in (
+            ("families", cluster, families),
+            ("items", np.arange(2 * families), 2 * families),
+        ):
+            seed = int(rng.integers(2**32))
+            estimate = interval_of(mean_statistic(values, codes, f), f, seed, resamples=400)
+            covered[name] += estimate.low <= 0 <= estimate.high
+    low, high = stats.binom.interval(1 - 2e-4, tries, 0.95)
+    # A percentile interval from 60 clusters and 400 resamples really covers about 94%.
+    assert low - 0.01 * tries <= covered["families"] <= high
+    assert covered["items"] < low - 0.01 * tries
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    values, cluster = correlated_pairs(np.random.default_rng(9), 20)
+    statistic = mean_statistic(values, cluster, 20)
+    assert interval_of(statistic, 20, seed=3) == interval_of(statistic, 20, seed=3)
+    assert interval_of(statistic, 20, seed=3).low != interval_of(statistic, 20, seed=4).low
+
+
+@pytest.mark.parametrize("numbers", [1, 7 * 42, 1000 * 42])
+def test_the_interval_does_not_depend_on_the_batches(
+    numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values, cluster = correlated_pairs(np.random.default_rng(10), 21)
+    statistic = mean_statistic(values, cluster, 21)
+    whole = interval_of(statistic, 21, resamples=1500)
+    monkeypatch.setattr(bootstrap, "_BATCH_NUMBERS", numbers)
+    parts = interval_of(statistic, 21, resamples=1500)
+    assert (parts.low, parts.high) == pytest.approx((whole.low, whole.high), rel=1e-12)
+
+
+def test_batches_bound_the_rows_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bootstrap, "_BATCH_NUMBERS", 1000)
+    largest = 0
+
+    def statistic(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        nonlocal largest
+        largest = max(largest, len(weights))
+        return weights[:, 0]
+
+    interval_of(statistic, 10)
+    assert largest == 1000 // 20
+
+
+def test_all_statistics_see_the_same_resamples() -> None:
+    values, cluster = correlated_pairs(np.random.default_rng(11), 20)
+    statistic = mean_statistic(values, cluster, 20)
+    both = bootstrap_intervals(
+        {"a": statistic, "b": statistic, "gap": lambda w: statistic(w) - statistic(w)},
+        n_clusters=20,
+        n=40,
+        rng=np.random.default_rng(1),
+    )
+    assert both["a"] == both["b"] == interval_of(statistic, 20)
+    assert (both["gap"].low, both["gap"].value, both["gap"].high) == (0.0, 0.0, 0.0)
+
+
+def test_ratio_against_materialised_rows() -> None:
+    rng = np.random.default_rng(12)
+    top, bottom, cluster = rng.random(30), rng.integers(0, 3, 30), rng.integers(0, 10, 30)
+    weights = rng.integers(0, 3, (50, 10)).astype(float)
+    rows = weights[:, cluster]
+    expected = (rows * top).sum(axis=1) / (rows * bottom).sum(axis=1)
+    np.testing.assert_allclose(ratio_statistic(top, bottom, cluster, 10)(weights), expected)
+
+
+def test_totals_against_ratio() -> None:
+    rng = np.random.default_rng(13)
+    top, bottom = rng.random(10), rng.random(10)
+    weights = rng.integers(0, 3, (50, 10)).astype(float)
+    expected = ratio_statistic(top, bottom, np.arange(10), 10)(weights)
+    np.testing.assert_allclose(totals_statistic(np.divide, top, bottom)(weights), expected)
+
+
+def test_infinities_count_where_they_were_drawn() -> None:
+    statistic = mean_statistic([1.0, np.inf, 3.0, -np.inf, np.nan], np.arange(5), 5)
+    weights = np.array(
+        [
+            [1.0, 0, 1, 0, 0],
+            [1.0, 2, 1, 0, 0],
+            [1.0, 0, 1, 1, 0],
+            [1.0, 1, 1, 1, 0],
+            [1.0, 0, 1, 0, 1],
+            [0.0, 0, 0, 0, 0],
+        ]
+    )
+    expected = [2.0, np.inf, -np.inf, np.nan, np.nan, np.nan]
+    np.testing.assert_array_equal(statistic(weights), expected)
+
+
+def test_an_infinite_nll_keeps_its_finite_lower_end() -> None:
+    """One family in 50 is infinite: 36% of the resamples miss it, 64% are infinite."""
+    nll = np.r_[np.linspace(0.1, 2, 99), np.inf]
+    estimate = interval_of(mean_statistic(nll, np.arange(50).repeat(2), 50), 50)
+    assert (estimate.value, estimate.high) == (np.inf, np.inf)
+    assert 0.1 < estimate.low < 2
+    assert estimate.reason == "infinite on these rows"
+
+
+def test_an_interval_of_infinities_is_infinite() -> None:
+    estimate = interval_of(mean_statistic([np.inf] * 4, [0, 0, 1, 1], 2), 2)
+    assert (estimate.low, estimate.value, estimate.high) == (np.inf, np.inf, np.inf)
+    estimate = interval_of(mean_statistic([-np.inf] * 4, [0, 0, 1, 1], 2), 2)
+    assert (estimate.low, estimate.value, estimate.high) == (-np.inf, -np.inf, -np.inf)
+
+
+def reported_percent(reason: str | None) -> float:
+    assert reason is not None
+    share, sentence = reason.split("%")
+    assert sentence.startswith(" of the resamples are undefined and left out")
+    return float(share)
+
+
+def test_undefined_resamples_are_left_out_and_reported() -> None:
+    """The denominator lives in two families of 10: (8/10)^10 = 11% of the resamples miss it."""
+    subset = np.r_[np.ones(2), np.zeros(8)]
+    statistic = ratio_statistic(subset * np.arange(10), subset, np.arange(10), 10)
+    estimate = interval_of(statistic, 10)
+    assert (estimate.low, estimate.value, estimate.high) == (0.0, 0.5, 1.0)
+    assert reported_percent(estimate.reason) == pytest.approx(100 * 0.8**10, abs=1.5)
+
+
+def test_a_ratio_that_rests_on_one_family_has_no_interval() -> None:
+    """The denominator lives in one family of 10, which (9/10)^10 = 35% of the resamples miss."""
+    statistic = ratio_statistic([0.3, *[0.0] * 9], [0.9, *[0.0] * 9], np.arange(10), 10)
+    estimate = interval_of(statistic, 10)
+    assert estimate.value == pytest.approx(1 / 3)
+    assert np.isnan([estimate.low, estimate.high]).all()
+    assert reported_percent(estimate.reason) == pytest.approx(100 * 0.9**10, abs=2.5)
+    assert str(estimate.reason).endswith("the others all agree: no interval")
+
+
+def test_a_mean_that_never_varies_keeps_its_interval() -> None:
+    estimate = interval_of(mean_statistic(np.ones(20), np.arange(10).repeat(2), 10), 10)
+    assert (estimate.low, estimate.value, estimate.high) == (1.0, 1.0, 1.0)
+    assert estimate.reason is None
+
+
+def test_few_undefined_resamples_pass_without_a_word() -> None:
+    """Eight families in 10 hold the denominator: (2/10)^10 of the resamples are undefined."""
+    subset = np.r_[np.ones(8), np.zeros(2)]
+    statistic = ratio_statistic(subset * np.arange(10), subset, np.arange(10), 10)
+    estimate = interval_of(statistic, 10)
+    assert estimate.reason is None
+    assert estimate.value == 3.5
+
+
+def test_an_undefined_value_has_no_interval() -> None:
+    estimate = interval_of(ratio_statistic(np.zeros(4), np.zeros(4), np.arange(4), 4), 4)
+    assert np.isnan([estimate.value, estimate.low, estimate.high]).all()
+    assert estimate.reason == "undefined on these rows"
+
+
+def test_a_value_that_no_resample_shares_has_no_interval() -> None:
+    def defined_once(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.full(len(weights), 1.0 if len(weights) == 1 else np.nan)
+
+    estimate = interval_of(defined_once, 4)
+    assert estimate.value == 1.0
+    assert np.isnan([estimate.low, estimate.high]).all()
+    assert estimate.reason == "undefined in every resample: no interval"
+
+
+def test_one_family_has_no_interval() -> None:
+    estimate = interval_of(mean_statistic([1.0, 0.0], [0, 0], 1), 1)
+    assert estimate.value == 0.5
+    assert np.isnan([estimate.low, estimate.high]).all()
+    assert estimate.reason == "one family: no interval"
+
+
+def test_no_rows_have_no_value() -> None:
+    estimate = interval_of(mean_statistic([], [], 0), 0)
+    assert np.isnan([estimate.value, estimate.low, estimate.high]).all()
+    assert (estimate.n, estimate.clusters) == (0, 0)
+    assert estimate.reason == "no rows: nothing to estimate"
+
+
+def test_bad_arguments_are_refused() -> None:
+    rng = np.random.default_rng(0)
+    for arguments, message in (
+        ({"n_clusters": -1}, "n_clusters >= 0"),
+        ({"resamples": 0}, "resamples: expected at least 1"),
+        ({"confidence": 95.0}, "confidence: expected a number in"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            bootstrap_intervals({}, **({"n_clusters": 2, "n": 2, "rng": rng} | arguments))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"statistic 'value': expected shape \(1,\)"):
+        interval_of(lambda weights: weights, 3)
+    with pytest.raises(ValueError, match=r"cluster: expected codes in 0\.\.1, got 0\.\.2"):
+        mean_statistic([1.0, 2.0], [0, 2], 2)
+    with pytest.raises(ValueError, match=r"cluster: expected integers of shape \(2,\)"):
+        mean_statistic([1.0, 2.0], [0.0, 1.0], 2)
+    with pytest.raises(ValueError, match="denominator: expected finite numbers"):
+        ratio_statistic([1.0], [-1.0], [0], 1)
+    with pytest.raises(ValueError, match="two equal shapes"):
+        ratio_statistic([1.0], [1.0, 1.0], [0], 1)
+    with pytest.raises(ValueError, match="values: expected shape"):
+        cluster_sums(np.zeros((1, 1, 1)), [0], 1)
