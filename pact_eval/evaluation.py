@@ -74,16 +74,16 @@ class MetricSpec:
 METRICS: Final = (
     MetricSpec("accuracy", "Accuracy", "percent", 1),
     MetricSpec("pair_accuracy", "Pair accuracy", "percent", 1),
-    MetricSpec("nll_nats", "NLL (nats)", "nats", -1),
+    MetricSpec("nll_nats", "NLL", "nats", -1),
     MetricSpec("brier", "Brier", "score", -1),
     MetricSpec("ece", "ECE", "percent", -1),
     MetricSpec("aurc", "AURC", "percent", -1),
-    MetricSpec("score_mae", "Score MAE (expected level)", "levels", -1),
-    MetricSpec("score_level_mae", "Score MAE (top level)", "levels", -1),
+    MetricSpec("score_mae", "Score MAE", "levels", -1),
+    MetricSpec("score_level_mae", "Score level MAE", "levels", -1),
     MetricSpec("tv", "TV between views", "percent", -1),
     MetricSpec("flip_rate", "Flip rate", "percent", -1),
-    MetricSpec("gain_from_k", "Gain from K (points)", "points", 0),
-    MetricSpec("confident_errors", "Errors at confidence >= 0.9", "percent", -1),
+    MetricSpec("gain_from_k", "Gain from K", "points", 0),
+    MetricSpec("confident_errors", "Confident errors", "percent", -1),
 )
 """The metrics of the report, in its order."""
 

@@ -115,7 +115,11 @@ class RunWriter:
             self._provenance = _new_provenance(settings, labels)
             _make_folder(folder)
         self._lock = _locked(folder)
-        self._done = {_part_number(part): len(_read_rows(part)) for part in _parts(folder)}
+        try:
+            self._done = {_part_number(part): len(_read_rows(part)) for part in _parts(folder)}
+        except RunError:
+            self.close()
+            raise
         if not self.complete:
             (folder / _PARTS).mkdir(exist_ok=True)
             _write_json(folder / _PROVENANCE, self._provenance)

@@ -43,7 +43,10 @@ __all__ = ["decide"]
 def decide(
     context: str, schema: Path, k: int, order_seed: int, as_json: bool, **subject: Any
 ) -> None:
-    """Answer every field of one request with ADAPTER, and print a small table."""
+    """Answer every field of one request.
+
+    ADAPTER is a LoRA folder as PEFT writes it; without it, give --base-model and --no-adapter.
+    """
     request = subject_request(**subject)
     with needs_model_extra():
         from pact_eval.scoring.decide import decide as decide_request

@@ -13,7 +13,10 @@ from pact_cli.score import score
 __all__ = ["main"]
 
 
-@click.group(cls=PactGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=PactGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="pact-eval")
 def main() -> None:
     """Evaluate single-token typed-decision models.

@@ -32,7 +32,7 @@ def import_rows(
     seed: int | None,
     as_json: bool,
 ) -> None:
-    """Turn ROWS.jsonl, predictions made elsewhere, into a run, and print its report.
+    """Turn predictions made elsewhere into a run, and report on it.
 
     One row an item (or an item and view): id, reference (or gold), and probabilities, logits or
     log_probabilities in canonical order; family, source_family, domain, kind, variant, view,

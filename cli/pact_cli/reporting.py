@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from typing import TYPE_CHECKING
+
 from pact_cli.console import output, print_json
-from pact_eval.evaluation import GroupBy
-from pact_eval.predictions import Decoding
+
+if TYPE_CHECKING:
+    from pact_eval.evaluation import GroupBy
+    from pact_eval.predictions import Decoding
 
 __all__ = ["ReportRequest", "print_report"]
 

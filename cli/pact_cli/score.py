@@ -54,7 +54,7 @@ def score(
     as_json: bool,
     **subject: Any,
 ) -> None:
-    """Score ADAPTER on a dataset into a run folder, and print the report.
+    """Score an adapter on a dataset into a run folder, and report.
 
     The same command goes on where a killed one stopped. ADAPTER is a LoRA folder as PEFT writes it;
     without it, give --base-model and --no-adapter.

@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.metrics._arrays import (
+    TIE,
     BoolArray,
     FloatArray,
     IntArray,
@@ -13,7 +14,7 @@ from pact_eval.metrics._arrays import (
 
 
 def predicted(log_probs: npt.ArrayLike) -> IntArray:
-    """Returns the most probable answer; ties go to the lowest canonical index.
+    """Returns the most probable answer; ties (to 1e-12) go to the lowest canonical index.
 
     Args:
         log_probs: (..., C_max) normalised log-probabilities, unused slots -inf.
@@ -31,7 +32,8 @@ def predicted(log_probs: npt.ArrayLike) -> IntArray:
         array([1, 2])
     """
     log_p = check_log_probs(log_probs, ndim=None)
-    return np.asarray(log_p.argmax(axis=-1), dtype=np.int64)
+    best = log_p >= log_p.max(axis=-1, keepdims=True) - TIE
+    return np.asarray(best.argmax(axis=-1), dtype=np.int64)
 
 
 def confidence(log_probs: npt.ArrayLike) -> FloatArray:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.metrics._arrays import (
+    TIE,
     BoolArray,
     FloatArray,
     IntArray,
@@ -31,18 +32,22 @@ class RiskCoverage:
 
 
 def _tie_groups(confidence: FloatArray) -> tuple[IntArray, IntArray]:
-    """Returns the order of descending confidence, and where in it each group of ties starts."""
+    """Returns the order of descending confidence, and where in it each group of ties starts.
+
+    An item within `TIE` of the one before it joins that one's group.
+    """
     order = np.argsort(-confidence, kind="stable")
     ranked = confidence[order]
-    starts = np.flatnonzero(np.r_[True, ranked[1:] != ranked[:-1]][: ranked.size])
+    apart = ranked[:-1] - ranked[1:] > TIE
+    starts = np.flatnonzero(np.r_[True, apart][: ranked.size])
     return order, starts
 
 
 def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> RiskCoverage:
     r"""Expected error rate among the most confident items, at every coverage.
 
-    Items of equal confidence count by their expected order: within a group of m items with e
-    errors, that follows M items with E errors, keeping j of the m expects E + j e/m errors.
+    Items of equal confidence (to 1e-12) count by their expected order: within a group of m items
+    with e errors, that follows M items with E errors, keeping j of the m expects E + j e/m.
 
     .. math:: risk(M + j) = \frac{E + j\,e/m}{M + j}
 
@@ -79,8 +84,8 @@ def aurc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
     .. math:: AURC = \frac1n \sum_{i=1}^n risk(i)
 
-    Items of equal confidence count by their expected order, so that the value does not depend
-    on the order of the rows.
+    Items of equal confidence (to 1e-12) count by their expected order, so that the value depends
+    neither on the order of the rows nor on rounding.
 
     Args:
         confidence: (n,) top probabilities in [0, 1].
@@ -131,24 +136,6 @@ def aurc_in_row_order(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> floa
     return item_mean(np.cumsum(wrong) / np.arange(1, c.size + 1))
 
 
-class _HarmonicNumbers:
-    """Differences of harmonic numbers, to the last digit.
-
-    A plain running sum loses the digits that a difference of close terms needs: its rounding
-    errors, which are floating-point numbers themselves, are therefore summed beside it.
-    """
-
-    def __init__(self, largest: int) -> None:
-        terms = 1.0 / np.arange(1, largest + 1)
-        self._sum = np.concatenate(([0.0], np.cumsum(terms)))
-        self._lost = np.concatenate(([0.0], np.cumsum(terms - np.diff(self._sum))))
-
-    def between(self, low: IntArray, high: IntArray) -> FloatArray:
-        """Returns H(high) - H(low)."""
-        difference = (self._sum[high] - self._sum[low]) + (self._lost[high] - self._lost[low])
-        return np.asarray(difference, dtype=np.float64)
-
-
 def aurc_from_groups(counts: npt.ArrayLike, errors: npt.ArrayLike) -> FloatArray:
     r"""AURC from groups of equal confidence, over any leading axes.
 
@@ -182,8 +169,10 @@ def aurc_from_groups(counts: npt.ArrayLike, errors: npt.ArrayLike) -> FloatArray
     followed = np.cumsum(m, axis=-1) - m
     followed_errors = np.cumsum(e, axis=-1) - e
     rate = np.divide(e, m, out=np.zeros(m.shape), where=m > 0)
-    harmonic = _HarmonicNumbers(int(total.max(initial=0)))
-    area = e + (followed_errors - rate * followed) * harmonic.between(followed, followed + m)
+    # A table: differences are good to 1e-12 for a million items, and faster than digamma.
+    harmonic = np.r_[0.0, np.cumsum(1.0 / np.arange(1, total.max(initial=0) + 1))]
+    tail = harmonic[followed + m] - harmonic[followed]
+    area = e + (followed_errors - rate * followed) * tail
     mean = np.divide(
         area.sum(axis=-1), total, out=np.full(np.shape(total), np.nan), where=total > 0
     )

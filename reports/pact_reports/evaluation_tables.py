@@ -11,14 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from pact_eval.contract import CODES
-from pact_eval.evaluation import METRICS, Evaluation, Group, MetricSpec
+from pact_eval.evaluation import CONFIDENT, METRICS, Evaluation, Group, MetricSpec
 from pact_eval.strict_json import Json
 from pact_reports.numbers import UNDEFINED, count_and_share, estimate_text, p_value_text
 
 __all__ = ["evaluation_report", "heading"]
 
-_LABEL_WIDTH = 28
-_GROUP_WIDTH = 23
+_LABEL_WIDTH = 19
+_GROUP_WIDTH = 21
 _ARROW = {1: " ↑", -1: " ↓", 0: ""}
 _SIGNIFICANT = 0.05
 
@@ -54,7 +54,7 @@ def evaluation_report(
     """
     box = ASCII2 if plain else SIMPLE_HEAD
     yield Text(_decoding_line(evaluation))
-    per_table = max(1, (width - _LABEL_WIDTH) // (_GROUP_WIDTH + 3))
+    per_table = max(1, (width - _LABEL_WIDTH - 2) // (_GROUP_WIDTH + 3))
     for start in range(0, len(evaluation.groups), per_table):
         yield _metric_table(evaluation.groups[start : start + per_table], box)
     yield from _undefined_lines(evaluation.groups[0])
@@ -80,7 +80,9 @@ def _decoding_line(evaluation: Evaluation) -> str:
     method = next(iter(everything.estimates.values())).method.replace("clusters", "families")
     return (
         f"Decoding: {evaluation.decoding}, raw ({how}); K = {evaluation.k}.{codes}\n"
-        f"Rates in %, in brackets the {method}."
+        f"Rates in %, gain in points, NLL in nats; in brackets the {method}.\n"
+        "Score MAE: error of the expected level, and of the top level; confident errors: share of "
+        f"errors\nmade with confidence {CONFIDENT} or more."
     )
 
 
@@ -88,8 +90,8 @@ def _metric_table(groups: Sequence[Group], box: Box) -> Table:
     table = Table(box=box, pad_edge=False, header_style="bold")
     table.add_column("", min_width=_LABEL_WIDTH, no_wrap=True)
     for group in groups:
-        title = f"{group.name}\n{group.items:,} items, {group.families:,} families"
-        table.add_column(Text(title), min_width=_GROUP_WIDTH, no_wrap=True)
+        title = f"{group.name}\n{group.items:,} items, {group.families:,} fam."
+        table.add_column(Text(title), width=_GROUP_WIDTH)
     for spec in METRICS:
         label = spec.title + _ARROW[spec.better]
         table.add_row(label, *(_cell(group, spec) for group in groups))
@@ -103,8 +105,8 @@ def _cell(group: Group, spec: MetricSpec) -> Text:
         unit = {"pair_accuracy": "pairs", "confident_errors": "errors"}.get(spec.name, "items")
         basis = f"{estimate.n:,} {unit}"
         if estimate.clusters != estimate.n:
-            basis += f", {estimate.clusters:,} families"
-        cell.append(f"\n  of {basis}", style="dim")
+            basis += f", {estimate.clusters:,} fam."
+        cell.append(f"\nof {basis}", style="dim")
     return cell
 
 

@@ -34,8 +34,8 @@ def test_equal_views_are_at_distance_0() -> None:
 
 def test_a_flip_in_any_view_counts() -> None:
     same, other = [0.6, 0.4], [0.4, 0.6]
-    views = np.log([[same, same, same], [same, same, other], [other, same, same], [other] * 3])
-    assert flipped(views).tolist() == [0.0, 1.0, 1.0, 0.0]
+    views = np.log([[same] * 3, [same, same, other], [same, other, same], [other, same, same]])
+    assert flipped(views).tolist() == [0.0, 1.0, 1.0, 1.0]
 
 
 def test_one_view_has_no_consistency() -> None:

@@ -1,12 +1,26 @@
 import numpy as np
 import pytest
 
-from pact_eval.metrics import confidence, correct, item_mean, predicted
+from pact_eval.metrics import confidence, correct, decode_ensemble, item_mean, predicted
 
 
 def test_ties_go_to_the_lowest_canonical_index() -> None:
     log_probs = np.log([[0.2, 0.4, 0.4], [0.25, 0.25, 0.5], [0.4, 0.2, 0.4]])
     assert predicted(log_probs).tolist() == [1, 2, 0]
+
+
+def test_rounding_does_not_break_ties() -> None:
+    """A model that answers the letter: two views against two, whatever the last digits say."""
+    margin = np.random.default_rng(25).normal(0, 2, 1000)
+    logits = np.zeros((1000, 4, 2))
+    logits[:, [0, 2], 0] = logits[:, [1, 3], 1] = margin[:, None]
+    log_probs = decode_ensemble(logits, np.full(1000, 2))
+    assert (log_probs[:, 0] != log_probs[:, 1]).any()
+    assert not predicted(log_probs).any()
+
+
+def test_a_small_lead_is_no_tie() -> None:
+    assert predicted(np.log([[0.5 - 1e-9, 0.5 + 1e-9]])).tolist() == [1]
 
 
 def test_leading_axes_are_free() -> None:

@@ -10,6 +10,8 @@ from pact_eval.metrics import (
     aurc_from_groups,
     aurc_in_row_order,
     aurc_weighted,
+    confidence,
+    decode_single,
     risk_coverage,
 )
 
@@ -86,6 +88,20 @@ def test_risk_coverage_against_hand_computation() -> None:
     np.testing.assert_allclose(curve.coverage, [0.25, 0.5, 0.75, 1.0])
     np.testing.assert_allclose(curve.error_rate, [0, 1 / 2, 1.5 / 3, 2 / 4])
     np.testing.assert_allclose(curve.threshold, [0.9, 0.7, 0.5, 0.5])
+
+
+def test_rounding_does_not_break_ties() -> None:
+    """The same logits in another order, at a temperature: tied, whatever the last digits say."""
+    logits = np.random.default_rng(52).permuted(np.tile([0.0, 1.7, 2.9, 4.1], (200, 1)), axis=1)
+    sure = confidence(decode_single(logits[:, None], np.full(200, 4), np.full(200, 1.37)))
+    assert np.unique(sure).size > 1
+    right = np.arange(200) % 4 > 0
+    tied = aurc(np.full(200, 0.5), right)
+    assert aurc(sure, right) == pytest.approx(tied, rel=1e-12)
+    weights = np.random.default_rng(53).integers(0, 3, (5, 200))
+    np.testing.assert_allclose(
+        aurc_weighted(sure, right, weights), aurc_weighted(np.full(200, 0.5), right, weights)
+    )
 
 
 def test_the_extremes() -> None:

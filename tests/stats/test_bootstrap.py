@@ -232,6 +232,16 @@ def reported_percent(reason: str | None) -> float:
     return float(share)
 
 
+def test_beside_an_infinite_replicate_the_outer_neighbour_is_taken() -> None:
+    """Quantiles 0.25 and 0.75 of four replicates lie between the outer two of either side."""
+
+    def replicates(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return np.array([2.0, np.inf, 0.0, 1.0])[: len(weights)]
+
+    estimate = interval_of(replicates, 2, resamples=4, confidence=0.5)
+    assert (estimate.low, estimate.high) == (0.0, np.inf)
+
+
 def test_undefined_resamples_are_left_out_and_reported() -> None:
     """The denominator lives in two families of 10: (8/10)^10 = 11% of the resamples miss it."""
     subset = np.r_[np.ones(2), np.zeros(8)]

@@ -1,0 +1,36 @@
+# `make demo` and `make test` set everything up by themselves.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+FIXTURES := fixtures/pact_fixtures
+DEMO := --base-model $(FIXTURES)/model --data $(FIXTURES)/data/holdout.jsonl --k 4 --seed 17
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/.model  ## score two adapters of the tiny base model and print both reports
+	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out runs/demo-nimble_recipe
+	$(BIN)/pact-eval score $(FIXTURES)/adapters/ce_permuted $(DEMO) --arm ce_permuted --out runs/demo-ce_permuted
+
+test: lint  ## everything that CI runs
+	$(BIN)/python -m pytest -q
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf $(VENV) runs
+
+# Every install goes through constraints.txt: an unpinned torch downloads gigabytes.
+$(VENV)/.model: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pact-eval needs Python 3.11 or newer; set PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[model]'
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.model
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[model,dev]'
+	touch $@

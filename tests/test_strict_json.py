@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pact_eval.errors import InputError
+from pact_eval.strict_json import dumps, loads, read_lines
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(json_values)
+def test_loads_agrees_with_the_standard_parser_on_healthy_json(value: object) -> None:
+    text = json.dumps(value)
+    assert loads(text) == json.loads(text)
+
+
+@given(json_values)
+def test_dumps_then_loads_is_the_identity(value: object) -> None:
+    assert loads(dumps(value)) == value  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"a": 1, "b": {"c": 1, "c": 2}}', 'the key "c" stands twice'),
+        ('{"a": NaN}', "finite number, got NaN"),
+        ('{"a": -Infinity}', "finite number, got -Infinity"),
+        ('{"a": 1e999}', "finite number, got 1e999"),
+        ('{"a": "\\ud800"}', "half a surrogate pair"),
+        ('{"\\uDC00": 1}', "half a surrogate pair"),
+        ('{"a": 1', "not valid JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ("1" * 5000, "4300 digits"),
+    ],
+)
+def test_what_means_two_things_or_nothing_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        loads(text)
+
+
+def test_a_whole_surrogate_pair_is_one_character() -> None:
+    assert loads('"\\ud83d\\ude00"') == "😀"
+
+
+def test_lines_are_split_on_line_feeds_only(tmp_path: Path) -> None:
+    # str.splitlines split records at these characters; a text may hold any of them raw.
+    path = tmp_path / "a.jsonl"
+    path.write_bytes('"a\u2028b"\n"c\u0085d\u2029"\r\n\n"e"'.encode())
+    assert [(number, json.loads(line)) for number, line in read_lines(path)] == [
+        (1, "a\u2028b"),
+        (2, "c\u0085d\u2029"),
+        (4, "e"),
+    ]
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="missing.jsonl: no such file"):
+        list(read_lines(tmp_path / "missing.jsonl"))
+    with pytest.raises(InputError, match="got a folder"):
+        list(read_lines(tmp_path))
