@@ -239,21 +239,21 @@ def _code_tokens(tokenizer: ChatTokenizer, prompt: str) -> tuple[int, ...]:
     bare, *coded = tokenizer(texts, add_special_tokens=False)["input_ids"]
     special = set(tokenizer.all_special_ids)
     found: dict[int, str] = {}
-    faults: list[str] = []
+    faults: dict[str, list[str]] = {}
     for code, ids in zip(CODES, coded, strict=True):
         extra = list(ids[len(bare) :])
         if list(ids[: len(bare)]) != list(bare) or len(extra) != 1:
-            faults.append(f"{code} (no single token of its own)")
+            faults.setdefault("no single token of its own", []).append(code)
         elif extra[0] in special:
-            faults.append(f"{code} (a special token)")
+            faults.setdefault("a special token", []).append(code)
         elif extra[0] in found:
-            faults.append(f"{code} (the same token as {found[extra[0]]})")
+            faults.setdefault(f"the same token as {found[extra[0]]}", []).append(code)
         else:
             found[extra[0]] = code
     if faults:
         message = (
             "expected each code letter to be one ordinary token after the prompt; this tokenizer "
-            f"fails for {', '.join(faults)}"
-        )
+            "fails: "
+        ) + "; ".join(f"{', '.join(codes)}: {fault}" for fault, codes in faults.items())
         raise PromptError(message)
     return tuple(found)

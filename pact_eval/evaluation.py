@@ -378,7 +378,7 @@ def _notes(
     if predictions.k > 2 and repeated:
         notes.append(
             f"{repeated:,} items have two answers and so two code orders only; their "
-            f"{predictions.k} views repeat them."
+            f"{predictions.k} views repeat them, which lowers their TV beside that of other items."
         )
     return tuple(notes)
 

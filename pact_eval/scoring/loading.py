@@ -47,6 +47,7 @@ DTYPES: Final = {
 
 _SHELL_KEY = ".language_model."
 _KEYS_SHOWN = 8
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,12 @@ def load_tokenizer(base: BaseModel) -> Any:
     Raises:
         AdapterError: the folder has none, or it cannot be read.
     """
+    if not any((base.folder / name).exists() for name in _TOKENIZER_FILES):
+        # transformers 5 would make an empty tokenizer out of the model's type.
+        message = (
+            f"{base.folder}: expected a tokenizer, found none of {', '.join(_TOKENIZER_FILES)}"
+        )
+        raise AdapterError(message)
     try:
         return transformers.AutoTokenizer.from_pretrained(base.folder)
     except (OSError, ValueError, KeyError) as error:

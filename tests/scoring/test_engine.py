@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from scoring.conftest import HOLDOUT, Make
+
+from pact_eval.contract import NIMBLE, canonical_code_order
+from pact_eval.encoding import EncodedView, Encoder, prompt_text
+from pact_eval.errors import AdapterError
+from pact_eval.model_files import read_adapter_files
+from pact_eval.records import Record, read_records
+from pact_eval.scoring.engine import Engine, one_by_one
+from pact_eval.scoring.subject import SubjectRequest, identify
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    return read_records(HOLDOUT)[::40]
+
+
+@pytest.fixture(scope="module")
+def views(tokenizer: Any, records: list[Record]) -> list[EncodedView]:
+    return Encoder(tokenizer, NIMBLE).encode(records, k=3, seed=1)
+
+
+@pytest.mark.parametrize("base", ["qwen3", "qwen3_5_shell"])
+@pytest.mark.parametrize("batch_tokens", [1, 1000, 100_000])
+def test_batched_logits_against_one_plain_forward_pass_a_prompt(
+    base: str,
+    batch_tokens: int,
+    views: list[EncodedView],
+    request: pytest.FixtureRequest,
+) -> None:
+    model = transformers.AutoModelForCausalLM.from_pretrained(request.getfixturevalue(base)).eval()
+    plain = one_by_one(model, views)
+    batched = Engine(model, batch_tokens).score(views)
+    for ours, theirs in zip(batched, plain, strict=True):
+        assert ours.logits.dtype == np.float32
+        np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-4, rtol=0)
+        assert ours.code_mass == pytest.approx(theirs.code_mass, abs=1e-5)
+    spread = np.ptp(np.concatenate([view.logits for view in plain]))
+    assert spread > 0.1  # the comparison would be empty on constant logits
+
+
+def test_the_shell_itself_against_one_plain_forward_pass_a_prompt(
+    qwen3_5_shell: Path, make_adapter: Make, views: list[EncodedView]
+) -> None:
+    adapter = make_adapter(qwen3_5_shell, shell=True)
+    assert any(".language_model." in t.name for t in read_adapter_files(adapter).tensors)
+    loaded = identify(SubjectRequest(adapter, str(qwen3_5_shell))).load()
+    inner = loaded.model.get_base_model()
+    assert type(inner).__name__ == "Qwen3_5ForConditionalGeneration"
+    plain = one_by_one(loaded.model, views)
+    for ours, theirs in zip(loaded.engine.score(views), plain, strict=True):
+        np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-4, rtol=0)
+
+
+def test_an_adapter_of_the_language_model_loads_on_a_shell_checkpoint(
+    qwen3_5_shell: Path, make_adapter: Make, views: list[EncodedView]
+) -> None:
+    adapter = make_adapter(qwen3_5_shell)
+    loaded = identify(SubjectRequest(adapter, str(qwen3_5_shell))).load()
+    assert type(loaded.model.get_base_model()).__name__ == "Qwen3_5ForCausalLM"
+    assert loaded.engine.prove_adapter(views[:3]) > 0
+
+
+def test_an_adapter_against_its_delta_added_to_the_weights_by_hand(
+    qwen3: Path, make_adapter: Make, views: list[EncodedView]
+) -> None:
+    adapter = make_adapter(qwen3)
+    loaded = identify(SubjectRequest(adapter, str(qwen3))).load()
+    tensors = {
+        name.removeprefix("base_model.model."): tensor for name, tensor in _load(adapter).items()
+    }
+    merged = transformers.AutoModelForCausalLM.from_pretrained(qwen3).eval()
+    with torch.no_grad():
+        for name, a in tensors.items():
+            if name.endswith("lora_A.weight"):
+                b = tensors[name.replace("lora_A", "lora_B")]
+                module = merged.get_submodule(name.removesuffix(".lora_A.weight"))
+                module.weight += (8 / 4) * b @ a  # alpha / rank
+    for ours, theirs in zip(loaded.engine.score(views), one_by_one(merged, views), strict=True):
+        np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-4, rtol=0)
+
+
+def _load(adapter: Path) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(adapter / "adapter_model.safetensors")
+
+
+def test_an_adapter_that_changes_nothing_is_fatal(
+    qwen3: Path, make_adapter: Make, views: list[EncodedView]
+) -> None:
+    loaded = identify(SubjectRequest(make_adapter(qwen3, zero=True), str(qwen3))).load()
+    with pytest.raises(AdapterError, match="changes nothing: on 3 views every logit is identical"):
+        loaded.engine.prove_adapter(views[:3])
+
+
+def test_only_the_last_position_is_asked_for(qwen3: Path, views: list[EncodedView]) -> None:
+    model = transformers.AutoModelForCausalLM.from_pretrained(qwen3).eval()
+    shapes: list[tuple[int, ...]] = []
+    model.lm_head.register_forward_hook(lambda _m, _i, out: shapes.append(tuple(out.shape)))
+    Engine(model, 2000).score(views)
+    assert shapes
+    assert all(shape[1] == 1 for shape in shapes)
+
+
+def test_code_mass_is_the_share_of_the_codes_in_the_whole_distribution(
+    qwen3: Path, tokenizer: Any, records: list[Record], views: list[EncodedView]
+) -> None:
+    model = transformers.AutoModelForCausalLM.from_pretrained(qwen3).eval()
+    record = records[0]
+    text = prompt_text(
+        tokenizer,
+        NIMBLE,
+        record.state,
+        [record.field],
+        "decision",
+        canonical_code_order(record.field),
+    )
+    with torch.inference_mode():
+        ids = tokenizer(text, return_tensors="pt", add_special_tokens=False)["input_ids"]
+        p = model(input_ids=ids).logits[0, -1].double().softmax(-1)
+    letters = tokenizer.convert_tokens_to_ids(list("ABCDEFGHIJ")[: record.n_choices])
+    scored = Engine(model, 2000).score(views[:1])[0]
+    assert scored.code_mass == pytest.approx(float(p[letters].sum()), rel=1e-4)
+    assert np.argsort(scored.logits).tolist() == p[letters].argsort().tolist()

@@ -1,0 +1,172 @@
+"""Adapters and base models that cannot be scored: each is refused with its reason."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from scoring.conftest import Make
+
+from pact_eval.errors import AdapterError, ContractMismatchError, PactError, PromptError
+from pact_eval.model_files import sha256_of_weights
+from pact_eval.scoring.subject import SubjectRequest, identify
+
+
+@pytest.fixture
+def adapter(qwen3: Path, make_adapter: Make) -> Path:
+    return make_adapter(qwen3)
+
+
+def refused(
+    adapter: Path | None, base: Path | str | None, kind: type[PactError] = AdapterError
+) -> str:
+    with pytest.raises(kind) as caught:
+        identify(SubjectRequest(adapter, None if base is None else str(base))).load()
+    return str(caught.value)
+
+
+def test_a_missing_folder(qwen3: Path, tmp_path: Path) -> None:
+    assert "no such adapter folder" in refused(tmp_path / "none", qwen3)
+
+
+def test_a_folder_without_configuration(qwen3: Path, tmp_path: Path) -> None:
+    assert "expected adapter_config.json, there is none" in refused(tmp_path, qwen3)
+
+
+def test_a_folder_without_weights(qwen3: Path, adapter: Path) -> None:
+    (adapter / "adapter_model.safetensors").unlink()
+    assert "expected weights (adapter_model.safetensors)" in refused(adapter, qwen3)
+
+
+def test_pickled_weights_are_refused_unopened(qwen3: Path, adapter: Path) -> None:
+    (adapter / "adapter_model.safetensors").unlink()
+    (adapter / "adapter_model.bin").write_bytes(b"cos\nsystem\n(S'touch owned'\ntR.")
+    assert "found adapter_model.bin; pickled weights can run code" in refused(adapter, qwen3)
+
+
+@pytest.mark.parametrize("keep", [0, 4, 60, -1])
+def test_weights_cut_short(qwen3: Path, adapter: Path, keep: int) -> None:
+    weights = adapter / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:keep])
+    assert "damaged or cut short" in refused(adapter, qwen3)
+
+
+def test_a_configuration_that_is_no_json(qwen3: Path, adapter: Path) -> None:
+    (adapter / "adapter_config.json").write_text("{")
+    assert "adapter_config.json: not valid JSON" in refused(adapter, qwen3)
+
+
+def test_another_kind_of_adapter(qwen3: Path, adapter: Path) -> None:
+    config = json.loads((adapter / "adapter_config.json").read_text())
+    (adapter / "adapter_config.json").write_text(json.dumps(config | {"peft_type": "IA3"}))
+    assert "expected peft_type LORA, got 'IA3'" in refused(adapter, qwen3)
+
+
+def test_missing_unexpected_and_misshapen_tensors_are_named(qwen3: Path, adapter: Path) -> None:
+    path = adapter / "adapter_model.safetensors"
+    tensors = load_file(path)
+    names = sorted(tensors)
+    del tensors[names[0]]
+    tensors["base_model.model.model.layers.9.mlp.up_proj.lora_A.weight"] = torch.zeros(4, 64)
+    tensors[names[1]] = torch.zeros(4, 3)
+    save_file(tensors, path)
+    message = refused(adapter, qwen3)
+    assert f"1 missing in the adapter: {names[0]}" in message
+    assert "1 unexpected in the adapter: base_model.model.model.layers.9.mlp.up_proj" in message
+    assert f"1 of another shape: {names[1]} [4, 3] for" in message
+
+
+def test_an_adapter_for_another_base_by_its_shapes(
+    qwen3_5_shell: Path, qwen3: Path, make_adapter: Make
+) -> None:
+    message = refused(make_adapter(qwen3_5_shell), qwen3)
+    assert "does not fit this base model (is it for another one?)" in message
+
+
+def test_an_adapter_for_another_base_by_its_hash(qwen3: Path, make_adapter: Make) -> None:
+    right = make_adapter(qwen3, base_weights_sha256=sha256_of_weights(qwen3))
+    identify(SubjectRequest(right, str(qwen3)))
+    wrong = make_adapter(qwen3, base_weights_sha256="0" * 64)
+    assert "the adapter is for another base" in refused(wrong, qwen3)
+
+
+def test_another_contract_unless_it_is_allowed(qwen3: Path, make_adapter: Make) -> None:
+    adapter = make_adapter(qwen3, contract_fingerprint="0" * 64)
+    message = refused(adapter, qwen3, ContractMismatchError)
+    assert "--allow-contract-mismatch" in message
+    subject = identify(SubjectRequest(adapter, str(qwen3), allow_contract_mismatch=True))
+    assert "another prompt contract" in (subject.contract_mismatch or "")
+    contract = subject.settings["contract"]
+    assert isinstance(contract, dict)
+    assert contract["mismatch"] == subject.contract_mismatch
+
+
+def test_an_adapter_that_does_not_say_its_contract(qwen3: Path, adapter: Path) -> None:
+    (adapter / "schema_config.json").unlink()
+    assert "has no schema_config.json" in refused(adapter, qwen3, ContractMismatchError)
+
+
+def test_the_base_that_the_adapter_names_is_the_default(
+    qwen3: Path, make_adapter: Make, tmp_path: Path
+) -> None:
+    adapter = make_adapter(qwen3, model=str(qwen3))
+    assert identify(SubjectRequest(adapter)).base.folder == qwen3
+    beside = tmp_path / "beside"
+    shutil.copytree(adapter, beside / "adapter")
+    (beside / "base").symlink_to(qwen3)
+    config = beside / "adapter" / "schema_config.json"
+    config.write_text(config.read_text().replace(str(qwen3), "../base"))
+    assert identify(SubjectRequest(beside / "adapter")).base.sha256 == sha256_of_weights(qwen3)
+
+
+def test_a_base_that_is_neither_folder_nor_hub_id(adapter: Path) -> None:
+    assert "no such folder, and no hub id" in refused(adapter, "pact-tiny")
+    assert "no such folder, and no hub id" in refused(adapter, "./a/b")
+    assert "no base model is known" in refused(None, None)
+
+
+def test_a_hub_id_without_network_is_told(adapter: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert "the hub does not give it" in refused(adapter, "organisation/model")
+
+
+def test_a_base_with_pickled_weights(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
+    shutil.copytree(qwen3, tmp_path / "base")
+    (tmp_path / "base" / "model.safetensors").rename(tmp_path / "base" / "pytorch_model.bin")
+    assert "found pytorch_model.bin; pickled" in refused(adapter, tmp_path / "base")
+
+
+def test_a_base_whose_weights_lack_a_tensor(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
+    shutil.copytree(qwen3, tmp_path / "base")
+    weights = tmp_path / "base" / "model.safetensors"
+    tensors = load_file(weights)
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    save_file(tensors, weights, metadata={"format": "pt"})
+    assert "lack 1 tensors: model.layers.1.mlp.up_proj.weight" in refused(
+        adapter, tmp_path / "base"
+    )
+
+
+def test_a_base_without_tokenizer(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
+    shutil.copytree(qwen3, tmp_path / "base")
+    for file in (tmp_path / "base").glob("tokenizer*"):
+        file.unlink()
+    assert "expected a tokenizer, found none of" in refused(adapter, tmp_path / "base")
+
+
+def test_a_tokenizer_without_chat_template(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
+    shutil.copytree(qwen3, tmp_path / "base")
+    (tmp_path / "base" / "chat_template.jinja").unlink()
+    assert "chat template cannot render" in refused(adapter, tmp_path / "base", PromptError)
+
+
+def test_cuda_where_there_is_none(adapter: Path, qwen3: Path) -> None:
+    if torch.cuda.is_available():
+        assert identify(SubjectRequest(adapter, str(qwen3), device="cuda")).device.type == "cuda"
+        return
+    with pytest.raises(AdapterError, match="no CUDA device"):
+        identify(SubjectRequest(adapter, str(qwen3), device="cuda"))
