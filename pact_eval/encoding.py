@@ -11,16 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pact_eval.contract import CODES, PromptContract
+from pact_eval.contract import CODES, Message, PromptContract
 from pact_eval.errors import PromptError
 from pact_eval.records import MAX_ANSWERS, Field, Record, parse_field
 from pact_eval.strict_json import Json
 from pact_eval.views import code_orders
 
 __all__ = ["ChatTokenizer", "EncodedView", "Encoder", "prompt_text"]
-
-# The boundary is compared by the prompt's last characters: pre-tokenisers look no further back.
-_BOUNDARY_CHARACTERS = 16
 
 _CHECK_WINDOW = 256
 _PROBLEMS_SHOWN = 20
@@ -74,9 +71,14 @@ def prompt_text(
 
     Raises:
         RequestError: the request does not fit the contract.
-        PromptError: the tokenizer has no chat template, or its template fails.
+        PromptError: the tokenizer has no chat template, or it fails or alters the messages.
     """
     messages = contract.messages(state, fields, requested, code_order)
+    return "".join(_rendered(tokenizer, messages))
+
+
+def _rendered(tokenizer: ChatTokenizer, messages: Sequence[Message]) -> tuple[str, str]:
+    """Return the prompt up to the end of the last message, and what the template puts behind it."""
     try:
         text = tokenizer.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
@@ -84,7 +86,11 @@ def prompt_text(
     except Exception as error:  # templates raise whatever their authors chose
         message = f"the tokenizer's chat template cannot render the contract: {error}"
         raise PromptError(message) from error
-    return str(text)
+    parts = str(text).rpartition(messages[-1]["content"])
+    if not parts[1]:
+        message = "the tokenizer's chat template alters the messages; the contract is byte-exact"
+        raise PromptError(message)
+    return parts[0] + parts[1], parts[2]
 
 
 class Encoder:
@@ -110,9 +116,9 @@ class Encoder:
         self.contract = contract
         self.max_prompt_tokens = max_prompt_tokens or contract.max_prompt_tokens
         probe = parse_field("decision", {"type": "noul", "instructions": "Is it so?"})
-        prompt = prompt_text(tokenizer, contract, "It is so.", [probe], "decision", (0, 1))
-        self._boundary = prompt[-_BOUNDARY_CHARACTERS:]
-        self.code_tokens = _code_tokens(tokenizer, prompt)
+        messages = contract.messages("It is so.", [probe], "decision", (0, 1))
+        prompt, self._boundary = _rendered(tokenizer, messages)
+        self.code_tokens = _code_tokens(tokenizer, prompt + self._boundary)
 
     def encode(self, records: Sequence[Record], k: int, seed: int) -> list[EncodedView]:
         """Encode views 0 to k - 1 of every record.
@@ -215,11 +221,12 @@ class Encoder:
     def _text(
         self, state: Json, fields: Sequence[Field], requested: str, order: Sequence[int]
     ) -> str:
-        text = prompt_text(self.tokenizer, self.contract, state, fields, requested, order)
-        if not text.endswith(self._boundary):
+        messages = self.contract.messages(state, fields, requested, order)
+        prompt, boundary = _rendered(self.tokenizer, messages)
+        if boundary != self._boundary:
             message = "the chat template ends prompts in different ways; codes cannot be checked"
             raise PromptError(message)
-        return text
+        return prompt + boundary
 
     def _tokenise(self, texts: list[str]) -> list[list[int]]:
         if not texts:

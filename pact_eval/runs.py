@@ -276,7 +276,8 @@ def _part_number(part: Path) -> int:
 
 def _read_rows(path: Path) -> pl.DataFrame:
     try:
-        frame = pl.read_parquet(path)
+        # Without globbing: a folder may be called "[new]".
+        frame = pl.read_parquet(path, glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         advice = (

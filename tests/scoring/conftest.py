@@ -1,4 +1,4 @@
-"""Real transformers models, randomly initialised, with the tokenizer that ships with the project."""
+"""Real transformers models, randomly initialised, with the tokenizer that ships with us."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from scoring.conftest import HOLDOUT, Make
 
 from pact_eval.contract import NIMBLE, canonical_code_order
 from pact_eval.encoding import EncodedView, Encoder, prompt_text
@@ -16,6 +15,7 @@ from pact_eval.model_files import read_adapter_files
 from pact_eval.records import Record, read_records
 from pact_eval.scoring.engine import Engine, one_by_one
 from pact_eval.scoring.subject import SubjectRequest, identify
+from scoring.conftest import HOLDOUT, Make
 
 
 @pytest.fixture(scope="module")

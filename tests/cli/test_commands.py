@@ -1,0 +1,224 @@
+"""The commands as a user meets them: output, exit codes, messages without tracebacks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import write_jsonl
+from click.testing import CliRunner, Result
+from published import published_path
+
+from pact_cli.evaluate import main
+from pact_eval.evaluation import METRICS
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def failed(*arguments: object, code: int = 1) -> str:
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+    assert isinstance(result.exception, SystemExit)
+    return result.stderr
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("published") / "run"
+    rows = published_path("shipped_holdout_rows.jsonl")
+    result = run("import", rows, "--out", folder, "--arm", "pact_full", "--seed", "18")
+    assert result.exit_code == 0
+    assert result.stderr == "Not used: the columns permutation_tv.\n"
+    return folder
+
+
+def test_the_report_shows_the_published_numbers(published: Path) -> None:
+    text = run("report", published).stdout
+    for words in (
+        "82.1 [77.8, 86.1]",
+        "324 items, 162 fam.",
+        "0.353 [0.238, 0.482]",
+        "of 64 items, 32 fam.",
+        "109 (67%)",
+        "35 (22%)",
+        "39 (24%)",
+        "Decoding: single, raw",
+        "TV between views, Flip rate, Gain from K: one view only: K is 1",
+        "No letter stands out",
+        "arm:        pact_full",
+        "seed:       18",
+    ):
+        assert words in text, words
+
+
+def test_piped_output_is_plain_and_fits_its_width(published: Path) -> None:
+    text = run("report", published).stdout
+    assert "\x1b" not in text
+    assert max(len(line) for line in text.splitlines()) <= 120
+    narrow = CliRunner(env={"COLUMNS": "70"}).invoke(main, ["report", str(published)]).stdout
+    assert max(len(line) for line in narrow.splitlines()) <= 70
+    assert "90.4 [85.1, 95.6]" in narrow
+
+
+def test_json_carries_every_number_of_the_table(published: Path) -> None:
+    result = run("report", published, "--json")
+    value: dict[str, Any] = json.loads(result.stdout)
+    assert result.stderr == ""
+    assert [group["name"] for group in value["groups"]] == ["all", "choice", "boolean", "score"]
+    for group in value["groups"]:
+        assert set(group["metrics"]) == {spec.name for spec in METRICS}
+        for estimate in group["metrics"].values():
+            assert set(estimate) == {
+                *("value", "low", "high", "n", "families", "method", "reason"),
+            }
+            assert (estimate["value"] is None) == (estimate["reason"] is not None)
+    everything = value["groups"][0]
+    assert everything["metrics"]["accuracy"]["value"] == 266 / 324
+    assert everything["pairs"]["same_answer"] == 39
+    assert value["letters"]["picked"] == [92, 97, 86, 48, 1]
+    assert value["run"]["arm"] == "pact_full"
+    assert value["decoding"] == {"views": "single", "calibration": "raw"}
+
+
+@pytest.mark.parametrize("by", ["domain", "source_family"])
+def test_other_groups(published: Path, by: str) -> None:
+    value = json.loads(run("report", published, "--by", by, "--json").stdout)
+    assert len(value["groups"]) == 7
+    names = {group["name"] for group in value["groups"]}
+    assert ("education" in names) == (by == "domain")
+
+
+def test_ensemble_of_one_view_is_the_single_view(published: Path) -> None:
+    single, ensemble = (
+        json.loads(run("report", published, "--decoding", name, "--json").stdout)
+        for name in ("single", "ensemble")
+    )
+    assert ensemble["decoding"]["views"] == "ensemble"
+    assert ensemble["groups"][0]["pairs"] == single["groups"][0]["pairs"]
+
+
+def test_hostile_names_are_shown_as_they_are_and_not_as_markup(tmp_path: Path) -> None:
+    path = write_jsonl(
+        tmp_path / "rows.jsonl",
+        [
+            {"id": "a", "reference": 0, "probabilities": [0.6, 0.4], "domain": "[red]x[/red]"},
+            {"id": "b", "reference": 0, "probabilities": [0.6, 0.4], "domain": "[/]"},
+        ],
+    )
+    result = run("import", path, "--out", tmp_path / "[bold]run", "--arm", "[link=x]arm")
+    assert result.exit_code == 0
+    assert "[link=x]arm" in result.stdout
+    text = run("report", tmp_path / "[bold]run", "--by", "domain").stdout
+    assert "[red]x[/red]" in text
+    assert "[bold]run" in text
+
+
+def test_bad_input_is_one_message_and_exit_code_1(tmp_path: Path, published: Path) -> None:
+    assert "no such file" in failed("import", tmp_path / "x.jsonl", "--out", tmp_path / "r")
+    broken = write_jsonl(tmp_path / "broken.jsonl", ["{", '{"id": "a", "id": "b"}'])
+    message = failed("import", broken, "--out", tmp_path / "r")
+    assert message.startswith(f"Error: {broken}:1: not valid JSON")
+    assert f"{broken}:2: the key" in message
+    assert "expected COLUMN=NAME" in failed(
+        "import", broken, "--out", tmp_path / "r", "--map", "x=y"
+    )
+    assert "no such run folder" in failed("report", tmp_path / "nowhere")
+    assert "holds no run.json" in failed("report", tmp_path)
+    assert "other settings" in failed(
+        "import",
+        write_jsonl(
+            tmp_path / "ok.jsonl", [{"id": "a", "reference": 0, "probabilities": [0.6, 0.4]}]
+        ),
+        "--out",
+        published,
+    )
+    (tmp_path / "file").touch()
+    assert "cannot be made" in failed(
+        "import", tmp_path / "ok.jsonl", "--out", tmp_path / "file" / "run"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["report"],
+        ["report", "run", "--by", "colour"],
+        ["report", "run", "--resamples", "3"],
+        ["score", "--data", "x", "--out", "y"],
+        ["score", "adapter", "--data", "x"],
+        ["score", "adapter", "--data", "x", "--out", "y", "--k", "0"],
+        ["score", "--no-adapter", "--data", "x", "--out", "y"],
+        ["score", "adapter", "--data", "x", "--out", "y", "--dtype", "int8"],
+        ["nonsense"],
+    ],
+)
+def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "Usage:" in result.stderr
+
+
+@pytest.mark.parametrize("command", [[], ["score"], ["report"], ["decide"], ["import"]])
+def test_every_command_has_help(command: list[str]) -> None:
+    result = run(*command, "--help")
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) > 8
+
+
+_WITHOUT_TORCH = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"torch", "transformers", "peft", "safetensors", "tokenizers"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Blocked())
+from pact_cli.evaluate import main
+main(sys.argv[1:])
+"""
+
+
+def without_torch(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", _WITHOUT_TORCH, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"COLUMNS": "120"},
+    )
+
+
+def test_reading_runs_needs_no_torch(published: Path, tmp_path: Path) -> None:
+    assert without_torch("--help").returncode == 0
+    assert without_torch("report", published, "--resamples", 100).returncode == 0
+    rows = published_path("shipped_holdout_rows.jsonl")
+    assert without_torch("import", rows, "--out", tmp_path / "run").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["score", "adapter", "--data", "x.jsonl", "--out", "y"],
+        ["decide", "adapter", "--context", "x", "--schema", "s.json"],
+    ],
+)
+def test_commands_that_need_torch_say_what_to_install(arguments: list[str]) -> None:
+    result = without_torch(*arguments)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    assert 'pip install "pact-eval[model]"' in result.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error_message(published: Path) -> None:
+    command = f"{sys.executable} -m pact_cli report {published} --resamples 100 | head -1"
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert result.stdout.strip() == str(published)
+    assert result.stderr == ""

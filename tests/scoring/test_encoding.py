@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import question, record
+from hypothesis import given
+from hypothesis import strategies as st
+from test_strict_json import json_values
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from pact_eval.contract import CODES, NIMBLE
+from pact_eval.encoding import Encoder, prompt_text
+from pact_eval.errors import PromptError, RequestError
+from pact_eval.records import parse_field, parse_record, read_records
+from pact_eval.strict_json import Json
+from scoring.conftest import HOLDOUT
+
+PLAIN_TEMPLATE = (
+    "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}\n{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]\n{% endif %}"
+)
+
+
+def character_tokenizer(
+    template: str | None = PLAIN_TEMPLATE, merges: tuple[tuple[str, str], ...] = (), **changes: Any
+) -> PreTrainedTokenizerFast:
+    """A tokenizer of single characters, whose merges a test may spoil."""
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    vocabulary = {character: index for index, character in enumerate(sorted(alphabet))}
+    for a, b in merges:
+        vocabulary[a + b] = len(vocabulary)
+    tokenizer = Tokenizer(models.BPE(vocabulary, list(merges)))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **changes)
+    fast.chat_template = template
+    return fast
+
+
+def test_ids_are_those_of_the_whole_prompt(tokenizer: Any) -> None:
+    # Tokenising a prefix and a suffix apart changed the ids of 42 prompts in 400.
+    records = read_records(HOLDOUT)[:20]
+    views = Encoder(tokenizer, NIMBLE).encode(records, k=2, seed=0)
+    assert [(v.record_id, v.view) for v in views] == [(r.id, k) for r in records for k in (0, 1)]
+    for view, one in zip(views[::2], records, strict=True):
+        text = prompt_text(tokenizer, NIMBLE, one.state, [one.field], "decision", view.code_order)
+        assert list(view.token_ids) == tokenizer(text, add_special_tokens=False)["input_ids"]
+        assert view.code_order == tuple(range(one.n_choices))
+
+
+def test_code_tokens_are_the_letters(tokenizer: Any) -> None:
+    encoder = Encoder(tokenizer, NIMBLE)
+    assert tokenizer.convert_ids_to_tokens(list(encoder.code_tokens)) == list(CODES)
+    view = encoder.encode([parse_record(record(decision=question(n=5)))], k=1, seed=0)[0]
+    assert view.code_tokens == encoder.code_tokens[:5]
+
+
+@given(state=json_values)
+def test_any_state_is_encoded_and_decodes_to_its_prompt(state: Json) -> None:
+    encoder = Encoder(character_tokenizer(), NIMBLE, max_prompt_tokens=100_000)
+    one = parse_record(record(state=state))
+    view = encoder.encode([one], k=1, seed=0)[0]
+    text = prompt_text(encoder.tokenizer, NIMBLE, state, [one.field], "decision", (0, 1, 2))
+    assert encoder.tokenizer.decode(list(view.token_ids)) == text  # type: ignore[attr-defined]
+
+
+def test_the_thinking_switch_is_turned_off_where_there_is_one(tokenizer: Any) -> None:
+    field = parse_field("decision", question("noul"))
+    with_switch = prompt_text(tokenizer, NIMBLE, "x", [field], "decision", (0, 1))
+    assert with_switch.endswith("<|im_start|>assistant\n<think>\n\n</think>\n\n")
+    without = prompt_text(character_tokenizer(), NIMBLE, "x", [field], "decision", (0, 1))
+    assert without.endswith('Requested field: "decision"\n[assistant]\n')
+
+
+def test_codes_that_merge_with_the_boundary_are_refused() -> None:
+    newline = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str("\n")[0][0]
+    spoilt = character_tokenizer(merges=((newline, "B"),))
+    with pytest.raises(PromptError, match="this tokenizer fails: B: no single token of its own$"):
+        Encoder(spoilt, NIMBLE)
+
+
+def test_codes_that_are_special_tokens_are_refused() -> None:
+    with pytest.raises(PromptError, match="C: a special token"):
+        Encoder(character_tokenizer(eos_token="C"), NIMBLE)
+
+
+def test_codes_that_share_a_token_are_refused() -> None:
+    vocabulary = {"<unk>": 0, "[assistant]": 1}
+    word_level = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    word_level.pre_tokenizer = pre_tokenizers.Split(Regex(r"[A-Z]$|\n"), "isolated")
+    shared = PreTrainedTokenizerFast(tokenizer_object=word_level)
+    shared.chat_template = PLAIN_TEMPLATE
+    with pytest.raises(PromptError, match="B, C, .*: the same token as A"):
+        Encoder(shared, NIMBLE)
+
+
+@pytest.mark.parametrize("template", [None, "{{ raise_exception('no system role') }}"])
+def test_a_chat_template_that_cannot_render_is_told(template: str | None) -> None:
+    with pytest.raises(PromptError, match="chat template cannot render the contract"):
+        Encoder(character_tokenizer(template), NIMBLE)
+
+
+def test_a_template_that_ends_prompts_in_different_ways_is_refused() -> None:
+    template = PLAIN_TEMPLATE + "{{ messages[1]['content'][13] }}"
+    encoder = Encoder(character_tokenizer(template), NIMBLE)
+    with pytest.raises(PromptError, match="ends prompts in different ways"):
+        encoder.encode([parse_record(record(state="zzz"))], k=1, seed=0)
+
+
+def test_a_template_that_alters_the_messages_is_refused() -> None:
+    template = PLAIN_TEMPLATE.replace("m['content']", "m['content'] | upper")
+    with pytest.raises(PromptError, match="alters the messages"):
+        Encoder(character_tokenizer(template), NIMBLE)
+
+
+def test_prompts_over_the_limit_are_refused_all_together(tokenizer: Any) -> None:
+    encoder = Encoder(tokenizer, NIMBLE)
+    long = [
+        parse_record(record(f"f{number}-base", state="word " * 3000), line=number + 1)
+        for number in range(30)
+    ]
+    short = parse_record(record("short-base"), line=99)
+    with pytest.raises(PromptError) as caught:
+        encoder.check_lengths([short, *long], 2, 0)
+    lines = str(caught.value).splitlines()
+    assert "30 records have a prompt over the limit of 2,048 tokens" in lines[0]
+    assert lines[1].startswith("line 1 (id f0-base): ")
+    assert lines[-1] == "and 10 more"
+    assert len(lines) == 22
+    with pytest.raises(PromptError, match="line 7"):
+        encoder.encode([short, long[6]], 1, 0)
+
+
+def test_the_limit_itself_is_allowed(tokenizer: Any) -> None:
+    one = parse_record(record())
+    longest = Encoder(tokenizer, NIMBLE).check_lengths([one], 3, 0)
+    assert Encoder(tokenizer, NIMBLE, longest).check_lengths([one], 3, 0) == longest
+    with pytest.raises(PromptError, match=f"over the limit of {longest - 1:,} tokens"):
+        Encoder(tokenizer, NIMBLE, longest - 1).check_lengths([one], 3, 0)
+
+
+@given(st.integers(1, 4))
+def test_a_request_has_k_views_a_field(k: int) -> None:
+    encoder = Encoder(character_tokenizer(), NIMBLE, 10_000)
+    fields = [parse_field("a", question(n=4)), parse_field("b", question("noul"))]
+    views = encoder.encode_request("x", fields, k=k, seed=0)
+    assert [(v.record_id, v.view) for v in views] == [(n, j) for n in "ab" for j in range(k)]
+    assert len(views[-1].code_tokens) == 2
+
+
+def test_a_request_over_the_limit_or_with_a_name_twice_is_refused(tokenizer: Any) -> None:
+    encoder = Encoder(tokenizer, NIMBLE)
+    field = parse_field("a", question())
+    with pytest.raises(PromptError, match="the limit is 2,048"):
+        encoder.encode_request("word " * 3000, [field], k=1, seed=0)
+    with pytest.raises(RequestError, match="must be unique"):
+        encoder.encode_request("x", [field, field], k=1, seed=0)

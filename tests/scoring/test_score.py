@@ -1,0 +1,195 @@
+"""Scoring end to end, on real models and real Parquet, with real kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from builders import record, write_jsonl
+
+from pact_eval.errors import AdapterError, PromptError, RunSettingsError
+from pact_eval.model_files import sha256_of_file, sha256_of_weights
+from pact_eval.runs import read_run
+from pact_eval.scoring.score import WINDOW_RECORDS, read_dataset, score
+from pact_eval.scoring.subject import Subject, SubjectRequest, identify
+from scoring.conftest import HOLDOUT, Make
+
+
+@pytest.fixture(scope="module")
+def subject(qwen3: Path, make_adapter: Make) -> Subject:
+    return identify(SubjectRequest(make_adapter(qwen3), str(qwen3)))
+
+
+def test_a_run_holds_every_view_and_says_what_it_is(
+    subject: Subject, qwen3: Path, tmp_path: Path
+) -> None:
+    seen: list[tuple[int, int]] = []
+    dataset = read_dataset(HOLDOUT, k=3, limit=70)
+    score(
+        subject,
+        dataset,
+        tmp_path / "run",
+        labels={"arm": "pact", "seed": 17},
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    run = read_run(tmp_path / "run")
+    assert len(run.predictions) == 70
+    assert run.predictions.k == 3
+    assert seen == [(0, 70), (64, 70), (70, 70)]
+    settings = run.settings
+    assert subject.adapter is not None
+    assert settings["adapter"] == {"sha256": subject.adapter.sha256}
+    assert settings["base"] == {"sha256": sha256_of_weights(qwen3), "revision": None}
+    assert settings["data"] == {"sha256": sha256_of_file(HOLDOUT), "limit": 70}
+    assert (settings["device"], settings["dtype"], settings["k"]) == ("cpu", "float32", 3)
+    assert run.provenance["counts"] == {"items": 70, "views": 210}
+    assert run.provenance["attention"] == "sdpa"
+    assert (run.provenance["arm"], run.provenance["seed"]) == ("pact", 17)
+    assert float(str(run.provenance["adapter_largest_logit_change"])) > 0
+    rows = pl.read_parquet(tmp_path / "run" / "predictions.parquet")
+    references = dict(zip(rows["id"], rows["reference"], strict=True))
+    assert all(references[one.id] == one.reference for one in dataset.records)
+
+
+def test_logits_stand_in_canonical_order_whatever_the_letters(
+    subject: Subject, tmp_path: Path
+) -> None:
+    dataset = read_dataset(HOLDOUT, k=2, limit=12)
+    score(subject, dataset, tmp_path / "run", labels={})
+    predictions = read_run(tmp_path / "run").predictions
+    loaded = subject.load()
+    by_id = {one.id: one for one in dataset.records}
+    for item, record_id in enumerate(predictions.ids.tolist()):
+        views = subject.encoder.encode([by_id[record_id]], 2, 0)
+        for view, scored in zip(views, loaded.engine.score(views), strict=True):
+            n = len(view.code_order)
+            assert predictions.code_order[item, view.view, :n].tolist() == list(view.code_order)
+            ours = predictions.logits[item, view.view, :n]
+            np.testing.assert_allclose(ours, scored.logits, atol=1e-4)
+
+
+def test_scores_do_not_depend_on_the_order_of_the_file(subject: Subject, tmp_path: Path) -> None:
+    lines = HOLDOUT.read_text(encoding="utf-8").split("\n")[:80]
+    (tmp_path / "reversed.jsonl").write_text("\n".join(reversed(lines)) + "\n", encoding="utf-8")
+    (tmp_path / "straight.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    runs = []
+    for name in ("straight", "reversed"):
+        dataset = read_dataset(tmp_path / f"{name}.jsonl", k=2)
+        score(subject, dataset, tmp_path / name, labels={})
+        runs.append(read_run(tmp_path / name).predictions)
+    assert runs[0].ids.tolist() == runs[1].ids.tolist()
+    assert (runs[0].code_order == runs[1].code_order).all()
+    np.testing.assert_allclose(runs[0].log_probs("single"), runs[1].log_probs("single"), atol=1e-4)
+
+
+def test_the_adapter_switched_off_is_the_base_model(
+    subject: Subject, qwen3: Path, tmp_path: Path
+) -> None:
+    assert subject.adapter is not None
+    off = identify(SubjectRequest(subject.adapter.folder, str(qwen3), apply_adapter=False))
+    alone = identify(SubjectRequest(None, str(qwen3)))
+    dataset = read_dataset(HOLDOUT, k=1, limit=8)
+    logits = {}
+    for name, one in (("on", subject), ("off", off), ("alone", alone)):
+        score(one, dataset, tmp_path / name, labels={})
+        logits[name] = read_run(tmp_path / name).predictions.logits
+    assert (logits["off"] == logits["alone"]).all()
+    assert (logits["on"] != logits["off"]).any()
+    assert read_run(tmp_path / "off").settings["adapter"] is None
+
+
+def test_another_k_does_not_go_into_the_same_run(subject: Subject, tmp_path: Path) -> None:
+    score(subject, read_dataset(HOLDOUT, k=1, limit=4), tmp_path / "run", labels={})
+    with pytest.raises(RunSettingsError, match="k: the folder has 1, this command 2"):
+        score(subject, read_dataset(HOLDOUT, k=2, limit=4), tmp_path / "run", labels={})
+
+
+def test_a_prompt_over_the_limit_is_told_before_anything_is_scored(
+    subject: Subject, tmp_path: Path
+) -> None:
+    path = write_jsonl(
+        tmp_path / "eval.jsonl", [record(), record("f2-base", state="very long " * 2000)]
+    )
+    with pytest.raises(PromptError, match=r"line 2 .id f2-base."):
+        score(subject, read_dataset(path, k=1), tmp_path / "run", labels={})
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_untrained_adapter_is_refused_before_anything_is_written(
+    qwen3: Path, make_adapter: Make, tmp_path: Path
+) -> None:
+    untrained = identify(SubjectRequest(make_adapter(qwen3, zero=True), str(qwen3)))
+    with pytest.raises(AdapterError, match="changes nothing"):
+        score(untrained, read_dataset(HOLDOUT, k=1, limit=4), tmp_path / "run", labels={})
+    assert not list((tmp_path / "run" / "parts").iterdir())
+
+
+def _command(adapter: Path, base: Path, out: Path) -> list[str]:
+    return [
+        *(sys.executable, "-m", "pact_cli", "score", str(adapter)),
+        *("--base-model", str(base), "--data", str(HOLDOUT), "--k", "4", "--out", str(out)),
+    ]
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
+    subject: Subject, qwen3: Path, tmp_path: Path
+) -> None:
+    assert subject.adapter is not None
+    command = _command(subject.adapter.folder, qwen3, tmp_path / "killed")
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    parts = tmp_path / "killed" / "parts"
+    deadline = time.monotonic() + 120
+    while len(list(parts.glob("part-*"))) < 2:
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = {part.name: part.stat().st_mtime_ns for part in parts.glob("part-*")}
+    assert 2 <= len(before) < 324 / WINDOW_RECORDS
+    subprocess.run(command, env=environment, check=True, capture_output=True)
+    whole = _command(subject.adapter.folder, qwen3, tmp_path / "whole")
+    subprocess.run(whole, env=environment, check=True, capture_output=True)
+    killed, uninterrupted = (
+        tmp_path / name / "predictions.parquet" for name in ("killed", "whole")
+    )
+    assert killed.read_bytes() == uninterrupted.read_bytes()
+    provenance = json.loads((tmp_path / "killed" / "run.json").read_text())
+    assert provenance["counts"] == {"items": 324, "views": 1296}
+
+
+def test_an_interrupt_is_a_message_and_keeps_what_was_scored(
+    subject: Subject, qwen3: Path, tmp_path: Path
+) -> None:
+    assert subject.adapter is not None
+    command = _command(subject.adapter.folder, qwen3, tmp_path / "run")
+    process = subprocess.Popen(
+        command,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    parts = tmp_path / "run" / "parts"
+    deadline = time.monotonic() + 120
+    while not list(parts.glob("part-*")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Traceback" not in errors
+    assert "interrupted; what was scored is kept" in errors
+    assert list(parts.glob("part-*"))
