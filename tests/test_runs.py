@@ -11,8 +11,13 @@ from polars.testing import assert_frame_equal
 from pact_eval.errors import RunError, RunSettingsError
 from pact_eval.predictions import SCHEMA
 from pact_eval.runs import FORMAT_VERSION, RunWriter, read_run
+from pact_eval.strict_json import Json
 
-SETTINGS = {"data": {"sha256": "aa"}, "k": 2, "base": {"sha256": "bb", "revision": None}}
+SETTINGS: dict[str, Json] = {
+    "data": {"sha256": "aa"},
+    "k": 2,
+    "base": {"sha256": "bb", "revision": None},
+}
 
 
 def rows(start: int, count: int, k: int = 2) -> pl.DataFrame:

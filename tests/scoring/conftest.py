@@ -109,7 +109,7 @@ def make_adapter(tmp_path_factory: pytest.TempPathFactory) -> Make:
         )
         torch.manual_seed(7)
         folder = tmp_path_factory.mktemp("adapter")
-        get_peft_model(model, config).save_pretrained(folder)
+        get_peft_model(model, config).save_pretrained(str(folder))
         values = {"task": NIMBLE.task, "contract_fingerprint": NIMBLE.fingerprint} | schema
         (folder / "schema_config.json").write_text(json.dumps(values))
         return folder
