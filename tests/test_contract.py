@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from builders import question
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from published import shared_path
 from test_strict_json import json_values
 
-from pact_eval.contract import CODES, NIMBLE, canonical_code_order, safe_json
+from pact_eval.contract import CODES, NIMBLE, NimbleContract, canonical_code_order, safe_json
 from pact_eval.errors import ContractMismatchError, RequestError
 from pact_eval.records import parse_field
 from pact_eval.strict_json import Json
@@ -39,14 +40,12 @@ def test_the_fingerprint_is_the_one_recorded_in_runs_and_adapters() -> None:
     assert NIMBLE.fingerprint == FINGERPRINT
 
 
-def test_the_fingerprint_breaks_with_one_space() -> None:
-    class Spaced(type(NIMBLE)):  # type: ignore[misc]
-        system_prompt = NIMBLE.system_prompt + " "
-
-    assert Spaced().fingerprint != NIMBLE.fingerprint
+def test_the_fingerprint_breaks_with_one_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NimbleContract, "system_prompt", NIMBLE.system_prompt + " ")
+    assert NimbleContract().fingerprint != FINGERPRINT
 
 
-def _payload(text: str) -> tuple[dict[str, Json], str]:
+def _payload(text: str) -> tuple[Any, Any]:
     body, _, name = text.rpartition("\n\nRequested field: ")
     return json.loads(body), json.loads(name)
 
@@ -65,7 +64,7 @@ def test_any_state_and_instructions_survive_the_rendering(state: Json, instructi
         if isinstance(instructions, str)
         else json.dumps(instructions, ensure_ascii=False)
     )
-    assert schema[0]["description"] == wanted  # type: ignore[index,call-overload]
+    assert schema[0]["description"] == wanted
     assert name == "decision"
 
 
@@ -104,7 +103,7 @@ def test_key_order_codes_and_defaults_against_the_contract_text() -> None:
 def test_only_the_requested_field_is_permuted() -> None:
     fields = [parse_field("a", question(n=3)), parse_field("b", question(n=3))]
     payload, _ = _payload(NIMBLE.messages("", fields, "b", (2, 0, 1))[1]["content"])
-    values = [[c["value"] for c in field["choices"]] for field in payload["schema"]]  # type: ignore[union-attr,index,call-overload]
+    values = [[c["value"] for c in field["choices"]] for field in payload["schema"]]
     assert values == [
         ["answer_0", "answer_1", "answer_2"],
         ["answer_2", "answer_0", "answer_1"],
@@ -116,8 +115,8 @@ def test_26_answers_use_the_letters_a_to_z() -> None:
     payload, _ = _payload(
         NIMBLE.messages("", [field], "decision", canonical_code_order(field))[1]["content"]
     )
-    choices = payload["schema"][0]["choices"]  # type: ignore[union-attr,index,call-overload]
-    assert tuple(choice["code"] for choice in choices) == CODES  # type: ignore[index,union-attr,call-overload]
+    choices = payload["schema"][0]["choices"]
+    assert tuple(choice["code"] for choice in choices) == CODES
 
 
 @pytest.mark.parametrize(
