@@ -4,13 +4,14 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 FIXTURES := fixtures/pact_fixtures
+RUNS ?= runs
 DEMO := --base-model $(FIXTURES)/model --data $(FIXTURES)/data/holdout.jsonl --k 4 --seed 17
 
 .PHONY: demo test lint clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model and print both reports
-	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out runs/demo-nimble_recipe
-	$(BIN)/pact-eval score $(FIXTURES)/adapters/ce_permuted $(DEMO) --arm ce_permuted --out runs/demo-ce_permuted
+	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
+	$(BIN)/pact-eval score $(FIXTURES)/adapters/ce_permuted $(DEMO) --arm ce_permuted --out $(RUNS)/demo-ce_permuted
 
 test: lint  ## everything that CI runs
 	$(BIN)/python -m pytest -q

@@ -38,6 +38,7 @@ __all__ = [
     "GroupBy",
     "MetricSpec",
     "Unit",
+    "default_resamples",
     "evaluate",
 ]
 
@@ -51,6 +52,10 @@ CONFIDENT: Final = 0.9
 """An error made with this confidence or more is a confident error."""
 
 _LOW_CODE_MASS = 0.5
+_MOST_RESAMPLES = 10_000
+_FEWEST_RESAMPLES = 200
+# Items times resamples that a report may cost: about a minute.
+_ITEM_DRAWS = 200_000_000
 _KIND_ORDER = ("choice", "boolean", "score")
 
 
@@ -153,13 +158,23 @@ class _PerItem:
     gain: npt.NDArray[np.float64]
 
 
+def default_resamples(items: int) -> int:
+    """Return 10,000 resamples, or fewer for many items, where intervals are narrow anyway.
+
+    Example:
+        >>> default_resamples(324), default_resamples(100_000), default_resamples(10_000_000)
+        (10000, 2000, 200)
+    """
+    return max(_FEWEST_RESAMPLES, min(_MOST_RESAMPLES, _ITEM_DRAWS // max(items, 1)))
+
+
 def evaluate(
     predictions: Predictions,
     *,
     decoding: Decoding,
     by: GroupBy,
     rng: np.random.Generator,
-    resamples: int = 10_000,
+    resamples: int | None = None,
 ) -> Evaluation:
     """Compute the report.
 
@@ -168,7 +183,7 @@ def evaluate(
         decoding: single or ensemble, uncalibrated.
         by: kind, domain or source_family.
         rng: source of the resamples.
-        resamples: bootstrap resamples of each interval.
+        resamples: bootstrap resamples of each interval; None takes `default_resamples`.
 
     Returns:
         Estimates for all items and for each group. What is undefined (pair accuracy without pairs,
@@ -178,6 +193,7 @@ def evaluate(
         ValueError: an item's views have no answer of positive probability in common, so that the
             ensemble has none at all.
     """
+    resamples = resamples or default_resamples(len(predictions))
     items = _per_item(predictions, decoding)
     column = getattr(predictions, by)
     masks = {"all": np.ones(len(predictions), dtype=np.bool_)}

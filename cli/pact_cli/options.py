@@ -106,9 +106,8 @@ def report_options(command: Command) -> Command:
         click.option(
             "--resamples",
             type=click.IntRange(min=100),
-            default=10_000,
-            show_default=True,
-            help="Bootstrap resamples over families behind each interval.",
+            help="Bootstrap resamples over families behind each interval. Default: 10,000, fewer "
+            "beyond 20,000 items.",
         ),
         click.option(
             "--bootstrap-seed",

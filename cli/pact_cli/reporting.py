@@ -23,14 +23,14 @@ class ReportRequest:
     Attributes:
         by: what items are grouped by.
         decoding: single or ensemble.
-        resamples: bootstrap resamples.
+        resamples: bootstrap resamples; None leaves it to the number of items.
         bootstrap_seed: seed of the bootstrap.
         as_json: one JSON object instead of tables.
     """
 
     by: GroupBy = "kind"
     decoding: Decoding = "single"
-    resamples: int = 10_000
+    resamples: int | None = None
     bootstrap_seed: int = 0
     as_json: bool = False
 
@@ -46,13 +46,14 @@ def print_report(folder: Path, request: ReportRequest) -> None:
     from pact_reports.evaluation_tables import evaluation_report, heading
 
     run = read_run(folder)
-    evaluation = evaluate(
-        run.predictions,
-        decoding=request.decoding,
-        by=request.by,
-        rng=np.random.default_rng(request.bootstrap_seed),
-        resamples=request.resamples,
-    )
+    with output(to_stderr=True).status("Computing intervals"):
+        evaluation = evaluate(
+            run.predictions,
+            decoding=request.decoding,
+            by=request.by,
+            rng=np.random.default_rng(request.bootstrap_seed),
+            resamples=request.resamples,
+        )
     if request.as_json:
         print_json(evaluation_json(evaluation, run.provenance))
         return

@@ -32,7 +32,7 @@ __all__ = ["score"]
 @click.option(
     "--k",
     type=click.IntRange(min=1),
-    default=1,
+    default=4,
     show_default=True,
     help="Views a record: the canonical code order and K - 1 permuted ones.",
 )
