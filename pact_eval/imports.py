@@ -171,8 +171,7 @@ def read_rows(path: Path, mapping: Mapping[str, str]) -> ImportedRows:
     for number, raw in read_lines(path):
         try:
             value = loads(raw.decode("utf-8"))
-            row = reader.read(value)
-            key = (str(row["id"]), int(str(row["view"])))
+            key, row = reader.read(value)
             if key in seen:
                 message = f"the same id and view already stand at line {seen[key]}"
                 raise ValueError(message)
@@ -209,7 +208,8 @@ class _RowReader:
         self.renormalised = 0
         self.zero_on_reference = 0
 
-    def read(self, value: Json) -> dict[str, Json]:
+    def read(self, value: Json) -> tuple[tuple[str, int], dict[str, Json]]:
+        """Return (id, view) of a row, and its columns."""
         obj = _object(value)
         record_id = self._text(obj, "id")
         kind = self._text(obj, "kind", default="choice")
@@ -228,7 +228,7 @@ class _RowReader:
         mass = self._get(obj, "code_mass")
         tokens = self._get(obj, "prompt_tokens")
         family = self._text(obj, "family", default=record_id)
-        return {
+        return (record_id, view), {
             "id": record_id,
             "family": family,
             "source_family": self._text(obj, "source_family", default=family),

@@ -91,10 +91,6 @@ class Predictions:
         """Canonical log-probabilities of every view, shape (n, K, C)."""
         return log_softmax(self.logits, self.n_choices)
 
-    def subset(self, rows: npt.NDArray[np.bool_] | IntArray) -> Predictions:
-        """Return the items that a mask or index array selects."""
-        return Predictions(**{name: getattr(self, name)[rows] for name in _ARRAY_FIELDS})
-
     @classmethod
     def from_frame(cls, frame: pl.DataFrame) -> Predictions:
         """Gather the rows of a run, one an item and view, into arrays.
@@ -142,9 +138,6 @@ class Predictions:
 
 
 _TEXT_COLUMNS = ("family", "source_family", "domain", "kind", "variant")
-_ARRAY_FIELDS = tuple(
-    name for name in Predictions.__dataclass_fields__ if name != "log_probs_by_view"
-)
 
 
 def _texts(frame: pl.DataFrame, name: str) -> npt.NDArray[np.str_]:

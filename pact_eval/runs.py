@@ -39,6 +39,7 @@ FORMAT_VERSION: Final = 1
 _PARTS = "parts"
 _PREDICTIONS = "predictions.parquet"
 _PROVENANCE = "run.json"
+_LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class RunWriter:
     ) -> None:
         self.folder = folder
         self._lock: IO[str] | None = None
-        if (folder / _PROVENANCE).exists():
+        if _holds_rows(folder):
             self._provenance = dict(_read_provenance(folder))
             _refuse_other_settings(folder, self._provenance.get("settings"), settings)
         else:
@@ -222,8 +223,14 @@ def _flat(value: Json, prefix: str = "") -> dict[str, Json]:
     return flat
 
 
+def _holds_rows(folder: Path) -> bool:
+    """A run that failed before its first row (a wrong base model, say) binds nobody."""
+    return (folder / _PREDICTIONS).exists() or bool(_parts(folder))
+
+
 def _make_folder(folder: Path) -> None:
-    if folder.is_dir() and any(folder.iterdir()):
+    known = {_PROVENANCE, _PARTS, _LOCK}
+    if folder.is_dir() and not {entry.name for entry in folder.iterdir()} <= known:
         message = f"{folder}: the folder is not empty and holds no run; give another --out"
         raise RunError(message)
     try:
@@ -236,7 +243,7 @@ def _make_folder(folder: Path) -> None:
 def _locked(folder: Path) -> IO[str] | None:
     if sys.platform == "win32":
         return None
-    file = (folder / ".lock").open("w")
+    file = (folder / _LOCK).open("w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -95,9 +95,19 @@ def test_a_part_cut_short_by_a_kill_while_writing_is_not_taken_for_one(tmp_path:
         assert not writer.has_part(1)
 
 
-def test_other_settings_are_refused_with_their_names(tmp_path: Path) -> None:
+def test_a_run_without_a_row_may_begin_anew_with_other_settings(tmp_path: Path) -> None:
+    # A wrong base model failed after the folder was made, and the right one was then refused.
     with RunWriter(tmp_path / "a", SETTINGS, {}):
         pass
+    with RunWriter(tmp_path / "a", SETTINGS | {"k": 4}, {"arm": "x"}) as writer:
+        writer.write_part(0, rows(0, 4, k=4))
+        writer.finish(0, {})
+    assert read_run(tmp_path / "a").settings["k"] == 4
+
+
+def test_other_settings_are_refused_with_their_names(tmp_path: Path) -> None:
+    with RunWriter(tmp_path / "a", SETTINGS, {}) as writer:
+        writer.write_part(0, rows(0, 4))
     other = SETTINGS | {"k": 4, "base": {"sha256": "cc", "revision": None}}
     with pytest.raises(RunSettingsError) as caught:
         RunWriter(tmp_path / "a", other, {})
@@ -107,8 +117,8 @@ def test_other_settings_are_refused_with_their_names(tmp_path: Path) -> None:
 
 
 def test_labels_may_differ_on_resuming(tmp_path: Path) -> None:
-    with RunWriter(tmp_path / "a", SETTINGS, {"command_line": ["x"]}):
-        pass
+    with RunWriter(tmp_path / "a", SETTINGS, {"command_line": ["x"]}) as writer:
+        writer.write_part(0, rows(0, 4))
     with RunWriter(tmp_path / "a", SETTINGS, {"command_line": ["y"]}) as writer:
         assert not writer.complete
 

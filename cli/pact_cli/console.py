@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -29,6 +31,10 @@ _PIPED_WIDTH = 120
 
 def output(*, to_stderr: bool = False) -> Console:
     """Return a console; piped output is plain, and 120 columns wide unless COLUMNS differs."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        # A terminal that cannot show an arrow shall show a question mark, not a traceback.
+        stream.reconfigure(errors="replace")
     console = Console(stderr=to_stderr, highlight=False)
     if console.is_terminal:
         return console
@@ -38,8 +44,9 @@ def output(*, to_stderr: bool = False) -> Console:
 
 
 def print_json(value: Mapping[str, Json]) -> None:
-    """Print one JSON object to stdout."""
-    click.echo(json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2))
+    """Print one JSON object to stdout; escaped where stdout cannot carry all of Unicode."""
+    ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
+    click.echo(json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, indent=2))
 
 
 @contextmanager

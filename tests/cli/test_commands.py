@@ -174,6 +174,25 @@ def test_every_command_has_help(command: list[str]) -> None:
     assert len(result.stdout.splitlines()) > 8
 
 
+def test_an_ascii_terminal_gets_question_marks_and_escaped_json(tmp_path: Path) -> None:
+    row = {"id": "a", "reference": 0, "probabilities": [0.6, 0.4], "domain": "Öl"}
+    path = write_jsonl(tmp_path / "rows.jsonl", [row])
+    assert run("import", path, "--out", tmp_path / "run").exit_code == 0
+    for arguments in (["--by", "domain"], ["--by", "domain", "--json"]):
+        result = subprocess.run(
+            [sys.executable, "-m", "pact_cli", "report", str(tmp_path / "run"), *arguments],
+            env=os.environ | {"PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert result.stderr == ""
+        if "--json" in arguments:
+            assert json.loads(result.stdout)["groups"][1]["name"] == "Öl"
+        else:
+            assert "Accuracy ?" in result.stdout
+
+
 _WITHOUT_TORCH = """
 import sys
 class Blocked:
