@@ -26,7 +26,7 @@ lint: $(VENV)/.dev
 clean:
 	rm -rf $(VENV) runs
 
-# Every install goes through constraints.txt: an unpinned torch downloads gigabytes.
+# Every install goes through constraints.txt: an unpinned torch may be another one, with gigabytes of CUDA.
 $(VENV)/.model: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pact-eval needs Python 3.11 or newer; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)

@@ -7,6 +7,7 @@ ever truncated.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -86,11 +87,17 @@ def _rendered(tokenizer: ChatTokenizer, messages: Sequence[Message]) -> tuple[st
     except Exception as error:  # templates raise whatever their authors chose
         message = f"the tokenizer's chat template cannot render the contract: {error}"
         raise PromptError(message) from error
-    parts = str(text).rpartition(messages[-1]["content"])
-    if not parts[1]:
-        message = "the tokenizer's chat template alters the messages; the contract is byte-exact"
-        raise PromptError(message)
-    return parts[0] + parts[1], parts[2]
+    end = 0
+    for part in messages:
+        start = str(text).find(part["content"], end)
+        if start < 0:
+            message = (
+                f"the tokenizer's chat template drops or alters the {part['role']} message; the "
+                "contract is byte-exact"
+            )
+            raise PromptError(message)
+        end = start + len(part["content"])
+    return str(text)[:end], str(text)[end:]
 
 
 class Encoder:
@@ -100,6 +107,10 @@ class Encoder:
         tokenizer: a Hugging Face tokenizer with a chat template.
         contract: the prompt contract.
         max_prompt_tokens: longest prompt accepted; the contract's own limit by default.
+
+    Attributes:
+        fingerprint: SHA-256 of a probe's text, token ids and code tokens: it changes with the
+            contract, the chat template and the tokenizer.
 
     Raises:
         PromptError: the codes A to Z are not 26 distinct, ordinary single tokens at the answer
@@ -119,6 +130,9 @@ class Encoder:
         messages = contract.messages("It is so.", [probe], "decision", (0, 1))
         prompt, self._boundary = _rendered(tokenizer, messages)
         self.code_tokens = _code_tokens(tokenizer, prompt + self._boundary)
+        ids = self._tokenise([prompt + self._boundary])[0]
+        rendered = f"{prompt}{self._boundary}\n{ids}\n{self.code_tokens}"
+        self.fingerprint = hashlib.sha256(rendered.encode("utf-8")).hexdigest()
 
     def encode(self, records: Sequence[Record], k: int, seed: int) -> list[EncodedView]:
         """Encode views 0 to k - 1 of every record.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -52,6 +53,8 @@ CONFIDENT: Final = 0.9
 """An error made with this confidence or more is a confident error."""
 
 _LOW_CODE_MASS = 0.5
+# A probability of 0.9 comes out of logarithm and softmax a digit below or above it.
+_ROUNDING = 1e-12
 _MOST_RESAMPLES = 10_000
 _FEWEST_RESAMPLES = 200
 # Items times resamples that a report may cost: about a minute.
@@ -182,7 +185,8 @@ def evaluate(
         predictions: the scored views of one run.
         decoding: single or ensemble, uncalibrated.
         by: kind, domain or source_family.
-        rng: source of the resamples.
+        rng: source of the resamples; every group draws the same ones, so that an interval does
+            not depend on what stands beside it.
         resamples: bootstrap resamples of each interval; None takes `default_resamples`.
 
     Returns:
@@ -201,12 +205,6 @@ def evaluate(
     groups = tuple(
         _group(name, items, np.flatnonzero(mask), rng, resamples) for name, mask in masks.items()
     )
-    picks = metrics.predicted(predictions.log_probs_by_view)
-    letters = slot_homogeneity(
-        metrics.picked_slot(picks, predictions.code_order),
-        metrics.reference_slot(predictions.reference, predictions.code_order),
-        _codes(predictions.family),
-    )
     known = predictions.code_mass[~np.isnan(predictions.code_mass)]
     positive = predictions.log_probs_by_view[np.isfinite(predictions.log_probs_by_view)]
     return Evaluation(
@@ -214,19 +212,29 @@ def evaluate(
         k=predictions.k,
         by=by,
         groups=groups,
-        letters=letters,
+        letters=_letters(predictions),
         mean_code_mass=float(known.mean()) if known.size else math.nan,
         smallest_probability=float(np.exp(positive.min(initial=0.0))),
         notes=_notes(groups[0], predictions, known, positive),
     )
 
 
+def _letters(predictions: Predictions) -> SlotHomogeneity:
+    """Test the letters over all views whose code order is known."""
+    known = predictions.code_order[:, :, 0] >= 0
+    item = np.nonzero(known)[0]
+    order = predictions.code_order[known][:, np.newaxis]
+    picks = metrics.predicted(predictions.log_probs_by_view)[known]
+    return slot_homogeneity(
+        metrics.picked_slot(picks[:, np.newaxis], order)[:, 0],
+        metrics.reference_slot(predictions.reference[item], order)[:, 0],
+        _codes(predictions.family)[item],
+    )
+
+
 def _per_item(predictions: Predictions, decoding: Decoding) -> _PerItem:
     log_probs = predictions.log_probs(decoding)
     reference = predictions.reference
-    single = metrics.correct(predictions.log_probs("single"), reference)
-    together = metrics.correct(predictions.log_probs("ensemble"), reference)
-    gain = together.astype(np.float64) - single
     return _PerItem(
         predictions=predictions,
         log_probs=log_probs,
@@ -238,8 +246,20 @@ def _per_item(predictions: Predictions, decoding: Decoding) -> _PerItem:
         level_error=metrics.level_error(log_probs, reference).astype(np.float64),
         tv=metrics.pairwise_tv(predictions.log_probs_by_view),
         flipped=metrics.flipped(predictions.log_probs_by_view),
-        gain=gain if predictions.k > 1 else np.full(len(gain), np.nan),
+        gain=_gain(predictions),
     )
+
+
+def _gain(predictions: Predictions) -> npt.NDArray[np.float64]:
+    """Right by K views minus right by view 0; NaN for one view, or views without common answer."""
+    try:
+        together = metrics.correct(predictions.log_probs("ensemble"), predictions.reference)
+    except ValueError:
+        together = None
+    if together is None or predictions.k == 1:
+        return np.full(len(predictions), np.nan)
+    single = metrics.correct(predictions.log_probs("single"), predictions.reference)
+    return together.astype(np.float64) - single
 
 
 def _group(
@@ -259,8 +279,8 @@ def _group(
         )
     }
     estimates = bootstrap_intervals(
-        statistics, n_clusters=n_clusters, n=len(rows), rng=rng, resamples=resamples
-    )
+        statistics, n_clusters=n_clusters, n=len(rows), rng=deepcopy(rng), resamples=resamples
+    ) | _score_estimates(items, rows, rng, resamples)
     bases = _bases(items, rows, cluster, pairs)
     return Group(
         name=name,
@@ -273,6 +293,22 @@ def _group(
             pairs, metrics.predicted(items.log_probs)[rows], items.predictions.reference[rows]
         ),
         nll=metrics.nll_summary(items.nll[rows]),
+    )
+
+
+def _score_estimates(
+    items: _PerItem, rows: npt.NDArray[np.int64], rng: np.random.Generator, resamples: int
+) -> dict[str, Estimate]:
+    """Resample the families with score items alone, so that every group has the same interval."""
+    rows = rows[items.predictions.kind[rows] == "score"]
+    cluster = _codes(items.predictions.family[rows])
+    n_clusters = int(cluster.max(initial=-1)) + 1
+    statistics = {
+        "score_mae": mean_statistic(items.expected_level_error[rows], cluster, n_clusters),
+        "score_level_mae": mean_statistic(items.level_error[rows], cluster, n_clusters),
+    }
+    return bootstrap_intervals(
+        statistics, n_clusters=n_clusters, n=len(rows), rng=deepcopy(rng), resamples=resamples
     )
 
 
@@ -291,7 +327,6 @@ def _item_statistics(
         return ratio_statistic(above, below, cluster, n_clusters)
 
     confidence, correct = items.confidence[rows], items.correct[rows]
-    is_score = items.predictions.kind == "score"
     return {
         "accuracy": mean(items.correct),
         "nll_nats": mean(items.nll),
@@ -300,13 +335,11 @@ def _item_statistics(
         "aurc": rows_statistic(
             lambda weights: metrics.aurc_weighted(confidence, correct, weights), cluster
         ),
-        "score_mae": share(items.expected_level_error, is_score),
-        "score_level_mae": share(items.level_error, is_score),
         "tv": mean(items.tv),
         "flip_rate": mean(items.flipped),
         "gain_from_k": mean(items.gain),
         "confident_errors": share(
-            (items.confidence >= CONFIDENT).astype(np.float64), ~items.correct
+            (items.confidence >= CONFIDENT - _ROUNDING).astype(np.float64), ~items.correct
         ),
     }
 
@@ -347,13 +380,15 @@ def _bases(
 
     score = where(items.predictions.kind[rows] == "score", "no score items")
     views = where(~np.isnan(items.tv[rows]), "one view only: K is 1")
+    excluded = "the views of an item rule out all of its answers"
+    gain = where(~np.isnan(items.gain[rows]), excluded if views.units else views.reason_if_none)
     return {
         "pair_accuracy": _Basis(len(pairs), len(pairs), "no complete pairs"),
         "score_mae": score,
         "score_level_mae": score,
         "tv": views,
         "flip_rate": views,
-        "gain_from_k": views,
+        "gain_from_k": gain,
         "confident_errors": where(~items.correct[rows], "no errors"),
     }
 
@@ -387,14 +422,17 @@ def _notes(
         )
     if everything.pairs.incomplete_families:
         notes.append(
-            f"{everything.pairs.incomplete_families:,} families are no complete pair and are left "
-            "out of pair accuracy."
+            f"Families that are no complete pair, left out of pair accuracy: "
+            f"{everything.pairs.incomplete_families:,}."
         )
-    repeated = int((predictions.n_choices == 2).sum())
-    if predictions.k > 2 and repeated:
+    orders = np.array(
+        [math.factorial(n) for n in range(int(predictions.n_choices.max()) + 1)], float
+    )
+    repeated = int((orders[predictions.n_choices] < predictions.k).sum())
+    if repeated:
         notes.append(
-            f"{repeated:,} items have two answers and so two code orders only; their "
-            f"{predictions.k} views repeat them, which lowers their TV beside that of other items."
+            f"{repeated:,} items have fewer code orders than views (two answers have two): views "
+            "repeat, which lowers their TV beside that of other items."
         )
     return tuple(notes)
 

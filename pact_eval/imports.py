@@ -12,16 +12,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import polars as pl
 
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.model_files import sha256_of_file
 from pact_eval.predictions import SCHEMA
-from pact_eval.records import MAX_ANSWERS, MIN_ANSWERS
+from pact_eval.records import MAX_ANSWERS, MIN_ANSWERS, Variant
 from pact_eval.runs import RunWriter
-from pact_eval.strict_json import Json, describe, dumps, loads, read_lines
+from pact_eval.strict_json import Json, decoded, describe, dumps, loads, read_lines
 
 __all__ = ["COLUMNS", "ImportedRows", "import_run", "parse_mapping", "read_rows"]
 
@@ -45,6 +45,8 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 
 _VALUES = ("probabilities", "log_probabilities", "logits")
 _KINDS = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
+_MOST_VIEWS = 10_000
+_MOST_TOKENS = 2**31 - 1
 _SUM_TOLERANCE = 1e-3
 _EXACT_SUM = 1e-6
 
@@ -72,6 +74,8 @@ class ImportedRows:
     def remarks(self) -> tuple[str, ...]:
         """What the user should know about the import, in sentences."""
         remarks = []
+        if self.frame["code_order"].list.len().min() == 0:
+            remarks.append("No code_order: nothing can be said about letters in those views.")
         if self.ignored_columns:
             remarks.append(f"Not used: the columns {', '.join(self.ignored_columns)}.")
         if self.renormalised:
@@ -101,6 +105,9 @@ def parse_mapping(pairs: Sequence[str]) -> dict[str, str]:
         column, equals, name = pair.partition("=")
         if not equals or not name or column not in COLUMNS:
             message = f"--map {pair}: expected COLUMN=NAME, COLUMN one of {', '.join(COLUMNS)}"
+            raise InputError(message)
+        if column in mapping:
+            message = f"--map {pair}: {column} is already mapped to {mapping[column]}"
             raise InputError(message)
         mapping[column] = name
     return mapping
@@ -170,7 +177,7 @@ def read_rows(path: Path, mapping: Mapping[str, str]) -> ImportedRows:
     reader = _RowReader(mapping)
     for number, raw in read_lines(path):
         try:
-            value = loads(raw.decode("utf-8"))
+            value = loads(decoded(raw, number))
             key, row = reader.read(value)
             if key in seen:
                 message = f"the same id and view already stand at line {seen[key]}"
@@ -182,7 +189,8 @@ def read_rows(path: Path, mapping: Mapping[str, str]) -> ImportedRows:
             problems.append(Problem(number, None, str(error)))
     if not rows and not problems:
         problems.append(Problem(None, None, "expected at least one row, the file is empty"))
-    problems += _views_missing(seen) if not problems else []
+    if not problems:
+        problems += reader.unmet_mapping() + _views_missing(seen) + _views_that_differ(rows)
     if problems:
         raise RecordError(str(path), problems)
     schema = dict(SCHEMA) | {"logits": pl.List(pl.Float64())}
@@ -204,6 +212,7 @@ class _RowReader:
             for column, names in COLUMNS.items()
         }
         self.used = {name for names in self._names.values() for name in names}
+        self._mapped_but_not_met = dict(mapping)
         self.values: str | None = None
         self.renormalised = 0
         self.zero_on_reference = 0
@@ -212,49 +221,70 @@ class _RowReader:
         """Return (id, view) of a row, and its columns."""
         obj = _object(value)
         record_id = self._text(obj, "id")
-        kind = self._text(obj, "kind", default="choice")
-        if kind not in _KINDS:
-            message = f"(id {record_id}) kind: expected choice, boolean or score, got {kind!r}"
-            raise ValueError(message)
         try:
-            logits = self._logits(obj)
-            reference = self._whole(obj, "reference", 0, len(logits) - 1)
-            order = self._code_order(obj, len(logits))
-            view = self._whole(obj, "view", 0, 10_000, default=0)
+            return self._read(obj, record_id)
         except ValueError as error:
             message = f"(id {record_id}) {error}"
             raise ValueError(message) from None
+
+    def unmet_mapping(self) -> list[Problem]:
+        """Name the mapped columns that no row has."""
+        return [
+            Problem(None, None, f"--map {column}={name}: no row has a column {name}")
+            for column, name in self._mapped_but_not_met.items()
+        ]
+
+    def _read(
+        self, obj: Mapping[str, Json], record_id: str
+    ) -> tuple[tuple[str, int], dict[str, Json]]:
+        kind = _one_of("kind", self._text(obj, "kind", default="choice"), _KINDS)
+        variant = self._text(obj, "variant", default="") or None
+        if variant is not None:
+            _one_of("variant", variant, {name: name for name in get_args(Variant)})
+        logits = self._logits(obj)
+        if kind == "boolean" and len(logits) != 2:
+            message = f"expected 2 numbers for a boolean, got {len(logits)}"
+            raise ValueError(message)
+        reference = self._whole(obj, "reference", 0, len(logits) - 1)
+        view = self._whole(obj, "view", 0, _MOST_VIEWS, default=0)
+        order = self._code_order(obj, len(logits), view)
         self.zero_on_reference += logits[reference] == -math.inf
-        mass = self._get(obj, "code_mass")
-        tokens = self._get(obj, "prompt_tokens")
         family = self._text(obj, "family", default=record_id)
         return (record_id, view), {
             "id": record_id,
             "family": family,
             "source_family": self._text(obj, "source_family", default=family),
             "domain": self._text(obj, "domain", default="unknown"),
-            "kind": _KINDS[kind],
-            "variant": self._text(obj, "variant", default="") or None,
+            "kind": kind,
+            "variant": variant,
             "reference": reference,
             "n_choices": len(logits),
             "view": view,
             "code_order": [*order],
             "logits": [*logits],
-            "prompt_tokens": tokens if isinstance(tokens, int) else None,
-            "code_mass": mass if isinstance(mass, int | float) else None,
+            "prompt_tokens": self._optional(obj, "prompt_tokens", 1, _MOST_TOKENS),
+            "code_mass": self._optional(obj, "code_mass", 0, 1),
         }
 
     def _get(self, obj: Mapping[str, Json], column: str) -> Json:
         for name in self._names[column]:
             if obj.get(name) is not None:
+                self._mapped_but_not_met.pop(column, None)
                 return obj[name]
         return None
+
+    def _optional(self, obj: Mapping[str, Json], column: str, low: int, high: int) -> Json:
+        value = self._get(obj, column)
+        if value is None or (_is_number(value) and low <= float(str(value)) <= high):
+            return value
+        message = f"{column}: expected a number from {low} to {high:,}, got {_found(value)}"
+        raise ValueError(message)
 
     def _text(self, obj: Mapping[str, Json], column: str, default: str | None = None) -> str:
         value = self._get(obj, column)
         if value is None and default is not None:
             return default
-        if not isinstance(value, str):
+        if not isinstance(value, str) or (not value and default is None):
             message = f"{'/'.join(self._names[column])}: expected text, got {_found(value)}"
             raise ValueError(message)
         return value
@@ -281,9 +311,15 @@ class _RowReader:
             raise ValueError(message)
         self.values = given[0]
         numbers = _numbers(self._get(obj, given[0]), given[0])
+        if given[0] == "log_probabilities":
+            self._check_sum([math.exp(min(number, 1.0)) for number in numbers])
         return self._from_probabilities(numbers) if given[0] == "probabilities" else numbers
 
     def _from_probabilities(self, probabilities: list[float]) -> list[float]:
+        self._check_sum(probabilities)
+        return [math.log(p) if p > 0 else -math.inf for p in probabilities]
+
+    def _check_sum(self, probabilities: list[float]) -> None:
         if min(probabilities) < 0 or max(probabilities) > 1 + _EXACT_SUM:
             message = f"probabilities: expected values from 0 to 1, got {_found([*probabilities])}"
             raise ValueError(message)
@@ -292,14 +328,15 @@ class _RowReader:
             message = f"probabilities: expected a sum of 1, got {math.fsum(probabilities):.6g}"
             raise ValueError(message)
         self.renormalised += off > _EXACT_SUM
-        return [math.log(p) if p > 0 else -math.inf for p in probabilities]
 
-    def _code_order(self, obj: Mapping[str, Json], n_choices: int) -> list[int]:
+    def _code_order(self, obj: Mapping[str, Json], n_choices: int, view: int) -> list[int]:
+        """View 0 is canonical by definition; the order of another view is known only if given."""
         value = self._get(obj, "code_order")
         if value is None:
-            return list(range(n_choices))
-        order = [item for item in value if isinstance(item, int)] if isinstance(value, list) else []
-        if sorted(order) != list(range(n_choices)):
+            return list(range(n_choices)) if view == 0 else []
+        given = value if isinstance(value, list) else []
+        order = [item for item in given if isinstance(item, int) and not isinstance(item, bool)]
+        if len(order) != len(given) or sorted(order) != list(range(n_choices)):
             message = f"code_order: expected an order of 0 to {n_choices - 1}, got {_found(value)}"
             raise ValueError(message)
         return order
@@ -318,18 +355,43 @@ def _views_missing(seen: Mapping[tuple[str, int], int]) -> list[Problem]:
     ]
 
 
+def _views_that_differ(rows: Sequence[Mapping[str, Json]]) -> list[Problem]:
+    """What belongs to the item must be the same in all of its views."""
+    columns = ("family", "source_family", "domain", "kind", "variant", "reference", "n_choices")
+    first: dict[str, Mapping[str, Json]] = {}
+    problems = []
+    for row in rows:
+        known = first.setdefault(str(row["id"]), row)
+        for column in columns:
+            if known[column] != row[column]:
+                found = f"{_found(known[column])} and {_found(row[column])}"
+                message = f"{column}: expected the same in every view, got {found}"
+                problems.append(Problem(None, str(row["id"]), message))
+    return problems
+
+
+def _one_of(column: str, value: str, allowed: Mapping[str, str]) -> str:
+    if value not in allowed:
+        message = f"{column}: expected {', '.join(allowed)}, got {_found(value)}"
+        raise ValueError(message)
+    return allowed[value]
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _numbers(value: Json, name: str) -> list[float]:
     if not isinstance(value, list) or not MIN_ANSWERS <= len(value) <= MAX_ANSWERS:
         found = f"{len(value)} numbers" if isinstance(value, list) else _found(value)
         message = f"{name}: expected a list of {MIN_ANSWERS} to {MAX_ANSWERS} numbers, got {found}"
         raise ValueError(message)
-    numbers = [
-        float(item)
-        for item in value
-        if isinstance(item, int | float) and not isinstance(item, bool)
-    ]
-    if len(numbers) != len(value):
-        message = f"{name}: expected numbers, got {_found(value)}"
+    try:
+        numbers = [float(str(item)) if _is_number(item) else math.nan for item in value]
+    except OverflowError:
+        numbers = [math.inf]
+    if not all(map(math.isfinite, numbers)):
+        message = f"{name}: expected finite numbers, got {_found(value)}"
         raise ValueError(message)
     return numbers
 

@@ -60,6 +60,7 @@ class AdapterFiles:
         schema_config: the parsed `schema_config.json`, or None where there is none.
         tensors: the tensors of `adapter_model.safetensors`.
         sha256: of `adapter_model.safetensors`.
+        config_sha256: of `adapter_config.json`, which holds the scale of the adapter.
     """
 
     folder: Path
@@ -67,6 +68,7 @@ class AdapterFiles:
     schema_config: Mapping[str, Json] | None
     tensors: tuple[TensorInfo, ...]
     sha256: str
+    config_sha256: str
 
     @property
     def base_model(self) -> str | None:
@@ -128,6 +130,7 @@ def read_adapter_files(folder: Path) -> AdapterFiles:
         schema_config=read_json_object(schema) if schema.exists() else None,
         tensors=safetensors_header(weights),
         sha256=sha256_of_file(weights),
+        config_sha256=sha256_of_file(folder / "adapter_config.json"),
     )
 
 
@@ -206,11 +209,18 @@ def sha256_of_weights(folder: Path) -> str:
     as `sha256sum *.safetensors | sha256sum` gives it.
 
     Raises:
-        AdapterError: there are no safetensors; the message says so where the weights are pickled.
+        AdapterError: there are no safetensors (the message says so where the weights are pickled),
+            one of them is damaged, or the folder holds an adapter.
     """
+    if (folder / "adapter_config.json").exists():
+        # transformers would load the adapter, and the base that it names, in silence.
+        message = f"{folder}: expected a base model, found an adapter (adapter_config.json)"
+        raise AdapterError(message)
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise AdapterError(_without_weights(folder, "*.safetensors"))
+    for file in files:
+        safetensors_header(file)
     hashes = [sha256_of_file(file) for file in files]
     if len(files) == 1:
         return hashes[0]

@@ -6,6 +6,7 @@ This is where a run's rows (`runs`) or rows from elsewhere (`imports`) become th
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -17,7 +18,7 @@ import polars as pl
 from pact_eval.errors import RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax
 
-__all__ = ["SCHEMA", "Decoding", "Predictions"]
+__all__ = ["SCHEMA", "Decoding", "Predictions", "check_columns"]
 
 Decoding = Literal["single", "ensemble"]
 """How probabilities are made from a run: view 0 alone, or the K views together."""
@@ -45,6 +46,39 @@ SCHEMA: Final = pl.Schema(
 """Columns of `predictions.parquet`. Imported rows keep their logits as float64."""
 
 
+def check_columns(frame: pl.DataFrame) -> None:
+    """Refuse a frame that does not hold the rows of a run.
+
+    Raises:
+        RunError: a column is missing or of another type, or a list is not as long as its item has
+            answers.
+    """
+    missing = [name for name in SCHEMA if name not in frame.columns]
+    if missing:
+        message = f"expected the columns of a run, lacks {', '.join(missing)}"
+        raise RunError(message)
+    for name, dtype in SCHEMA.items():
+        found = frame.schema[name]
+        if _family_of(found) != _family_of(dtype) and found != pl.Null:
+            message = f"column {name}: expected {dtype}, got {found}"
+            raise RunError(message)
+    n_choices = frame["n_choices"]
+    orders = frame["code_order"].list.len()
+    if not (frame["logits"].list.len() == n_choices).all() or not (
+        ((orders == n_choices) | (orders == 0)).all()
+    ):
+        message = "expected as many logits and codes as an item has answers"
+        raise RunError(message)
+
+
+def _family_of(dtype: pl.DataType) -> str:
+    """Tell text, whole numbers, numbers and lists of these apart, whatever their width."""
+    name = str(dtype)
+    for family, members in (("whole", r"U?Int\d+"), ("number", r"Float\d+")):
+        name = re.sub(members, family, name)
+    return name
+
+
 @dataclass(frozen=True)
 class Predictions:
     """The scored views of one run: n items, K views, up to C answers.
@@ -55,7 +89,8 @@ class Predictions:
         reference: shape (n,), canonical index of the right answer.
         n_choices: shape (n,), number of answers of each item.
         logits: shape (n, K, C), canonical order, float64, unused slots -inf.
-        code_order: shape (n, K, C), canonical index at each code position, unused slots -1.
+        code_order: shape (n, K, C), canonical index at each code position, unused slots -1; all of
+            a view is -1 where its order is unknown (some imports).
         prompt_tokens: shape (n,), length of view 0; NaN where unknown.
         code_mass: shape (n, K), share of the next-token distribution on the codes; NaN if unknown.
     """
@@ -96,7 +131,7 @@ class Predictions:
         """Gather the rows of a run, one an item and view, into arrays.
 
         Args:
-            frame: columns as in `SCHEMA`, rows in any order.
+            frame: columns as in `SCHEMA`. Items keep the order of their first rows.
 
         Raises:
             RunError: an item lacks a view, or has no reference.
@@ -111,7 +146,8 @@ class Predictions:
             >>> predictions.logits.shape, predictions.reference.tolist()
             ((1, 2, 2), [1])
         """
-        frame = frame.sort("id", "view", maintain_order=True)
+        items = frame.select("id").unique(maintain_order=True).with_row_index("item")
+        frame = frame.join(items, on="id", maintain_order="left").sort("item", "view")
         first = frame.filter(pl.col("view") == 0)
         n, k = len(first), int(frame["view"].max() or 0) + 1  # type: ignore[arg-type]
         views = frame["view"].to_numpy()
@@ -152,5 +188,6 @@ def _padded(lists: pl.Series, width: int, fill: float) -> FloatArray:
     """Turn a list column into a (rows, width) array, ragged ends filled."""
     lengths = lists.list.len().to_numpy().astype(np.int64)
     padded = np.full((len(lists), width), fill, dtype=np.float64)
-    padded[np.arange(width) < lengths[:, None]] = lists.explode().cast(pl.Float64).to_numpy()
+    values = lists.explode(empty_as_null=False)
+    padded[np.arange(width) < lengths[:, None]] = values.cast(pl.Float64).to_numpy()
     return padded

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, cast, get_args
 
 from pact_eval.errors import Problem, RecordError
-from pact_eval.strict_json import Json, describe, loads, read_lines
+from pact_eval.strict_json import Json, decoded, describe, dumps, loads, read_lines
 
 __all__ = [
     "MAX_ANSWERS",
@@ -159,7 +159,7 @@ def iter_records(path: Path, *, require_reference: bool = True) -> Iterator[Reco
     for number, raw in read_lines(path):
         record_id: str | None = None
         try:
-            value = loads(_decode(raw, number))
+            value = loads(decoded(raw, number))
             record_id = _id_if_readable(value)
             yield parse_record(value, line=number, require_reference=require_reference)
         except ValueError as error:
@@ -239,7 +239,8 @@ def parse_field(name: str, value: Json) -> Field:
     kind_read = obj.get("type")
     kind = _KIND_ON_READING.get(kind_read) if isinstance(kind_read, str) else None
     if kind is None:
-        message = f"field {name}: expected type choice, noul (boolean) or score, got {kind_read!r}"
+        found = _shown(kind_read)
+        message = f"field {name}: expected type choice, noul (boolean) or score, got {found}"
         raise ValueError(message)
     if obj.get("instructions") is None:
         message = f"field {name}: instructions are missing"
@@ -305,20 +306,9 @@ def _reference(obj: Mapping[str, Json], field: Field, *, required: bool) -> int 
     if key not in keys:
         expected = {"boolean": "true or false", "score": f"a level from 0 to {len(keys) - 1}"}
         wanted = expected.get(field.kind, f"one of {_listed(keys)}")
-        message = f"reference.target is no answer: expected {wanted}, got {target!r}"
+        message = f"reference.target is no answer: expected {wanted}, got {_shown(target)}"
         raise ValueError(message)
     return keys.index(key)
-
-
-def _decode(raw: bytes, number: int) -> str:
-    if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
-        message = "the file starts with a byte order mark; save it as plain UTF-8"
-        raise ValueError(message)
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        message = f"not valid UTF-8 (byte {error.start + 1} of the line)"
-        raise ValueError(message) from None
 
 
 def _id_if_readable(value: Json) -> str | None:
@@ -349,12 +339,17 @@ def _text(obj: Mapping[str, Json], key: str) -> str:
 def _one_of(obj: Mapping[str, Json], key: str, allowed: tuple[str, ...]) -> str:
     value = _text(obj, key)
     if value not in allowed:
-        message = f"{key}: expected {' or '.join(allowed)}, got {value!r}"
+        message = f"{key}: expected {' or '.join(allowed)}, got {_shown(value)}"
         raise ValueError(message)
     return value
 
 
+def _shown(value: Json, limit: int = 60) -> str:
+    text = "nothing" if value is None else dumps(value)
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
 def _listed(names: Iterable[str], limit: int = 8) -> str:
-    shown = list(names)
+    shown = [name if len(name) <= 40 else f"{name[:37]}..." for name in names]
     text = ", ".join(shown[:limit])
     return f"{text}, ... ({len(shown)} in all)" if len(shown) > limit else text or "nothing"

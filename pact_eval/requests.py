@@ -6,6 +6,7 @@ one question and a known answer.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from pact_eval.records import Field, parse_field
 from pact_eval.strict_json import Json, describe, loads
 
 __all__ = ["Decision", "parse_schema", "read_context", "read_schema"]
+
+# One word with a slash or an ending: what somebody types who means a file.
+_FILE_NAME = re.compile(r"\S*/\S*|\S+\.[A-Za-z0-9]{1,5}")
 
 
 @dataclass(frozen=True)
@@ -96,12 +100,8 @@ def read_context(file_or_text: str) -> Json:
     """
     path = Path(file_or_text)
     if not _is_file(path):
-        if (
-            path.suffix in (".json", ".txt")
-            and "\n" not in file_or_text
-            and " " not in file_or_text
-        ):
-            message = f"--context {file_or_text}: no such file"
+        if _FILE_NAME.fullmatch(file_or_text):
+            message = f"--context {file_or_text}: no such file (a text has a space in it)"
             raise RequestError(message)
         return file_or_text
     text = _read(path)
@@ -123,7 +123,8 @@ def _is_file(path: Path) -> bool:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        # As bytes: reading as text would turn CRLF into LF, and the contract is byte-exact.
+        return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         message = f"{path}: not valid UTF-8 (byte {error.start + 1})"
         raise RequestError(message) from None

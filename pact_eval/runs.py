@@ -15,6 +15,7 @@ import datetime as dt
 import json
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ from typing import IO, Final
 import polars as pl
 
 from pact_eval.errors import RunError, RunSettingsError
-from pact_eval.predictions import SCHEMA, Predictions
+from pact_eval.predictions import Predictions, check_columns
 from pact_eval.strict_json import Json, dumps, loads
 
 if sys.platform != "win32":  # on Windows two writers in one folder are the user's own care
@@ -40,6 +41,7 @@ _PARTS = "parts"
 _PREDICTIONS = "predictions.parquet"
 _PROVENANCE = "run.json"
 _LOCK = ".lock"
+_PART = re.compile(r"part-\d{6,}\.parquet")
 
 
 @dataclass(frozen=True)
@@ -109,21 +111,20 @@ class RunWriter:
     ) -> None:
         self.folder = folder
         self._lock: IO[str] | None = None
-        if _holds_rows(folder):
-            self._provenance = dict(_read_provenance(folder))
-            _refuse_other_settings(folder, self._provenance.get("settings"), settings)
-        else:
-            self._provenance = _new_provenance(settings, labels)
-            _make_folder(folder)
+        _make_folder(folder)
         self._lock = _locked(folder)
         try:
+            self._provenance = _provenance_of(folder, settings, labels)
             self._done = {_part_number(part): len(_read_rows(part)) for part in _parts(folder)}
         except RunError:
             self.close()
             raise
-        if not self.complete:
+        if self.complete:
+            # A process that was killed while it closed the run may have left these.
+            shutil.rmtree(folder / _PARTS, ignore_errors=True)
+        else:
             (folder / _PARTS).mkdir(exist_ok=True)
-            _write_json(folder / _PROVENANCE, self._provenance)
+        _write_json(folder / _PROVENANCE, self._provenance)
 
     @property
     def complete(self) -> bool:
@@ -152,10 +153,10 @@ class RunWriter:
             facts: what was found out while scoring (counts, drift, ...), kept in `run.json`.
         """
         parts = [_read_rows(part) for part in _parts(self.folder)]
-        _write_parquet(pl.concat(parts), self.folder / _PREDICTIONS)
-        self.add_wall_seconds(wall_seconds)
         self._provenance.update({"status": "complete", "finished": _now(), **facts})
-        _write_json(self.folder / _PROVENANCE, self._provenance)
+        self.add_wall_seconds(wall_seconds)
+        # Last, because it is what makes the run complete: killed before, it is closed again.
+        _write_parquet(pl.concat(parts), self.folder / _PREDICTIONS)
         shutil.rmtree(self.folder / _PARTS)
 
     def add_wall_seconds(self, wall_seconds: float) -> None:
@@ -176,6 +177,22 @@ class RunWriter:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _provenance_of(
+    folder: Path, settings: Mapping[str, Json], labels: Mapping[str, Json]
+) -> dict[str, Json]:
+    """Return what is known of the run in the folder, or a new beginning."""
+    if not _holds_rows(folder):
+        return _new_provenance(settings, labels)
+    provenance = _read_provenance(folder)
+    _refuse_other_settings(folder, provenance.get("settings"), settings)
+    # Labels decide no number: one that is given now counts.
+    provenance |= {key: value for key, value in labels.items() if value is not None}
+    versions = _versions()
+    if provenance.get("versions") != versions:
+        provenance["resumed_with_versions"] = versions
+    return provenance
 
 
 def _new_provenance(settings: Mapping[str, Json], labels: Mapping[str, Json]) -> dict[str, Json]:
@@ -229,8 +246,9 @@ def _holds_rows(folder: Path) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
-    known = {_PROVENANCE, _PARTS, _LOCK}
-    if folder.is_dir() and not {entry.name for entry in folder.iterdir()} <= known:
+    known = {_PROVENANCE, _PARTS, _LOCK, f".{_PROVENANCE}.tmp"}
+    foreign = folder.is_dir() and not {entry.name for entry in folder.iterdir()} <= known
+    if foreign and not (folder / _PROVENANCE).exists():
         message = f"{folder}: the folder is not empty and holds no run; give another --out"
         raise RunError(message)
     try:
@@ -274,7 +292,7 @@ def _read_provenance(folder: Path) -> dict[str, Json]:
 
 
 def _parts(folder: Path) -> list[Path]:
-    return sorted((folder / _PARTS).glob("part-*.parquet"))
+    return sorted(path for path in (folder / _PARTS).glob("*") if _PART.fullmatch(path.name))
 
 
 def _part_number(part: Path) -> int:
@@ -290,14 +308,15 @@ def _read_rows(path: Path) -> pl.DataFrame:
         advice = (
             "; remove it and run the scoring command again, only its items are scored anew"
             if path.parent.name == _PARTS
-            else "; it was complete once: restore it from a copy, or score again"
+            else "; restore it from a copy, or remove the run folder and make the run again"
         )
         message = f"{path}: damaged or cut short ({reason}){advice}"
         raise RunError(message) from None
-    missing = [name for name in SCHEMA if name not in frame.columns]
-    if missing:
-        message = f"{path}: expected the columns of a run, lacks {', '.join(missing)}"
-        raise RunError(message)
+    try:
+        check_columns(frame)
+    except RunError as error:
+        message = f"{path}: {error}"
+        raise RunError(message) from None
     return frame
 
 
@@ -309,7 +328,9 @@ def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
 
 def _write_json(path: Path, value: Json) -> None:
     beside = path.with_name(f".{path.name}.tmp")
-    beside.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+    # A path that is no valid Unicode is still only a label.
+    beside.write_bytes(text.encode("utf-8", errors="replace"))
     _rename_durably(beside, path)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pact_eval.errors import InputError
 
-__all__ = ["Json", "describe", "dumps", "loads", "read_lines"]
+__all__ = ["Json", "decoded", "describe", "dumps", "loads", "read_lines"]
 
 _KIND_IN_WORDS = {
     dict: "an object",
@@ -87,6 +87,9 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     Raises:
         InputError: the file is missing, a folder, or cannot be read.
     """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        message = f"{path}: expected a file, got a pipe or device (its bytes are hashed later)"
+        raise InputError(message)
     try:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
@@ -101,6 +104,30 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     except OSError as error:
         message = f"{path}: cannot be read ({error.strerror})"
         raise InputError(message) from None
+
+
+def decoded(raw: bytes, number: int) -> str:
+    """Decode one line of a file.
+
+    Args:
+        raw: its bytes.
+        number: 1-based line number; a byte order mark is looked for on the first.
+
+    Raises:
+        ValueError: the bytes are no UTF-8, or start with a byte order mark.
+
+    Example:
+        >>> decoded("é".encode(), 1)
+        'é'
+    """
+    if number == 1 and raw.startswith(b"\xef\xbb\xbf"):
+        message = "the file starts with a byte order mark; save it as plain UTF-8"
+        raise ValueError(message)
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        message = f"not valid UTF-8 (byte {error.start + 1} of the line)"
+        raise ValueError(message) from None
 
 
 def describe(value: Json) -> str:

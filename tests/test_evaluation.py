@@ -138,6 +138,65 @@ def test_views_and_gain_against_hand_computation() -> None:
     )
 
 
+def frame_of(**columns: Any) -> Predictions:
+    n = len(columns["id"])
+    defaults = {
+        "family": columns["id"],
+        "source_family": ["s"] * n,
+        "domain": ["d"] * n,
+        "kind": ["choice"] * n,
+        "variant": [None] * n,
+        "n_choices": [2] * n,
+        "view": [0] * n,
+        "code_order": [[0, 1]] * n,
+        "prompt_tokens": [None] * n,
+        "code_mass": [None] * n,
+    }
+    return Predictions.from_frame(pl.DataFrame(defaults | columns))
+
+
+def test_a_confident_error_has_confidence_of_exactly_the_threshold_or_more() -> None:
+    logits = [[math.log(p), math.log(1 - p)] for p in (0.9, 0.8999, 0.95)]
+    result = evaluated(frame_of(id=["a", "b", "c"], reference=[1, 1, 0], logits=logits))
+    confident = result.groups[0].estimates["confident_errors"]
+    assert (confident.value, confident.n) == (0.5, 2)
+
+
+def test_views_that_exclude_every_answer_leave_the_single_view_readable() -> None:
+    columns: dict[str, Any] = {
+        "id": ["a", "a"],
+        "family": ["a", "a"],
+        "reference": [0, 0],
+        "view": [0, 1],
+        "logits": [[0.0, -math.inf], [-math.inf, 0.0]],
+    }
+    single = evaluated(frame_of(**columns)).groups[0].estimates
+    assert single["accuracy"].value == 1.0
+    assert single["tv"].value == 1.0
+    assert single["gain_from_k"].reason == "the views of an item rule out all of its answers"
+    with pytest.raises(ValueError, match="row 0"):
+        evaluated(frame_of(**columns), decoding="ensemble")
+
+
+def test_letters_of_unknown_order_are_left_out() -> None:
+    columns: dict[str, Any] = {
+        "id": ["a", "a", "b", "b"],
+        "reference": [0, 0, 1, 1],
+        "view": [0, 1, 0, 1],
+        "logits": [[1.0, 0.0]] * 4,
+        "code_order": [[0, 1], [], [0, 1], [1, 0]],
+    }
+    letters = evaluated(frame_of(**columns)).letters
+    assert letters.units == 3
+    assert letters.observed.tolist() == [2, 1]
+
+
+def test_a_score_interval_is_the_same_in_every_group(published: Predictions) -> None:
+    everything, *_, score = evaluated(published).groups
+    for name in ("score_mae", "score_level_mae"):
+        assert everything.estimates[name] == score.estimates[name]
+
+
 def test_low_code_mass_and_repeated_views_are_noted() -> None:
     result = evaluated(two_views())
     assert result.mean_code_mass == 0.25

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from builders import write_jsonl
 from published import published_path
 
+from pact_eval import metrics
 from pact_eval.errors import InputError, RecordError, RunSettingsError
 from pact_eval.imports import import_run, parse_mapping, read_rows
 from pact_eval.predictions import Predictions
@@ -88,10 +90,29 @@ def test_several_views_come_in_any_order(tmp_path: Path) -> None:
 
 
 BAD: list[tuple[list[Any], str]] = [
+    ([row(id="")], "id: expected text"),
+    ([row(variant="Base")], "variant: expected base, counterfactual, got"),
+    ([row(kind="noul", probabilities=[0.2, 0.3, 0.5])], "expected 2 numbers for a boolean, got 3"),
+    ([row(probabilities=None, log_probabilities=[-5, -6])], "expected a sum of 1, got 0.009"),
+    ([row(probabilities=None, log_probabilities=[0.7, -6])], "values from 0 to 1"),
+    ([row(probabilities=None, logits=[10**400, 1])], "expected finite numbers"),
+    ([row(code_mass=5)], "code_mass: expected a number from 0 to 1, got 5"),
+    ([row(code_mass="x")], "code_mass: expected a number"),
+    ([row(prompt_tokens=0)], "prompt_tokens: expected a number from 1"),
+    ([row(prompt_tokens=99999999999)], "prompt_tokens: expected a number from 1"),
+    ([row(code_order=[True, False])], "code_order: expected an order"),
+    (
+        [row(), row(view=1, reference=0)],
+        r"reference: expected the same in every view, got 1 and 0",
+    ),
+    (
+        [row(), row(view=1, probabilities=[0.2, 0.3, 0.5])],
+        "n_choices: expected the same in every view, got 2 and 3",
+    ),
     ([row(id=None)], ":1: id: expected text, got nothing"),
     ([row(reference=2)], r"\(id a\) reference/gold: expected a whole number from 0 to 1, got 2"),
     ([row(reference=True)], "reference/gold: expected a whole number"),
-    ([row(kind="rating")], "kind: expected choice, boolean or score, got 'rating'"),
+    ([row(kind="rating")], 'kind: expected choice, noul, boolean, score, got "rating"'),
     ([row(probabilities=None)], "expected one of probabilities, .*, got none"),
     ([row(logits=[1, 2])], "got probabilities, logits"),
     ([row(), row("b", probabilities=None, logits=[1, 2])], "as in the rows before, got logits"),
@@ -99,7 +120,7 @@ BAD: list[tuple[list[Any], str]] = [
     ([row(probabilities=[-0.1, 1.1])], "values from 0 to 1"),
     ([row(probabilities=[1.0])], "a list of 2 to 26 numbers, got 1 numbers"),
     ([row(probabilities=[1 / 27] * 27)], "a list of 2 to 26 numbers, got 27"),
-    ([row(probabilities=["a", "b"])], "expected numbers"),
+    ([row(probabilities=["a", "b"])], "expected finite numbers"),
     (['{"id": "a", "probabilities": [NaN, 1]}'], "finite number, got NaN"),
     (['{"id": "a", "id": "b"}'], 'the key "id" stands twice'),
     ([row(), row()], ":2: the same id and view already stand at line 1"),
@@ -118,6 +139,42 @@ def test_malformed_rows_are_told_and_nothing_is_written(
     with pytest.raises(RecordError, match=words):
         import_run(path, {}, tmp_path / "run", {})
     assert not (tmp_path / "run").exists()
+
+
+def test_a_mapping_to_a_column_that_no_row_has_is_told(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "rows.jsonl", [row()])
+    with pytest.raises(RecordError, match="--map domain=subject: no row has a column subject"):
+        read_rows(path, {"domain": "subject"})
+    with pytest.raises(InputError, match="id is already mapped to a"):
+        parse_mapping(["id=a", "id=b"])
+
+
+def test_published_aurc_by_both_tie_conventions_after_the_import(tmp_path: Path) -> None:
+    import_run(published_path("shipped_holdout_rows.jsonl"), {}, tmp_path / "run", {})
+    predictions = read_run(tmp_path / "run").predictions
+    log_probs = predictions.log_probs("single")
+    confidence = metrics.confidence(log_probs)
+    correct = metrics.correct(log_probs, predictions.reference)
+    summary = json.loads(published_path("shipped_summary.json").read_text())
+    in_file_order = metrics.aurc_in_row_order(confidence, correct)
+    assert in_file_order == pytest.approx(summary["all"]["aurc"], abs=1e-9)
+    assert metrics.aurc(confidence, correct) == pytest.approx(0.0465013, abs=5e-8)
+
+
+def test_views_without_code_order_say_nothing_about_letters(tmp_path: Path) -> None:
+    # Orders were once taken for canonical, and a model that always answers A passed the test.
+    rows = [row(f"{item}", view=view) for item in range(9) for view in range(2)]
+    imported = read_rows(write_jsonl(tmp_path / "rows.jsonl", rows), {})
+    assert "nothing can be said about letters" in imported.remarks[0]
+    predictions = Predictions.from_frame(imported.frame)
+    assert (predictions.code_order[:, 0] == [0, 1]).all()
+    assert (predictions.code_order[:, 1] == -1).all()
+
+
+def test_pipes_are_refused_because_they_can_be_read_once_only(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="got a pipe or device"):
+        read_rows(tmp_path / "pipe", {})
 
 
 @pytest.mark.parametrize("pair", ["gold", "reference=", "truth=label"])

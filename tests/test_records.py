@@ -68,7 +68,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"id": ""}, "id: expected text, got empty text"),
     ({"id": 7}, "id: expected text, got a whole number"),
     ({"family": None}, "family: expected text, got nothing"),
-    ({"split": "test"}, "split: expected train or validation, got 'test'"),
+    ({"split": "test"}, 'split: expected train or validation, got "test"'),
     ({"variant": "edited"}, "variant: expected base or counterfactual"),
     ({"evidence_certificate": []}, "evidence_certificate: expected an object, got a list"),
     ({"input": {"state": "x", "questions": {}}}, "expected the one field decision, got nothing"),
@@ -100,7 +100,7 @@ def test_all_problems_of_a_file_are_told_together_with_line_and_id(tmp_path: Pat
     text = str(caught.value)
     assert f"{path}:2: not valid JSON" in text
     assert f"{path}:3 (id f1-base): the id already stands at line 1" in text
-    assert f"{path}:4 (id f3-base): split: expected train or validation, got 'test'" in text
+    assert f'{path}:4 (id f3-base): split: expected train or validation, got "test"' in text
     assert f'{path}:5: the key "id" stands twice in one object' in text
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -103,6 +104,71 @@ def test_a_run_without_a_row_may_begin_anew_with_other_settings(tmp_path: Path) 
         writer.write_part(0, rows(0, 4, k=4))
         writer.finish(0, {})
     assert read_run(tmp_path / "a").settings["k"] == 4
+
+
+def test_a_run_that_was_killed_while_it_was_closed_is_closed_again(tmp_path: Path) -> None:
+    whole = finished(tmp_path / "whole")
+    cut = tmp_path / "cut"
+    with RunWriter(cut, SETTINGS, {}) as writer:
+        writer.write_part(0, rows(0, 4))
+        writer.write_part(1, rows(4, 3))
+    # Killed after the rename, before the parts were removed.
+    shutil.copy(whole / "predictions.parquet", cut)
+    (cut / ".run.json.tmp").write_text("half")
+    with RunWriter(cut, SETTINGS, {}) as writer:
+        assert writer.complete
+    assert not (cut / "parts").exists()
+    assert len(read_run(cut).predictions) == 7
+
+
+def test_parts_are_renamed_into_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Path, target: Path) -> Path:
+        raise KeyboardInterrupt
+
+    with RunWriter(tmp_path / "a", SETTINGS, {}) as writer:
+        monkeypatch.setattr(Path, "replace", fail)
+        with pytest.raises(KeyboardInterrupt):
+            writer.write_part(0, rows(0, 4))
+        assert not list((tmp_path / "a" / "parts").glob("part-*"))
+        assert not writer.has_part(0)
+
+
+def test_other_files_among_the_parts_are_left_alone(tmp_path: Path) -> None:
+    with RunWriter(tmp_path / "a", SETTINGS, {}) as writer:
+        writer.write_part(0, rows(0, 4))
+    (tmp_path / "a" / "parts" / "part-000000 (copy).parquet").touch()
+    with RunWriter(tmp_path / "a", SETTINGS, {}) as writer:
+        assert writer.rows_done == 8
+
+
+def test_a_label_that_is_given_later_counts(tmp_path: Path) -> None:
+    folder = finished(tmp_path / "a")
+    RunWriter(folder, SETTINGS, {"arm": None, "seed": 18}).close()
+    provenance = read_run(folder).provenance
+    assert (provenance["arm"], provenance["seed"]) == ("pact", 18)
+
+
+def test_a_path_that_is_no_unicode_is_only_a_label(tmp_path: Path) -> None:
+    with RunWriter(tmp_path / "a", SETTINGS, {"data": "\udcff.jsonl"}) as writer:
+        writer.write_part(0, rows(0, 4))
+        writer.finish(0, {})
+    assert read_run(tmp_path / "a").provenance["data"] == "?.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (pl.col("reference").cast(pl.String), "column reference: expected Int16, got String"),
+        (pl.col("logits").list.head(1), "as many logits and codes as an item has answers"),
+        (pl.col("code_order").list.head(1), "as many logits and codes"),
+    ],
+)
+def test_rows_of_another_shape_are_refused(tmp_path: Path, change: pl.Expr, words: str) -> None:
+    folder = finished(tmp_path / "a")
+    frame = pl.read_parquet(folder / "predictions.parquet").with_columns(change)
+    frame.write_parquet(folder / "predictions.parquet")
+    with pytest.raises(RunError, match=words):
+        read_run(folder)
 
 
 def test_other_settings_are_refused_with_their_names(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import os
@@ -27,14 +28,16 @@ from pact_eval.strict_json import Json
 __all__ = ["output", "print_json", "progress_bar"]
 
 _PIPED_WIDTH = 120
+_ASCII_LIKE = "pact-ascii-like"
+_LIKENESS = {"↑": "^", "↓": "v", "–": "-", "∞": "inf", "…": "..."}
 
 
 def output(*, to_stderr: bool = False) -> Console:
     """Return a console; piped output is plain, and 120 columns wide unless COLUMNS differs."""
     stream = sys.stderr if to_stderr else sys.stdout
     if isinstance(stream, io.TextIOWrapper):
-        # A terminal that cannot show an arrow shall show a question mark, not a traceback.
-        stream.reconfigure(errors="replace")
+        # A terminal that cannot show an arrow shall show something like it, not a traceback.
+        stream.reconfigure(errors=_ASCII_LIKE)
     console = Console(stderr=to_stderr, highlight=False)
     if console.is_terminal:
         return console
@@ -47,6 +50,16 @@ def print_json(value: Mapping[str, Json]) -> None:
     """Print one JSON object to stdout; escaped where stdout cannot carry all of Unicode."""
     ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
     click.echo(json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, indent=2))
+
+
+def _ascii_like(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    return "".join(_LIKENESS.get(character, "?") for character in text), error.end
+
+
+codecs.register_error(_ASCII_LIKE, _ascii_like)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pact_eval.errors import PactError
+from pact_reports.plain_text import visible
 
 __all__ = ["PactGroup"]
 
@@ -35,9 +36,12 @@ class PactGroup(click.Group):
             where = f"{error.filename}: " if error.filename else ""
             _fail(f"{where}{error.strerror or error}", 1)
         except KeyboardInterrupt:
-            _fail("interrupted; what was scored is kept, the same command goes on", _INTERRUPTED)
+            _fail(
+                "interrupted; a run keeps what was scored, and the same command goes on",
+                _INTERRUPTED,
+            )
 
 
 def _fail(message: str, exit_code: int) -> None:
-    click.echo(f"Error: {message}", err=True)
+    click.echo(f"Error: {visible(message)}", err=True)
     sys.exit(exit_code)

@@ -41,7 +41,7 @@ def subject_options(command: Command) -> Command:
             "--base-model",
             metavar="PATH_OR_ID",
             help="Folder or hub id (organisation/name) of the base model. Default: what the "
-            "adapter names. Only a hub id uses the network.",
+            "adapter names. Only a hub id, given here or named there, uses the network.",
         ),
         click.option(
             "--no-adapter", is_flag=True, help="Score the base model alone, adapter switched off."
@@ -111,7 +111,7 @@ def report_options(command: Command) -> Command:
         ),
         click.option(
             "--bootstrap-seed",
-            type=int,
+            type=click.IntRange(min=0),
             default=0,
             show_default=True,
             help="Seed of the bootstrap.",

@@ -33,8 +33,11 @@ def decide(
     Raises:
         RequestError: the fields do not fit the contract.
         PromptError: a prompt is over the limit.
+        AdapterError: the adapter changes nothing.
     """
     views = loaded.subject.encoder.encode_request(state, fields, k=k, seed=order_seed)
+    if loaded.subject.adapter is not None:
+        loaded.engine.prove_adapter(views[:1])
     scored = loaded.engine.score(views)
     decisions = []
     for number, field in enumerate(fields):

@@ -55,11 +55,22 @@ class Engine:
         self._takes_positions = "pixel_values" not in inspect.signature(inner.forward).parameters
 
     def score(self, views: Sequence[EncodedView]) -> list[ScoredView]:
-        """Score views; the results stand in the order of `views`."""
+        """Score views; the results stand in the order of `views`.
+
+        Raises:
+            AdapterError: a logit is no finite number, or memory runs out.
+        """
         batches = length_sorted_batches([len(view.token_ids) for view in views], self.batch_tokens)
         scored: dict[int, ScoredView] = {}
         for batch in batches:
-            results = self._forward([views[index] for index in batch])
+            try:
+                results = self._forward([views[index] for index in batch])
+            except torch.OutOfMemoryError as error:
+                message = (
+                    f"out of memory at {self.batch_tokens:,} tokens a batch; what was scored is "
+                    "kept, go on with a smaller --batch-tokens in another run folder"
+                )
+                raise AdapterError(message) from error
             scored |= dict(zip(batch, results, strict=True))
         return [scored[index] for index in range(len(views))]
 
@@ -120,6 +131,12 @@ def one_by_one(model: Any, views: Sequence[EncodedView]) -> list[ScoredView]:
 
 def _read_codes(next_token_logits: torch.Tensor, view: EncodedView) -> ScoredView:
     codes = next_token_logits[torch.tensor(view.code_tokens, device=next_token_logits.device)]
+    if not bool(torch.isfinite(codes).all()):
+        message = (
+            f"record {view.record_id}, view {view.view}: the model gives a logit that is no finite "
+            "number (damaged weights, or a dtype that overflows)"
+        )
+        raise AdapterError(message)
     mass = torch.exp(codes.logsumexp(-1) - next_token_logits.logsumexp(-1))
     in_code_order = codes.cpu().numpy()
     return ScoredView(

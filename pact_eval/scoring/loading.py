@@ -18,6 +18,7 @@ from typing import Any, Final
 import torch
 import transformers
 from peft import LoraConfig, PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers.utils import logging as transformers_logging
 
@@ -67,12 +68,13 @@ class BaseModel:
     sha256: str
 
 
-def resolve_base(name: str, adapter_folder: Path | None, revision: str | None) -> BaseModel:
-    """Find a base model: a folder, a folder beside the adapter, or a hub id.
+def resolve_base(name: str, start: Path, revision: str | None) -> BaseModel:
+    """Find a base model: a folder, or a hub id.
 
     Args:
         name: path, or `organisation/name` of a hub model.
-        adapter_folder: relative paths are also looked for from here.
+        start: where a relative path starts: the current folder for a name that the user gave, the
+            adapter's folder for a name that the adapter gives.
         revision: revision to ask the hub for.
 
     Returns:
@@ -82,10 +84,9 @@ def resolve_base(name: str, adapter_folder: Path | None, revision: str | None) -
         AdapterError: there is no such folder and the name is no hub id, the hub does not give it,
             or the folder has no safetensors.
     """
-    candidates = [Path(name)] + ([adapter_folder / name] if adapter_folder is not None else [])
-    for folder in candidates:
-        if folder.is_dir():
-            return BaseModel(name, folder, None, sha256_of_weights(folder))
+    folder = start / name
+    if folder.is_dir():
+        return BaseModel(name, folder, None, sha256_of_weights(folder))
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
         message = (
             f"base model {name!r}: no such folder, and no hub id (organisation/name); give "
@@ -130,7 +131,7 @@ def load_tokenizer(base: BaseModel) -> Any:
         )
         raise AdapterError(message)
     try:
-        return transformers.AutoTokenizer.from_pretrained(base.folder)
+        return transformers.AutoTokenizer.from_pretrained(base.folder, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         message = f"{base.folder}: its tokenizer cannot be loaded ({_first_line(error)})"
         raise AdapterError(message) from error
@@ -160,9 +161,13 @@ def load_base(
         try:
             with _quiet():
                 model, report = auto_class.from_pretrained(
-                    base.folder, dtype=dtype, use_safetensors=True, output_loading_info=True
+                    base.folder,
+                    dtype=dtype,
+                    use_safetensors=True,
+                    trust_remote_code=False,
+                    output_loading_info=True,
                 )
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
+        except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
             failure = failure or error
             continue
         _refuse_incomplete(base, report)
@@ -196,7 +201,11 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
             message = f"{adapter.folder}: does not fit this base model ({_first_line(error)})"
             raise AdapterError(message) from error
         _refuse_misfit(adapter, get_peft_model_state_dict(wrapped))
-        set_peft_model_state_dict(wrapped, load_file(adapter.weights))
+        try:
+            set_peft_model_state_dict(wrapped, load_file(adapter.weights))
+        except SafetensorError as error:
+            message = f"{adapter.weights}: cannot be read ({_first_line(error)})"
+            raise AdapterError(message) from error
     return wrapped.eval()
 
 

@@ -15,6 +15,7 @@ from typing import Final
 import polars as pl
 
 from pact_eval.encoding import EncodedView
+from pact_eval.errors import PromptError
 from pact_eval.model_files import sha256_of_file
 from pact_eval.predictions import SCHEMA
 from pact_eval.records import Record, read_records
@@ -42,7 +43,6 @@ class Dataset:
         path: the file.
         sha256: of the whole file.
         records: what is scored of it, in file order.
-        limit: how many records were asked for at most, or None.
         k: views a record.
         order_seed: seed of the code orders.
     """
@@ -50,7 +50,6 @@ class Dataset:
     path: Path
     sha256: str
     records: Sequence[Record]
-    limit: int | None
     k: int
     order_seed: int
 
@@ -58,7 +57,7 @@ class Dataset:
     def settings(self) -> Mapping[str, Json]:
         """What identifies the dataset and its views in `run.json`."""
         return {
-            "data": {"sha256": self.sha256, "limit": self.limit},
+            "data": {"sha256": self.sha256, "records": len(self.records)},
             "k": self.k,
             "order_seed": self.order_seed,
             "window_records": WINDOW_RECORDS,
@@ -79,7 +78,7 @@ def read_dataset(path: Path, *, k: int, order_seed: int = 0, limit: int | None =
         RecordError: any record is malformed, also beyond the limit.
     """
     records = read_records(path)
-    return Dataset(path, sha256_of_file(path), records[:limit], limit, k, order_seed)
+    return Dataset(path, sha256_of_file(path), records[:limit], k, order_seed)
 
 
 def score(
@@ -106,7 +105,11 @@ def score(
         AdapterError: the model cannot be loaded, or the adapter changes nothing.
         RunError: the folder cannot be used, or belongs to other settings.
     """
-    longest = subject.encoder.check_lengths(dataset.records, dataset.k, dataset.order_seed)
+    try:
+        longest = subject.encoder.check_lengths(dataset.records, dataset.k, dataset.order_seed)
+    except PromptError as error:
+        message = f"{dataset.path}: {error}"
+        raise PromptError(message) from None
     settings = {**subject.settings, **dataset.settings}
     names: dict[str, Json] = {
         "source": "score",

@@ -12,7 +12,12 @@ import torch
 from pact_eval.contract import NIMBLE, NimbleContract
 from pact_eval.encoding import Encoder
 from pact_eval.errors import AdapterError, ContractMismatchError
-from pact_eval.model_files import AdapterFiles, read_adapter_files
+from pact_eval.model_files import (
+    AdapterFiles,
+    read_adapter_files,
+    read_json_object,
+    sha256_of_file,
+)
 from pact_eval.scoring.engine import Engine
 from pact_eval.scoring.loading import (
     BaseModel,
@@ -83,8 +88,15 @@ class Subject:
         """What identifies the subject in `run.json`."""
         adapter = self.adapter
         return {
-            "adapter": None if adapter is None else {"sha256": adapter.sha256},
-            "base": {"sha256": self.base.sha256, "revision": self.base.revision},
+            "adapter": None
+            if adapter is None
+            else {"sha256": adapter.sha256, "config_sha256": adapter.config_sha256},
+            "base": {
+                "sha256": self.base.sha256,
+                "config_sha256": sha256_of_file(self.base.folder / "config.json"),
+                "revision": self.base.revision,
+            },
+            "prompts_sha256": self.encoder.fingerprint,
             "contract": {
                 "name": self.contract.name,
                 "fingerprint": self.contract.fingerprint,
@@ -156,7 +168,7 @@ def identify(request: SubjectRequest) -> Subject:
         device=device,
         dtype=resolve_dtype(request.dtype, device),
         batch_tokens=request.batch_tokens or _BATCH_TOKENS[device.type],
-        encoder=Encoder(load_tokenizer(base), NIMBLE, _max_prompt_tokens(files)),
+        encoder=Encoder(load_tokenizer(base), NIMBLE, _max_prompt_tokens(files, base)),
     )
 
 
@@ -166,8 +178,10 @@ def _base_of(request: SubjectRequest, files: AdapterFiles | None) -> BaseModel:
         message = "no base model is known; give --base-model"
         raise AdapterError(message)
     # A revision belongs to the base that the adapter names, not to one given instead.
-    revision = files.base_revision if files is not None and request.base_model is None else None
-    return resolve_base(name, request.adapter, revision)
+    named = files is not None and name == files.base_model
+    revision = files.base_revision if files is not None and named else None
+    start = Path() if request.base_model or request.adapter is None else request.adapter
+    return resolve_base(name, start, revision)
 
 
 def _contract_mismatch(files: AdapterFiles, *, allowed: bool) -> str | None:
@@ -195,7 +209,12 @@ def _refuse_other_base(files: AdapterFiles, base: BaseModel) -> None:
         raise AdapterError(message)
 
 
-def _max_prompt_tokens(files: AdapterFiles | None) -> int | None:
-    config = (files.schema_config if files is not None else None) or {}
-    limit = config.get("max_length")
-    return limit if isinstance(limit, int) and limit > 0 else None
+def _max_prompt_tokens(files: AdapterFiles | None, base: BaseModel) -> int:
+    """The contract's limit, or the adapter's own; never more than the base has positions."""
+    adapter = (files.schema_config if files is not None else None) or {}
+    config = read_json_object(base.folder / "config.json")
+    text_config = config.get("text_config")
+    text = text_config if isinstance(text_config, dict) else config
+    limits = [adapter.get("max_length", NIMBLE.max_prompt_tokens)]
+    limits.append(text.get("max_position_embeddings"))
+    return min(limit for limit in limits if isinstance(limit, int) and limit > 0)

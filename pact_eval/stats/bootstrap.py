@@ -215,7 +215,8 @@ def bootstrap_intervals(
 
     Returns:
         By name, an `Estimate`. The interval is NaN, with a reason, where the value is NaN or
-        there is one cluster only; a reason also says where the value is infinite or where more
+        there is one cluster only; a reason also says where all resamples agree, where the
+        value is infinite or where more
         than 1% of the replicates were NaN (no interval then if all others agree, as they do
         where the rows that count come from one cluster).
 
@@ -309,10 +310,13 @@ def _says_nothing(replicates: FloatArray) -> bool:
     So it is where the rows that a ratio rests on come from one family of many, and an interval of
     no width would claim certainty.
     """
+    undefined_share = float(np.isnan(replicates).mean())
+    return undefined_share > _UNDEFINED_SHARE_TO_REPORT and _agree(replicates)
+
+
+def _agree(replicates: FloatArray) -> bool:
     defined = replicates[~np.isnan(replicates)]
-    undefined_share = 1 - defined.size / replicates.size
-    agreed = defined.size > 0 and bool(np.allclose(defined, defined[0], rtol=1e-12, atol=0))
-    return undefined_share > _UNDEFINED_SHARE_TO_REPORT and agreed
+    return defined.size > 0 and bool(np.allclose(defined, defined[0], rtol=1e-12, atol=0))
 
 
 def _reason(value: float, replicates: FloatArray, n_clusters: int) -> str | None:
@@ -333,4 +337,6 @@ def _reason(value: float, replicates: FloatArray, n_clusters: int) -> str | None
         sentences.append(f"{undefined:.1%} of the resamples are undefined and left out")
         if _says_nothing(replicates):
             sentences.append("the others all agree: no interval")
+    elif _agree(replicates):
+        sentences.append("every resample agrees: the width 0 is no certainty")
     return "; ".join(sentences) or None

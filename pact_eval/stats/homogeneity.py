@@ -12,6 +12,9 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 
+_LEVEL = 0.05
+
+
 @dataclass(frozen=True, eq=False)
 class SlotHomogeneity:
     """How often each code position was picked, beside how often it held the reference.
@@ -25,7 +28,8 @@ class SlotHomogeneity:
         units: Units (item and view) that were counted.
         clusters: Clusters (families) that they form.
         discordant_clusters: Clusters whose picks are not spread as their references are.
-        reason: None, or a sentence that says why there was nothing to test.
+        reason: None, or a sentence that says why there was nothing to test, or why no p-value
+            below 0.05 was possible.
     """
 
     observed: IntArray
@@ -117,6 +121,8 @@ def slot_homogeneity(
         chi2, reason = math.nan, "no rows: nothing to test"
     elif discordant == 0:
         reason = "no family picks any code more often than its references stand there"
+    elif discordant < stats.chi2.isf(_LEVEL, dof):
+        reason = f"only {discordant} families differ: too few for a p-value below {_LEVEL}"
     return SlotHomogeneity(
         observed=np.bincount(picks, minlength=slots),
         expected=np.bincount(truth, minlength=slots),

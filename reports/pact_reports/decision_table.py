@@ -10,6 +10,7 @@ from rich.text import Text
 
 from pact_eval.requests import Decision
 from pact_eval.strict_json import Json
+from pact_reports.plain_text import cell, visible
 
 __all__ = ["decision_json", "decision_table"]
 
@@ -24,16 +25,18 @@ def decision_table(decisions: Sequence[Decision], *, plain: bool) -> Table:
             zip(decision.field.answers, decision.probabilities, strict=True),
             key=lambda pair: -pair[1],
         )
-        shown = "\n".join(f"{probability:6.1%} {answer.key}" for answer, probability in ranked)
+        shown = visible(
+            "\n".join(f"{probability:6.1%} {answer.key}" for answer, probability in ranked)
+        )
         answer = decision.answer
         if decision.expected_level is not None:
             answer += f" (expected level {decision.expected_level:.2f})"
         if decision.views_agree is False:
             answer += "\nchanges with the letters"
         table.add_row(
-            Text(decision.field.name),
+            cell(decision.field.name),
             decision.field.kind,
-            Text(answer),
+            cell(answer),
             Text(shown),
             f"{decision.code_mass:.1%}",
         )

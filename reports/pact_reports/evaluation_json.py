@@ -35,7 +35,7 @@ def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> d
             {"name": spec.name, "title": spec.title, "unit": spec.unit, "better": spec.better}
             for spec in METRICS
         ],
-        "groups": [_group(group) for group in evaluation.groups],
+        "groups": [_group(group, evaluation.smallest_probability) for group in evaluation.groups],
         "letters": {
             "codes": list(CODES[: len(letters.observed)]),
             "picked": letters.observed.tolist(),
@@ -54,7 +54,7 @@ def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> d
     }
 
 
-def _group(group: Group) -> Json:
+def _group(group: Group, smallest_probability: float) -> Json:
     return {
         "name": group.name,
         "items": group.items,
@@ -64,6 +64,7 @@ def _group(group: Group) -> Json:
         "nll": {
             "infinite_items": group.nll.infinite_items,
             "finite_mean": _number(group.nll.finite_mean),
+            "lower_bound": _number(group.nll.lower_bound(smallest_probability)),
         },
     }
 
@@ -71,6 +72,7 @@ def _group(group: Group) -> Json:
 def _estimate(estimate: Estimate) -> Json:
     return {
         "value": _number(estimate.value),
+        "infinite": math.isinf(estimate.value),
         "low": _number(estimate.low),
         "high": _number(estimate.high),
         "n": estimate.n,

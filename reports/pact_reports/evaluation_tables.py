@@ -14,6 +14,7 @@ from pact_eval.contract import CODES
 from pact_eval.evaluation import CONFIDENT, METRICS, Evaluation, Group, MetricSpec
 from pact_eval.strict_json import Json
 from pact_reports.numbers import UNDEFINED, count_and_share, estimate_text, p_value_text
+from pact_reports.plain_text import cell, visible
 
 __all__ = ["evaluation_report", "heading"]
 
@@ -25,7 +26,7 @@ _SIGNIFICANT = 0.05
 
 def heading(title: str, provenance: Mapping[str, Json]) -> RenderableType:
     """Say which run this is: its folder, arm, seed, adapter, base and data."""
-    lines = [Text(title, style="bold")]
+    lines = [Text(visible(title), style="bold")]
     for label, key in (
         ("arm", "arm"),
         ("seed", "seed"),
@@ -35,7 +36,7 @@ def heading(title: str, provenance: Mapping[str, Json]) -> RenderableType:
     ):
         value = provenance.get(key)
         if value is not None:
-            lines.append(Text(f"  {label + ':':<12}{value}"))
+            lines.append(cell(f"  {label + ':':<12}{value}"))
     return Text("\n").join(lines)
 
 
@@ -57,7 +58,7 @@ def evaluation_report(
     per_table = max(1, (width - _LABEL_WIDTH - 2) // (_GROUP_WIDTH + 3))
     for start in range(0, len(evaluation.groups), per_table):
         yield _metric_table(evaluation.groups[start : start + per_table], box)
-    yield from _undefined_lines(evaluation.groups[0])
+    yield from _reason_lines(evaluation.groups)
     if any(_n_pairs(group) for group in evaluation.groups):
         yield Text("\nHow the pairs come out", style="bold")
         yield _pair_table(evaluation.groups, box)
@@ -88,10 +89,10 @@ def _decoding_line(evaluation: Evaluation) -> str:
 
 def _metric_table(groups: Sequence[Group], box: Box) -> Table:
     table = Table(box=box, pad_edge=False, header_style="bold")
-    table.add_column("", min_width=_LABEL_WIDTH, no_wrap=True)
+    table.add_column("", max_width=_LABEL_WIDTH)
     for group in groups:
         title = f"{group.name}\n{group.items:,} items, {group.families:,} fam."
-        table.add_column(Text(title), width=_GROUP_WIDTH)
+        table.add_column(cell(title), max_width=_GROUP_WIDTH)
     for spec in METRICS:
         label = spec.title + _ARROW[spec.better]
         table.add_row(label, *(_cell(group, spec) for group in groups))
@@ -100,25 +101,30 @@ def _metric_table(groups: Sequence[Group], box: Box) -> Table:
 
 def _cell(group: Group, spec: MetricSpec) -> Text:
     estimate = group.estimates[spec.name]
-    cell = Text(estimate_text(estimate, spec.unit))
+    text = Text(estimate_text(estimate, spec.unit))
     if estimate.n and estimate.n != group.items:
-        unit = {"pair_accuracy": "pairs", "confident_errors": "errors"}.get(spec.name, "items")
-        basis = f"{estimate.n:,} {unit}"
+        unit = {"pair_accuracy": "pair", "confident_errors": "error"}.get(spec.name, "item")
+        basis = f"{estimate.n:,} {unit}{'s' if estimate.n > 1 else ''}"
         if estimate.clusters != estimate.n:
             basis += f", {estimate.clusters:,} fam."
-        cell.append(f"\nof {basis}", style="dim")
-    return cell
+        text.append(f"\nof {basis}", style="dim")
+    return text
 
 
-def _undefined_lines(everything: Group) -> Iterator[RenderableType]:
-    """Name, once a reason, the metrics that are undefined or qualified for all items."""
-    by_reason: dict[str, list[str]] = {}
+def _reason_lines(groups: Sequence[Group]) -> Iterator[RenderableType]:
+    """Say, once a reason, which numbers of which groups are undefined or qualified."""
+    metrics: dict[tuple[str, str], list[str]] = {}
     for spec in METRICS:
-        reason = everything.estimates[spec.name].reason
-        if reason is not None:
-            by_reason.setdefault(reason, []).append(spec.title)
-    for reason, titles in by_reason.items():
-        yield Text(f"{UNDEFINED} {', '.join(titles)}: {reason}", style="dim")
+        reasons: dict[str, list[str]] = {}
+        for group in groups:
+            reason = group.estimates[spec.name].reason
+            if reason is not None:
+                reasons.setdefault(reason, []).append(group.name)
+        for reason, names in reasons.items():
+            where = "" if len(names) == len(groups) else f" ({', '.join(names)})"
+            metrics.setdefault((reason, where), []).append(spec.title)
+    for (reason, where), titles in metrics.items():
+        yield Text(f"{UNDEFINED} {', '.join(titles)}{visible(where)}: {reason}", style="dim")
 
 
 def _n_pairs(group: Group) -> int:
@@ -148,7 +154,7 @@ def _pair_table(groups: Sequence[Group], box: Box) -> Table:
             pairs.same_answer,
         )
         table.add_row(
-            Text(group.name), f"{total:,}", *(count_and_share(count, total) for count in counts)
+            cell(group.name), f"{total:,}", *(count_and_share(count, total) for count in counts)
         )
     return table
 
@@ -169,12 +175,12 @@ def _letter_verdict(evaluation: Evaluation) -> str:
     basis = f"{letters.units:,} item views, {letters.clusters:,} families"
     if letters.reason is not None:
         return f"Letter preference: no test ({letters.reason})."
+    excess = [int(a) - int(b) for a, b in zip(letters.observed, letters.expected, strict=True)]
+    favourite = CODES[max(range(len(excess)), key=excess.__getitem__)]
     test = (
         f"chi-squared {letters.chi2:.2f} on {letters.dof}, {p_value_text(letters.p_value)}; "
         f"Stuart-Maxwell over slots, by family; {basis}"
     )
     if letters.p_value >= _SIGNIFICANT:
         return f"No letter stands out from its share ({test})."
-    excess = [int(a) - int(b) for a, b in zip(letters.observed, letters.expected, strict=True)]
-    favourite = max(range(len(excess)), key=excess.__getitem__)
-    return f"Letters are not picked as they are right: {CODES[favourite]} is favoured ({test})."
+    return f"Letters are not picked as they are right: {favourite} is favoured ({test})."

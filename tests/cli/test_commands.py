@@ -46,13 +46,14 @@ def test_the_report_shows_the_published_numbers(published: Path) -> None:
     for words in (
         "82.1 [77.8, 86.1]",
         "324 items, 162 fam.",
-        "0.353 [0.238, 0.482]",
+        "0.353 [0.240, 0.479]",
         "of 64 items, 32 fam.",
         "109 (67%)",
         "35 (22%)",
         "39 (24%)",
         "Decoding: single, raw",
         "TV between views, Flip rate, Gain from K: one view only: K is 1",
+        "– Score MAE, Score level MAE (choice, boolean): no score items",
         "No letter stands out",
         "arm:        pact_full",
         "seed:       18",
@@ -78,9 +79,9 @@ def test_json_carries_every_number_of_the_table(published: Path) -> None:
         assert set(group["metrics"]) == {spec.name for spec in METRICS}
         for estimate in group["metrics"].values():
             assert set(estimate) == {
-                *("value", "low", "high", "n", "families", "method", "reason"),
+                *("value", "infinite", "low", "high", "n", "families", "method", "reason"),
             }
-            assert (estimate["value"] is None) == (estimate["reason"] is not None)
+            assert estimate["value"] is not None or estimate["reason"]
     everything = value["groups"][0]
     assert everything["metrics"]["accuracy"]["value"] == 266 / 324
     assert everything["pairs"]["same_answer"] == 39
@@ -120,6 +121,19 @@ def test_hostile_names_are_shown_as_they_are_and_not_as_markup(tmp_path: Path) -
     text = run("report", tmp_path / "[bold]run", "--by", "domain").stdout
     assert "[red]x[/red]" in text
     assert "[bold]run" in text
+
+
+def test_control_characters_of_data_never_reach_the_terminal(tmp_path: Path) -> None:
+    row = {"id": "a", "reference": 0, "probabilities": [0.6, 0.4], "domain": "x\x1b[31m\x9bred"}
+    path = write_jsonl(tmp_path / "rows.jsonl", [row])
+    assert run("import", path, "--out", tmp_path / "run", "--arm", "\x1b[2J").exit_code == 0
+    text = run("report", tmp_path / "run", "--by", "domain").stdout
+    assert "\\x1b[31m\\x9bred" in text
+    assert "\x1b" not in text
+    bad = write_jsonl(tmp_path / "bad.jsonl", [row | {"id": "\x1b[2J", "reference": 9}])
+    message = failed("import", bad, "--out", tmp_path / "other")
+    assert "\x1b" not in message
+    assert "\\x1b[2J" in message
 
 
 def test_bad_input_is_one_message_and_exit_code_1(tmp_path: Path, published: Path) -> None:
@@ -190,7 +204,8 @@ def test_an_ascii_terminal_gets_question_marks_and_escaped_json(tmp_path: Path) 
         if "--json" in arguments:
             assert json.loads(result.stdout)["groups"][1]["name"] == "Öl"
         else:
-            assert "Accuracy ?" in result.stdout
+            assert "Accuracy ^" in result.stdout
+            assert "Brier v" in result.stdout
 
 
 _WITHOUT_TORCH = """

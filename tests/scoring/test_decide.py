@@ -96,8 +96,11 @@ def test_contexts_are_files_or_text(tmp_path: Path) -> None:
     assert read_context(str(tmp_path / "a.json")) == {"turns": ["é"]}
     long = "A text that is no file name. " * 50
     assert read_context(long) == long
-    with pytest.raises(RequestError, match="no such file"):
-        read_context(str(tmp_path / "missing.json"))
+    (tmp_path / "crlf.txt").write_bytes(b"a\r\nb")
+    assert read_context(str(tmp_path / "crlf.txt")) == "a\r\nb"
+    for missing in (str(tmp_path / "missing.json"), "missing.md", str(tmp_path)):
+        with pytest.raises(RequestError, match="no such file"):
+            read_context(missing)
     with pytest.raises(RequestError, match='the key "a" stands twice'):
         read_context(str(tmp_path / "bad.json"))
 

@@ -111,7 +111,13 @@ def test_a_template_that_ends_prompts_in_different_ways_is_refused() -> None:
 
 def test_a_template_that_alters_the_messages_is_refused() -> None:
     template = PLAIN_TEMPLATE.replace("m['content']", "m['content'] | upper")
-    with pytest.raises(PromptError, match="alters the messages"):
+    with pytest.raises(PromptError, match="drops or alters the system message"):
+        Encoder(character_tokenizer(template), NIMBLE)
+
+
+def test_a_template_that_drops_the_system_prompt_is_refused() -> None:
+    template = "{{ messages[1]['content'] }}\n[assistant]\n"
+    with pytest.raises(PromptError, match="drops or alters the system message"):
         Encoder(character_tokenizer(template), NIMBLE)
 
 

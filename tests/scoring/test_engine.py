@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pact_eval.model_files import read_adapter_files
 from pact_eval.records import Record, read_records
 from pact_eval.scoring.engine import Engine, one_by_one
 from pact_eval.scoring.subject import SubjectRequest, identify
+from pact_eval.views import code_orders
 from scoring.conftest import HOLDOUT, Make
 
 
@@ -45,6 +47,39 @@ def test_batched_logits_against_one_plain_forward_pass_a_prompt(
         assert ours.code_mass == pytest.approx(theirs.code_mass, abs=1e-5)
     spread = np.ptp(np.concatenate([view.logits for view in plain]))
     assert spread > 0.1  # the comparison would be empty on constant logits
+
+
+def test_permuted_views_against_letters_read_by_hand(
+    qwen3: Path, tokenizer: Any, records: list[Record]
+) -> None:
+    """The letter beside an answer, read from the prompt's own JSON, gives the answer's logit."""
+    model = transformers.AutoModelForCausalLM.from_pretrained(qwen3).eval()
+    encoder = Encoder(tokenizer, NIMBLE)
+    record = next(one for one in records if one.n_choices >= 4)
+    views = encoder.encode([record], k=4, seed=1)
+    assert [view.code_order for view in views] == code_orders(1, record.id, record.n_choices, 4)
+    assert views[1].code_order != encoder.encode([record], k=2, seed=2)[1].code_order
+    scored = Engine(model, 4000).score(views)
+    for view, result in zip(views, scored, strict=True):
+        prompt = tokenizer.decode(list(view.token_ids))
+        payload = prompt[prompt.index('{"context"') : prompt.index("\n\nRequested field")]
+        choices = json.loads(payload)["schema"][0]["choices"]
+        with torch.inference_mode():
+            logits = model(input_ids=torch.tensor([view.token_ids])).logits[0, -1]
+        for index, answer in enumerate(record.field.answers):
+            letter = next(c["code"] for c in choices if str(c["value"]).lower() == answer.key)
+            expected = float(logits[tokenizer.convert_tokens_to_ids(letter)])
+            assert result.logits[index] == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_logit_that_is_no_number_is_told_with_its_record(
+    qwen3: Path, views: list[EncodedView]
+) -> None:
+    model = transformers.AutoModelForCausalLM.from_pretrained(qwen3).eval()
+    with torch.no_grad():
+        model.lm_head.weight[:] = float("nan")
+    with pytest.raises(AdapterError, match=f"record {views[0].record_id}, view .: the model gives"):
+        Engine(model, 100_000).score(views[:3])
 
 
 def test_the_shell_itself_against_one_plain_forward_pass_a_prompt(

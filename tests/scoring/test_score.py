@@ -46,9 +46,16 @@ def test_a_run_holds_every_view_and_says_what_it_is(
     assert seen == [(0, 70), (64, 70), (70, 70)]
     settings = run.settings
     assert subject.adapter is not None
-    assert settings["adapter"] == {"sha256": subject.adapter.sha256}
-    assert settings["base"] == {"sha256": sha256_of_weights(qwen3), "revision": None}
-    assert settings["data"] == {"sha256": sha256_of_file(HOLDOUT), "limit": 70}
+    assert settings["adapter"] == {
+        "sha256": sha256_of_file(subject.adapter.weights),
+        "config_sha256": sha256_of_file(subject.adapter.folder / "adapter_config.json"),
+    }
+    assert settings["base"] == {
+        "sha256": sha256_of_weights(qwen3),
+        "config_sha256": sha256_of_file(qwen3 / "config.json"),
+        "revision": None,
+    }
+    assert settings["data"] == {"sha256": sha256_of_file(HOLDOUT), "records": 70}
     assert (settings["device"], settings["dtype"], settings["k"]) == ("cpu", "float32", 3)
     assert run.provenance["counts"] == {"items": 70, "views": 210}
     assert run.provenance["attention"] == "sdpa"
@@ -85,9 +92,10 @@ def test_scores_do_not_depend_on_the_order_of_the_file(subject: Subject, tmp_pat
         dataset = read_dataset(tmp_path / f"{name}.jsonl", k=2)
         score(subject, dataset, tmp_path / name, labels={})
         runs.append(read_run(tmp_path / name).predictions)
-    assert runs[0].ids.tolist() == runs[1].ids.tolist()
-    assert (runs[0].code_order == runs[1].code_order).all()
-    np.testing.assert_allclose(runs[0].log_probs("single"), runs[1].log_probs("single"), atol=1e-4)
+    assert runs[0].ids.tolist() == runs[1].ids.tolist()[::-1]
+    assert (runs[0].code_order == runs[1].code_order[::-1]).all()
+    straight, reverse = (run.log_probs("single") for run in runs)
+    np.testing.assert_allclose(straight, reverse[::-1], atol=1e-4)
 
 
 def test_the_adapter_switched_off_is_the_base_model(
@@ -112,13 +120,22 @@ def test_another_k_does_not_go_into_the_same_run(subject: Subject, tmp_path: Pat
         score(subject, read_dataset(HOLDOUT, k=2, limit=4), tmp_path / "run", labels={})
 
 
+def test_a_limit_beyond_the_file_is_the_whole_file(subject: Subject, tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "eval.jsonl", [record(), record("f2-base")])
+    score(subject, read_dataset(path, k=1), tmp_path / "run", labels={})
+    score(subject, read_dataset(path, k=1, limit=2), tmp_path / "run", labels={})
+    score(subject, read_dataset(path, k=1, limit=9), tmp_path / "run", labels={})
+    with pytest.raises(RunSettingsError, match="data.records: the folder has 2, this command 1"):
+        score(subject, read_dataset(path, k=1, limit=1), tmp_path / "run", labels={})
+
+
 def test_a_prompt_over_the_limit_is_told_before_anything_is_scored(
     subject: Subject, tmp_path: Path
 ) -> None:
     path = write_jsonl(
         tmp_path / "eval.jsonl", [record(), record("f2-base", state="very long " * 2000)]
     )
-    with pytest.raises(PromptError, match=r"line 2 .id f2-base."):
+    with pytest.raises(PromptError, match=r"eval.jsonl: (.|\n)*line 2 .id f2-base."):
         score(subject, read_dataset(path, k=1), tmp_path / "run", labels={})
     assert not (tmp_path / "run").exists()
 

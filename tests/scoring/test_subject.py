@@ -110,17 +110,79 @@ def test_an_adapter_that_does_not_say_its_contract(qwen3: Path, adapter: Path) -
     assert "has no schema_config.json" in refused(adapter, qwen3, ContractMismatchError)
 
 
-def test_the_base_that_the_adapter_names_is_the_default(
-    qwen3: Path, make_adapter: Make, tmp_path: Path
+def test_the_base_that_the_adapter_names_is_looked_for_beside_it(
+    qwen3: Path, make_adapter: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    adapter = make_adapter(qwen3, model=str(qwen3))
-    assert identify(SubjectRequest(adapter)).base.folder == qwen3
+    absolute = make_adapter(qwen3, model=str(qwen3))
+    assert identify(SubjectRequest(absolute)).base.folder == qwen3
     beside = tmp_path / "beside"
-    shutil.copytree(adapter, beside / "adapter")
-    (beside / "base").symlink_to(qwen3)
-    config = beside / "adapter" / "schema_config.json"
-    config.write_text(config.read_text().replace(str(qwen3), "../base"))
+    shutil.copytree(make_adapter(qwen3, model="../base"), beside / "adapter")
+    shutil.copytree(qwen3, beside / "base")
+    # A folder of that name near the current one was once taken instead.
+    (tmp_path / "base").mkdir()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     assert identify(SubjectRequest(beside / "adapter")).base.sha256 == sha256_of_weights(qwen3)
+
+
+def test_an_adapter_folder_is_no_base(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
+    # transformers loads the adapter in silence where trainers saved the tokenizer beside it.
+    shutil.copytree(qwen3, tmp_path / "base")
+    shutil.copy(adapter / "adapter_config.json", tmp_path / "base")
+    with pytest.raises(AdapterError, match="expected a base model, found an adapter"):
+        identify(SubjectRequest(None, str(tmp_path / "base")))
+
+
+def test_code_in_a_checkpoint_is_never_run(
+    adapter: Path, qwen3: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = tmp_path / "base"
+    shutil.copytree(qwen3, base)
+    config = json.loads((base / "config.json").read_text())
+    config |= {
+        "model_type": "evil",
+        "auto_map": {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"},
+    }
+    (base / "config.json").write_text(json.dumps(config))
+    (base / "evil.py").write_text(f"open({str(tmp_path / 'owned')!r}, 'w')")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    with pytest.raises(PactError):
+        identify(SubjectRequest(adapter, str(base))).load()
+    assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.parametrize("change", ["scale", "template"])
+def test_what_changes_the_logits_changes_the_settings(
+    adapter: Path, qwen3: Path, tmp_path: Path, change: str
+) -> None:
+    # lora_alpha and the chat template were not in the settings, and an old run was shown for new.
+    base = tmp_path / "base"
+    shutil.copytree(qwen3, base)
+    before = identify(SubjectRequest(adapter, str(base))).settings
+    path = adapter / "adapter_config.json" if change == "scale" else base / "chat_template.jinja"
+    text = path.read_text()
+    changed = text.replace('"lora_alpha": 8', '"lora_alpha": 800').replace("assistant", "robot")
+    assert changed != text
+    path.write_text(changed)
+    after = identify(SubjectRequest(adapter, str(base))).settings
+    assert before != after
+
+
+def test_a_prompt_may_not_be_longer_than_the_base_has_positions(
+    adapter: Path, qwen3: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(qwen3, tmp_path / "base")
+    path = tmp_path / "base" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"max_position_embeddings": 128}))
+    subject = identify(SubjectRequest(adapter, str(tmp_path / "base")))
+    assert subject.encoder.max_prompt_tokens == 128
+
+
+def test_a_base_cut_short(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
+    shutil.copytree(qwen3, tmp_path / "base")
+    weights = tmp_path / "base" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-9])
+    assert "model.safetensors: damaged or cut short" in refused(adapter, tmp_path / "base")
 
 
 def test_a_base_that_is_neither_folder_nor_hub_id(adapter: Path) -> None:
