@@ -1,1 +1,1 @@
-"""The PACT terms as a torch module for any trainer; they arrive with their own issue."""
+"""Room for the PACT objective: torch only, nothing of ours imported. Nothing is in it yet."""

@@ -200,7 +200,9 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
         except (ValueError, TypeError) as error:
             message = f"{adapter.folder}: does not fit this base model ({_first_line(error)})"
             raise AdapterError(message) from error
-        _refuse_misfit(adapter, get_peft_model_state_dict(wrapped))
+        # Left at "auto", PEFT asks the hub for the configuration of the base that is named there.
+        wanted = get_peft_model_state_dict(wrapped, save_embedding_layers=False)
+        _refuse_misfit(adapter, wanted)
         try:
             set_peft_model_state_dict(wrapped, load_file(adapter.weights))
         except SafetensorError as error:

@@ -16,7 +16,7 @@ import pact_fixtures
 from pact_eval.contract import NIMBLE
 
 FIXTURES = Path(pact_fixtures.__file__).parent
-MODEL = Path("/tmp/tok1")
+MODEL = FIXTURES / "model"
 HOLDOUT = FIXTURES / "data" / "holdout.jsonl"
 
 Make = Callable[..., Path]

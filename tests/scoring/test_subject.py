@@ -191,6 +191,27 @@ def test_a_base_that_is_neither_folder_nor_hub_id(adapter: Path) -> None:
     assert "no base model is known" in refused(None, None)
 
 
+def test_local_folders_never_reach_for_the_network(
+    qwen3: Path, make_adapter: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # PEFT looked the base model's name up on the hub while it listed the adapter's tensors.
+    asked: list[object] = []
+
+    def refuse(*arguments: object, **_: object) -> None:
+        asked.append(arguments)
+        raise OSError
+
+    monkeypatch.setattr("socket.getaddrinfo", refuse)
+    monkeypatch.setattr("socket.socket.connect", refuse)
+    adapter = make_adapter(qwen3)
+    path = adapter / "adapter_config.json"
+    config = json.loads(path.read_text()) | {"base_model_name_or_path": "organisation/base"}
+    path.write_text(json.dumps(config))
+    asked.clear()
+    identify(SubjectRequest(adapter, str(qwen3))).load()
+    assert asked == []
+
+
 def test_a_hub_id_without_network_is_told(adapter: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     assert "the hub does not give it" in refused(adapter, "organisation/model")
