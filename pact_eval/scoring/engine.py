@@ -7,7 +7,7 @@ only that position's logits are computed.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +54,19 @@ class Engine:
         # A multimodal shell derives positions of its own from the mask.
         self._takes_positions = "pixel_values" not in inspect.signature(inner.forward).parameters
 
-    def score(self, views: Sequence[EncodedView]) -> list[ScoredView]:
-        """Score views; the results stand in the order of `views`.
+    def score(
+        self,
+        views: Sequence[EncodedView],
+        on_batch: Callable[[int], None] = lambda _views_done: None,
+    ) -> list[ScoredView]:
+        """Score views.
+
+        Args:
+            views: encoded views.
+            on_batch: told after every batch how many of the views are done.
+
+        Returns:
+            Their scores, in the order of `views`.
 
         Raises:
             AdapterError: a logit is no finite number, or memory runs out.
@@ -72,6 +83,7 @@ class Engine:
                 )
                 raise AdapterError(message) from error
             scored |= dict(zip(batch, results, strict=True))
+            on_batch(len(scored))
         return [scored[index] for index in range(len(views))]
 
     def prove_adapter(self, views: Sequence[EncodedView]) -> float:

@@ -32,7 +32,7 @@ WINDOW_RECORDS: Final = 64
 _PROOF_RECORDS = 4
 
 Progress = Callable[[int, int], None]
-"""Called with (items done, items in all) after every window."""
+"""Called with (items done, items in all) after every batch."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +145,13 @@ def _score_windows(
             continue
         window = records[start : start + WINDOW_RECORDS]
         views = _encode(loaded, dataset, window)
-        scored = loaded.engine.score(views)
+        before = writer.rows_done
+
+        def on_batch(views_done: int, before: int = before) -> None:
+            progress((before + views_done) // dataset.k, total)
+
+        scored = loaded.engine.score(views, on_batch)
         writer.write_part(number, _rows(window, views, scored))
-        progress(writer.rows_done // dataset.k, total)
     facts["counts"] = {"items": total, "views": writer.rows_done}
     return facts
 

@@ -83,7 +83,7 @@ def _decoding_line(evaluation: Evaluation) -> str:
         f"Decoding: {evaluation.decoding}, raw ({how}); K = {evaluation.k}.{codes}\n"
         f"Rates in %, gain in points, NLL in nats; in brackets the {method}.\n"
         "Score MAE: error of the expected level, and of the top level; confident errors: share of "
-        f"errors\nmade with confidence {CONFIDENT} or more."
+        f"errors made with confidence {CONFIDENT} or more."
     )
 
 
@@ -106,7 +106,7 @@ def _cell(group: Group, spec: MetricSpec) -> Text:
         unit = {"pair_accuracy": "pair", "confident_errors": "error"}.get(spec.name, "item")
         basis = f"{estimate.n:,} {unit}{'s' if estimate.n > 1 else ''}"
         if estimate.clusters != estimate.n:
-            basis += f", {estimate.clusters:,} fam."
+            basis = f"{estimate.n:,} ({estimate.clusters:,} fam.)"
         text.append(f"\nof {basis}", style="dim")
     return text
 

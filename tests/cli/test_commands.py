@@ -47,7 +47,7 @@ def test_the_report_shows_the_published_numbers(published: Path) -> None:
         "82.1 [77.8, 86.1]",
         "324 items, 162 fam.",
         "0.353 [0.240, 0.479]",
-        "of 64 items, 32 fam.",
+        "of 64 (32 fam.)",
         "109 (67%)",
         "35 (22%)",
         "39 (24%)",
