@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FIXTURES := fixtures/pact_fixtures
 RUNS ?= runs
-DEMO := --base-model $(FIXTURES)/model --data $(FIXTURES)/data/holdout.jsonl --k 4 --seed 17
+DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --seed 17
 
 .PHONY: demo test lint clean
 
