@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 BLOCK = re.compile(r"```console\n\$ (?P<command>.+)\n(?P<output>(?:(?!```).*\n)*)```\n")
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
-DEMO_LINES = 24
+DEMO_LINES = 34
 
 Outputs = Callable[[str], str]
 
@@ -36,7 +36,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
             planned = _run(["make", "--dry-run", "demo", f"RUNS={runs}"])
             demo = [line for line in planned.splitlines() if "pact-eval score" in line]
             assert len(demo) == 2
-            text = "".join(output(line[line.index("pact-eval ") :]) for line in demo)
+            text = "".join(f"{line}\n{output(line[line.index('pact-eval ') :])}" for line in demo)
             return text.replace(str(runs), "runs")
         arguments = shlex.split(command)
         assert arguments[0] == "pact-eval"

@@ -8,6 +8,7 @@ place: a key that is missing, unexpected or of another shape is fatal.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,6 +67,13 @@ class BaseModel:
     folder: Path
     revision: str | None
     sha256: str
+
+    @property
+    def label(self) -> str:
+        """The hub id and revision, or the folder: what a reader finds it by."""
+        if self.revision is not None:
+            return f"{self.name} ({self.revision})"
+        return os.path.normpath(self.folder)
 
 
 def resolve_base(name: str, start: Path, revision: str | None) -> BaseModel:

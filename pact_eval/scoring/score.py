@@ -114,7 +114,7 @@ def score(
     names: dict[str, Json] = {
         "source": "score",
         "adapter": None if subject.adapter is None else str(subject.adapter.folder),
-        "base_model": subject.base.name,
+        "base_model": subject.base.label,
         "data": str(dataset.path),
         **labels,
     }
