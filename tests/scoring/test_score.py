@@ -210,5 +210,5 @@ def test_an_interrupt_is_a_message_and_keeps_what_was_scored(
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Traceback" not in errors
-    assert "interrupted; what was scored is kept" in errors
+    assert "interrupted; a run keeps what was scored" in errors
     assert list(parts.glob("part-*"))
