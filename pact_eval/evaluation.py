@@ -53,8 +53,6 @@ CONFIDENT: Final = 0.9
 """An error made with this confidence or more is a confident error."""
 
 _LOW_CODE_MASS = 0.5
-# A probability of 0.9 comes out of logarithm and softmax a digit below or above it.
-_ROUNDING = 1e-12
 _MOST_RESAMPLES = 10_000
 _FEWEST_RESAMPLES = 200
 # Items times resamples that a report may cost: about a minute.
@@ -339,7 +337,7 @@ def _item_statistics(
         "flip_rate": mean(items.flipped),
         "gain_from_k": mean(items.gain),
         "confident_errors": share(
-            (items.confidence >= CONFIDENT - _ROUNDING).astype(np.float64), ~items.correct
+            metrics.is_confident(items.confidence, CONFIDENT).astype(np.float64), ~items.correct
         ),
     }
 

@@ -19,7 +19,7 @@ from pact_eval.metrics.decisions import confidence, correct, predicted
 from pact_eval.metrics.decoding import decode_ensemble, decode_single, log_softmax
 from pact_eval.metrics.likelihood import NllSummary, brier, nll_nats, nll_summary
 from pact_eval.metrics.ordinal import expected_level_error, level_error
-from pact_eval.metrics.overconfidence import confident_errors
+from pact_eval.metrics.overconfidence import confident_errors, is_confident
 from pact_eval.metrics.pairs import (
     PairIndex,
     PairOutcomes,
@@ -60,6 +60,7 @@ __all__ = [
     "ece_from_bin_sums",
     "expected_level_error",
     "flipped",
+    "is_confident",
     "item_mean",
     "level_error",
     "log_softmax",
