@@ -201,8 +201,8 @@ class Encoder:
             rest = len(too_long) - _PROBLEMS_SHOWN
             shown = "\n".join(too_long[:_PROBLEMS_SHOWN])
             message = (
-                f"{len(too_long):,} records have a prompt over the limit of "
-                f"{self.max_prompt_tokens:,} tokens; a prompt is never truncated:\n{shown}"
+                f"prompts over the limit of {self.max_prompt_tokens:,} tokens, which are never "
+                f"truncated ({len(too_long):,} records):\n{shown}"
             ) + (f"\nand {rest:,} more" if rest > 0 else "")
             raise PromptError(message)
 
@@ -245,7 +245,9 @@ class Encoder:
     def _tokenise(self, texts: list[str]) -> list[list[int]]:
         if not texts:
             return []
-        ids: list[list[int]] = self.tokenizer(texts, add_special_tokens=False)["input_ids"]
+        ids: list[list[int]] = self.tokenizer(texts, add_special_tokens=False, verbose=False)[
+            "input_ids"
+        ]
         return ids
 
     def _view(

@@ -76,7 +76,7 @@ class Problem:
     def __str__(self) -> str:
         where = "" if self.line is None else str(self.line)
         who = "" if self.record_id is None else f" (id {self.record_id})"
-        return f"{where}{who}: {self.message}" if where or who else self.message
+        return f"{where}{who}: {self.message}".strip() if where or who else self.message
 
 
 class RecordError(InputError):

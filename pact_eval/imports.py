@@ -176,8 +176,10 @@ def read_rows(path: Path, mapping: Mapping[str, str]) -> ImportedRows:
     seen: dict[tuple[str, int], int] = {}
     reader = _RowReader(mapping)
     for number, raw in read_lines(path):
+        record_id: str | None = None
         try:
             value = loads(decoded(raw, number))
+            record_id = reader.id_if_readable(value)
             key, row = reader.read(value)
             if key in seen:
                 message = f"the same id and view already stand at line {seen[key]}"
@@ -186,7 +188,7 @@ def read_rows(path: Path, mapping: Mapping[str, str]) -> ImportedRows:
             rows.append(row)
             ignored |= dict.fromkeys(name for name in _object(value) if name not in reader.used)
         except ValueError as error:
-            problems.append(Problem(number, None, str(error)))
+            problems.append(Problem(number, record_id, str(error)))
     if not rows and not problems:
         problems.append(Problem(None, None, "expected at least one row, the file is empty"))
     if not problems:
@@ -220,12 +222,12 @@ class _RowReader:
     def read(self, value: Json) -> tuple[tuple[str, int], dict[str, Json]]:
         """Return (id, view) of a row, and its columns."""
         obj = _object(value)
-        record_id = self._text(obj, "id")
-        try:
-            return self._read(obj, record_id)
-        except ValueError as error:
-            message = f"(id {record_id}) {error}"
-            raise ValueError(message) from None
+        return self._read(obj, self._text(obj, "id"))
+
+    def id_if_readable(self, value: Json) -> str | None:
+        """Return the id of a row that may be malformed otherwise."""
+        found = self._get(value, "id") if isinstance(value, dict) else None
+        return found if isinstance(found, str) else None
 
     def unmet_mapping(self) -> list[Problem]:
         """Name the mapped columns that no row has."""

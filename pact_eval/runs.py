@@ -41,6 +41,7 @@ _PARTS = "parts"
 _PREDICTIONS = "predictions.parquet"
 _PROVENANCE = "run.json"
 _LOCK = ".lock"
+_FIXED_LABELS = ("arm", "seed")
 _PART = re.compile(r"part-\d{6,}\.parquet")
 
 
@@ -187,7 +188,10 @@ def _provenance_of(
         return _new_provenance(settings, labels)
     provenance = _read_provenance(folder)
     _refuse_other_settings(folder, provenance.get("settings"), settings)
-    # Labels decide no number: one that is given now counts.
+    # Labels decide no number, but a run must not pass for another arm or seed in silence.
+    known = {key: provenance[key] for key in _FIXED_LABELS if provenance.get(key) is not None}
+    given = {key: labels[key] for key in known if labels.get(key) is not None}
+    _refuse_other_settings(folder, known, known | given)
     provenance |= {key: value for key, value in labels.items() if value is not None}
     versions = _versions()
     if provenance.get("versions") != versions:

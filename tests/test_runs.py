@@ -141,11 +141,14 @@ def test_other_files_among_the_parts_are_left_alone(tmp_path: Path) -> None:
         assert writer.rows_done == 8
 
 
-def test_a_label_that_is_given_later_counts(tmp_path: Path) -> None:
+def test_a_label_may_be_added_but_not_changed(tmp_path: Path) -> None:
+    # A rerun once turned seed 17 into seed 18 without a word.
     folder = finished(tmp_path / "a")
-    RunWriter(folder, SETTINGS, {"arm": None, "seed": 18}).close()
+    RunWriter(folder, SETTINGS, {"arm": None, "seed": 17, "data": "x.jsonl"}).close()
     provenance = read_run(folder).provenance
-    assert (provenance["arm"], provenance["seed"]) == ("pact", 18)
+    assert (provenance["arm"], provenance["seed"], provenance["data"]) == ("pact", 17, "x.jsonl")
+    with pytest.raises(RunSettingsError, match="seed: the folder has 17, this command 18"):
+        RunWriter(folder, SETTINGS, {"seed": 18})
 
 
 def test_a_path_that_is_no_unicode_is_only_a_label(tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         BarColumn(),
         MofNCompleteColumn(),
         _ItemsPerSecond(),
-        TextColumn("left"),
         TimeRemainingColumn(),
+        TextColumn("left"),
         console=Console(stderr=True),
         refresh_per_second=4,
     )

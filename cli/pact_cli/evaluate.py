@@ -21,8 +21,10 @@ __all__ = ["main"]
 def main() -> None:
     """Evaluate single-token typed-decision models.
 
-    Scoring turns an adapter and a dataset into a run folder; everything else reads runs and needs
-    neither torch nor a model.
+    score turns an adapter and a dataset into a run folder, report reads one, import makes one of
+    predictions made elsewhere. Only score and decide need torch and a model.
+
+    Exit codes: 0 fine, 1 could not do its work, 2 usage.
     """
 
 

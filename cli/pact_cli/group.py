@@ -31,7 +31,7 @@ class PactGroup(click.Group):
         except BrokenPipeError:
             # The reader of our output has gone (`| head`): nothing is left to say, and to nobody.
             sys.stderr.close()
-            sys.exit(_INTERRUPTED)
+            sys.exit(0)
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
             _fail(f"{where}{error.strerror or error}", 1)

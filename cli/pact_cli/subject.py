@@ -60,6 +60,6 @@ def needs_model_extra() -> Iterator[None]:
             raise
         message = (
             f"this command needs a model, and {error.name} is not installed; install the extra: "
-            'pip install "pact-eval[model]"'
+            "pip install --constraint constraints.txt '.[model]'"
         )
         raise MissingExtraError(message) from error

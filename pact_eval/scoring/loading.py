@@ -140,7 +140,7 @@ def load_tokenizer(base: BaseModel) -> Any:
         raise AdapterError(message)
     try:
         return transformers.AutoTokenizer.from_pretrained(base.folder, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # tokenizers raises a plain Exception
         message = f"{base.folder}: its tokenizer cannot be loaded ({_first_line(error)})"
         raise AdapterError(message) from error
 

@@ -76,7 +76,7 @@ def _decoding_line(evaluation: Evaluation) -> str:
         else f"{evaluation.k} views, mean canonical log-probability"
     )
     mass = evaluation.mean_code_mass
-    codes = "" if math.isnan(mass) else f"  Code mass {100 * mass:.1f}%."
+    codes = "" if math.isnan(mass) else f"  Code mass {100 * mass:.1f}% over all views."
     everything = evaluation.groups[0]
     method = next(iter(everything.estimates.values())).method.replace("clusters", "families")
     return (

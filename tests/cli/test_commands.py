@@ -248,7 +248,7 @@ def test_commands_that_need_torch_say_what_to_install(arguments: list[str]) -> N
     result = without_torch(*arguments)
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
-    assert 'pip install "pact-eval[model]"' in result.stderr
+    assert "pip install --constraint constraints.txt '.[model]'" in result.stderr
 
 
 def test_a_reader_that_goes_away_is_no_error_message(published: Path) -> None:

@@ -131,7 +131,8 @@ def test_prompts_over_the_limit_are_refused_all_together(tokenizer: Any) -> None
     with pytest.raises(PromptError) as caught:
         encoder.check_lengths([short, *long], 2, 0)
     lines = str(caught.value).splitlines()
-    assert "30 records have a prompt over the limit of 2,048 tokens" in lines[0]
+    assert "prompts over the limit of 2,048 tokens" in lines[0]
+    assert "(30 records)" in lines[0]
     assert lines[1].startswith("line 1 (id f0-base): ")
     assert lines[-1] == "and 10 more"
     assert len(lines) == 22

@@ -241,6 +241,15 @@ def test_a_base_without_tokenizer(adapter: Path, qwen3: Path, tmp_path: Path) ->
     assert "expected a tokenizer, found none of" in refused(adapter, tmp_path / "base")
 
 
+def test_a_damaged_tokenizer(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
+    shutil.copytree(qwen3, tmp_path / "base")
+    path = tmp_path / "base" / "tokenizer.json"
+    value = json.loads(path.read_text())
+    del value["model"]["vocab"][value["model"]["merges"][0][0]]
+    path.write_text(json.dumps(value))
+    assert "its tokenizer cannot be loaded (Token" in refused(adapter, tmp_path / "base")
+
+
 def test_a_tokenizer_without_chat_template(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
     shutil.copytree(qwen3, tmp_path / "base")
     (tmp_path / "base" / "chat_template.jinja").unlink()
