@@ -204,16 +204,18 @@ def evaluate(
         _group(name, items, np.flatnonzero(mask), rng, resamples) for name, mask in masks.items()
     )
     known = predictions.code_mass[~np.isnan(predictions.code_mass)]
-    positive = predictions.log_probs_by_view[np.isfinite(predictions.log_probs_by_view)]
+    finite = predictions.log_probs_by_view[np.isfinite(predictions.log_probs_by_view)]
+    smallest = float(np.exp(finite.min(initial=0.0)))
+    mean_code_mass = float(known.mean()) if known.size else math.nan
     return Evaluation(
         decoding=decoding,
         k=predictions.k,
         by=by,
         groups=groups,
         letters=_letters(predictions),
-        mean_code_mass=float(known.mean()) if known.size else math.nan,
-        smallest_probability=float(np.exp(positive.min(initial=0.0))),
-        notes=_notes(groups[0], predictions, known, positive),
+        mean_code_mass=mean_code_mass,
+        smallest_probability=smallest,
+        notes=_notes(groups[0], predictions, mean_code_mass, smallest),
     )
 
 
@@ -401,21 +403,20 @@ def _on_basis(estimate: Estimate, basis: _Basis | None) -> Estimate:
 def _notes(
     everything: Group,
     predictions: Predictions,
-    code_mass: npt.NDArray[np.float64],
-    finite_log_probs: npt.NDArray[np.float64],
+    mean_code_mass: float,
+    smallest: float,
 ) -> tuple[str, ...]:
     notes = []
     if everything.nll.infinite_items:
-        smallest = float(np.exp(finite_log_probs.min(initial=0.0)))
         bound = everything.nll.lower_bound(smallest)
         notes.append(
             f"NLL is infinite: {everything.nll.infinite_items:,} of {everything.items:,} items "
             "give the right answer probability 0. With each of them at the smallest probability "
             f"above 0 in this run ({smallest:.3g}), NLL would be {bound:.4f} or more."
         )
-    if code_mass.size and code_mass.mean() < _LOW_CODE_MASS:
+    if mean_code_mass < _LOW_CODE_MASS:
         notes.append(
-            f"Only {100 * code_mass.mean():.1f}% of the next-token probability falls on the answer "
+            f"Only {100 * mean_code_mass:.1f}% of the next-token probability falls on the answer "
             "codes: the model hardly speaks this contract."
         )
     if everything.pairs.incomplete_families:

@@ -264,8 +264,10 @@ class _RowReader:
             "view": view,
             "code_order": [*order],
             "logits": [*logits],
-            "prompt_tokens": self._optional(obj, "prompt_tokens", 1, _MOST_TOKENS),
-            "code_mass": self._optional(obj, "code_mass", 0, 1),
+            "prompt_tokens": self._whole(obj, "prompt_tokens", 1, _MOST_TOKENS)
+            if self._get(obj, "prompt_tokens") is not None
+            else None,
+            "code_mass": self._share(obj, "code_mass"),
         }
 
     def _get(self, obj: Mapping[str, Json], column: str) -> Json:
@@ -275,11 +277,11 @@ class _RowReader:
                 return obj[name]
         return None
 
-    def _optional(self, obj: Mapping[str, Json], column: str, low: int, high: int) -> Json:
+    def _share(self, obj: Mapping[str, Json], column: str) -> Json:
         value = self._get(obj, column)
-        if value is None or (_is_number(value) and low <= float(str(value)) <= high):
+        if value is None or (_is_number(value) and 0 <= float(str(value)) <= 1):
             return value
-        message = f"{column}: expected a number from {low} to {high:,}, got {_found(value)}"
+        message = f"{column}: expected a number from 0 to 1, got {_found(value)}"
         raise ValueError(message)
 
     def _text(self, obj: Mapping[str, Json], column: str, default: str | None = None) -> str:

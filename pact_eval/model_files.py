@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ from pact_eval.strict_json import Json, loads
 __all__ = [
     "AdapterFiles",
     "TensorInfo",
-    "parameter_count",
     "read_adapter_files",
     "read_json_object",
     "safetensors_header",
@@ -226,16 +224,6 @@ def sha256_of_weights(folder: Path) -> str:
         return hashes[0]
     lines = "".join(f"{sha}  {file.name}\n" for sha, file in zip(hashes, files, strict=True))
     return hashlib.sha256(lines.encode("utf-8")).hexdigest()
-
-
-def parameter_count(tensors: tuple[TensorInfo, ...]) -> int:
-    """Return the number of stored parameters.
-
-    Example:
-        >>> parameter_count((TensorInfo("a", "F32", (2, 3)), TensorInfo("b", "F32", (4,))))
-        10
-    """
-    return sum(math.prod(tensor.shape) for tensor in tensors)
 
 
 def _without_weights(folder: Path, expected: str) -> str:

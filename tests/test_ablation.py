@@ -85,7 +85,10 @@ def test_a_nested_object_keeps_its_other_entries() -> None:
 def test_the_sentence_is_looked_for_in_the_order_of_the_method(
     state: Json, path: tuple[str | int, ...], variant: str, found_by: str
 ) -> None:
-    assert ablated(state, path, variant).found_by == found_by
+    result = ablated(state, path, variant)
+    assert result.found_by == found_by
+    assert BASE not in dumps(result.state)
+    assert OTHER not in dumps(result.state)
 
 
 def test_a_sentence_that_stands_twice_is_deleted_twice() -> None:

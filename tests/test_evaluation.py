@@ -178,6 +178,18 @@ def test_views_that_exclude_every_answer_leave_the_single_view_readable() -> Non
         evaluated(frame_of(**columns), decoding="ensemble")
 
 
+def test_the_code_mass_is_the_mean_over_items_and_views() -> None:
+    result = evaluated(
+        frame_of(
+            id=["a", "b", "c"],
+            reference=[0, 0, 0],
+            logits=[[1.0, 0.0]] * 3,
+            code_mass=[0.9, 0.6, None],
+        )
+    )
+    assert result.mean_code_mass == pytest.approx(0.75)
+
+
 def test_letters_of_unknown_order_are_left_out() -> None:
     columns: dict[str, Any] = {
         "id": ["a", "a", "b", "b"],

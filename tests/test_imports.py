@@ -98,8 +98,9 @@ BAD: list[tuple[list[Any], str]] = [
     ([row(probabilities=None, logits=[10**400, 1])], "expected finite numbers"),
     ([row(code_mass=5)], "code_mass: expected a number from 0 to 1, got 5"),
     ([row(code_mass="x")], "code_mass: expected a number"),
-    ([row(prompt_tokens=0)], "prompt_tokens: expected a number from 1"),
-    ([row(prompt_tokens=99999999999)], "prompt_tokens: expected a number from 1"),
+    ([row(prompt_tokens=0)], "prompt_tokens: expected a whole number from 1"),
+    ([row(prompt_tokens=12.5)], "prompt_tokens: expected a whole number from 1"),
+    ([row(prompt_tokens=99999999999)], "prompt_tokens: expected a whole number"),
     ([row(code_order=[True, False])], "code_order: expected an order"),
     (
         [row(), row(view=1, reference=0)],

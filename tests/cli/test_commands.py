@@ -107,6 +107,14 @@ def test_ensemble_of_one_view_is_the_single_view(published: Path) -> None:
     assert ensemble["groups"][0]["pairs"] == single["groups"][0]["pairs"]
 
 
+def test_the_letter_that_is_picked_too_often_is_named(tmp_path: Path) -> None:
+    # Every answer is the second letter's; the right one stands behind each letter in turn.
+    rows = [{"id": f"{n}", "reference": n % 3, "probabilities": [0.1, 0.8, 0.1]} for n in range(60)]
+    path = write_jsonl(tmp_path / "rows.jsonl", rows)
+    text = run("import", path, "--out", tmp_path / "run").stdout
+    assert "Letters are not picked as they are right: B is favoured" in text
+
+
 def test_hostile_names_are_shown_as_they_are_and_not_as_markup(tmp_path: Path) -> None:
     path = write_jsonl(
         tmp_path / "rows.jsonl",

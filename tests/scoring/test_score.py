@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,7 @@ from builders import record, write_jsonl
 from pact_eval.errors import AdapterError, PromptError, RunSettingsError
 from pact_eval.model_files import sha256_of_file, sha256_of_weights
 from pact_eval.runs import read_run
+from pact_eval.scoring.engine import Engine
 from pact_eval.scoring.score import WINDOW_RECORDS, read_dataset, score
 from pact_eval.scoring.subject import Subject, SubjectRequest, identify
 from scoring.conftest import HOLDOUT, Make
@@ -186,6 +188,32 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
     assert killed.read_bytes() == uninterrupted.read_bytes()
     provenance = json.loads((tmp_path / "killed" / "run.json").read_text())
     assert provenance["counts"] == {"items": 324, "views": 1296}
+
+
+def test_resuming_scores_only_what_is_missing(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = read_dataset(HOLDOUT, k=2, limit=70)
+
+    def stop(done: int, _total: int) -> None:
+        if done > WINDOW_RECORDS:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        score(subject, dataset, tmp_path / "run", labels={}, progress=stop)
+    asked: list[str] = []
+    plain = Engine.score
+
+    def counted(engine: Engine, views: Any, *rest: Any) -> Any:
+        asked.extend(view.record_id for view in views)
+        return plain(engine, views, *rest)
+
+    monkeypatch.setattr(Engine, "score", counted)
+    monkeypatch.setattr(Engine, "prove_adapter", lambda *_: 1.0)
+    score(subject, dataset, tmp_path / "run", labels={})
+    missing = {one.id for one in dataset.records[WINDOW_RECORDS:]}
+    assert set(asked) == missing
+    assert len(read_run(tmp_path / "run").predictions) == 70
 
 
 def test_an_interrupt_is_a_message_and_keeps_what_was_scored(
