@@ -179,7 +179,7 @@ def safe_json(value: Json) -> str:
 
 
 def _expect(key: str, found: Json, allowed: set[str] | frozenset[str]) -> None:
-    if found not in allowed:
+    if not isinstance(found, str) or found not in allowed:
         message = (
             f"the adapter was trained on another prompt contract: schema_config.json has {key} "
             f"{_shortened(found)}, expected {_shortened(min(allowed))}"

@@ -15,7 +15,10 @@ from pathlib import Path
 
 from pact_eval.errors import InputError
 
-__all__ = ["Json", "decoded", "describe", "dumps", "loads", "read_lines"]
+__all__ = ["Json", "decoded", "describe", "dumps", "loads", "read_lines", "read_lines_at"]
+
+_MOST_LEVELS = 200
+_TOO_DEEP = f"not usable JSON (nested more than {_MOST_LEVELS} levels deep)"
 
 _KIND_IN_WORDS = {
     dict: "an object",
@@ -39,8 +42,9 @@ def loads(text: str) -> Json:
         The value; numbers are `int` or finite `float`.
 
     Raises:
-        ValueError: the text is no JSON, repeats a key, holds a number that is not finite, nests too
-            deeply, or holds an escaped lone surrogate. The message says which, with the column.
+        ValueError: the text is no JSON, repeats a key, holds a number that is not finite, nests
+            more than 200 levels deep, or holds an escaped lone surrogate. The message says which,
+            with the column.
 
     Example:
         >>> loads('{"level": 2}')
@@ -61,8 +65,10 @@ def loads(text: str) -> Json:
         message = f"not valid JSON ({error.msg} at column {error.pos + 1})"
         raise ValueError(message) from None
     except RecursionError:
-        message = "not usable JSON (nested too deeply)"
-        raise ValueError(message) from None
+        raise ValueError(_TOO_DEEP) from None
+    # Counting brackets is cheap, and few texts have enough of them to be deep.
+    if text.count("[") + text.count("{") > _MOST_LEVELS and _is_deep(value):
+        raise ValueError(_TOO_DEEP)
     if "\\ud" in text or "\\uD" in text:
         _refuse_lone_surrogates(value)
     return value
@@ -87,14 +93,26 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     Raises:
         InputError: the file is missing, a folder, or cannot be read.
     """
+    for number, _, line in read_lines_at(path):
+        yield number, line
+
+
+def read_lines_at(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (1-based line number, offset in bytes, bytes) as `read_lines` does.
+
+    Raises:
+        InputError: the file is missing, a folder, or cannot be read.
+    """
     if path.exists() and not path.is_file() and not path.is_dir():
         message = f"{path}: expected a file, got a pipe or device (its bytes are hashed later)"
         raise InputError(message)
     try:
         with path.open("rb") as file:
+            offset = 0
             for number, line in enumerate(file, start=1):
                 if line.strip():
-                    yield number, line
+                    yield number, offset, line
+                offset += len(line)
     except FileNotFoundError:
         message = f"{path}: no such file"
         raise InputError(message) from None
@@ -165,6 +183,21 @@ def _finite_float(text: str) -> float:
         message = f"expected a finite number, got {text}"
         raise ValueError(message)
     return value
+
+
+def _is_deep(value: Json) -> bool:
+    """Tell whether lists and objects nest too deeply for the functions that walk them."""
+    inside = [value]
+    for _ in range(_MOST_LEVELS):
+        inside = [
+            item
+            for outer in inside
+            if isinstance(outer, list | dict)
+            for item in (outer if isinstance(outer, list) else outer.values())
+        ]
+        if not inside:
+            return False
+    return any(isinstance(item, list | dict) for item in inside)
 
 
 def _refuse_lone_surrogates(value: Json) -> None:

@@ -42,7 +42,9 @@ def test_dumps_then_loads_is_the_identity(value: object) -> None:
         ('{"a": "\\ud800"}', "half a surrogate pair"),
         ('{"\\uDC00": 1}', "half a surrogate pair"),
         ('{"a": 1', "not valid JSON"),
-        ("[" * 100_000, "nested too deeply"),
+        ("[" * 100_000, "nested more than 200 levels"),
+        ("[" * 201 + "]" * 201, "nested more than 200 levels"),
+        ('{"a": ' * 500 + "1" + "}" * 500, "nested more than 200 levels"),
         ("1" * 5000, "4300 digits"),
     ],
 )
@@ -71,3 +73,10 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
         list(read_lines(tmp_path / "missing.jsonl"))
     with pytest.raises(InputError, match="got a folder"):
         list(read_lines(tmp_path))
+
+
+def test_as_many_levels_as_the_walking_functions_bear() -> None:
+    text = "[" * 200 + "]" * 200
+    assert dumps(loads(text)) == text
+    wide = "[" + ", ".join(["[1]"] * 1000) + "]"
+    assert dumps(loads(wide)) == wide

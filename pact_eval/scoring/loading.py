@@ -31,7 +31,6 @@ __all__ = [
     "BaseModel",
     "attach_adapter",
     "load_base",
-    "load_tokenizer",
     "resolve_base",
     "resolve_device",
     "resolve_dtype",
@@ -49,7 +48,6 @@ DTYPES: Final = {
 
 _SHELL_KEY = ".language_model."
 _KEYS_SHOWN = 8
-_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ def resolve_base(name: str, start: Path, revision: str | None) -> BaseModel:
             or the folder has no safetensors.
     """
     folder = start / name
-    if folder.is_dir():
+    if os.path.isdir(folder):  # noqa: PTH112 - a name too long for the system is no folder
         return BaseModel(name, folder, None, sha256_of_weights(folder))
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
         message = (
@@ -124,25 +122,6 @@ def resolve_dtype(name: str, device: torch.device) -> torch.dtype:
     if name == "auto":
         return torch.bfloat16 if device.type == "cuda" else torch.float32
     return DTYPES[name]
-
-
-def load_tokenizer(base: BaseModel) -> Any:
-    """Load the base model's tokenizer.
-
-    Raises:
-        AdapterError: the folder has none, or it cannot be read.
-    """
-    if not any((base.folder / name).exists() for name in _TOKENIZER_FILES):
-        # transformers 5 would make an empty tokenizer out of the model's type.
-        message = (
-            f"{base.folder}: expected a tokenizer, found none of {', '.join(_TOKENIZER_FILES)}"
-        )
-        raise AdapterError(message)
-    try:
-        return transformers.AutoTokenizer.from_pretrained(base.folder, trust_remote_code=False)
-    except Exception as error:  # tokenizers raises a plain Exception
-        message = f"{base.folder}: its tokenizer cannot be loaded ({_first_line(error)})"
-        raise AdapterError(message) from error
 
 
 def load_base(
@@ -201,11 +180,11 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
     with warnings.catch_warnings():
         # PEFT warns about keys that do not match; below they are fatal, with their names.
         warnings.simplefilter("ignore")
-        config = LoraConfig.from_pretrained(str(adapter.folder))
-        config.inference_mode = True
         try:
+            config = LoraConfig.from_pretrained(str(adapter.folder))
+            config.inference_mode = True
             wrapped = PeftModel(model, config)
-        except (ValueError, TypeError) as error:
+        except Exception as error:  # PEFT meets a malformed configuration wherever it reads it
             message = f"{adapter.folder}: does not fit this base model ({_first_line(error)})"
             raise AdapterError(message) from error
         # Left at "auto", PEFT asks the hub for the configuration of the base that is named there.

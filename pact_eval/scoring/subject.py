@@ -23,11 +23,11 @@ from pact_eval.scoring.loading import (
     BaseModel,
     attach_adapter,
     load_base,
-    load_tokenizer,
     resolve_base,
     resolve_device,
     resolve_dtype,
 )
+from pact_eval.scoring.tokenizer import load_tokenizer
 from pact_eval.strict_json import Json
 
 __all__ = ["LoadedSubject", "Subject", "SubjectRequest", "identify"]
@@ -168,7 +168,7 @@ def identify(request: SubjectRequest) -> Subject:
         device=device,
         dtype=resolve_dtype(request.dtype, device),
         batch_tokens=request.batch_tokens or _BATCH_TOKENS[device.type],
-        encoder=Encoder(load_tokenizer(base), NIMBLE, _max_prompt_tokens(files, base)),
+        encoder=Encoder(load_tokenizer(base.folder), NIMBLE, _max_prompt_tokens(files, base)),
     )
 
 
@@ -215,6 +215,8 @@ def _max_prompt_tokens(files: AdapterFiles | None, base: BaseModel) -> int:
     config = read_json_object(base.folder / "config.json")
     text_config = config.get("text_config")
     text = text_config if isinstance(text_config, dict) else config
-    limits = [adapter.get("max_length", NIMBLE.max_prompt_tokens)]
-    limits.append(text.get("max_position_embeddings"))
-    return min(limit for limit in limits if isinstance(limit, int) and limit > 0)
+    limits = [adapter.get("max_length"), text.get("max_position_embeddings")]
+    usable = [n for n in limits if isinstance(n, int) and not isinstance(n, bool) and n > 0]
+    if limits[0] not in usable:
+        usable.append(NIMBLE.max_prompt_tokens)
+    return min(usable)

@@ -66,6 +66,50 @@ def test_another_kind_of_adapter(qwen3: Path, adapter: Path) -> None:
     assert "expected peft_type LORA, got 'IA3'" in refused(adapter, qwen3)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"layers_pattern": "layers", "layers_to_transform": None},
+        {"target_modules": ".*(q_proj", "layers_to_transform": None},
+        {"target_modules": ".*q_proj", "layers_to_transform": [0]},
+        {"bias": "some"},
+        {"target_modules": [1, 2]},
+        {"alpha_pattern": [8]},
+        {"lora_bias": True, "use_dora": True},
+    ],
+    ids=lambda changes: " ".join(changes),
+)
+def test_a_configuration_that_peft_trips_over(
+    qwen3: Path, adapter: Path, changes: dict[str, object]
+) -> None:
+    """Each of these left score with a traceback."""
+    path = adapter / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    assert "does not fit this base model" in refused(adapter, qwen3)
+
+
+@pytest.mark.parametrize("task", [[], {}, 3, ["schema_candidate_classification_v1"]])
+def test_a_task_that_is_no_text(qwen3: Path, adapter: Path, task: object) -> None:
+    path = adapter / "schema_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"task": task}))
+    assert "schema_config.json has task" in refused(adapter, qwen3, ContractMismatchError)
+
+
+@pytest.mark.parametrize("max_length", ["long", True, -1, None])
+def test_a_prompt_limit_that_is_none_leaves_the_contracts(
+    qwen3: Path, adapter: Path, max_length: object
+) -> None:
+    path = adapter / "schema_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"max_length": max_length}))
+    subject = identify(SubjectRequest(adapter, str(qwen3)))
+    assert subject.encoder.max_prompt_tokens == min(2048, _positions(qwen3))
+
+
+def _positions(base: Path) -> int:
+    positions: int = json.loads((base / "config.json").read_text())["max_position_embeddings"]
+    return positions
+
+
 def test_missing_unexpected_and_misshapen_tensors_are_named(qwen3: Path, adapter: Path) -> None:
     path = adapter / "adapter_model.safetensors"
     tensors = load_file(path)
@@ -189,6 +233,10 @@ def test_a_base_that_is_neither_folder_nor_hub_id(adapter: Path) -> None:
     assert "no such folder, and no hub id" in refused(adapter, "pact-tiny")
     assert "no such folder, and no hub id" in refused(adapter, "./a/b")
     assert "no base model is known" in refused(None, None)
+
+
+def test_a_base_with_a_name_too_long_for_the_system(adapter: Path) -> None:
+    assert "no such folder" in refused(adapter, "x" * 5000)
 
 
 def test_local_folders_never_reach_for_the_network(
