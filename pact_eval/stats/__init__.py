@@ -1,5 +1,6 @@
 """Statistics: intervals and tests that respect the family as the unit of sampling."""
 
+from pact_eval.stats.arms import SeedSummary, SignAgreement, same_sign, seed_summary
 from pact_eval.stats.bootstrap import (
     Statistic,
     bootstrap_intervals,
@@ -9,18 +10,62 @@ from pact_eval.stats.bootstrap import (
     rows_statistic,
     totals_statistic,
 )
+from pact_eval.stats.equivalence import Verdict, equivalence_verdict
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
+from pact_eval.stats.multiplicity import HolmAdjustment, holm
+from pact_eval.stats.paired_intervals import (
+    cluster_accuracy_difference,
+    difference_statistic,
+    difference_statistics,
+    item_accuracy_difference,
+)
+from pact_eval.stats.paired_tests import (
+    McNemarTest,
+    SignFlipTest,
+    mcnemar,
+    mcnemar_from_counts,
+    sign_flip_test,
+)
+from pact_eval.stats.power import (
+    DesignEffect,
+    DetectableDifference,
+    design_effect,
+    detectable_difference,
+    mcnemar_power,
+)
 
 __all__ = [
+    "DesignEffect",
+    "DetectableDifference",
     "Estimate",
+    "HolmAdjustment",
+    "McNemarTest",
+    "SeedSummary",
+    "SignAgreement",
+    "SignFlipTest",
     "SlotHomogeneity",
     "Statistic",
+    "Verdict",
     "bootstrap_intervals",
+    "cluster_accuracy_difference",
     "cluster_sums",
+    "design_effect",
+    "detectable_difference",
+    "difference_statistic",
+    "difference_statistics",
+    "equivalence_verdict",
+    "holm",
+    "item_accuracy_difference",
+    "mcnemar",
+    "mcnemar_from_counts",
+    "mcnemar_power",
     "mean_statistic",
     "ratio_statistic",
     "rows_statistic",
+    "same_sign",
+    "seed_summary",
+    "sign_flip_test",
     "slot_homogeneity",
     "totals_statistic",
 ]

@@ -1,0 +1,58 @@
+"""The checks that paired statistics share: two runs on the same items, and the items' clusters."""
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+# The level at which results are called too few for any p-value below it.
+LEVEL: Final = 0.05
+
+
+def check_outcomes(
+    correct_a: npt.ArrayLike, correct_b: npt.ArrayLike
+) -> tuple[BoolArray, BoolArray]:
+    """Returns both as bool arrays of one shape (n,)."""
+    checked = []
+    for name, correct in (("correct_a", correct_a), ("correct_b", correct_b)):
+        array: npt.NDArray[Any] = np.asarray(correct)
+        if array.ndim != 1:
+            raise ValueError(f"{name}: expected shape (n,), got {array.shape}")
+        if array.dtype != np.bool_ and array.size:
+            raise ValueError(f"{name}: expected dtype bool, got {array.dtype}")
+        checked.append(array.astype(np.bool_, copy=False))
+    if checked[0].size != checked[1].size:
+        raise ValueError(
+            f"expected the same items in both runs, got {checked[0].size} and {checked[1].size}"
+        )
+    return checked[0], checked[1]
+
+
+def cluster_codes(cluster: npt.ArrayLike, n: int) -> tuple[IntArray, int]:
+    """Returns labels of any sortable dtype as codes (n,) in 0..F-1, and F."""
+    labels: npt.NDArray[Any] = np.asarray(cluster)
+    if labels.shape != (n,):
+        raise ValueError(f"cluster: expected shape ({n},), got {labels.shape}")
+    names, codes = np.unique(labels, return_inverse=True)
+    return codes.astype(np.int64), names.size
+
+
+def cluster_leads(
+    correct_a: npt.ArrayLike, correct_b: npt.ArrayLike, cluster: npt.ArrayLike
+) -> tuple[IntArray, IntArray]:
+    """Returns per cluster by how many right items A leads (below 0: trails), and its items."""
+    a, b = check_outcomes(correct_a, correct_b)
+    codes, clusters = cluster_codes(cluster, a.size)
+    only_a = np.bincount(codes[a & ~b], minlength=clusters)
+    only_b = np.bincount(codes[~a & b], minlength=clusters)
+    return only_a - only_b, np.bincount(codes, minlength=clusters)
+
+
+def check_probability(name: str, value: float) -> None:
+    """Refuses what does not lie strictly between 0 and 1."""
+    if not 0 < value < 1:
+        raise ValueError(f"{name}: expected a number in (0, 1), got {value}")

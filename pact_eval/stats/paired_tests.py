@@ -1,0 +1,283 @@
+"""Exact tests on who got which item right: McNemar's over items, the sign flip over clusters.
+
+Both ask the same question of two runs on the same items: could the difference in number right be
+a coin toss? McNemar tosses a coin for every item that differs, as if items were independent. The
+sign flip tosses one for every cluster (family), and so holds its level where the members of a
+family err together; where every item is its own cluster it is McNemar's test.
+
+A large p-value is no evidence that two runs are the same: see `equivalence_verdict`.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+from pact_eval.stats._paired_arrays import (
+    LEVEL,
+    FloatArray,
+    IntArray,
+    check_outcomes,
+    cluster_leads,
+)
+
+
+@dataclass(frozen=True)
+class McNemarTest:
+    """Exact McNemar test of two runs on the same items.
+
+    Attributes:
+        b: Items that only A gets right.
+        c: Items that only B gets right.
+        both: Items that both get right.
+        neither: Items that neither gets right.
+        p_value: Two-sided p-value; 1 where no item differs, NaN without items.
+        least_p: Smallest p-value that b + c differing items can give at all: 2^(1 - b - c), or half
+            of that for the mid-p; NaN without items.
+        method: Which p-value it is, in words.
+        reason: None, or a sentence that says why there was nothing to test, or why no p-value
+            below 0.05 was possible.
+    """
+
+    b: int
+    c: int
+    both: int
+    neither: int
+    p_value: float
+    least_p: float
+    method: str
+    reason: str | None = None
+
+    @property
+    def n(self) -> int:
+        """Items: b + c + both + neither."""
+        return self.b + self.c + self.both + self.neither
+
+    @property
+    def difference(self) -> float:
+        """Accuracy of A minus accuracy of B, a fraction; NaN without items."""
+        return (self.b - self.c) / self.n if self.n else math.nan
+
+
+@dataclass(frozen=True)
+class SignFlipTest:
+    """Exact sign-flip test over clusters of two runs on the same items.
+
+    Attributes:
+        lead_a: Right items by which A leads, summed over the clusters in which it leads.
+        lead_b: The same for B; (lead_a - lead_b) / n is the difference in accuracy.
+        clusters_a: Clusters (families) in which A gets more right than B.
+        clusters_b: Clusters in which B gets more right than A.
+        n: Items.
+        clusters: Clusters that they form.
+        p_value: Two-sided p-value; 1 where no cluster has a leader, NaN without items.
+        least_p: Smallest p-value that D clusters with a leader can give at all, 2^(1 - D); NaN
+            without items.
+        method: The test, in words.
+        reason: None, or a sentence that says why there was nothing to test, or why no p-value
+            below 0.05 was possible.
+    """
+
+    lead_a: int
+    lead_b: int
+    clusters_a: int
+    clusters_b: int
+    n: int
+    clusters: int
+    p_value: float
+    least_p: float
+    method: str
+    reason: str | None = None
+
+    @property
+    def discordant_clusters(self) -> int:
+        """Clusters in which one run gets more right than the other."""
+        return self.clusters_a + self.clusters_b
+
+    @property
+    def difference(self) -> float:
+        """Accuracy of A minus accuracy of B, a fraction; NaN without items."""
+        return (self.lead_a - self.lead_b) / self.n if self.n else math.nan
+
+
+def mcnemar(
+    correct_a: npt.ArrayLike, correct_b: npt.ArrayLike, *, mid_p: bool = False
+) -> McNemarTest:
+    r"""Tests whether two runs get equally many of the same items right.
+
+    With b items that only A and c that only B gets right, each a fair coin under the hypothesis,
+
+    .. math:: p = \min\{1, 2\,P[X \le \min(b, c)]\}, \quad X \sim Binomial(b + c, 1/2)
+
+    The mid-p variant counts the observed outcome by half, :math:`p - P[X = \min(b, c)]` (1 where
+    b = c): closer to its level on average, but not guaranteed to hold it. Items of one family are
+    not independent; `sign_flip_test` is the companion that respects them.
+
+    Args:
+        correct_a: (n,) bool: does A get the item right?
+        correct_b: (n,) bool: does B? The same items in the same order.
+        mid_p: Whether to give the mid-p value.
+
+    Returns:
+        The four counts and the p-value.
+
+    Raises:
+        ValueError: An array is not bool of shape (n,), or the lengths differ.
+
+    References:
+        McNemar, "Note on the sampling error of the difference between correlated proportions or
+        percentages", Psychometrika 1947. Mid-p: Fagerland, Lydersen and Laake, "The McNemar test
+        for binary matched-pairs data", BMC Medical Research Methodology 2013.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.stats.paired_tests import mcnemar
+        >>> a = np.array([True] * 8 + [False] * 2)
+        >>> b = np.array([False] * 7 + [True] * 3)
+        >>> test = mcnemar(a, b)
+        >>> test.b, test.c, test.both, test.neither, round(test.p_value, 4)
+        (7, 2, 1, 0, 0.1797)
+    """
+    a, b = check_outcomes(correct_a, correct_b)
+    both, right_a, right_b = int((a & b).sum()), int(a.sum()), int(b.sum())
+    neither = a.size - (right_a + right_b - both)
+    return mcnemar_from_counts(right_a - both, right_b - both, both, neither, mid_p=mid_p)
+
+
+def mcnemar_from_counts(
+    b: int, c: int, both: int, neither: int, *, mid_p: bool = False
+) -> McNemarTest:
+    """Tests as `mcnemar` does, from counts as papers print them.
+
+    Args:
+        b: Items that only A gets right.
+        c: Items that only B gets right.
+        both: Items that both get right.
+        neither: Items that neither gets right. The p-value does not depend on these two.
+        mid_p: Whether to give the mid-p value.
+
+    Returns:
+        The four counts and the p-value.
+
+    Raises:
+        ValueError: A count is negative.
+
+    Examples:
+        >>> from pact_eval.stats.paired_tests import mcnemar_from_counts
+        >>> test = mcnemar_from_counts(b=39, c=18, both=227, neither=40)
+        >>> test.n, round(test.difference, 3), round(test.p_value, 3)
+        (324, 0.065, 0.008)
+        >>> mcnemar_from_counts(b=5, c=0, both=300, neither=19).reason
+        'only 5 items differ: too few for a p-value below 0.05'
+    """
+    counts = (int(b), int(c), int(both), int(neither))
+    if min(counts) < 0:
+        raise ValueError(f"expected counts of 0 or more, got {counts}")
+    differing = counts[0] + counts[1]
+    method = "McNemar over items, two-sided, " + ("mid-p" if mid_p else "exact")
+    if sum(counts) == 0:
+        return McNemarTest(*counts, math.nan, math.nan, method, "no rows: nothing to test")
+    if differing == 0:
+        return McNemarTest(*counts, 1.0, 1.0, method, "no item differs: nothing to test")
+    least = _mcnemar_p(0, differing, mid_p)
+    reason = f"only {_are(differing, 'item')}: too few for a p-value below {LEVEL}"
+    p_value = _mcnemar_p(min(counts[:2]), differing, mid_p)
+    return McNemarTest(*counts, p_value, least, method, reason if least > LEVEL else None)
+
+
+def _mcnemar_p(fewer: int, differing: int, mid_p: bool) -> float:
+    p = float(stats.binomtest(fewer, differing).pvalue)
+    if mid_p and 2 * fewer != differing:
+        p -= float(stats.binom.pmf(fewer, differing, 0.5))
+    return p
+
+
+def _are(count: int, noun: str) -> str:
+    return f"{count} {noun} differs" if count == 1 else f"{count} {noun}s differ"
+
+
+def sign_flip_test(
+    correct_a: npt.ArrayLike, correct_b: npt.ArrayLike, cluster: npt.ArrayLike
+) -> SignFlipTest:
+    r"""Tests whether two runs get equally many items right, over clusters; exactly.
+
+    With :math:`d_f` the number right of A minus that of B in cluster f, and the hypothesis that A
+    and B could change names within any cluster, every sign pattern of the :math:`|d_f|` is equally
+    likely. With :math:`L_A` and :math:`L_B` the sums of the positive and of the negative parts,
+
+    .. math:: p = \min\{1, 2\,P[T \le \min(L_A, L_B)]\}, \quad
+              T = \sum_f |d_f|\,X_f, \quad X_f \sim Bernoulli(1/2)
+
+    The distribution of T is computed, not sampled: a convolution of one binomial for each size of
+    :math:`|d_f|` (1 and 2 for families of two). Dependence within a cluster may be of any kind;
+    clusters must be independent. Conservative, as any exact test on few clusters is.
+
+    Args:
+        correct_a: (n,) bool: does A get the item right?
+        correct_b: (n,) bool: does B? The same items in the same order.
+        cluster: (n,) family labels of any sortable dtype.
+
+    Returns:
+        The leads, the clusters behind them, and the p-value. Families of two cost next to nothing
+        at any n; with larger clusters the cost grows with the square of the items that differ.
+
+    Raises:
+        ValueError: An outcome is not bool of shape (n,), or the lengths differ.
+
+    References:
+        Fisher, "The design of experiments", 1935, section 21; for clusters, Edgington and
+        Onghena, "Randomization tests", 2007.
+
+    Examples:
+        >>> from pact_eval.stats.paired_tests import mcnemar, sign_flip_test
+        >>> a, b = [True] * 12 + [False] * 4, [False] * 12 + [True] * 4
+        >>> round(mcnemar(a, b).p_value, 3)
+        0.077
+        >>> families = [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]
+        >>> test = sign_flip_test(a, b, families)
+        >>> test.clusters_a, test.clusters_b, round(test.p_value, 3)
+        (6, 2, 0.289)
+    """
+    lead, size = cluster_leads(correct_a, correct_b, cluster)
+    n, clusters = int(size.sum()), lead.size
+    clusters_a, clusters_b = int((lead > 0).sum()), int((lead < 0).sum())
+    lead_a, lead_b = int(lead[lead > 0].sum()), int(-lead[lead < 0].sum())
+    differing = clusters_a + clusters_b
+    p_value, least, reason = 1.0, 1.0, None
+    if n == 0:
+        p_value, least, reason = math.nan, math.nan, "no rows: nothing to test"
+    elif differing == 0:
+        reason = "no cluster has a leader: nothing to test"
+    else:
+        p_value = min(1.0, 2 * _lower_tail(np.abs(lead), min(lead_a, lead_b)))
+        least = 2.0 ** (1 - differing)
+        if least > LEVEL:
+            reason = f"only {_are(differing, 'cluster')}: too few for a p-value below {LEVEL}"
+    method = "sign flip over clusters, two-sided, exact"
+    return SignFlipTest(
+        lead_a, lead_b, clusters_a, clusters_b, n, clusters, p_value, least, method, reason
+    )
+
+
+def _lower_tail(sizes: IntArray, at_most: int) -> float:
+    """Returns P[sum of sizes_f X_f <= at_most] for fair coins X_f.
+
+    The coins of size 1 come last, through their distribution function: with families of two, one
+    binomial is summed against the other, and nothing is convolved.
+    """
+    of_size = np.bincount(sizes)
+    others: FloatArray = np.ones(1)
+    for size in range(2, of_size.size):
+        if of_size[size]:
+            others = _convolved(others, size, int(of_size[size]))[: at_most + 1]
+    left = at_most - np.arange(others.size)
+    return float(others @ stats.binom.cdf(left, int(of_size[1]), 0.5))
+
+
+def _convolved(distribution: FloatArray, size: int, coins: int) -> FloatArray:
+    """Adds `coins` fair coins worth `size` each to a distribution on 0, 1, 2, ..."""
+    heads = np.zeros(size * coins + 1)
+    heads[::size] = stats.binom.pmf(np.arange(coins + 1), coins, 0.5)
+    return np.convolve(distribution, heads)

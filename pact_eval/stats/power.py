@@ -1,0 +1,242 @@
+"""What a holdout can show: power of the exact McNemar test, and what clusters cost it."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import optimize, stats
+
+from pact_eval.stats._paired_arrays import FloatArray, check_probability, cluster_codes
+
+# Numbers of differing items that together are less likely than this are left out.
+_NEGLIGIBLE = 1e-12
+
+
+@dataclass(frozen=True)
+class DesignEffect:
+    """By how much clusters inflate the variance of a mean.
+
+    Attributes:
+        value: Variance over clusters divided by the variance as if rows were independent: 1 where
+            they are, 2 where pairs are copies; NaN where undefined.
+        n: Rows.
+        clusters: Clusters (families) that they form.
+        n_effective: Independent rows that would say as much, n / max(value, 1); NaN with it.
+        reason: None, or a sentence that says why it is undefined.
+    """
+
+    value: float
+    n: int
+    clusters: int
+    n_effective: float
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class DetectableDifference:
+    """The smallest difference in accuracy that so many items are likely to show.
+
+    Attributes:
+        value: True difference in accuracy, a fraction above 0; NaN where none is detectable.
+        power: Chance to find a difference of `value` significant; NaN with it.
+        n: Items.
+        n_effective: Independent items that they are worth, a whole number.
+        discordance: Share of items that differ at `value`: the assumed share, or `value` itself
+            where that is larger.
+        level: Level of the test.
+        method: The test and what it averages over, in words.
+        reason: None, or a sentence that says why nothing is detectable, or why the assumed
+            share of differing items was raised.
+    """
+
+    value: float
+    power: float
+    n: int
+    n_effective: int
+    discordance: float
+    level: float
+    method: str
+    reason: str | None = None
+
+
+def mcnemar_power(n: int, discordance: float, difference: float, *, level: float = 0.05) -> float:
+    r"""Returns the power of the exact two-sided McNemar test.
+
+    Unconditional: over how many of n items differ, D, and who wins them. With the share
+    :math:`\psi` of items that differ and the difference :math:`\delta` in accuracy,
+
+    .. math:: \sum_d P[D = d] \; P[\min(B, d - B) \le k_d], \quad D \sim Binomial(n, \psi), \quad
+              B \mid d \sim Binomial(d, (1 + \delta / \psi) / 2)
+
+    where :math:`k_d` is the largest count whose p-value does not exceed the level. Values of D
+    with a joint probability below 2e-12 are left out.
+
+    Args:
+        n: Independent items, 0 or more.
+        discordance: Share of items that exactly one run gets right, in [0, 1].
+        difference: True difference in accuracy, a fraction in [-discordance, discordance].
+        level: Level of the test, in (0, 1).
+
+    Returns:
+        A probability; at a difference of 0 it is the true size of the test, at most `level`.
+
+    Raises:
+        ValueError: An argument is out of range.
+
+    References:
+        Duffy, "Asymptotic and exact power for the McNemar test and its analogue with R controls
+        per case", Biometrics 1984.
+
+    Examples:
+        >>> from pact_eval.stats.power import mcnemar_power
+        >>> round(mcnemar_power(324, discordance=0.176, difference=0.065), 3)
+        0.773
+        >>> mcnemar_power(5, discordance=1.0, difference=1.0)
+        0.0
+    """
+    check_probability("level", level)
+    if n < 0 or not 0 <= discordance <= 1 or not abs(difference) <= discordance:
+        raise ValueError(
+            "expected n >= 0 and |difference| <= discordance <= 1, got "
+            f"n={n}, discordance={discordance}, difference={difference}"
+        )
+    if n * discordance <= _NEGLIGIBLE:
+        return 0.0
+    fewest = int(stats.binom.ppf(_NEGLIGIBLE, n, discordance))
+    differing = np.arange(fewest, int(stats.binom.isf(_NEGLIGIBLE, n, discordance)) + 1)
+    most = _largest_rejected(differing, level)
+    wins = (1 + difference / discordance) / 2
+    rejected = stats.binom.cdf(most, differing, wins) + stats.binom.cdf(most, differing, 1 - wins)
+    return float(stats.binom.pmf(differing, n, discordance) @ rejected)
+
+
+def _largest_rejected(differing: npt.NDArray[np.int64], level: float) -> FloatArray:
+    """Returns the largest min(b, c) with a two-sided p-value of at most `level`; -1 for none."""
+    most = np.asarray(stats.binom.ppf(level / 2, differing, 0.5), dtype=np.float64)
+    return most - (stats.binom.cdf(most, differing, 0.5) > level / 2)
+
+
+def detectable_difference(
+    n: int,
+    discordance: float,
+    *,
+    design_effect: float = 1.0,
+    power: float = 0.8,
+    level: float = 0.05,
+) -> DetectableDifference:
+    r"""Finds the smallest difference in accuracy that the exact McNemar test is likely to show.
+
+    .. math:: \min \{\delta : power(n / \max(deff, 1), \max(\psi, \delta), \delta) \ge 0.8\}
+
+    with `mcnemar_power`, which grows with :math:`\delta`. The share :math:`\psi` of items that
+    differ is held at its assumed value while the difference grows, and is raised with it only
+    where the difference could not fit in otherwise. A design effect below 1 is not counted in
+    favour: it is mostly noise of its estimate.
+
+    This plans, it does not excuse: the power of a difference that was seen is only its p-value in
+    other words, and is not offered.
+
+    Args:
+        n: Items.
+        discordance: Share of items that exactly one run gets right, observed or assumed.
+        design_effect: Inflation of the variance by families, `design_effect(...).value`, above 0.
+        power: Chance of a significant result that is asked for, above `level` and below 1.
+        level: Level of the test.
+
+    Returns:
+        The difference, found to 1e-9. NaN, with a reason, where even runs that differ on every
+        item would not be told apart.
+
+    Raises:
+        ValueError: An argument is out of range.
+
+    Examples:
+        >>> from pact_eval.stats.power import detectable_difference
+        >>> round(100 * detectable_difference(324, 0.176).value, 1)
+        6.7
+        >>> round(100 * detectable_difference(324, 0.176, design_effect=1.5).value, 1)
+        8.2
+        >>> detectable_difference(5, 0.2).reason
+        'no difference is detectable with 5 independent items'
+    """
+    check_probability("level", level)
+    check_probability("power", power)
+    if n < 0 or not 0 <= discordance <= 1 or not 0 < design_effect < math.inf:
+        raise ValueError(
+            "expected n >= 0, discordance in [0, 1] and a finite design_effect > 0, got "
+            f"{n}, {discordance} and {design_effect}"
+        )
+    if power <= level:
+        raise ValueError(f"power: expected more than the level {level}, got {power}")
+    n_effective = math.floor(n / max(design_effect, 1.0))
+    method = f"exact McNemar over items, two-sided at {level:g}, power over all discordant counts"
+
+    def excess(delta: float) -> float:
+        share = max(discordance, delta)
+        return mcnemar_power(n_effective, share, delta, level=level) - power
+
+    if excess(1.0) < 0:
+        reason = f"no difference is detectable with {n_effective} independent items"
+        return DetectableDifference(
+            math.nan, math.nan, n, n_effective, discordance, level, method, reason
+        )
+    value = float(optimize.brentq(excess, 0.0, 1.0, xtol=1e-9))
+    share, reached = max(discordance, value), excess(value) + power
+    raised = f"more items must differ for it than the {discordance:.1%} assumed"
+    return DetectableDifference(
+        value,
+        reached,
+        n,
+        n_effective,
+        share,
+        level,
+        method,
+        raised if share > discordance else None,
+    )
+
+
+def design_effect(values: npt.ArrayLike, cluster: npt.ArrayLike) -> DesignEffect:
+    r"""Estimates by how much clusters inflate the variance of a mean: a ratio of variances.
+
+    .. math:: deff = \frac{F / (F - 1) \sum_f (\sum_{i \in f} (x_i - \bar x))^2}
+                          {n / (n - 1) \sum_i (x_i - \bar x)^2}
+
+    For clusters of m rows it is 1 + (m - 1) times the intraclass correlation; the ratio needs
+    neither equal clusters nor a model. For the difference of two accuracies, `values` is
+    right under A minus right under B.
+
+    Args:
+        values: (n,) finite numbers or bools, one a row.
+        cluster: (n,) family labels of any sortable dtype.
+
+    Returns:
+        The design effect and the rows that it leaves; NaN, with a reason, where the values do not
+        vary or there are fewer than two clusters.
+
+    Raises:
+        ValueError: The values are not finite of shape (n,), or the shapes differ.
+
+    References:
+        Kish, "Survey sampling", 1965, section 8.2.
+
+    Examples:
+        >>> from pact_eval.stats.power import design_effect
+        >>> effect = design_effect([1, 1, 0, 0, -1, -1, 0, 0], [0, 0, 1, 1, 2, 2, 3, 3])
+        >>> round(effect.value, 2), round(effect.n_effective, 1)
+        (2.33, 3.4)
+    """
+    rows = np.asarray(values, dtype=np.float64)
+    if rows.ndim != 1 or not np.isfinite(rows).all():
+        raise ValueError(f"values: expected finite numbers of shape (n,), got {rows.shape}")
+    codes, clusters = cluster_codes(cluster, rows.size)
+    if clusters < 2:
+        reason = "one family: no variance between families" if clusters else "no rows"
+        return DesignEffect(math.nan, rows.size, clusters, math.nan, reason)
+    if (rows == rows[0]).all():
+        return DesignEffect(math.nan, rows.size, clusters, math.nan, "the values do not vary")
+    apart = rows - rows.mean()
+    between = float((np.bincount(codes, weights=apart) ** 2).sum()) * clusters / (clusters - 1)
+    within = float((apart**2).sum()) * rows.size / (rows.size - 1)
+    effect = between / within
+    return DesignEffect(effect, rows.size, clusters, rows.size / max(effect, 1.0))

@@ -1,0 +1,214 @@
+import math
+from typing import Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from paired_runs import Pairs
+from scipy import stats
+
+from pact_eval.stats import Estimate
+from pact_eval.stats.equivalence import Verdict, equivalence_verdict
+from pact_eval.stats.paired_intervals import cluster_accuracy_difference
+from pact_eval.stats.paired_tests import sign_flip_test
+
+
+def judged(
+    low: float,
+    high: float,
+    margin: float = 0.02,
+    better: Literal[-1, 0, 1] = 1,
+    discordant: int | None = None,
+) -> Verdict:
+    estimate = Estimate((low + high) / 2, low, high, n=324, clusters=162, method="by hand")
+    return equivalence_verdict(estimate, margin, better=better, discordant_clusters=discordant)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "conclusion", "sentence"),
+    [
+        (
+            -0.01,
+            0.015,
+            "equivalent",
+            "A and B are equivalent: the whole interval lies inside the margin.",
+        ),
+        (
+            0.03,
+            0.05,
+            "different",
+            "A is better than B by more than the margin.",
+        ),
+        (
+            0.01,
+            0.05,
+            "different",
+            "A is better than B; whether by more than the margin remains open.",
+        ),
+        (
+            -0.05,
+            -0.01,
+            "different",
+            "A is worse than B; whether by more than the margin remains open.",
+        ),
+        (
+            -0.015,
+            -0.005,
+            "different within the margin",
+            "A is worse than B, but by less than the margin.",
+        ),
+        (
+            -0.03,
+            0.01,
+            "inconclusive",
+            "Neither a difference nor equivalence is shown: the interval holds 0 and is not "
+            "inside the margin.",
+        ),
+    ],
+)
+def test_verdicts_by_hand(low: float, high: float, conclusion: str, sentence: str) -> None:
+    verdict = judged(low, high)
+    assert (verdict.conclusion, verdict.sentence) == (conclusion, sentence)
+    assert (verdict.low, verdict.high, verdict.margin) == (low, high, 0.02)
+    assert (verdict.n, verdict.clusters, verdict.reason) == (324, 162, None)
+
+
+@pytest.mark.parametrize(
+    ("better", "above", "below"),
+    [(1, "better", "worse"), (-1, "worse", "better"), (0, "higher", "lower")],
+)
+def test_direction_follows_what_is_better(
+    better: Literal[-1, 0, 1], above: str, below: str
+) -> None:
+    assert judged(0.03, 0.05, better=better).direction == above
+    assert judged(-0.05, -0.03, better=better).direction == below
+    assert judged(-0.05, 0.03, better=better).direction is None
+    assert judged(-0.01, 0.01, better=better).direction is None
+
+
+def test_ends_that_touch_are_neither_inside_nor_beyond() -> None:
+    assert judged(-0.02, 0.01).conclusion == "inconclusive"
+    assert judged(-0.01, 0.02).conclusion == "inconclusive"
+    assert judged(0.0, 0.01).conclusion == "equivalent"
+    assert judged(0.0, 0.05).conclusion == "inconclusive"
+    assert judged(0.02, 0.05).sentence == "A is better than B by more than the margin."
+
+
+def test_the_90_percent_interval_is_tost_and_the_default_is_stricter() -> None:
+    """5% in either tail of a normal difference: both one-sided tests, or the 90% interval."""
+    value, error, margin = 0.004, 0.009, 0.02
+    tost = max(stats.norm.sf((value + margin) / error), stats.norm.cdf((value - margin) / error))
+    assert tost < 0.05
+    for confidence, conclusion in ((0.9, "equivalent"), (0.95, "inconclusive")):
+        low, high = stats.norm.interval(confidence, value, error)
+        assert judged(float(low), float(high), margin).conclusion == conclusion
+
+
+def test_no_interval_is_inconclusive_for_its_own_reason() -> None:
+    nan = math.nan
+    estimate = Estimate(0.0, nan, nan, 2, 1, "bootstrap", reason="one family: no interval")
+    verdict = equivalence_verdict(estimate, 0.5, discordant_clusters=0)
+    assert (verdict.conclusion, verdict.direction) == ("inconclusive", None)
+    assert verdict.reason == "one family: no interval"
+    assert verdict.sentence == "No verdict: one family: no interval."
+    bare = equivalence_verdict(Estimate(nan, nan, nan, 0, 0, "bootstrap"), 0.5)
+    assert bare.sentence == "No verdict: there is no interval."
+
+
+def test_the_estimates_reason_is_passed_on() -> None:
+    estimate = Estimate(0.0, -0.01, 0.01, 20, 10, "bootstrap", reason="2% left out")
+    assert equivalence_verdict(estimate, 0.02).reason == "2% left out"
+
+
+def test_no_width_is_no_certainty() -> None:
+    """Two runs that agree on every item have the interval [0, 0], on 3 items as on 3,000."""
+    verdict = judged(0.0, 0.0)
+    assert verdict.conclusion == "inconclusive"
+    assert verdict.sentence == ("No verdict: every resample agrees: the width 0 is no certainty.")
+    assert math.isnan(verdict.low)
+
+
+def test_few_discordant_clusters_widen_the_interval_to_clopper_pearson() -> None:
+    """Without a differing cluster in 162 the bound is the rule of three's: 1 - 0.025^(1/162)."""
+    none = judged(0.0, 0.0, discordant=0)
+    assert (-none.low, none.high) == pytest.approx((1 - 0.025 ** (1 / 162),) * 2)
+    assert none.conclusion == "inconclusive"
+    assert judged(0.0, 0.0, margin=0.03, discordant=0).conclusion == "equivalent"
+    five = judged(-0.004, 0.012, margin=0.03, discordant=5)
+    expected = stats.binomtest(5, 162).proportion_ci(0.95, method="exact").high
+    assert (-five.low, five.high) == pytest.approx((expected, expected))
+    assert five.reason == "fewer than 6 clusters differ: widened to the share that may"
+    assert judged(-0.004, 0.012, discordant=6) == judged(-0.004, 0.012)
+
+
+def test_all_of_few_clusters_differ() -> None:
+    """A right and B wrong throughout: six families are enough for a difference, five are not."""
+    for families, conclusion in ((5, "inconclusive"), (6, "different")):
+        estimate = Estimate(1.0, 1.0, 1.0, 2 * families, families, "bootstrap")
+        verdict = equivalence_verdict(estimate, 0.02, discordant_clusters=families)
+        assert verdict.conclusion == conclusion
+
+
+def test_infinite_differences_are_differences() -> None:
+    assert judged(0.1, math.inf, better=-1).direction == "worse"
+    assert judged(math.inf, math.inf).conclusion == "different"
+    assert judged(-math.inf, math.inf).conclusion == "inconclusive"
+
+
+@pytest.mark.parametrize(
+    ("families", "discordance", "copies", "most"),
+    [(162, 0.01, 0.0, 0.025), (162, 0.02, 1.0, 0.025), (162, 0.1, 0.6, 0.08)],
+)
+def test_false_equivalence_where_the_margin_is_reached(
+    families: int, discordance: float, copies: float, most: float
+) -> None:
+    """The true difference is the margin, and all that differs is in favour of A: the worst case.
+
+    There the percentile interval is short on the side of the margin: about 4% instead of 2.5%
+    claim equivalence at 10% discordance, and above 10% would at 1%, were it not widened.
+    """
+    rng, tries = np.random.default_rng(7), 400
+    margin = discordance if discordance < 0.1 else discordance / 2
+    claims = np.zeros(2)
+    for _ in range(tries):
+        runs = Pairs(families, discordance, margin, copies).draw(rng)
+        estimate = cluster_accuracy_difference(runs.a, runs.b, runs.family, rng=rng, resamples=500)
+        discordant = sign_flip_test(runs.a, runs.b, runs.family).discordant_clusters
+        for column, count in enumerate((discordant, None)):
+            verdict = equivalence_verdict(estimate, margin, discordant_clusters=count)
+            claims[column] += verdict.low > -margin and verdict.high < margin
+    assert claims[0] <= stats.binom.isf(1e-3, tries, most)
+    if discordance < 0.1:
+        assert claims[1] > stats.binom.isf(1e-3, tries, 0.05)
+
+
+finite = st.floats(-1, 1)
+
+
+@given(finite, finite, st.floats(1e-6, 1))
+def test_swapping_the_runs_turns_the_verdict_round(x: float, y: float, margin: float) -> None:
+    low, high = sorted((x, y))
+    one, other = judged(low, high, margin), judged(-high, -low, margin)
+    assert one.conclusion == other.conclusion
+    turned = {"better": "worse", "worse": "better", None: None}
+    assert one.direction == turned[other.direction]
+    assert judged(low, high, margin, better=-1).direction == other.direction
+
+
+@given(finite, finite, st.floats(1e-6, 1), st.floats(1, 10))
+def test_a_wider_margin_never_loses_equivalence(
+    x: float, y: float, margin: float, factor: float
+) -> None:
+    low, high = sorted((x, y))
+    inside = {"equivalent", "different within the margin"}
+    if judged(low, high, margin).conclusion in inside:
+        assert judged(low, high, margin * factor).conclusion in inside
+
+
+def test_bad_arguments_are_refused() -> None:
+    for margin in (0.0, -0.1, math.nan, math.inf):
+        with pytest.raises(ValueError, match="margin: expected a finite number above 0"):
+            judged(-0.1, 0.1, margin)
+    with pytest.raises(ValueError, match=r"discordant_clusters: expected 0..162, got 163"):
+        judged(-0.1, 0.1, discordant=163)
