@@ -8,15 +8,16 @@ turn that carried nothing else is deleted with it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from pact_eval.certificate import FocusSentence
+from pact_eval.contexts import LeafPath, string_leaves
 from pact_eval.records import Record
 from pact_eval.strict_json import Json
 
-__all__ = ["Ablation", "FoundBy", "ablate", "string_leaves"]
+__all__ = ["Ablation", "FoundBy", "ablate", "find_sentence", "occurrences"]
 
 FoundBy = Literal["path", "leaf", "substring", "other wording"]
 """How the focus sentence was found."""
@@ -54,7 +55,8 @@ def ablate(record: Record, sentence: FocusSentence) -> Ablation:
         The ablation; the sentence occurs nowhere in its state.
 
     Raises:
-        ValueError: the sentence is not in the context in either wording.
+        ValueError: the sentence is not in the context in either wording, or it stands where it
+            cannot be deleted (in a key), or its deletion joins words into it anew.
 
     Example:
         >>> from pact_eval.records import parse_record
@@ -70,37 +72,38 @@ def ablate(record: Record, sentence: FocusSentence) -> Ablation:
     own, other = sentence.base, sentence.counterfactual
     if record.variant == "counterfactual":
         own, other = other, own
-    found_by = _find(record.state, own, sentence.path)
+    found_by = find_sentence(record.state, own, sentence.path)
     wording = own
-    if found_by is None and _find(record.state, other, sentence.path) is not None:
+    if found_by is None and find_sentence(record.state, other, sentence.path) is not None:
         found_by, wording = "other wording", other
     if found_by is None:
         message = f"the focus sentence is not in the context: {own!r}"
         raise ValueError(message)
-    state = _without(record.state, wording)
-    return Ablation("" if isinstance(state, _Empty) else state, wording, found_by)
+    left = _without(record.state, wording)
+    state = "" if isinstance(left, _Empty) else left
+    if occurrences(state, wording) or _in_keys(state, wording):
+        message = f"the sentence still occurs in the context without it: {wording!r}"
+        raise ValueError(message)
+    return Ablation(state, wording, found_by)
 
 
-def string_leaves(
-    value: Json, path: tuple[str | int, ...] = ()
-) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield (path, text) of every string value inside a JSON value; keys are no leaves.
+def find_sentence(state: Json, wording: str, path: LeafPath) -> FoundBy | None:
+    """Find a sentence in a context: by its path, as a whole leaf, or inside a leaf.
+
+    Args:
+        state: the context.
+        wording: the sentence.
+        path: where it should stand; list indices may be written as strings.
+
+    Returns:
+        How it was found, or None. "other wording" is for the caller to say.
 
     Example:
-        >>> list(string_leaves({"turns": [{"text": "a"}, "b"], "n": 1}))
-        [(('turns', 0, 'text'), 'a'), (('turns', 1), 'b')]
+        >>> find_sentence(["It rains. It pours."], "It pours.", ("0",))
+        'path'
+        >>> find_sentence(["It rains. It pours."], "It pours.", ("1",))
+        'substring'
     """
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from string_leaves(item, (*path, index))
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from string_leaves(item, (*path, key))
-
-
-def _find(state: Json, wording: str, path: tuple[str | int, ...]) -> FoundBy | None:
     leaves = dict(string_leaves(state))
     # List indices in a certificate's path may be written as strings.
     by_text = {tuple(map(str, leaf_path)): text for leaf_path, text in leaves.items()}
@@ -109,6 +112,22 @@ def _find(state: Json, wording: str, path: tuple[str | int, ...]) -> FoundBy | N
     if wording in leaves.values():
         return "leaf"
     return "substring" if any(wording in text for text in leaves.values()) else None
+
+
+def occurrences(state: Json, wording: str) -> int:
+    """Return how often a sentence occurs in the texts of a context.
+
+    Example:
+        >>> occurrences([{"text": "Shut. Then open. Shut."}, "Shut."], "Shut.")
+        3
+    """
+    return sum(text.count(wording) for _, text in string_leaves(state))
+
+
+def _in_keys(value: Json, wording: str) -> bool:
+    if isinstance(value, dict):
+        return any(wording in key or _in_keys(item, wording) for key, item in value.items())
+    return isinstance(value, list) and any(_in_keys(item, wording) for item in value)
 
 
 class _Empty:

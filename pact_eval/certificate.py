@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final, Literal, get_args
 
-from pact_eval.strict_json import Json, describe
+from pact_eval.strict_json import Json, describe, dumps
 
-__all__ = ["Certificate", "FocusSentence", "parse_certificate"]
+__all__ = ["Certificate", "FactState", "FocusSentence", "parse_certificate"]
+
+FactState = Literal["supported", "refuted", "unknown", "inconsistent"]
+"""What a context says of a fact."""
+
+_FACT_STATES: Final[tuple[FactState, ...]] = get_args(FactState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +29,14 @@ class FocusSentence:
             state. List indices may be written as strings.
         base: its wording in the base context.
         counterfactual: its wording in the counterfactual context.
+        quoted: the text that stands beside the path in the evidence; usually one of the two, None
+            where the sentence does not come from a certificate.
     """
 
     path: tuple[str | int, ...]
     base: str
     counterfactual: str
+    quoted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +45,15 @@ class Certificate:
 
     Attributes:
         focus: the two focus sentences.
-        focus_atom: id of the fact that they determine.
-        fact_states: state of every fact in this record: supported, refuted, unknown, inconsistent.
+        atoms: statement of every fact, by id.
+        focus_atom: id of the fact that they determine; one of `atoms`.
+        fact_states: state of every fact in this record.
     """
 
     focus: tuple[FocusSentence, FocusSentence]
+    atoms: Mapping[str, str]
     focus_atom: str
-    fact_states: Mapping[str, str]
+    fact_states: Mapping[str, FactState]
 
     @property
     def changed(self) -> FocusSentence:
@@ -69,13 +80,15 @@ def parse_certificate(value: Mapping[str, Json]) -> Certificate:
         position (the evidence of a counterfactual record may quote its own wording).
 
     Raises:
-        ValueError: a part is missing or of another type.
+        ValueError: a part is missing or of another type, the focus atom is none of the atoms, or a
+            fact is in no state that there is.
 
     Example:
         >>> certificate = parse_certificate({
-        ...     "spec": {"atoms": [], "focus_atom": "open", "focus_evidence": [
-        ...         {"path": ["0", "text"], "text": "Box 3 holds the state."},
-        ...         {"path": ["1", "text"], "text": "Box 3 says open."}]},
+        ...     "spec": {"atoms": [{"id": "open", "statement": "It is open."}],
+        ...              "focus_atom": "open", "focus_evidence": [
+        ...                  {"path": ["0", "text"], "text": "Box 3 holds the state."},
+        ...                  {"path": ["1", "text"], "text": "Box 3 says open."}]},
         ...     "fact_states": {"open": "supported"},
         ...     "verified_pair": {
         ...         "left": "Box 3 holds the state.", "right": "Box 3 says open.",
@@ -98,15 +111,38 @@ def parse_certificate(value: Mapping[str, Json]) -> Certificate:
     if quoted[0] in wordings[1] and quoted[0] not in wordings[0]:
         wordings.reverse()
     first, second = (
-        FocusSentence(_path(item), base, counterfactual)
-        for item, (base, counterfactual) in zip(evidence, wordings, strict=True)
+        FocusSentence(_path(item), base, counterfactual, text)
+        for item, text, (base, counterfactual) in zip(evidence, quoted, wordings, strict=True)
     )
     states = _object(value, "fact_states")
+    atoms = _atoms(spec)
+    focus_atom = _text(spec, "focus_atom")
+    if focus_atom not in atoms:
+        message = f"spec.focus_atom: expected one of the atoms, got {focus_atom}"
+        raise ValueError(message)
     return Certificate(
         focus=(first, second),
-        focus_atom=_text(spec, "focus_atom"),
-        fact_states={name: _text(states, name) for name in states},
+        atoms=atoms,
+        focus_atom=focus_atom,
+        fact_states={name: _fact_state(name, state) for name, state in states.items()},
     )
+
+
+def _atoms(spec: Mapping[str, Json]) -> dict[str, str]:
+    atoms = spec.get("atoms")
+    if not isinstance(atoms, list):
+        message = f"spec.atoms: expected a list, got {describe(atoms)}"
+        raise ValueError(message)
+    objects = [_as_object(atom, "an atom") for atom in atoms]
+    return {_text(atom, "id"): _text(atom, "statement") for atom in objects}
+
+
+def _fact_state(name: str, found: Json) -> FactState:
+    for state in _FACT_STATES:
+        if state == found:
+            return state
+    message = f"fact_states.{name}: expected {', '.join(_FACT_STATES)}, got {dumps(found)}"
+    raise ValueError(message)
 
 
 def _path(item: Json) -> tuple[str | int, ...]:
@@ -136,7 +172,7 @@ def _as_object(value: Json, what: str) -> dict[str, Json]:
 
 def _text(value: Mapping[str, Json], key: str) -> str:
     found = value.get(key)
-    if not isinstance(found, str):
-        message = f"{key}: expected text, got {describe(found)}"
+    if not isinstance(found, str) or not found:
+        message = f"{key}: expected text, got {'empty text' if found == '' else describe(found)}"
         raise ValueError(message)
     return found

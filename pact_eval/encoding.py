@@ -165,11 +165,22 @@ class Encoder:
         longest = 0
         too_long: list[str] = []
         for start in range(0, len(records), _CHECK_WINDOW):
-            views, over = self._encode(records[start : start + _CHECK_WINDOW], k, seed)
-            longest = max(longest, *(len(view.token_ids) for view in views))
-            too_long += over
+            window = records[start : start + _CHECK_WINDOW]
+            lengths = self.prompt_tokens(window, k, seed)
+            longest = max(longest, *lengths)
+            too_long += self._too_long(window, lengths)
         self._refuse(too_long)
         return longest
+
+    def prompt_tokens(self, records: Sequence[Record], k: int, seed: int) -> list[int]:
+        """Return the tokens of the longest of the K prompts of each record, whatever the limit."""
+        texts = [
+            self._text(record.state, [record.field], record.field.name, order)
+            for record in records
+            for order in code_orders(seed, record.id, record.n_choices, k)
+        ]
+        lengths = [len(ids) for ids in self._tokenise(texts)]
+        return [max(lengths[row * k : (row + 1) * k]) for row in range(len(records))]
 
     def _encode(
         self, records: Sequence[Record], k: int, seed: int
@@ -187,14 +198,17 @@ class Encoder:
             for row, (record, orders_of_one) in enumerate(zip(records, orders, strict=True))
             for view, order in enumerate(orders_of_one)
         ]
-        limit = self.max_prompt_tokens
         lengths = [len(view.token_ids) for view in views]
-        too_long = [
-            f"line {record.line} (id {record.id}): {longest:,} tokens"
-            for row, record in enumerate(records)
-            if (longest := max(lengths[row * k : (row + 1) * k])) > limit
+        longest = [max(lengths[row * k : (row + 1) * k]) for row in range(len(records))]
+        return views, self._too_long(records, longest)
+
+    def _too_long(self, records: Sequence[Record], prompt_tokens: Sequence[int]) -> list[str]:
+        """Return a line for each record of which a prompt is over the limit."""
+        return [
+            f"line {record.line} (id {record.id}): {tokens:,} tokens"
+            for record, tokens in zip(records, prompt_tokens, strict=True)
+            if tokens > self.max_prompt_tokens
         ]
-        return views, too_long
 
     def _refuse(self, too_long: Sequence[str]) -> None:
         if too_long:

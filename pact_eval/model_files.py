@@ -7,7 +7,7 @@ pickled files (`.bin`, `.pt`, ...) are refused before a library that would unpic
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,37 +15,70 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval.errors import AdapterError
-from pact_eval.strict_json import Json, loads
+from pact_eval.strict_json import Json, dumps, loads
 
 __all__ = [
+    "ADAPTER_CONFIG",
+    "ADAPTER_WEIGHTS",
+    "PICKLED_SUFFIXES",
+    "SCHEMA_CONFIG",
     "AdapterFiles",
     "TensorInfo",
+    "named_base_model",
+    "named_base_revision",
     "read_adapter_files",
     "read_json_object",
     "safetensors_header",
     "sha256_of_file",
     "sha256_of_weights",
+    "weight_files",
 ]
 
-_ADAPTER_WEIGHTS = "adapter_model.safetensors"
-_PICKLED: Final = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
+ADAPTER_CONFIG: Final = "adapter_config.json"
+ADAPTER_WEIGHTS: Final = "adapter_model.safetensors"
+SCHEMA_CONFIG: Final = "schema_config.json"
+
+PICKLED_SUFFIXES: Final = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
+"""Endings of files that Python would unpickle, and so run."""
+
+# Bits a number, for every dtype that safetensors knows.
+_DTYPE_BITS: Final = {
+    "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8,
+    "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8,
+    "U16": 16, "I16": 16, "F16": 16, "BF16": 16,
+    "U32": 32, "I32": 32, "F32": 32,
+    "U64": 64, "I64": 64, "F64": 64, "C64": 64,
+}  # fmt: skip
+
+_MAX_JSON_BYTES = 1 << 26
 _MAX_HEADER_BYTES = 100_000_000
+_MAX_DIMENSIONS = 64
 _CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """Name, dtype and shape of one stored tensor.
+    """Name, dtype, shape and place of one stored tensor.
 
     Attributes:
         name: its key in the file.
         dtype: as safetensors spells it: "F32", "BF16", ...
         shape: its dimensions.
+        offset_bytes: where its numbers start in the file.
+        size_bytes: how long they are.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
+    offset_bytes: int
+    size_bytes: int
+
+    @property
+    def size(self) -> int:
+        """How many numbers it holds."""
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +104,17 @@ class AdapterFiles:
     @property
     def base_model(self) -> str | None:
         """The base model named in `schema_config.json`, else in `adapter_config.json`."""
-        for config, key in (
-            (self.schema_config, "model"),
-            (self.config, "base_model_name_or_path"),
-        ):
-            name = config.get(key) if config is not None else None
-            if isinstance(name, str) and name:
-                return name
-        return None
+        return named_base_model(self.config, self.schema_config)
 
     @property
     def base_revision(self) -> str | None:
         """The revision of the base model that the adapter names, if any."""
-        for config in (self.schema_config, self.config):
-            revision = config.get("revision") if config is not None else None
-            if isinstance(revision, str) and revision:
-                return revision
-        return None
+        return named_base_revision(self.config, self.schema_config)
 
     @property
     def weights(self) -> Path:
         """Path of the safetensors file."""
-        return self.folder / _ADAPTER_WEIGHTS
+        return self.folder / ADAPTER_WEIGHTS
 
 
 def read_adapter_files(folder: Path) -> AdapterFiles:
@@ -111,39 +133,75 @@ def read_adapter_files(folder: Path) -> AdapterFiles:
     if not folder.is_dir():
         message = f"{folder}: no such adapter folder"
         raise AdapterError(message)
-    config = read_json_object(folder / "adapter_config.json")
+    config = read_json_object(folder / ADAPTER_CONFIG)
     if config.get("peft_type") != "LORA":
         message = (
             f"{folder / 'adapter_config.json'}: expected peft_type LORA, got "
             f"{config.get('peft_type')!r}"
         )
         raise AdapterError(message)
-    weights = folder / _ADAPTER_WEIGHTS
+    weights = folder / ADAPTER_WEIGHTS
     if not weights.exists():
-        raise AdapterError(_without_weights(folder, _ADAPTER_WEIGHTS))
-    schema = folder / "schema_config.json"
+        raise AdapterError(_without_weights(folder, ADAPTER_WEIGHTS))
+    schema = folder / SCHEMA_CONFIG
     return AdapterFiles(
         folder=folder,
         config=config,
         schema_config=read_json_object(schema) if schema.exists() else None,
         tensors=safetensors_header(weights),
         sha256=sha256_of_file(weights),
-        config_sha256=sha256_of_file(folder / "adapter_config.json"),
+        config_sha256=sha256_of_file(folder / ADAPTER_CONFIG),
     )
+
+
+def named_base_model(
+    config: Mapping[str, Json] | None, schema_config: Mapping[str, Json] | None
+) -> str | None:
+    """Return the base model that an adapter names.
+
+    Args:
+        config: the parsed `adapter_config.json`, or None where it cannot be read.
+        schema_config: the parsed `schema_config.json`, which goes first; or None.
+
+    Example:
+        >>> named_base_model({"base_model_name_or_path": "Qwen/Qwen3-0.6B"}, {"model": ""})
+        'Qwen/Qwen3-0.6B'
+    """
+    named = (schema_config or {}).get("model"), (config or {}).get("base_model_name_or_path")
+    return next((name for name in named if isinstance(name, str) and name), None)
+
+
+def named_base_revision(
+    config: Mapping[str, Json] | None, schema_config: Mapping[str, Json] | None
+) -> str | None:
+    """Return the revision of the base model that an adapter names; as `named_base_model`.
+
+    Example:
+        >>> named_base_revision({"revision": "c1899de"}, None)
+        'c1899de'
+    """
+    named = (schema_config or {}).get("revision"), (config or {}).get("revision")
+    return next((revision for revision in named if isinstance(revision, str) and revision), None)
 
 
 def read_json_object(path: Path) -> dict[str, Json]:
     """Read a configuration file that must hold one JSON object.
 
     Raises:
-        AdapterError: it is missing, no JSON, or no object.
+        AdapterError: it is missing, no JSON, no object, or far too long for a configuration.
     """
     try:
+        size = path.stat().st_size
+        if size > _MAX_JSON_BYTES or not path.is_file():
+            message = f"{path}: expected a JSON file of at most {_MAX_JSON_BYTES:,} bytes"
+            raise AdapterError(message)
         value = loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         message = f"{path.parent}: expected {path.name}, there is none"
         raise AdapterError(message) from None
-    except (OSError, ValueError) as error:
+    except AdapterError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
         message = f"{path}: {error}"
         raise AdapterError(message) from None
     if not isinstance(value, dict):
@@ -153,7 +211,11 @@ def read_json_object(path: Path) -> dict[str, Json]:
 
 
 def safetensors_header(path: Path) -> tuple[TensorInfo, ...]:
-    """Read names, dtypes and shapes from a safetensors file, and check that its data are all there.
+    """Read what a safetensors file holds, and check that its data are all there.
+
+    The header is checked as strictly as the safetensors library does it, and a key that stands
+    twice is refused too: dtypes are known, sizes fit shapes, and the tensors tile the data with no
+    gap and no overlap.
 
     Args:
         path: the file: 8 bytes of header length, a JSON header, the data.
@@ -162,31 +224,20 @@ def safetensors_header(path: Path) -> tuple[TensorInfo, ...]:
         One entry a tensor, in the order of the header.
 
     Raises:
-        AdapterError: the header is damaged or the file is cut short.
+        AdapterError: the header is damaged, the file is cut short, or it cannot be read.
     """
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        prefix = file.read(8)
-        length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else 0
-        if not 2 <= length <= min(size - 8, _MAX_HEADER_BYTES):
-            message = f"{path}: damaged or cut short (no safetensors header)"
-            raise AdapterError(message)
-        raw = file.read(length)
     try:
-        header = json.loads(raw)
-        entries = {name: entry for name, entry in header.items() if name != "__metadata__"}
-        end = max((int(entry["data_offsets"][1]) for entry in entries.values()), default=0)
-        tensors = tuple(
-            TensorInfo(name, str(entry["dtype"]), tuple(int(n) for n in entry["shape"]))
-            for name, entry in entries.items()
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-        message = f"{path}: damaged (its safetensors header cannot be read)"
+        raw, size = _header_bytes(path)
+        tensors = _tensors(raw)
+    except OSError as error:
+        message = f"{path}: cannot be read ({error.strerror})"
         raise AdapterError(message) from None
-    if 8 + length + end != size:
-        message = (
-            f"{path}: damaged or cut short (expected {8 + length + end:,} bytes, got {size:,})"
-        )
+    except (ValueError, RecursionError) as error:
+        message = f"{path}: damaged or cut short ({error})"
+        raise AdapterError(message) from None
+    end = max((tensor.offset_bytes + tensor.size_bytes for tensor in tensors), default=8 + len(raw))
+    if end != size:
+        message = f"{path}: damaged or cut short (expected {end:,} bytes, got {size:,})"
         raise AdapterError(message)
     return tensors
 
@@ -210,13 +261,7 @@ def sha256_of_weights(folder: Path) -> str:
         AdapterError: there are no safetensors (the message says so where the weights are pickled),
             one of them is damaged, or the folder holds an adapter.
     """
-    if (folder / "adapter_config.json").exists():
-        # transformers would load the adapter, and the base that it names, in silence.
-        message = f"{folder}: expected a base model, found an adapter (adapter_config.json)"
-        raise AdapterError(message)
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        raise AdapterError(_without_weights(folder, "*.safetensors"))
+    files = weight_files(folder)
     for file in files:
         safetensors_header(file)
     hashes = [sha256_of_file(file) for file in files]
@@ -226,8 +271,86 @@ def sha256_of_weights(folder: Path) -> str:
     return hashlib.sha256(lines.encode("utf-8")).hexdigest()
 
 
+def weight_files(folder: Path) -> tuple[Path, ...]:
+    """Return the safetensors files of a base-model folder, by name.
+
+    Raises:
+        AdapterError: there are none (the message says so where the weights are pickled), or the
+            folder holds an adapter.
+    """
+    if (folder / ADAPTER_CONFIG).exists():
+        # transformers would load the adapter, and the base that it names, in silence.
+        message = f"{folder}: expected a base model, found an adapter ({ADAPTER_CONFIG})"
+        raise AdapterError(message)
+    files = tuple(sorted(folder.glob("*.safetensors")))
+    if not files:
+        raise AdapterError(_without_weights(folder, "*.safetensors"))
+    return files
+
+
+def _header_bytes(path: Path) -> tuple[bytes, int]:
+    """Return the JSON header and the size of the whole file in bytes."""
+    if path.exists() and not path.is_file():
+        message = "expected a file, got a folder, pipe or device"
+        raise ValueError(message)
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        prefix = file.read(8)
+        length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else 0
+        if not 2 <= length <= min(size - 8, _MAX_HEADER_BYTES):
+            message = "no safetensors header"
+            raise ValueError(message)
+        return file.read(length), size
+
+
+def _tensors(raw: bytes) -> tuple[TensorInfo, ...]:
+    header = loads(raw.decode("utf-8"))
+    if not isinstance(header, dict):
+        message = "its safetensors header is no JSON object"
+        raise ValueError(message)
+    metadata = header.pop("__metadata__", None)
+    if metadata is not None and not (
+        isinstance(metadata, dict) and all(isinstance(text, str) for text in metadata.values())
+    ):
+        message = "__metadata__ in its safetensors header is no object of texts"
+        raise ValueError(message)
+    tensors = tuple(_tensor(name, entry, 8 + len(raw)) for name, entry in header.items())
+    end = 8 + len(raw)
+    for tensor in sorted(tensors, key=lambda each: (each.offset_bytes, each.size_bytes)):
+        if tensor.offset_bytes != end:
+            message = f"there is a gap or an overlap before the tensor {dumps(tensor.name)}"
+            raise ValueError(message)
+        end += tensor.size_bytes
+    return tensors
+
+
+def _tensor(name: str, entry: Json, data_start: int) -> TensorInfo:
+    entry = entry if isinstance(entry, dict) else {}
+    dtype, shape = entry.get("dtype"), _counts(entry.get("shape"), _MAX_DIMENSIONS)
+    offsets = _counts(entry.get("data_offsets"), 2)
+    if not isinstance(dtype, str) or dtype not in _DTYPE_BITS or shape is None:
+        message = f"its safetensors header gives {dumps(name)} no known dtype or no shape"
+        raise ValueError(message)
+    if (
+        offsets is None
+        or len(offsets) != 2
+        or (offsets[1] - offsets[0]) * 8 != math.prod(shape) * _DTYPE_BITS[dtype]
+    ):
+        message = f"its safetensors header gives {dumps(name)} data that do not fit its shape"
+        raise ValueError(message)
+    return TensorInfo(name, dtype, shape, data_start + offsets[0], offsets[1] - offsets[0])
+
+
+def _counts(value: Json, at_most: int) -> tuple[int, ...] | None:
+    """Return a list of whole numbers from 0 on, or None where it is something else."""
+    if not isinstance(value, list) or len(value) > at_most:
+        return None
+    counts = [n for n in value if isinstance(n, int) and not isinstance(n, bool) and n >= 0]
+    return tuple(counts) if len(counts) == len(value) else None
+
+
 def _without_weights(folder: Path, expected: str) -> str:
-    pickled = sorted(path.name for pattern in _PICKLED for path in folder.glob(pattern))
+    pickled = sorted(path.name for path in folder.glob("*") if path.suffix in PICKLED_SUFFIXES)
     if pickled:
         return (
             f"{folder}: expected {expected}, found {', '.join(pickled)}; pickled weights can run "

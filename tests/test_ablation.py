@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from builders import record
 
-from pact_eval.ablation import ablate, string_leaves
+from pact_eval.ablation import ablate
 from pact_eval.certificate import FocusSentence, parse_certificate
 from pact_eval.records import parse_record
 from pact_eval.strict_json import Json, dumps
@@ -106,20 +106,16 @@ def test_a_missing_sentence_is_told() -> None:
         ablated("Nothing here.")
 
 
-def test_leaves_of_a_text_state_have_the_empty_path() -> None:
-    assert list(string_leaves("x")) == [((), "x")]
-
-
 def test_the_changed_sentence_is_the_one_whose_wordings_differ() -> None:
     parsed = parse_certificate(certificate())
-    assert parsed.changed == FocusSentence(("1", "text"), BASE, OTHER)
+    assert parsed.changed == FocusSentence(("1", "text"), BASE, OTHER, BASE)
     assert parsed.fact_states == {"open": "supported"}
 
 
 def test_evidence_in_the_other_order_is_matched_by_its_text() -> None:
     value = certificate()
     value["spec"]["focus_evidence"].reverse()
-    assert parse_certificate(value).changed == FocusSentence(("1", "text"), BASE, OTHER)
+    assert parse_certificate(value).changed == FocusSentence(("1", "text"), BASE, OTHER, BASE)
 
 
 def test_evidence_in_the_counterfactual_wording_is_matched_too() -> None:
@@ -141,7 +137,8 @@ def test_a_certificate_without_a_change_is_told() -> None:
         ({"spec": None}, "spec: expected an object, got null"),
         ({"spec": {"focus_evidence": []}}, "a list of two sentences"),
         ({"verified_pair": {"left": "x"}}, "negative_left: expected text"),
-        ({"fact_states": {"open": 1}}, "open: expected text, got a whole number"),
+        ({"verified_pair": {"left": ""}}, "left: expected text, got empty text"),
+        ({"fact_states": {"open": 1}}, "fact_states.open: expected supported, refuted"),
     ],
 )
 def test_a_malformed_certificate_is_told(changes: dict[str, Any], words: str) -> None:
@@ -165,3 +162,9 @@ def test_every_focus_sentence_of_the_committed_holdout_can_be_deleted() -> None:
             assert result.found_by == "path"
             assert result.removed not in dumps(result.state)
     assert len(records) == 324
+
+
+@pytest.mark.parametrize("state", [{BASE: 1, "text": BASE}, [{"a": {BASE: 1}}, BASE]])
+def test_a_sentence_that_stays_is_told(state: Json) -> None:
+    with pytest.raises(ValueError, match="still occurs"):
+        ablated(state)

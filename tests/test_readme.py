@@ -39,8 +39,8 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
             text = "".join(f"{line}\n{output(line[line.index('pact-eval ') :])}" for line in demo)
             return text.replace(str(runs), "runs")
         arguments = shlex.split(command)
-        assert arguments[0] == "pact-eval"
-        return _run([sys.executable, "-m", "pact_cli", *arguments[1:]])
+        module = {"pact-eval": "pact_cli", "pact-audit": "pact_cli.audit"}[arguments[0]]
+        return _run([sys.executable, "-m", module, *arguments[1:]])
 
     return output
 

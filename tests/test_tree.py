@@ -11,7 +11,9 @@ import click
 import pytest
 
 import pact_eval
-from pact_cli.evaluate import main
+from pact_cli.audit.main import main as audit
+from pact_cli.evaluate import main as evaluate
+from pact_eval.audit.codes import CODES
 from pact_eval.evaluation import METRICS
 from pact_eval.imports import COLUMNS
 from pact_eval.predictions import SCHEMA
@@ -63,11 +65,19 @@ def test_functions_fit_a_screen_and_modules_a_sitting(path: Path) -> None:
 
 def test_every_command_is_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    for name, command in main.commands.items():
-        assert f"pact-eval {name}" in readme
-        for parameter in command.params:
-            if isinstance(parameter, click.Option):
-                assert parameter.help, (name, parameter.name)
+    for program, group in (("pact-eval", evaluate), ("pact-audit", audit)):
+        for name, command in group.commands.items():
+            assert f"{program} {name}" in readme
+            for parameter in command.params:
+                if isinstance(parameter, click.Option):
+                    assert parameter.help, (name, parameter.name)
+
+
+def test_every_code_of_a_finding_is_documented() -> None:
+    audits = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    for name, code in CODES.items():
+        assert f"| `{name}` | {code.check} | {code.severity} | {code.meaning} |\n" in audits
+    assert audits.count("\n| `") == len(CODES)
 
 
 def test_every_metric_and_column_is_documented() -> None:

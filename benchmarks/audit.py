@@ -1,0 +1,75 @@
+"""Time and memory of `pact-audit data`, check by check, on many records.
+
+    python benchmarks/audit.py                   300,000 generated records, a tenth for evaluation
+    python benchmarks/audit.py --records 30000
+
+The records come from the generator of the fixtures (six pairs a source family). Time is wall time
+of one run; the peak is the resident memory of the whole process, libraries included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import platform
+import resource
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from pact_eval.audit.dataset import DataAuditSettings, DatasetSource, audit_data
+from pact_fixtures.generator import FULL, generate_base_records
+
+PAIRS_A_SOURCE_FAMILY = 6
+
+
+def say(line: str) -> None:
+    """Write one line of the table."""
+    sys.stdout.write(f"{line}\n")
+
+
+def write_dataset(folder: Path, n_records: int) -> None:
+    """Write train.jsonl and eval.jsonl; whole source families go to either."""
+    family = 2 * PAIRS_A_SOURCE_FAMILY
+    n_train = int(0.9 * n_records) // family * family
+    records = itertools.islice(generate_base_records(5, FULL), n_records)
+    with (folder / "train.jsonl").open("w") as train, (folder / "eval.jsonl").open("w") as held:
+        for number, record in enumerate(records):
+            split, file = ("train", train) if number < n_train else ("validation", held)
+            file.write(json.dumps(record | {"split": split}, ensure_ascii=False) + "\n")
+
+
+def main() -> None:
+    """Make the dataset, audit it, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--records", type=int, default=300_000)
+    n_records = parser.parse_args().records
+    say(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}")
+    say(", ".join(f"{name} {version(name)}" for name in ("numpy", "polars", "scikit-learn")))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        write_dataset(folder, n_records)
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        say(f"{n_records:,} records, {size / 1e6:,.0f} MB")
+        stages: list[tuple[str, float]] = []
+        audit = audit_data(
+            DatasetSource.of_folder(folder),
+            DataAuditSettings(),
+            progress=lambda stage: stages.append((stage, time.perf_counter())),
+        )
+        end = time.perf_counter()
+    for (stage, start), (_, stop) in itertools.pairwise([*stages, ("", end)]):
+        say(f"{stage:<13}{stop - start:8.1f} s")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    mega = peak / 1e6 if sys.platform == "darwin" else peak / 1e3
+    say(f"{'all':<13}{end - stages[0][1]:8.1f} s, peak {mega:,.0f} MB")
+    say(
+        str({code: n for check in audit.checks for code, n in check.counts.items()} or "no finding")
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""`pact-audit`: one command a file."""

@@ -1,0 +1,33 @@
+"""`pact-audit ablate`: the contexts without their evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pact_cli.options import path_argument
+from pact_eval.errors import RecordError
+
+__all__ = ["ablate"]
+
+
+@click.command()
+@path_argument("source", "FILE.jsonl")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write.")
+@click.option(
+    "--allow-missing", is_flag=True, help="Write what can be made although some pairs cannot be."
+)
+def ablate(source: Path, out: Path, allow_missing: bool) -> None:
+    """Write the context of every pair without its changed focus sentence.
+
+    One record a pair, without a reference; `ablation.answers` holds the two answers that nothing in
+    the context tells apart any more. For training with a necessity term, and for scoring how
+    confident a model is without evidence.
+    """
+    from pact_eval.ablated_records import write_ablated_records
+
+    written = write_ablated_records(source, out, allow_missing=allow_missing)
+    if written.problems:
+        click.echo(str(RecordError(str(source), written.problems)), err=True)
+    click.echo(f"{written.records:,} ablated contexts of {written.families:,} families in {out}")

@@ -1,0 +1,61 @@
+"""`pact-audit adapter`: one adapter folder, or what differs between two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pact_cli.audit.options import exit_with, findings_options, stages
+from pact_cli.console import output, print_json
+from pact_cli.options import json_option, path_argument
+
+if TYPE_CHECKING:
+    from pact_eval.audit.codes import Severity
+
+__all__ = ["adapter"]
+
+
+@click.command()
+@path_argument("folder", "DIR")
+@click.argument("other", type=click.Path(path_type=Path), metavar="[OTHER]", required=False)
+@click.option(
+    "--base-model",
+    type=click.Path(path_type=Path),
+    help="Folder of the base model to hold it against. Default: the one that the adapter names, "
+    "where that is a folder here. The network is never used.",
+)
+@findings_options
+@json_option
+def adapter(
+    folder: Path,
+    other: Path | None,
+    base_model: Path | None,
+    fail_on: Severity,
+    max_findings: int,
+    as_json: bool,
+) -> None:
+    """Say whether a LoRA adapter is what it says, without loading it.
+
+    With OTHER, say what differs between the two; each is audited as well.
+    """
+    from pact_eval.audit.adapter.audit import audit_adapter
+    from pact_eval.audit.adapter.compare import compare_adapters
+    from pact_reports.adapter_report import adapters_json, adapters_report
+
+    folders = [folder] if other is None else [folder, other]
+    with stages("Auditing") as progress:
+        audits = []
+        for each in folders:
+            progress(str(each))
+            audits.append(audit_adapter(each, base_model=base_model, keep=max_findings))
+        comparison = None if other is None else compare_adapters(*audits)
+    if as_json:
+        print_json(adapters_json(audits, comparison, fail_on=fail_on))
+    else:
+        console = output()
+        plain = not console.is_terminal
+        for part in adapters_report(audits, comparison, fail_on=fail_on, plain=plain):
+            console.print(part)
+    exit_with([check for audit in audits for check in audit.checks], fail_on, tampered=False)

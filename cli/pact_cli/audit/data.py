@@ -1,0 +1,151 @@
+"""`pact-audit data`: every check of a dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pact_cli.audit.options import exit_with, findings_options, stages
+from pact_cli.console import output, print_json
+from pact_cli.options import json_option
+from pact_cli.subject import needs_model_extra
+
+if TYPE_CHECKING:
+    from pact_eval.audit.codes import CheckName, Severity
+    from pact_eval.audit.dataset import DatasetSource, NamedTokenizer
+
+__all__ = ["data"]
+
+# Written out, so that `--help` does not wait for the checks to be imported; a test compares them.
+CHECKS = (
+    "bytes", "form", "families", "certificates", "separation", "balance", "shortcuts", "lengths",
+)  # fmt: skip
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
+@click.option(
+    "--train", type=click.Path(path_type=Path), multiple=True, help="Training file, JSON lines."
+)
+@click.option(
+    "--eval",
+    "evaluation",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Evaluation file, JSON lines; beside DIR, one more.",
+)
+@click.option(
+    "--manifest",
+    type=click.Path(path_type=Path),
+    help="Manifest to hold the files against. Default: DIR/manifest.json.",
+)
+@click.option(
+    "--tokenizer",
+    type=click.Path(path_type=Path),
+    help="Folder of the base model's tokenizer: measure the prompts too (needs the model extra).",
+)
+@click.option(
+    "--only",
+    type=click.Choice(CHECKS),
+    multiple=True,
+    help="Run this check alone; may be given several times.",
+)
+@click.option(
+    "--max-edit-words",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    help="Most words that the edit of a pair may touch.",
+)
+@click.option(
+    "--near-duplicate",
+    type=click.FloatRange(min=0, max=1, min_open=True),
+    default=0.8,
+    show_default=True,
+    help="Cosine of character 5-grams from which two contexts are near duplicates.",
+)
+@click.option(
+    "--k",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Views a record whose prompts are measured.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the resamples, and of the samples that large datasets are judged on.",
+)
+@findings_options
+@json_option
+def data(
+    folder: Path | None,
+    train: tuple[Path, ...],
+    evaluation: tuple[Path, ...],
+    manifest: Path | None,
+    tokenizer: Path | None,
+    only: tuple[CheckName, ...],
+    max_edit_words: int,
+    near_duplicate: float,
+    k: int,
+    seed: int,
+    fail_on: Severity,
+    max_findings: int,
+    as_json: bool,
+) -> None:
+    """Say whether an evaluation on a dataset can be trusted.
+
+    DIR is a folder of .jsonl files with a manifest.json; or name the files with --train and --eval.
+    """
+    if folder is None and not (train or evaluation):
+        message = "expected DIR, or --train and --eval"
+        raise click.UsageError(message)
+    from pact_eval.audit.dataset import DataAuditSettings, audit_data
+    from pact_reports.audit_json import data_audit_json
+    from pact_reports.audit_report import data_audit_report
+
+    settings = DataAuditSettings(
+        only=only or None,
+        max_edit_words=max_edit_words,
+        near_duplicate=near_duplicate,
+        keep=max_findings,
+        k=k,
+        seed=seed,
+        tokenizer=None if tokenizer is None else _tokenizer(tokenizer),
+    )
+    with stages("Auditing") as progress:
+        audit = audit_data(
+            _source(folder, train, evaluation, manifest), settings, progress=progress
+        )
+    if as_json:
+        print_json(data_audit_json(audit, fail_on=fail_on))
+    else:
+        console = output()
+        for part in data_audit_report(audit, fail_on=fail_on, plain=not console.is_terminal):
+            console.print(part)
+    exit_with(audit.checks, fail_on, tampered=audit.tampered)
+
+
+def _source(
+    folder: Path | None,
+    train: tuple[Path, ...],
+    evaluation: tuple[Path, ...],
+    manifest: Path | None,
+) -> DatasetSource:
+    from pact_eval.audit.dataset import DatasetSource
+
+    if folder is None:
+        return DatasetSource.of_files(train, evaluation, manifest)
+    return DatasetSource.of_folder(folder, manifest).joined_by(train, evaluation)
+
+
+def _tokenizer(folder: Path) -> NamedTokenizer:
+    with needs_model_extra():
+        from pact_eval.scoring.tokenizer import load_tokenizer
+    from pact_eval.audit.dataset import NamedTokenizer
+
+    return NamedTokenizer(str(folder), load_tokenizer(folder))

@@ -1,0 +1,43 @@
+"""`pact-audit diff`: what changed between two versions of a dataset file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pact_cli.console import output, print_json
+from pact_cli.options import json_option, path_argument
+
+__all__ = ["diff"]
+
+
+@click.command()
+@path_argument("old", "OLD.jsonl")
+@path_argument("new", "NEW.jsonl")
+@click.option(
+    "--max-shown",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="Records shown of those added, removed and changed; all are counted, and all in JSON.",
+)
+@json_option
+def diff(old: Path, new: Path, max_shown: int, as_json: bool) -> None:
+    """Say which records were added, removed or changed, and which references flipped.
+
+    Records are joined on their ids; white space and escapes of the JSON do not count.
+    """
+    from pact_eval.dataset_diff import diff_datasets
+    from pact_reports.audit_json import to_json
+    from pact_reports.dataset_tables import diff_report
+
+    difference = diff_datasets(old, new)
+    if as_json:
+        counts = {"unchanged": difference.unchanged, "flipped": difference.flipped}
+        value = to_json(difference)
+        print_json((value if isinstance(value, dict) else {}) | counts)
+        return
+    console = output()
+    for part in diff_report(difference, most=max_shown, plain=not console.is_terminal):
+        console.print(part)

@@ -1,0 +1,258 @@
+"""The base model that an adapter names, and whether the adapter fits it.
+
+Nothing is fetched: a base that does not lie in a folder here is not checked, and a note says so.
+Of the base's weights only the headers are read, which name every tensor and its shape; the bytes
+are hashed only where the adapter names the hash that they must have.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pact_eval.audit.adapter.base_weights import as_loaded, read_base_weights
+from pact_eval.audit.adapter.config import LoraSettings
+from pact_eval.audit.adapter.files import shown
+from pact_eval.audit.adapter.targets import PatternError, is_target_parameter, targeted
+from pact_eval.audit.adapter.tensors import LoraModule, LoraTensors
+from pact_eval.audit.findings import CheckResult, Collector, Place
+from pact_eval.errors import AdapterError
+from pact_eval.model_files import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    SCHEMA_CONFIG,
+    TensorInfo,
+    named_base_model,
+    named_base_revision,
+    sha256_of_weights,
+)
+from pact_eval.strict_json import Json, describe
+
+__all__ = ["NamedBase", "check_base", "named_base"]
+
+_WEIGHTS: Final = Place(ADAPTER_WEIGHTS)
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+_HUB_ID: Final = re.compile(r"[\w.\-]+/[\w.\-]+")
+# A weight whose stored shape is that of the matrix; integers hold several packed numbers.
+_UNPACKED: Final = ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
+_EXPERT: Final = re.compile(r"\.experts\.[0-9]+\.")
+
+
+@dataclass(frozen=True)
+class NamedBase:
+    """The base model as an adapter names it.
+
+    Attributes:
+        model: path or hub id, or None.
+        file: the configuration that names it.
+        revision: of the hub's repository, or None.
+        weights_sha256: the hash that its weights must have, as `schema_config.json` has it; None
+            where there is none.
+        others: other bases that the two configurations name, by file.
+        folder: where it lies on this machine, or None.
+    """
+
+    model: str | None
+    file: str
+    revision: str | None
+    weights_sha256: Json
+    others: Mapping[str, str]
+    folder: Path | None
+
+
+def named_base(
+    adapter: Path, config: Mapping[str, Json] | None, schema_config: Mapping[str, Json] | None
+) -> NamedBase:
+    """Find out which base model an adapter names, and whether it is at hand.
+
+    Args:
+        adapter: the adapter folder, where a relative path starts.
+        config: the parsed `adapter_config.json`, or None where it cannot be read.
+        schema_config: the parsed `schema_config.json`, or None.
+    """
+    model = named_base_model(config, schema_config)
+    other = named_base_model(config, None)
+    differs = model is not None and other is not None and _last(model) != _last(other)
+    return NamedBase(
+        model=model,
+        file=SCHEMA_CONFIG if named_base_model(None, schema_config) else ADAPTER_CONFIG,
+        revision=named_base_revision(config, schema_config),
+        weights_sha256=(schema_config or {}).get("base_weights_sha256"),
+        others={SCHEMA_CONFIG: model, ADAPTER_CONFIG: other} if differs and model and other else {},
+        folder=_local(adapter, model),
+    )
+
+
+def check_base(
+    base: NamedBase,
+    given: Path | None,
+    lora: LoraTensors | None,
+    settings: LoraSettings | None,
+    *,
+    keep: int,
+) -> CheckResult:
+    """Does it fit the base model that it names?
+
+    Args:
+        base: the base that the adapter names.
+        given: the folder of a base to check instead; or None.
+        lora: the adapter's tensors, or None where they cannot be read.
+        settings: its configuration, or None where it cannot be read.
+        keep: findings kept whole of each code.
+
+    Returns:
+        What was found.
+    """
+    collector = Collector("base", keep)
+    folder = given or base.folder
+    _check_name(base, given, collector)
+    if folder is None:
+        _check_named_once(base, collector)
+        return collector.result("the base's name")
+    place = Place(shown(os.path.normpath(folder)))
+    try:
+        weights = read_base_weights(folder)
+        if not _has_named_hash(base, folder, collector):
+            _check_named_once(base, collector)
+    except (AdapterError, OSError) as error:
+        collector.add("base-unusable", place, "a base model's safetensors", shown(str(error)))
+        return collector.result(place.file)
+    if lora is None:
+        _note_unchecked("the adapter's tensors cannot be read", collector)
+        return collector.result(f"{len(weights):,} weights of {place.file}")
+    _check_fit(lora, settings or LoraSettings(), weights, collector)
+    scope = f"{len(lora.modules):,} modules against {len(weights):,} weights of {place.file}"
+    return collector.result(scope)
+
+
+def _check_name(base: NamedBase, given: Path | None, collector: Collector) -> None:
+    place = Place(base.file)
+    if base.model is None:
+        collector.add("base-unknown", place, "the id or path of the base model", "none")
+    elif base.folder is None and _HUB_ID.fullmatch(base.model):
+        pinned = base.revision is not None and _COMMIT.fullmatch(base.revision)
+        if not pinned and base.weights_sha256 is None:
+            expected = f"the commit of {shown(base.model)}, or the SHA-256 of its weights"
+            found = f"the revision {shown(base.revision)}" if base.revision else "no revision"
+            collector.add("base-unpinned", place, expected, found)
+    elif base.folder is None and given is None:
+        expected = "a folder beside the adapter, or a hub id (organisation/name)"
+        collector.add("base-not-found", place, expected, shown(base.model))
+    if base.folder is None and given is None:
+        _note_unchecked("the base model is not at hand; --base-model names its folder", collector)
+
+
+def _note_unchecked(why: str, collector: Collector) -> None:
+    collector.add("fit-not-checked", _WEIGHTS, "factors held against the base's weights", why)
+
+
+def _check_named_once(base: NamedBase, collector: Collector) -> None:
+    if base.others:
+        found = ", ".join(f"{shown(name)} in {file}" for file, name in base.others.items())
+        collector.add("base-named-twice", Place(SCHEMA_CONFIG), "one base model", found)
+
+
+def _has_named_hash(base: NamedBase, folder: Path, collector: Collector) -> bool:
+    """Say whether the base's weights have the hash that the adapter names."""
+    if base.weights_sha256 is None:
+        return False
+    found = sha256_of_weights(folder)
+    if found != base.weights_sha256:
+        named = base.weights_sha256
+        wanted = shown(named) if isinstance(named, str) else describe(named)
+        expected = f"weights with SHA-256 {wanted}"
+        found_there = f"{found} in {shown(str(folder))}"
+        collector.add("base-differs", Place(SCHEMA_CONFIG), expected, found_there)
+    return found == base.weights_sha256
+
+
+def _check_fit(
+    lora: LoraTensors,
+    settings: LoraSettings,
+    stored: Mapping[str, TensorInfo],
+    collector: Collector,
+) -> None:
+    plain = {
+        name: module
+        for name, module in lora.modules.items()
+        if not is_target_parameter(settings, name)
+    }
+    if len(plain) < len(lora.modules):
+        _note_unchecked("target_parameters: their shapes are not compared", collector)
+    weights = as_loaded(stored, plain)
+    unchecked = 0
+    for name, module in plain.items():
+        weight = weights.get(name)
+        if weight is None:
+            collector.add("module-unknown", _WEIGHTS, "modules of the base", shown(name))
+        elif not _is_comparable(weight, settings):
+            unchecked += 1
+        elif (found := _misfit(module, weight, settings)) is not None:
+            expected = f"factors for a weight of {list(weight.shape)}"
+            collector.add("shape-misfit", _WEIGHTS, expected, f"{shown(name)}: {found}")
+    if unchecked:
+        _note_unchecked(f"{unchecked:,} modules: quantised, or no plain matrices", collector)
+    _check_complete(plain, settings, weights, collector)
+
+
+def _check_complete(
+    adapted: Mapping[str, LoraModule],
+    settings: LoraSettings,
+    weights: Mapping[str, TensorInfo],
+    collector: Collector,
+) -> None:
+    """Find modules of the base that are targets and are not adapted."""
+    try:
+        expected = targeted(settings, list(weights))
+    except PatternError as error:
+        _note_unchecked(f"which modules are targets: {error}", collector)
+        return
+    if expected is None or "layer_replication" in settings.variants:
+        _note_unchecked("which modules are targets: names do not tell", collector)
+        return
+    missing = sorted(expected - set(adapted))
+    experts = [name for name in missing if _EXPERT.search(name)]
+    if experts and not any(_EXPERT.search(name) for name in adapted):
+        # Newer transformers versions hold the experts in one parameter, which is no module.
+        _note_unchecked(f"{len(experts):,} experts, which may be no modules", collector)
+        missing = [name for name in missing if not _EXPERT.search(name)]
+    for name in missing:
+        collector.add("module-not-adapted", _WEIGHTS, "factors for every target", shown(name))
+
+
+def _is_comparable(weight: TensorInfo, settings: LoraSettings) -> bool:
+    return (
+        len(weight.shape) == 2
+        and weight.dtype in _UNPACKED
+        and "use_qalora" not in settings.variants
+    )
+
+
+def _misfit(module: LoraModule, weight: TensorInfo, settings: LoraSettings) -> str | None:
+    """Say how the factors' shapes differ from what the weight needs; None where they fit."""
+    rows, columns = weight.shape
+    # An embedding is stored as (entries, width): its input is the entry.
+    stored_as_in_out = module.is_embedding or settings.fan_in_fan_out
+    n_in, n_out = (rows, columns) if stored_as_in_out else (columns, rows)
+    a, b = module.a, module.b
+    if a is not None and a.shape[1:] != (n_in,):
+        return f"A {shown(str([*a.shape]))} does not read {n_in:,} inputs"
+    if b is not None and b.shape[:1] != (n_out,):
+        return f"B {shown(str([*b.shape]))} does not write {n_out:,} outputs"
+    return None
+
+
+def _local(adapter: Path, model: str | None) -> Path | None:
+    try:
+        folder = None if model is None else adapter / model
+        return folder if folder is not None and folder.is_dir() else None
+    except OSError:  # such as a name that is too long
+        return None
+
+
+def _last(name: str) -> str:
+    return re.split(r"[/\\]", name.rstrip("/\\"))[-1].casefold()

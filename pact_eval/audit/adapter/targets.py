@@ -1,0 +1,217 @@
+"""Which modules a configuration targets, and with which rank: PEFT's rules, on names alone.
+
+Names and regular expressions come from a foreign file. An expression that repeats anything is
+therefore tried in a process of its own that is given some seconds: one can be written that takes
+years, and PEFT would hang on it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from pact_eval.audit.adapter.config import ALL_LINEAR, LoraSettings
+from pact_eval.errors import PactError
+
+__all__ = [
+    "PatternError",
+    "by_pattern",
+    "full_matches",
+    "is_target_parameter",
+    "targeted",
+    "without_module",
+]
+
+Value = TypeVar("Value")
+
+_REGEX_SECONDS: Final = 10.0
+_REPEATS: Final = re.compile(r"[*+?{(]")
+_PLAIN: Final = re.compile(r"[\w.\-]+")
+_SCRIPT: Final = """
+import json, re, sys, warnings
+warnings.simplefilter("ignore")
+patterns, names = json.load(sys.stdin)
+json.dump([[n for n in names if re.fullmatch(p, n)] for p in patterns], sys.stdout)
+"""
+
+
+class PatternError(PactError):
+    """The regular expressions of a configuration cannot be tried within some seconds."""
+
+
+def full_matches(patterns: Sequence[str], names: Sequence[str]) -> list[frozenset[str]]:
+    """Return the names that each regular expression matches from end to end.
+
+    Args:
+        patterns: regular expressions that Python can read.
+        names: what they are tried on.
+
+    Returns:
+        One set a pattern.
+
+    Raises:
+        PatternError: they fail together, or take longer than some seconds.
+
+    Example:
+        >>> [sorted(found) for found in full_matches(["q.proj", "v.*"], ["q_proj", "v_proj"])]
+        [['q_proj'], ['v_proj']]
+    """
+    if not any(_REPEATS.search(pattern) for pattern in patterns):
+        return [_full_matches(pattern, names) for pattern in patterns]
+    try:
+        # -I: nothing that lies in the current folder is imported.
+        done = subprocess.run(  # noqa: S603 - our own interpreter and script; the data go to stdin
+            [sys.executable, "-I", "-c", _SCRIPT],
+            input=json.dumps([patterns, names]),
+            capture_output=True,
+            text=True,
+            timeout=_REGEX_SECONDS,
+            check=True,
+        )
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
+        message = f"they fail, or take longer than {_REGEX_SECONDS:.0f} seconds"
+        raise PatternError(message) from None
+    return [frozenset(found) for found in json.loads(done.stdout)]
+
+
+def targeted(settings: LoraSettings, names: Sequence[str]) -> frozenset[str] | None:
+    """Return the modules that PEFT would adapt.
+
+    Args:
+        settings: the configuration.
+        names: the modules' full names.
+
+    Returns:
+        Those that are targeted; None where names alone do not tell (all linear modules, no targets
+        at all, or a regular expression for the list of layers).
+
+    Raises:
+        PatternError: a regular expression takes too long.
+
+    Example:
+        >>> settings = LoraSettings(targets=("q_proj",), layers=(1,))
+        >>> targeted(settings, ["model.layers.0.q_proj", "model.layers.1.q_proj"])
+        frozenset({'model.layers.1.q_proj'})
+    """
+    targets = settings.targets
+    if not targets or not all(_PLAIN.fullmatch(each) for each in settings.layers_patterns):
+        return None
+    if isinstance(targets, str):
+        if targets.lower() == ALL_LINEAR:
+            return None
+        found = full_matches([targets], names)[0]
+    else:
+        layers, whole_names = settings.layers, frozenset(targets)
+        found = frozenset(
+            name
+            for name in _ending_with(targets, names)
+            if layers is None
+            or name in whole_names
+            or _layer(name, settings.layers_patterns) in layers
+        )
+    return found - _left_out(settings, names)
+
+
+def without_module(targets: Iterable[str], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the targets that are neither a name nor the end of one.
+
+    Example:
+        >>> without_module(("q_proj", "fc1"), ["model.layers.0.q_proj"])
+        ('fc1',)
+    """
+    ends = _names_by_end(names)
+    return tuple(target for target in targets if target not in ends)
+
+
+def by_pattern(
+    pattern: Mapping[str, Value], names: Sequence[str]
+) -> tuple[dict[str, Value], tuple[str, ...]]:
+    """Return the value that a rank or alpha pattern gives to each name.
+
+    Args:
+        pattern: values by regular expression for the end of a name; the first that matches counts.
+        names: the modules' full names.
+
+    Returns:
+        The values by name, for names that match one; and the expressions that match none.
+
+    Raises:
+        PatternError: the expressions take too long.
+
+    Example:
+        >>> by_pattern({"q_proj": 8, "k_proj": 4}, ["model.layers.0.q_proj", "v_proj"])
+        ({'model.layers.0.q_proj': 8}, ('k_proj',))
+    """
+    # A dot in a plain name stands for itself here; in PEFT it would match any other sign too.
+    plain = [key for key in pattern if _PLAIN.fullmatch(key)]
+    regexes = [key for key in pattern if not _PLAIN.fullmatch(key)]
+    ends = _names_by_end(names)
+    found: dict[str, Iterable[str]] = {key: ends.get(key, ()) for key in plain}
+    matched = full_matches([rf"(.*\.)?({key})" for key in regexes], names) if regexes else []
+    found.update(zip(regexes, matched, strict=True))
+    values: dict[str, Value] = {}
+    for key, value in pattern.items():
+        for name in found[key]:
+            values.setdefault(name, value)
+    return values, tuple(key for key in pattern if not found[key])
+
+
+def is_target_parameter(settings: LoraSettings, module: str) -> bool:
+    """Say whether an adapted module stands for a parameter of `target_parameters`.
+
+    Example:
+        >>> settings = LoraSettings(target_parameters=("mlp.experts.gate_up_proj",))
+        >>> is_target_parameter(settings, "model.layers.0.mlp.experts.base_layer")
+        True
+    """
+    # Where a module holds two such parameters, PEFT wraps it twice.
+    holder = module.replace(".base_layer", "")
+    owners = [name.rpartition(".")[0] for name in settings.target_parameters]
+    return any(holder == owner or holder.endswith(f".{owner}") for owner in owners if owner)
+
+
+def _left_out(settings: LoraSettings, names: Sequence[str]) -> frozenset[str]:
+    excluded = settings.excluded
+    if isinstance(excluded, str):
+        out = full_matches([excluded], names)[0]
+    else:
+        out = _ending_with(excluded or (), names)
+    saved = [f".{name}." for name in settings.modules_to_save]
+    return out | frozenset(name for name in names if any(part in f".{name}." for part in saved))
+
+
+def _names_by_end(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return the names under themselves and under whatever follows one of their dots."""
+    ends: dict[str, list[str]] = {}
+    for name in names:
+        parts = name.split(".")
+        for start in range(len(parts)):
+            ends.setdefault(".".join(parts[start:]), []).append(name)
+    return ends
+
+
+def _ending_with(ends: Iterable[str], names: Sequence[str]) -> frozenset[str]:
+    by_end = _names_by_end(names)
+    return frozenset(name for end in ends for name in by_end.get(end, ()))
+
+
+def _layer(name: str, patterns: Sequence[str]) -> int | None:
+    """Return the number after a list of layers; the first number where no list is named."""
+    stacks = [rf"(?:^|.*?\.){pattern}" for pattern in patterns] or [r".*?\.[^.]*"]
+    for stack in stacks:
+        match = re.match(rf"{stack}\.(?P<index>[0-9]{{1,9}})\.", name)
+        if match is not None:
+            return int(match["index"])
+    return None
+
+
+def _full_matches(pattern: str, names: Sequence[str]) -> frozenset[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled = re.compile(pattern)
+    return frozenset(name for name in names if compiled.fullmatch(name))

@@ -1,0 +1,179 @@
+"""Check "balance": is the reference spread over kinds, domains and answer positions?
+
+Under balance the reference of a record stands at each of its C positions with probability 1/C, and
+the two members of a pair at different ones. The number of pairs of which either member's reference
+stands at a position is then a sum of independent trials with probability 2/C, over the pairs with
+that position (records that are no pair: 1/C each). A position is favoured when so many or more have
+a probability below 0.001 (exact Poisson-binomial distribution, Bonferroni over kinds and positions)
+and are more than a fifth above expectation. Boolean pairs always hold both answers, so that they
+cannot favour one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy.stats import binom
+
+from pact_eval.audit.findings import CheckResult, Collector, Place
+from pact_eval.audit.index import Index
+from pact_eval.contract import CODES as LETTERS
+
+__all__ = ["Balance", "Group", "Position", "check_balance"]
+
+_LEVEL: Final = 0.001
+_RATIO: Final = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How often the reference stands at one answer position of one kind.
+
+    Attributes:
+        kind: choice, boolean or score.
+        position: canonical index, from 0.
+        references: records whose reference stands there.
+        expected: records of which it would by chance.
+        p_value: probability of so many or more under balance, before correction.
+    """
+
+    kind: str
+    position: int
+    references: int
+    expected: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Balance:
+    """How the references are spread.
+
+    Attributes:
+        positions: by kind and position.
+        groups: one row (group, name, file, records, pairs, references by position) for every kind,
+            domain and source family of every file.
+    """
+
+    positions: tuple[Position, ...]
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The references of one kind, domain or source family in one file.
+
+    Attributes:
+        by: "kind", "domain" or "source_family".
+        name: which.
+        file: file name.
+        records: number of records.
+        families: number of families.
+        references: records whose reference stands at each position, canonical index from 0.
+    """
+
+    by: str
+    name: str
+    file: str
+    records: int
+    families: int
+    references: tuple[int, ...]
+
+
+def check_balance(index: Index, findings: Collector) -> CheckResult:
+    """Count references, and test the answer positions.
+
+    Args:
+        index: the dataset.
+        findings: collects favoured positions, and kinds that stand in some files only.
+
+    Returns:
+        The result, with a `Balance` as `measured`.
+    """
+    positions = tuple(
+        position
+        for kind in index.frame["kind"].unique().sort()
+        for position in _positions(index.frame.filter(pl.col("kind") == kind), kind)
+    )
+    names = ", ".join(file.name for file in index.files)
+    for each in positions:
+        if each.p_value * len(positions) < _LEVEL and each.references > _RATIO * each.expected:
+            letter = LETTERS[each.position]
+            findings.add(
+                "position-favoured",
+                Place(names),
+                f"about {each.expected:.0f} references of {each.kind} records at position {letter}",
+                f"{each.references:,} ({each.references / each.expected:.2f} times as many)",
+            )
+    _compare_kinds(index, findings)
+    groups = tuple(
+        group for by in ("kind", "domain", "source_family") for group in _groups(index, by)
+    )
+    return findings.result(f"{len(index):,} references", Balance(positions, groups))
+
+
+def _positions(frame: pl.DataFrame, kind: str) -> list[Position]:
+    """Test the positions of one kind, a family of a file as the unit."""
+    families = frame.group_by("file", "family").agg(
+        pl.col("reference"), pl.col("n_choices").max(), pl.len()
+    )
+    size = families["len"].to_numpy().astype(np.int64)
+    n_choices = families["n_choices"].to_numpy().astype(np.float64)
+    pairs = size == 2
+    found = []
+    for position in range(int(n_choices.max())):
+        has = n_choices > position
+        # One of two different positions, or each record of an odd family on its own.
+        trials = np.where(pairs, 1, size)[has]
+        share = np.where(pairs, 2 / n_choices, 1 / n_choices)[has]
+        count = int((frame["reference"] == position).sum())
+        expected = float((share * trials).sum())
+        found.append(Position(kind, position, count, expected, _tail(trials, share, count)))
+    return found
+
+
+def _tail(trials: npt.NDArray[np.int64], share: npt.NDArray[np.float64], count: int) -> float:
+    """Return the probability of `count` or more successes in trials of different probabilities."""
+    size = int(trials.sum()) + 1
+    spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
+    for probability in np.unique(share):
+        n = int(trials[share == probability].sum())
+        spectrum *= np.fft.rfft(binom.pmf(np.arange(n + 1), n, probability), size)
+    mass = np.fft.irfft(spectrum, size) if size > 1 else np.ones(1)
+    return float(np.clip(mass[count:].sum(), 0, 1))
+
+
+def _compare_kinds(index: Index, findings: Collector) -> None:
+    kinds = {
+        file.name: set(index.frame.filter(pl.col("file") == n)["kind"].unique())
+        for n, file in enumerate(index.files)
+    }
+    every = set().union(*kinds.values())
+    for name, found in kinds.items():
+        if found and found != every:
+            missing = ", ".join(sorted(every - found))
+            others = "the kinds of the other files"
+            findings.add("kind-missing", Place(name), others, f"no {missing} records")
+
+
+def _groups(index: Index, by: str) -> list[Group]:
+    table = (
+        index.frame.group_by("file", by, maintain_order=True)
+        .agg(pl.len(), pl.col("family").n_unique(), pl.col("reference"), pl.col("n_choices").max())
+        .sort("file", by)
+    )
+    columns = table.select("file", by, "len", "family", "reference", "n_choices").iter_rows()
+    return [
+        Group(
+            by,
+            name,
+            index.files[file].name,
+            records,
+            families,
+            tuple(np.bincount(references, minlength=n_choices).tolist()),
+        )
+        for file, name, records, families, references, n_choices in columns
+    ]

@@ -1,0 +1,178 @@
+"""Check "certificates": do the focus sentences stand in the context, and can they be deleted?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import polars as pl
+
+from pact_eval.ablation import ablate, find_sentence, occurrences
+from pact_eval.audit.findings import CheckResult, Collector, Place
+from pact_eval.audit.index import Index, Located
+from pact_eval.audit.word_diff import WordDiff, word_diff
+from pact_eval.certificate import Certificate, FocusSentence, parse_certificate
+from pact_eval.contexts import context_text, string_leaves
+from pact_eval.strict_json import Json
+
+__all__ = ["CertificateCheck", "Coverage"]
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many contexts could be built without their changed focus sentence.
+
+    Attributes:
+        ablated: records of which it could.
+        records: records of all pairs that were looked at.
+        pairs: pairs in which everything about the certificate holds.
+        families: pairs that were looked at.
+    """
+
+    ablated: int
+    records: int
+    pairs: int
+    families: int
+
+
+class CertificateCheck:
+    """Looks at one pair after the other.
+
+    Args:
+        findings: collects what is wrong.
+        index: the dataset; files of which no record has a certificate are told once.
+    """
+
+    def __init__(self, findings: Collector, index: Index) -> None:
+        self._findings = findings
+        certified = dict(index.frame.group_by("file").agg(pl.col("certified").any()).iter_rows())
+        self._bare = {file.name for n, file in enumerate(index.files) if not certified.get(n, True)}
+        for name in sorted(self._bare):
+            place = Place(name)
+            findings.add("certificates-none", place, "certificates that verify the pairs", "none")
+        self._ablated = self._records = self._pairs = self._families = 0
+
+    def pair(self, base: Located, other: Located) -> None:
+        """Look at the base and the counterfactual record of one family."""
+        if base.file.name in self._bare:
+            return
+        self._families += 1
+        self._records += 2
+        before = self._findings.errors
+        certificates = [self._certificate(member) for member in (base, other)]
+        if certificates[0] is not None and certificates[1] is not None:
+            self._check_pair(base, other, certificates[0], certificates[1])
+        self._pairs += self._findings.errors == before
+
+    def result(self) -> CheckResult:
+        """Report everything, with the coverage as `measured`."""
+        if not self._families and self._bare:
+            return self._findings.result("no certificates")
+        coverage = Coverage(self._ablated, self._records, self._pairs, self._families)
+        return self._findings.result(f"{self._families:,} pairs", coverage)
+
+    def _certificate(self, member: Located) -> Certificate | None:
+        value = member.record.certificate
+        if value is None:
+            self._add("certificate-missing", member, "an evidence certificate", "none")
+            return None
+        try:
+            certificate = parse_certificate(value)
+        except ValueError as error:
+            self._add("certificate-malformed", member, "a whole certificate", str(error))
+            return None
+        if value.get("necessity_checks_passed") is False:
+            self._add("necessity-failed", member, "necessity checks that passed", "they failed")
+        return certificate
+
+    def _check_pair(
+        self, base: Located, other: Located, certificate: Certificate, of_other: Certificate
+    ) -> None:
+        if _told(certificate) != _told(of_other):
+            expected = "the focus sentences and fact of the base record's certificate"
+            self._add("certificates-differ", other, expected, "other ones")
+            return
+        self._check_facts(other, certificate, of_other)
+        for member, told in ((base, certificate), (other, of_other)):
+            ablated = [self._check_sentence(member, sentence) for sentence in told.focus]
+            self._ablated += all(ablated)
+        try:
+            changed = certificate.changed
+        except ValueError as error:
+            self._add("no-changed-sentence", base, "one changed focus sentence", str(error))
+            return
+        self._check_edit(base, other, changed)
+
+    def _check_facts(self, other: Located, certificate: Certificate, of_other: Certificate) -> None:
+        atom = certificate.focus_atom
+        states = [each.fact_states.get(atom, "none") for each in (certificate, of_other)]
+        if sorted(states) != ["refuted", "supported"]:
+            expected = f"{atom} supported in one member, refuted in the other"
+            self._add("fact-not-flipped", other, expected, f"{states[0]} and {states[1]}")
+
+    def _check_sentence(self, member: Located, sentence: FocusSentence) -> bool:
+        """Find a focus sentence in one member and delete it; tell whether both could be done."""
+        state = member.record.state
+        own = sentence.base if member.record.variant == "base" else sentence.counterfactual
+        if sentence.quoted not in (sentence.base, sentence.counterfactual):
+            self._add("focus-quote", member, f"{own!r} quoted as evidence", repr(sentence.quoted))
+        found_by = find_sentence(state, own, sentence.path)
+        if found_by is None:
+            self._add("focus-not-found", member, f"the sentence {own!r}", _nearest(state, own))
+            return False
+        if found_by != "path":
+            path = ".".join(map(str, sentence.path)) or "(empty)"
+            self._add("focus-path", member, f"{own!r} at {path}", f"elsewhere ({found_by})")
+        if (n := occurrences(state, own)) > 1:
+            self._add("focus-repeated", member, f"{own!r} once", f"{n} times")
+        try:
+            ablate(member.record, sentence)
+        except ValueError as error:
+            self._add("not-ablated", member, "a context without the sentence", str(error))
+            return False
+        return True
+
+    def _check_edit(self, base: Located, other: Located, changed: FocusSentence) -> None:
+        """See that the two contexts differ by the edit that the certificate tells, and no other."""
+        old, new = changed.base, changed.counterfactual
+        contexts = [[t for _, t in string_leaves(each.record.state)] for each in (base, other)]
+        differing = [(a, b) for a, b in zip(*contexts, strict=False) if a != b]
+        if len(contexts[0]) != len(contexts[1]) or any(
+            not _is_edit(a, b, old, new) for a, b in differing
+        ):
+            diff = word_diff(context_text(base.record.state), context_text(other.record.state))
+            expected = f"{old!r} replaced by {new!r}, nothing else"
+            self._add("edit-elsewhere", other, expected, "another edit", diff)
+        elif any(old in text.replace(new, "") for text in contexts[1]):
+            expected = f"{new!r} in place of {old!r}"
+            self._add("old-wording-remains", other, expected, "both wordings")
+
+    def _add(
+        self, code: str, member: Located, expected: str, found: str, diff: WordDiff | None = None
+    ) -> None:
+        self._findings.add(code, member.place, expected, found, diff)
+
+
+def _told(certificate: Certificate) -> tuple[object, ...]:
+    """Return what both members' certificates must agree on."""
+    sentences = sorted((each.base, each.counterfactual) for each in certificate.focus)
+    return certificate.focus_atom, certificate.atoms, sentences
+
+
+def _is_edit(before: str, after: str, old: str, new: str) -> bool:
+    """Tell whether replacing some occurrences of the old wording gives the text after the edit."""
+    n = before.count(old)
+    if n < 2:
+        return n == 1 and before.replace(old, new) == after
+    either = f"(?:{re.escape(old)}|{re.escape(new)})"
+    return re.fullmatch(either.join(map(re.escape, before.split(old))), after) is not None
+
+
+def _nearest(state: Json, wording: str) -> str:
+    """Name the leaf that shares most words with a sentence that is not there."""
+    wanted = set(wording.split())
+    texts = [text for _, text in string_leaves(state)]
+    best = max(texts, key=lambda text: len(wanted & set(text.split())), default="")
+    if not wanted & set(best.split()):
+        return "nothing like it"
+    return f"nearest: {best if len(best) <= 160 else best[:157] + '...'}"

@@ -1,0 +1,207 @@
+"""What checks report: findings with a code and a place, collected and counted.
+
+A check is a function that looks at a dataset (or an adapter folder), adds what it finds to a
+`Collector`, and returns the collector's `CheckResult`. The first few findings of each code are
+kept whole, all of them are counted, so that a file of which every line is bad costs no memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pact_eval.audit.codes import CODES, CheckName, Severity
+from pact_eval.audit.word_diff import WordDiff
+
+__all__ = [
+    "SEVERITIES",
+    "CheckResult",
+    "Collector",
+    "Finding",
+    "Place",
+    "count",
+    "failed",
+    "failed_checks",
+]
+
+SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
+"""Worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is.
+
+    Attributes:
+        file: the file's name as the user knows it.
+        line: 1-based line number, or None where the whole file is meant.
+        record_id: id of the record, or None where it could not be read.
+
+    Example:
+        >>> print(Place("eval.jsonl", 17, "a-1"), Place("manifest.json"), sep="; ")
+        eval.jsonl:17 (id a-1); manifest.json
+    """
+
+    file: str
+    line: int | None = None
+    record_id: str | None = None
+
+    def __str__(self) -> str:
+        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        return where if self.record_id is None else f"{where} (id {self.record_id})"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a check has found.
+
+    Attributes:
+        code: a key of `CODES`; it decides the check and the severity.
+        place: where it was found.
+        expected: what a healthy dataset has there.
+        found: what stands there instead.
+        comparison: two texts word by word, where the finding is about a difference.
+
+    Example:
+        >>> finding = Finding("reference-same", Place("eval.jsonl", 2, "a-cf"),
+        ...                   "another reference than the base record's", "true in both")
+        >>> finding.severity, finding.check
+        ('error', 'families')
+    """
+
+    code: str
+    place: Place
+    expected: str
+    found: str
+    comparison: WordDiff | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """Error, warning or note, as the code says."""
+        return CODES[self.code].severity
+
+    @property
+    def check(self) -> CheckName:
+        """The check that the code belongs to."""
+        return CODES[self.code].check
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What one check has to say.
+
+    Attributes:
+        check: its name.
+        scope: what it looked at, in words with counts ("1,338 families").
+        findings: the first findings of each code, worst codes first.
+        counts: number of findings by code, all of them.
+        measured: the check's own numbers, where it measures something; a small frozen object.
+        skipped: why the check did not run, or None.
+    """
+
+    check: CheckName
+    scope: str
+    findings: tuple[Finding, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    measured: Any = None
+    skipped: str | None = None
+
+    def count(self, severity: Severity) -> int:
+        """Return the number of findings of a severity."""
+        return sum(n for code, n in self.counts.items() if CODES[code].severity == severity)
+
+
+class Collector:
+    """Collects the findings of one check.
+
+    Args:
+        check: its name; a code of another check is a mistake here.
+        keep: findings kept whole of each code.
+
+    Example:
+        >>> collector = Collector("form", keep=1)
+        >>> for line in (3, 5):
+        ...     collector.add("malformed", Place("train.jsonl", line), "a record", "a list")
+        >>> result = collector.result("5 lines")
+        >>> len(result.findings), dict(result.counts)
+        (1, {'malformed': 2})
+    """
+
+    def __init__(self, check: CheckName, keep: int) -> None:
+        self.check = check
+        self._keep = keep
+        self._counts: Counter[str] = Counter()
+        self._kept: list[Finding] = []
+
+    def add(
+        self,
+        code: str,
+        place: Place,
+        expected: str,
+        found: str,
+        comparison: WordDiff | None = None,
+    ) -> None:
+        """Count a finding, and keep it if it is among the first of its code.
+
+        Raises:
+            ValueError: the code is unknown or belongs to another check.
+        """
+        if code not in CODES or CODES[code].check != self.check:
+            message = f"{code} is no code of the check {self.check}"
+            raise ValueError(message)
+        self._counts[code] += 1
+        if self._counts[code] <= self._keep:
+            self._kept.append(Finding(code, place, expected, found, comparison))
+
+    @property
+    def errors(self) -> int:
+        """Number of errors so far."""
+        return sum(n for code, n in self._counts.items() if CODES[code].severity == "error")
+
+    def wants(self, code: str) -> bool:
+        """Tell whether the next finding of a code would be kept whole.
+
+        A costly comparison need not be made for a finding that is only counted.
+        """
+        return self._counts[code] < self._keep
+
+    def result(self, scope: str, measured: Any = None) -> CheckResult:
+        """Return everything that was collected.
+
+        Args:
+            scope: what the check looked at, in words with counts.
+            measured: the check's own numbers, if it has any.
+        """
+        order = {code: rank for rank, code in enumerate(CODES)}
+        kept = sorted(
+            self._kept, key=lambda each: (SEVERITIES.index(each.severity), order[each.code])
+        )
+        return CheckResult(self.check, scope, tuple(kept), dict(self._counts), measured)
+
+    def skipped(self, reason: str) -> CheckResult:
+        """Return a result that says why the check did not run."""
+        return CheckResult(self.check, "", skipped=reason)
+
+
+def count(checks: Iterable[CheckResult], severity: Severity) -> int:
+    """Return the number of findings of a severity over some checks."""
+    return sum(check.count(severity) for check in checks)
+
+
+def failed_checks(checks: Iterable[CheckResult], fail_on: Severity) -> list[CheckResult]:
+    """Return the checks with a finding of a severity, or of a worse one.
+
+    Example:
+        >>> checks = [CheckResult("form", "3 lines", counts={"reference-like-key": 1})]
+        >>> len(failed_checks(checks, "error")), len(failed_checks(checks, "note"))
+        (0, 1)
+    """
+    worst = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
+    return [check for check in checks if any(check.count(severity) for severity in worst)]
+
+
+def failed(checks: Iterable[CheckResult], fail_on: Severity) -> bool:
+    """Tell whether there is a finding of a severity, or of a worse one."""
+    return bool(failed_checks(checks, fail_on))

@@ -1,0 +1,189 @@
+"""Check "form": is every line a record, with an answer that is allowed?
+
+The parser of `records` decides what a record is. Beyond it: ids are unique in their file, answers
+read differently, the split is that of the file, and nothing inside the input gives the reference
+away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from pact_eval.audit.findings import CheckResult, Collector, Place
+from pact_eval.audit.index import BadLine, Index, Located
+from pact_eval.records import Answer
+from pact_eval.strict_json import Json, dumps
+
+__all__ = ["FormCheck"]
+
+# Names of keys, in lower case without signs, that hold a reference wherever they stand ...
+_REFERENCE_KEYS = frozenset(
+    {
+        "gold", "goldanswer", "goldlabel", "groundtruth", "correctanswer", "correctlabel",
+        "correctchoice", "expectedanswer", "expectedlabel", "referenceanswer", "answerkey",
+        "evidencecertificate", "factstates", "verifiedpair",
+    }
+)  # fmt: skip
+# ... and that may, or may be a word of the subject matter.
+_LIKE_REFERENCE_KEYS = frozenset(
+    {
+        "reference",
+        "target",
+        "label",
+        "answer",
+        "expected",
+        "correct",
+        "solution",
+        "truth",
+        "verdict",
+    }
+)
+_QUESTION_KEYS = ("type", "criteria")
+
+
+class FormCheck:
+    """Watches the lines while the index is built, and looks at the ids at the end.
+
+    Args:
+        findings: collects what is wrong.
+    """
+
+    def __init__(self, findings: Collector) -> None:
+        self._findings = findings
+        self._bad_lines = 0
+
+    def bad_line(self, line: BadLine) -> None:
+        """Report a line that is no record."""
+        self._bad_lines += 1
+        code, expected = ("malformed", "a record") if line.is_json else ("not-json", "JSON")
+        self._findings.add(code, line.place, expected, line.message)
+
+    def record(self, located: Located) -> None:
+        """Look at a record that could be parsed."""
+        self._check_split(located)
+        self._check_answers(located)
+        for path, key, value in _keys_of_input(located.value):
+            self._check_key(located, path, key, value)
+
+    def result(self, index: Index) -> CheckResult:
+        """Look at what needs all records, and report everything.
+
+        Args:
+            index: the finished index.
+        """
+        doubled = (
+            index.frame.with_columns(first=pl.col("line").first().over("file", "id"))
+            .filter(pl.col("line") != pl.col("first"))
+            .select("file", "line", "id", "first")
+        )
+        for file, line, record_id, first in doubled.iter_rows():
+            self._findings.add(
+                "duplicate-id",
+                Place(index.files[file].name, line, record_id),
+                "an id of its own",
+                f"the id of line {first}",
+            )
+        for file, facts in zip(index.files, index.facts, strict=True):
+            if facts.rows == 0:
+                self._findings.add("empty-file", Place(file.name), "records", "none")
+        lines = sum(facts.rows for facts in index.facts)
+        return self._findings.result(f"{lines:,} lines in {_files(len(index.files))}")
+
+    def _check_split(self, located: Located) -> None:
+        expected = "validation" if located.file.role == "eval" else "train"
+        if located.record.split != expected:
+            self._findings.add(
+                "split-mismatch",
+                located.place,
+                f"split {expected} in a file for {located.file.role}",
+                located.record.split,
+            )
+
+    def _check_answers(self, located: Located) -> None:
+        field = located.record.field
+        texts: list[list[str | None]] = [[answer.key for answer in field.answers]]
+        if field.kind != "choice":  # a choice is told by its key, the others by what describes them
+            texts.append([answer.description for answer in field.answers])
+        for shown in texts:
+            alike = _first_alike(field.answers, shown)
+            if alike is not None:
+                self._findings.add("answers-alike", located.place, "different answers", alike)
+
+    def _check_key(self, located: Located, path: str, key: str, value: Json) -> None:
+        name = re.sub(r"[^a-z]", "", key.lower())
+        found = f"{path}: {_shortened(dumps(value))}"
+        if name in _REFERENCE_KEYS or (
+            name in _LIKE_REFERENCE_KEYS and _gives_away(value, located)
+        ):
+            expected = "no key that holds the reference"
+            self._findings.add("reference-in-input", located.place, expected, found)
+        elif name in _LIKE_REFERENCE_KEYS:
+            expected = "no key that is named like a reference"
+            self._findings.add("reference-like-key", located.place, expected, found)
+
+
+def _keys_of_input(value: dict[str, Json]) -> Iterator[tuple[str, str, Json]]:
+    """Yield (path, key, value) of every key inside the input but those that the format gives.
+
+    The criteria of a question are not looked into: their keys are the answers.
+    """
+    inputs = value["input"]
+    assert isinstance(inputs, dict)  # noqa: S101 - parse_record has seen to it
+    for key, item in inputs.items():
+        if key == "questions":
+            continue
+        if key != "state":
+            yield f"input.{key}", key, item
+        yield from _keys_inside(item, f"input.{key}")
+    question = inputs["questions"]["decision"]  # type: ignore[index,call-overload]
+    assert isinstance(question, dict)  # noqa: S101 - likewise
+    for key, item in question.items():
+        if key not in _QUESTION_KEYS:
+            path = f"input.questions.decision.{key}"
+            yield path, key, item
+            yield from _keys_inside(item, path)
+
+
+def _keys_inside(value: Json, path: str) -> Iterator[tuple[str, str, Json]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield f"{path}.{key}", key, item
+            yield from _keys_inside(item, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _keys_inside(item, f"{path}.{index}")
+
+
+def _gives_away(value: Json, located: Located) -> bool:
+    """Tell whether a value is the record's reference: its key, its target, or an object."""
+    if isinstance(value, dict | list):
+        return isinstance(value, dict) and "target" in value
+    record = located.record
+    reference = located.value.get("reference")
+    target = reference.get("target") if isinstance(reference, dict) else None
+    key = record.field.answers[record.reference or 0].key
+    return (type(value) is type(target) and value == target) or value == key
+
+
+def _first_alike(answers: Sequence[Answer], texts: Sequence[str | None]) -> str | None:
+    """Name the first two answers whose texts are the same but for case and white space."""
+    seen: dict[str, str] = {}
+    for answer, text in zip(answers, texts, strict=True):
+        if text is None:
+            continue
+        folded = " ".join(text.casefold().split())
+        if folded in seen:
+            return f"{seen[folded]} and {answer.key}: {_shortened(text)}"
+        seen[folded] = answer.key
+    return None
+
+
+def _shortened(text: str, limit: int = 80) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def _files(n: int) -> str:
+    return f"{n:,} file{'s' if n != 1 else ''}"

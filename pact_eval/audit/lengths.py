@@ -1,0 +1,87 @@
+"""Check "lengths": does every prompt fit, with one token a code?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import numpy as np
+
+from pact_eval.audit.findings import CheckResult, Collector, Place
+from pact_eval.audit.index import Index
+from pact_eval.contract import PromptContract
+from pact_eval.encoding import ChatTokenizer, Encoder
+from pact_eval.errors import PromptError
+
+__all__ = ["Lengths", "check_lengths"]
+
+_WINDOW: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Tokens a record, over all records; the longest of its K prompts counts.
+
+    Attributes:
+        minimum: of the shortest.
+        median: middle value.
+        p99: 99th percentile.
+        maximum: of the longest.
+        limit: most tokens that a prompt may have.
+        k: views a record.
+    """
+
+    minimum: int
+    median: float
+    p99: float
+    maximum: int
+    limit: int
+    k: int
+
+
+def check_lengths(
+    index: Index,
+    findings: Collector,
+    *,
+    tokenizer: ChatTokenizer,
+    name: str,
+    contract: PromptContract,
+    k: int = 1,
+    order_seed: int = 0,
+) -> CheckResult:
+    """Tokenise every prompt under the contract.
+
+    Args:
+        index: the dataset.
+        findings: collects prompts over the limit, and codes that are no tokens.
+        tokenizer: the base model's tokenizer with its chat template.
+        name: what findings call the tokenizer.
+        contract: the prompt contract; it gives the limit.
+        k: views a record.
+        order_seed: seed of the code orders.
+
+    Returns:
+        The result, with `Lengths` as `measured`.
+    """
+    try:
+        encoder = Encoder(tokenizer, contract)
+    except PromptError as error:
+        findings.add("codes-not-single", Place(name), "codes that are single tokens", str(error))
+        return findings.result("no prompt")
+    limit = encoder.max_prompt_tokens
+    tokens: list[int] = []
+    located = index.read(range(len(index)))
+    while window := list(islice(located, _WINDOW)):
+        lengths = encoder.prompt_tokens([each.record for each in window], k, order_seed)
+        for each, length in zip(window, lengths, strict=True):
+            if length > limit:
+                expected = f"a prompt of {limit:,} tokens at most"
+                findings.add("prompt-too-long", each.place, expected, f"{length:,}")
+        tokens += lengths
+    scope = f"{len(tokens):,} records at K = {k}"
+    if not tokens:
+        return findings.result(scope)
+    median, p99 = np.percentile(tokens, [50, 99])
+    measured = Lengths(min(tokens), float(median), float(p99), max(tokens), limit, k)
+    return findings.result(scope, measured)

@@ -1,0 +1,68 @@
+"""Check "separation": is nothing in two files, word for word or nearly?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.index import Index
+from pact_eval.audit.neighbours import add_near_duplicates
+
+__all__ = ["check_separation"]
+
+_SHARED: Final = {
+    "id": ("shared-id", "record id"),
+    "family": ("shared-family", "family"),
+    "source_family": ("shared-source-family", "source family"),
+    "source_id": ("shared-source-id", "source id"),
+    "context": ("shared-context", "context"),
+}
+
+
+def check_separation(
+    index: Index, findings: Collector, *, threshold: float, rng: np.random.Generator
+) -> CheckResult:
+    """Look for what stands in more than one file, and for contexts that nearly do.
+
+    Args:
+        index: the dataset.
+        findings: collects what is shared.
+        threshold: cosine from which two contexts are near duplicates, in (0, 1].
+        rng: draws the contexts that document frequencies are counted on, where there are many.
+
+    Returns:
+        The result, with the near duplicates' numbers as `measured`.
+    """
+    for column, (code, what) in _SHARED.items():
+        _add_shared(index, findings, column, code, what)
+    measured = add_near_duplicates(index, findings, threshold=threshold, rng=rng)
+    scope = f"{len(index):,} records in {len(index.files)} files"
+    if len(index.files) == 1:
+        scope = f"{len(index):,} records in one file"
+    return findings.result(scope, measured)
+
+
+def _add_shared(index: Index, findings: Collector, column: str, code: str, what: str) -> None:
+    """Report each value of a column that stands in several files, once, at its last file."""
+    shared = (
+        index.frame.lazy()
+        .select("file", column)
+        .with_row_index("row")
+        .drop_nulls(column)
+        .with_columns(
+            first_row=pl.col("row").first().over(column),
+            first_file=pl.col("file").first().over(column),
+        )
+        .filter(pl.col("file") != pl.col("first_file"))
+        .unique(["file", column], keep="first", maintain_order=True)
+        .collect()
+    )
+    for row, first_row, value in shared.select("row", "first_row", column).iter_rows():
+        expected = f"no {what} of another file"
+        found = f"that of {index.place(first_row)}"
+        if column != "context":
+            found = f"{value}, as in {index.place(first_row)}"
+        findings.add(code, index.place(row), expected, found)

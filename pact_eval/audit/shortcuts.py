@@ -1,0 +1,341 @@
+"""Check "shortcuts": does a bag of words find the reference without the evidence?
+
+No check of form can see that a word of the question, of an answer or of a filler sentence tells
+the answer. Three *views* of a record are held against each other: the question alone (instructions
+and answers), the context without its two focus sentences, and the full context. A linear model
+learns from some source families and answers the records of the others; what counts is how far it
+comes from a mere guess towards the best that any function of that text could reach.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import scipy.sparse as sp
+from scipy.stats import norm, t
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with sklearn
+
+from pact_eval.audit.findings import CheckResult, Collector, Place
+from pact_eval.audit.index import Index
+from pact_eval.audit.word_clues import Clues, View, WordItem, candidate_clues, read_words
+from pact_eval.records import MAX_ANSWERS
+from pact_eval.stats import (
+    Estimate,
+    bootstrap_intervals,
+    cluster_sums,
+    mean_statistic,
+    totals_statistic,
+)
+
+__all__ = ["Probe", "Shortcuts", "check_shortcuts"]
+
+_CODES: Final[Mapping[View, str]] = {
+    "question": "question-shortcut",
+    "ablated context": "ablated-shortcut",
+}
+_GAIN_OF_AN_ERROR = 0.10  # that the lower end of the widened interval must exceed
+_GAIN_OF_A_WARNING = 0.0
+_LEAST_POINTS = 0.01  # accuracy above the baseline; less is no matter, however certain
+_FOLDS = 5
+_MOST_BYTES = 64_000_000  # lines that are read; of long records fewer than `max_records`
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    r"""How well a bag of words finds the reference in one view.
+
+    .. math:: gain = \frac{accuracy - baseline}{ceiling - baseline}
+
+    Accuracies are shares of the same records, in 0..1. A gain of 0 is no better than a guess, 1 is
+    all that the text can tell; below 0 the model was misled. The members of a pair share their
+    question, so that no function of it is right in both: its ceiling is about a half there. Hence
+    the gain, not the accuracy, compares views and datasets.
+
+    Attributes:
+        view: what was read.
+        accuracy: share of records whose reference was scored highest, by a model that learnt from
+            other source families; of equal scores the first answer counts.
+        majority: accuracy of the most frequent position among the same training records of the
+            same kind and number of answers.
+        chance: mean of 1 / number of answers. Where references are dealt out evenly, the training
+            folds' majority is the test fold's minority, and `majority` falls below chance.
+        ceiling: best accuracy of any function of the text: among records with the very same text,
+            those with their most frequent reference are right.
+        difference: accuracy - baseline.
+        gain: as above; NaN with a reason where the ceiling is no higher than the baseline.
+        telling: clues that raised the references most above the other answers, out of fold.
+    """
+
+    view: View
+    accuracy: Estimate
+    majority: float
+    chance: float
+    ceiling: float
+    difference: Estimate
+    gain: Estimate
+    telling: tuple[str, ...]
+
+    @property
+    def baseline(self) -> float:
+        """Accuracy of a guess: the better of `majority` and `chance`."""
+        return max(self.majority, self.chance)
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is no gain; None where there is one."""
+        return self.gain.reason if math.isnan(self.gain.value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcuts:
+    """What `check_shortcuts` measures.
+
+    Attributes:
+        probes: one a view: question, ablated context, full context.
+        records: records that were read.
+        records_in_all: healthy records of the dataset; more than `records` where sampled.
+        source_families: of the records that were read.
+        not_ablated: records left out of the ablated view, for want of a usable certificate.
+    """
+
+    probes: tuple[Probe, ...]
+    records: int
+    records_in_all: int
+    source_families: int
+    not_ablated: int
+
+
+def check_shortcuts(
+    index: Index,
+    findings: Collector,
+    *,
+    rng: np.random.Generator,
+    max_records: int = 20_000,
+    resamples: int = 10_000,
+) -> CheckResult:
+    """Probe the question, the ablated context and the full context for the reference.
+
+    A finding takes a point of accuracy above the baseline, and a lower end of the gain's 95%
+    interval above 10% (error) or 0 (warning). For that the interval is widened by
+    t(F - 1) / z * sqrt(F / (F - 1)), since percentile intervals over few source families F are
+    too narrow. The full context is measured and never a finding: it holds the evidence.
+
+    Args:
+        index: the dataset.
+        findings: takes what is found.
+        rng: draws the sample and the resamples.
+        max_records: beyond it (or 64 MB) whole families are drawn, of every source family first.
+        resamples: bootstrap resamples of source families.
+
+    Returns:
+        The result; `measured` is a `Shortcuts`.
+
+    Raises:
+        InputError: a file has changed since the index was built.
+
+    Example:
+        >>> from pact_eval.audit.index import index_of_records
+        >>> result = check_shortcuts(
+        ...     index_of_records([]), Collector("shortcuts", 5), rng=np.random.default_rng(7))
+        >>> result.measured.probes[0].reason
+        'no records'
+    """
+    rows = _sample(index.frame, max_records, rng)
+    items, words = read_words(index, rows)
+    probes = tuple(_probe(items, words, view, resamples, rng) for view in get_args(View))
+    place = Place(", ".join(file.name for file in index.files))
+    for probe in probes:
+        code = _verdict(probe)
+        if code is not None:
+            findings.add(code, place, "nothing that tells more than a guess", _found(probe))
+    measured = Shortcuts(
+        probes=probes,
+        records=len(items),
+        records_in_all=len(index),
+        source_families=len({item.source_family for item in items}),
+        not_ablated=sum("ablated context" not in item.words for item in items),
+    )
+    return findings.result(_scope(measured), measured)
+
+
+def _sample(frame: pl.DataFrame, max_records: int, rng: np.random.Generator) -> list[int]:
+    """Return rows in file order: all, or those of families drawn at random."""
+    families = frame.group_by("family", maintain_order=True).agg(
+        pl.col("source_family").first(),
+        pl.len().cast(pl.UInt64).alias("records"),
+        pl.col("length").cast(pl.UInt64).sum().alias("bytes"),
+    )
+    drawn = families[rng.permutation(families.height)].with_columns(
+        first=pl.int_range(pl.len()).over("source_family") == 0
+    )
+    kept = drawn.sort("first", descending=True, maintain_order=True).filter(
+        pl.col("records").cum_sum() <= max_records, pl.col("bytes").cum_sum() <= _MOST_BYTES
+    )
+    return frame["family"].is_in(kept["family"].implode()).arg_true().to_list()
+
+
+def _probe(
+    every: Sequence[WordItem],
+    words: Sequence[str],
+    view: View,
+    resamples: int,
+    rng: np.random.Generator,
+) -> Probe:
+    """Answer every record from one view, out of fold, and hold that against a guess."""
+    items = [item for item in every if view in item.words]
+    names, cluster = np.unique([item.source_family for item in items], return_inverse=True)
+    if len(names) < 2:
+        return _undefined(view, len(items), len(names))
+    answered, majority, telling = _predict(items, candidate_clues(items, words, view), cluster)
+    reference = np.array([item.reference for item in items])
+    texts = [item.texts[view] for item in items]
+    best = _most_frequent(texts, reference, np.ones(len(items), dtype=bool))
+    hit, majority_hit, best_hit = (
+        (guess == reference).astype(float) for guess in (answered, majority, best)
+    )
+    chance = np.array([1 / len(item.keys) for item in items])
+    guess_hit = majority_hit if majority_hit.sum() >= chance.sum() else chance
+    statistics = {
+        "accuracy": mean_statistic(hit, cluster, len(names)),
+        "difference": mean_statistic(hit - guess_hit, cluster, len(names)),
+        "gain": totals_statistic(
+            _ratio,
+            cluster_sums(hit - guess_hit, cluster, len(names)),
+            cluster_sums(best_hit - guess_hit, cluster, len(names)),
+        ),
+    }
+    estimates = bootstrap_intervals(
+        statistics, n_clusters=len(names), n=len(items), rng=rng, resamples=resamples
+    )
+    if math.isnan(estimates["gain"].value):
+        reason = "no function of this text beats a guess"
+        estimates["gain"] = replace(estimates["gain"], reason=reason)
+    return Probe(
+        view=view,
+        majority=float(majority_hit.mean()),
+        chance=float(chance.mean()),
+        ceiling=float(best_hit.mean()),
+        telling=telling,
+        **estimates,
+    )
+
+
+def _ratio(above: FloatArray, headroom: FloatArray) -> FloatArray:
+    defined = headroom > 1e-9
+    return np.where(defined, above / np.where(defined, headroom, 1), np.nan)
+
+
+def _undefined(view: View, n: int, n_families: int) -> Probe:
+    """Return a probe of which nothing is defined, and why."""
+    reason = "one source family: no other to learn from"
+    if n == 0:
+        reason = (
+            "no record with a usable certificate" if view == "ablated context" else "no records"
+        )
+    nothing = Estimate(math.nan, math.nan, math.nan, n, n_families, "none", reason)
+    return Probe(view, nothing, math.nan, math.nan, math.nan, nothing, nothing, ())
+
+
+def _most_frequent(groups: Sequence[Hashable], reference: IntArray, counted: BoolArray) -> IntArray:
+    """Return, for every record, the most frequent reference of its group among those counted.
+
+    Ties, and groups of which none is counted, take the first answer.
+    """
+    codes: dict[Hashable, int] = {}
+    group = np.array([codes.setdefault(each, len(codes)) for each in groups])
+    counts = np.zeros((len(codes), MAX_ANSWERS), dtype=np.int64)
+    np.add.at(counts, (group[counted], reference[counted]), 1)
+    most: IntArray = counts.argmax(axis=1)[group]
+    return most
+
+
+def _predict(
+    items: Sequence[WordItem], clues: Clues, cluster: IntArray
+) -> tuple[IntArray, IntArray, tuple[str, ...]]:
+    """Return each record's best answer and majority answer, out of fold, and the telling clues."""
+    reference = np.array([item.reference for item in items])
+    n_answers = np.array([len(item.keys) for item in items])
+    record = np.repeat(np.arange(len(items)), n_answers)
+    place = np.concatenate([np.arange(n) for n in n_answers])
+    label = place == reference[record]
+    cells = [(item.kind, len(item.keys)) for item in items]
+    score = np.full((len(items), MAX_ANSWERS), -np.inf)
+    majority = np.zeros(len(items), dtype=np.int64)
+    raised = np.zeros(len(clues.names))
+    folds = GroupKFold(min(_FOLDS, int(cluster.max()) + 1))
+    for _, test in folds.split(reference, groups=cluster):
+        learnt = ~np.isin(np.arange(len(items)), test)
+        train_rows, rows = np.flatnonzero(learnt[record]), np.flatnonzero(~learnt[record])
+        weights = _fit(clues.matrix[train_rows], label[train_rows])
+        held = clues.matrix[rows]
+        score[record[rows], place[rows]] = held @ weights
+        raised += weights * (held.T @ (label[rows] - 1 / n_answers[record[rows]]))
+        majority[test] = _most_frequent(cells, reference, learnt)[test]
+    return score.argmax(axis=1), majority, _most_telling(clues.names, raised)
+
+
+def _fit(matrix: sp.csr_array[np.float32], label: BoolArray) -> FloatArray:
+    """Return the weights of a logistic regression; the last digits do not matter."""
+    model = LogisticRegression(solver="lbfgs", tol=1e-3, max_iter=200)
+    # One thread: the sums over weights are short, and idle threads cost far more than they give.
+    with warnings.catch_warnings(), threadpool_limits(limits=1):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        weights: FloatArray = model.fit(matrix, label).coef_[0].astype(np.float64)
+    return weights
+
+
+def _most_telling(names: Sequence[str], raised: FloatArray) -> tuple[str, ...]:
+    """Return the four words and the two other clues that raised the references most."""
+    total: dict[str, float] = {}
+    for name, value in zip(names, raised, strict=True):
+        total[name] = total.get(name, 0.0) + float(value)
+    best = sorted((name for name in total if total[name] > 0), key=lambda name: -total[name])
+    words = [name for name in best if name.startswith('"')][:4]
+    others = [name for name in best if not name.startswith('"')][:2]
+    return tuple(sorted([*words, *others], key=best.index))
+
+
+def _verdict(probe: Probe) -> str | None:
+    """Return the code of a finding, or None."""
+    gain = probe.gain
+    # NaN compares as False: a probe of which nothing is defined is no finding.
+    if probe.view not in _CODES or not (probe.difference.value >= _LEAST_POINTS):
+        return None
+    n = gain.clusters
+    widening = t.ppf(0.975, n - 1) / norm.ppf(0.975) * math.sqrt(n / (n - 1))
+    low = gain.value - widening * (gain.value - gain.low)
+    if low > _GAIN_OF_AN_ERROR:
+        return _CODES[probe.view]
+    return "shortcut-suspected" if low > _GAIN_OF_A_WARNING else None
+
+
+def _found(probe: Probe) -> str:
+    gain = probe.gain
+    return (
+        f"{probe.view}: a bag of words finds {probe.accuracy.value:.1%} of the references, a guess "
+        f"{probe.baseline:.1%}, the best function of that text {probe.ceiling:.1%}; gain "
+        f"{gain.value:.0%} ({gain.low:.0%} to {gain.high:.0%}); telling: {', '.join(probe.telling)}"
+    )
+
+
+def _scope(measured: Shortcuts) -> str:
+    sampled = ""
+    if measured.records < measured.records_in_all:
+        sampled = f", drawn from {measured.records_in_all:,}"
+    left_out = f"; {measured.not_ablated:,} without ablation" if measured.not_ablated else ""
+    families = f"{measured.source_families:,} source families"
+    return f"{measured.records:,} records of {families}{sampled}{left_out}"

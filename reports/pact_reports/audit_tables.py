@@ -1,0 +1,165 @@
+"""The terminal report of an audit: findings, one table of checks, one verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.box import ASCII2, SIMPLE_HEAD, Box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from pact_eval.audit.codes import Severity
+from pact_eval.audit.findings import (
+    SEVERITIES,
+    CheckResult,
+    Finding,
+    count,
+    failed,
+    failed_checks,
+)
+from pact_eval.audit.word_diff import WordDiff
+from pact_reports.audit_measures import measured_line
+from pact_reports.plain_text import cell, visible
+
+__all__ = ["checks_table", "finding_lines", "verdict_line"]
+
+_STYLE: Mapping[Severity, str] = {
+    "error": "bold red",
+    "warning": "bold yellow",
+    "note": "bold cyan",
+}
+_WORDS_KEPT = 6
+
+
+def finding_lines(checks: Sequence[CheckResult], *, plain: bool) -> Iterator[RenderableType]:
+    """Lay out the findings, worst first, with a count of those that are not shown.
+
+    Args:
+        checks: results of the checks.
+        plain: mark words with signs instead of colours, for output that is piped.
+
+    Yields:
+        Renderables, one a finding.
+    """
+    for severity in SEVERITIES:
+        for check in checks:
+            shown = [each for each in check.findings if each.severity == severity]
+            for number, finding in enumerate(shown, start=1):
+                yield _finding(finding, plain=plain)
+                last = number == len(shown) or shown[number].code != finding.code
+                rest = check.counts[finding.code] - sum(f.code == finding.code for f in shown)
+                if last and rest:
+                    yield Text(f"  ... and {rest:,} more of {finding.code}\n", style="dim")
+
+
+def _finding(finding: Finding, *, plain: bool) -> RenderableType:
+    head = Text(f"{finding.severity} ", style=_STYLE[finding.severity])
+    head.append(f"{finding.check}/{finding.code}", style="bold")
+    head.append(f"  {visible(str(finding.place))}")
+    told = f"  expected  {finding.expected}\n  found     {finding.found}"
+    parts: list[RenderableType] = [head, cell(told)]
+    if finding.comparison is not None:
+        parts.append(Padding(_side_by_side(finding.comparison, plain=plain), (0, 0, 0, 2)))
+    return Group(*parts, Text())
+
+
+def _side_by_side(diff: WordDiff, *, plain: bool) -> Table:
+    """Show two texts beside each other, long common runs shortened, differing words marked."""
+    table = Table.grid(padding=(0, 2), expand=True)
+    table.add_column(ratio=1)
+    table.add_column(ratio=1)
+    sides: tuple[list[Text], list[Text]] = ([], [])
+    last = len(diff.segments) - 1
+    for number, segment in enumerate(diff.segments):
+        for side, words in zip(sides, (segment.left, segment.right), strict=True):
+            if segment.kind == "same":
+                side.append(Text(_shortened(words, first=number == 0, last=number == last)))
+            elif words:
+                shown = f"[[{visible(words)}]]" if plain else visible(words)
+                side.append(Text(shown, style="bold reverse"))
+    table.add_row(*(Text(" ").join(side) for side in sides))
+    return table
+
+
+def _shortened(words: str, *, first: bool, last: bool) -> str:
+    parts = visible(words).split(" ")
+    if len(parts) <= 2 * _WORDS_KEPT:
+        return " ".join(parts)
+    head = [] if first else parts[:_WORDS_KEPT]
+    tail = [] if last else parts[-_WORDS_KEPT:]
+    return " ".join([*head, "...", *tail])
+
+
+def checks_table(checks: Sequence[CheckResult], *, fail_on: Severity, plain: bool) -> Table:
+    """Lay out one row a check: passed or failed, counts, and what it measured.
+
+    Args:
+        checks: results in the order of the rows.
+        fail_on: a finding of this severity, or of a worse one, fails a check.
+        plain: ASCII rules.
+    """
+    box: Box = ASCII2 if plain else SIMPLE_HEAD
+    table = Table(box=box, pad_edge=False, header_style="bold")
+    table.add_column("check")
+    table.add_column("result")
+    for severity in SEVERITIES:
+        table.add_column(f"{severity}s", justify="right")
+    table.add_column("looked at, and measured")
+    for check in checks:
+        table.add_row(
+            Text(check.check),
+            _result(check, fail_on),
+            *(_count(check, severity) for severity in SEVERITIES),
+            cell(_looked_at(check)),
+        )
+    return table
+
+
+def _result(check: CheckResult, fail_on: Severity) -> Text:
+    if check.skipped is not None:
+        return Text("skipped", style="dim")
+    if failed([check], fail_on):
+        return Text("failed", style="bold red")
+    return Text("passed", style="green")
+
+
+def _count(check: CheckResult, severity: Severity) -> Text:
+    n = check.count(severity)
+    return Text(f"{n:,}" if n else "", style=_STYLE[severity])
+
+
+def _looked_at(check: CheckResult) -> str:
+    if check.skipped is not None:
+        return check.skipped
+    line = measured_line(check.measured)
+    return f"{check.scope}: {line}" if line else check.scope
+
+
+def verdict_line(
+    checks: Sequence[CheckResult], *, subject: str, fail_on: Severity, tampered: bool
+) -> Text:
+    """Say in one line whether the subject can be trusted, as far as the checks see.
+
+    Args:
+        checks: all results.
+        subject: what was audited: "data" or "adapter".
+        fail_on: the severity that fails.
+        tampered: whether a hash does not match.
+    """
+    counts = {severity: count(checks, severity) for severity in SEVERITIES}
+    tally = ", ".join(
+        f"{n:,} {severity}{'s' if n != 1 else ''}" for severity, n in counts.items() if n
+    )
+    failing = [check.check for check in failed_checks(checks, fail_on)]
+    skipped = [c.check for c in checks if c.skipped is not None]
+    unseen = f" Not checked: {', '.join(skipped)}." if skipped else ""
+    if tampered:
+        text = f"TAMPERED: bytes are not those of the manifest ({tally})."
+        return Text(text + unseen, style="bold red")
+    if failing:
+        text = f"NOT TO BE TRUSTED: {tally} ({', '.join(failing)})."
+        return Text(text + unseen, style="bold red")
+    found = tally or "no finding"
+    return Text(f"The {subject} passed: {found}.{unseen}", style="bold green")

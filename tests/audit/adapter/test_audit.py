@@ -1,0 +1,381 @@
+"""Audits of adapter folders: the shipped ones are sound, spoilt ones are found out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from adapters import (
+    COMMIT,
+    MODEL,
+    SHIPPED,
+    Spoil,
+    Tensors,
+    both,
+    config,
+    copied,
+    counts,
+    file,
+    key,
+    schema,
+    tensors,
+    texts,
+    with_tensor,
+    without_base,
+)
+from safetensors.torch import load_file, save_file
+
+from pact_eval.audit.adapter.audit import audit_adapter
+from pact_eval.audit.adapter.compare import compare_adapters
+from pact_eval.audit.codes import ADAPTER_CHECKS, CODES
+from pact_eval.errors import AdapterError, PactError
+from pact_eval.model_files import sha256_of_file
+from pact_eval.scoring.subject import SubjectRequest, identify
+
+
+@pytest.fixture
+def adapter(tmp_path: Path) -> Path:
+    return copied(tmp_path / "adapter")
+
+
+@pytest.mark.parametrize(
+    ("name", "scale"), [("nimble_recipe", 32 / 16), ("ce_permuted", 32 / 16**0.5)]
+)
+def test_a_shipped_adapter_is_sound(name: str, scale: float) -> None:
+    audit = audit_adapter(SHIPPED / name, keep=20)
+    facts = audit.facts
+    assert [check.check for check in audit.checks] == list(ADAPTER_CHECKS)
+    assert not counts(audit)
+    assert not any(check.skipped for check in audit.checks)
+    assert facts.settings is not None
+    assert (facts.settings.rank, facts.settings.alpha, facts.scale) == (16, 32, scale)
+    assert facts.settings.use_rslora == (name == "ce_permuted")
+    assert facts.settings.targets == (
+        "down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj",
+    )  # fmt: skip
+    # Six layers of seven projections; width 192, 512 inside the MLP.
+    assert (facts.n_modules, facts.n_layers, facts.dtypes) == (42, 6, {"BF16": 84})
+    assert facts.n_parameters == 6 * 16 * (4 * (192 + 192) + 3 * (192 + 512))
+    assert facts.base_model == "../../model"
+    assert facts.max_length_tokens == 2048
+    assert facts.weights_sha256 == sha256_of_file(SHIPPED / name / "adapter_model.safetensors")
+    assert {each.name: each.size_bytes for each in facts.files} == {
+        path.name: path.stat().st_size for path in (SHIPPED / name).iterdir()
+    }
+
+
+def test_the_base_can_be_given(adapter: Path, tmp_path: Path) -> None:
+    schema(model="elsewhere/base", revision=COMMIT)(adapter)
+    assert set(counts(audit_adapter(adapter, keep=20))) == {"fit-not-checked"}
+    audit = audit_adapter(adapter, base_model=MODEL, keep=20)
+    assert not counts(audit)
+    assert audit.facts.base_folder == MODEL
+    with pytest.raises(AdapterError, match="no such folder"):
+        audit_adapter(adapter, base_model=tmp_path / "none", keep=20)
+
+
+def test_a_folder_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("{}")
+    for folder in (tmp_path / "none", tmp_path / "file"):
+        with pytest.raises(AdapterError, match="no such folder"):
+            audit_adapter(folder, keep=20)
+
+
+def test_an_empty_folder_skips_what_there_is_nothing_for(tmp_path: Path) -> None:
+    audit = audit_adapter(tmp_path, keep=20)
+    assert {check.check: check.skipped for check in audit.checks if check.skipped} == {
+        "config": "adapter_config.json is not there",
+        "tensors": "adapter_model.safetensors is not there",
+    }
+    assert counts(audit) == {
+        "file-missing": 2, "contract-unknown": 1, "base-unknown": 1, "fit-not-checked": 1,
+    }  # fmt: skip
+    assert (audit.facts.settings, audit.facts.n_modules, audit.facts.scale) == (None, None, None)
+
+
+def test_a_snapshot_in_the_hubs_cache_links_to_its_blobs(adapter: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "models--someone--adapter"
+    snapshot = cache / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True)
+    adapter.rename(cache / "blobs")
+    for path in (cache / "blobs").iterdir():
+        (snapshot / path.name).symlink_to(f"../../blobs/{path.name}")
+    assert not counts(audit_adapter(snapshot, keep=20))
+    # Elsewhere, or out of that cache, a link leads out.
+    (snapshot / "more.json").symlink_to("/etc/hostname")
+    assert counts(audit_adapter(snapshot, keep=20)) == {"link-outside": 1}
+
+
+def test_a_link_inside_the_folder_is_none_that_leads_out(adapter: Path) -> None:
+    both(file("checkpoint-30/notes.md"), link("last", "checkpoint-30"))(adapter)
+    audit = audit_adapter(adapter, keep=20)
+    assert not counts(audit)
+    assert [each.name for each in audit.facts.files if "notes" in each.name] == [
+        "checkpoint-30/notes.md"
+    ]
+
+
+# Spoilt adapters: one at least for every code.
+
+Q0_A, Q0_B = key(0, "self_attn.q_proj", "A"), key(0, "self_attn.q_proj", "B")
+Q0_WEIGHT = "model.layers.0.self_attn.q_proj.weight"
+LM_HEAD = "base_model.model.lm_head.weight"
+LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 711224\n"
+
+
+def weights(folder: Path) -> Path:
+    return folder / "adapter_model.safetensors"
+
+
+def without(name: str) -> Spoil:
+    return lambda folder: (folder / name).unlink()
+
+
+def link(name: str, target: str) -> Spoil:
+    return lambda folder: (folder / name).symlink_to(target)
+
+
+def moved_out(name: str) -> Spoil:
+    def spoil(folder: Path) -> None:
+        outside = folder.parent / name
+        (folder / name).rename(outside)
+        (folder / name).symlink_to(outside)
+
+    return spoil
+
+
+def renamed(old: str, new: str) -> Spoil:
+    def change(loaded: Tensors) -> None:
+        for name in [each for each in loaded if old in each]:
+            loaded[name.replace(old, new)] = loaded.pop(name)
+
+    return tensors(change)
+
+
+def lost(*parts: str) -> Spoil:
+    def change(loaded: Tensors) -> None:
+        for name in [each for each in loaded if any(part in each for part in parts)]:
+            del loaded[name]
+
+    return tensors(change)
+
+
+def zeroed(part: str) -> Spoil:
+    return tensors(lambda loaded: [t.zero_() for name, t in loaded.items() if part in name])
+
+
+def with_two(name: str, value: float) -> Spoil:
+    return tensors(lambda loaded: loaded[name].view(-1)[3:5].fill_(value))
+
+
+def base_with(weight: str, *shape: int) -> Spoil:
+    """Let the adapter name a base of which one weight has another shape."""
+
+    def spoil(folder: Path) -> None:
+        base = folder.parent / "base"
+        base.mkdir()
+        stored = load_file(MODEL / "model.safetensors") | {weight: torch.zeros(shape)}
+        save_file(stored, base / "model.safetensors")
+        schema(model="../base", base_weights_sha256=None)(folder)
+
+    return spoil
+
+
+def npy_of_objects(folder: Path) -> None:
+    np.save(folder / "objects.npy", np.array([{}], dtype=object))
+
+
+SPOILS: list[tuple[str, str, Spoil]] = [
+    ("file-missing", "adapter_config.json", without("adapter_config.json")),
+    ("file-missing", "adapter_model.safetensors", without("adapter_model.safetensors")),
+    (
+        "file-missing",
+        "2 parts of one",
+        both(
+            without("adapter_model.safetensors"),
+            file("adapter_model-00001-of-00001.safetensors"),
+            file("adapter_model.safetensors.index.json"),
+        ),
+    ),
+    ("pickled", "adapter_model.bin", file("adapter_model.bin")),
+    ("pickled", "training_args.bin", file("training_args.bin", b"cos\nsystem\n")),
+    ("pickled", "checkpoint-10/rng_state.pth", file("checkpoint-10/rng_state.pth")),
+    ("pickled", "OPTIMIZER.PT", file("OPTIMIZER.PT")),
+    ("pickled", "notes.txt", file("notes.txt", b"\x80\x04\x95.")),
+    ("pickled", "state", lambda folder: torch.save({}, folder / "state")),
+    ("pickled", "numpy objects", npy_of_objects),
+    ("not-safetensors", "a pickle under", lambda folder: torch.save({}, weights(folder))),
+    ("not-safetensors", "old.safetensors", file("old.safetensors", b"\x80\x02}q\x00.")),
+    ("not-safetensors", "a program", file("x.safetensors", b"\x7fELF\x02\x01\x01\x00\x00")),
+    ("not-safetensors", "Git LFS", file("adapter_model.safetensors", LFS_POINTER)),
+    ("link-outside", "adapter_config.json", moved_out("adapter_config.json")),
+    ("link-outside", "schema_config.json", moved_out("schema_config.json")),
+    ("link-outside", "/etc", link("etc", "/etc")),
+    (
+        "unreadable",
+        "training.json",
+        both(without("training.json"), lambda folder: os.mkfifo(folder / "training.json")),
+    ),
+    ("unreadable", "broken link", link("gone", "nowhere")),
+    ("unreadable", "loop", link("loop", "loop")),
+    ("code-file", "evil.py", file("evil.py", "print()")),
+    ("code-file", "run", file("run", "#!/bin/sh\n")),
+    ("archive", "more.tgz", file("more.tgz", b"\x1f\x8b\x08")),
+    ("not-looked-into", ".git", file(".git/config", "[core]")),
+    ("config-unreadable", "twice", file("adapter_config.json", '{"r": 8, "r": 16}')),
+    ("config-unreadable", "a JSON object", file("adapter_config.json", "[]")),
+    ("config-unreadable", "a finite number", file("adapter_config.json", '{"r": NaN}')),
+    ("config-unreadable", "levels deep", file("adapter_config.json", "[" * 100_000)),
+    (
+        "config-unreadable",
+        "at most",
+        lambda folder: os.truncate(folder / "adapter_config.json", (1 << 26) + 1),
+    ),
+    ("not-lora", "IA3", config(peft_type="IA3")),
+    ("value-malformed", "r: a whole number above 0, found 0", config(r=0)),
+    ("value-malformed", "r: a whole number above 0, found 16.0", config(r=16.0)),
+    ("value-malformed", "r: a whole number above 0, found 1000", config(r=10**400)),
+    ("value-malformed", "lora_alpha: a number above 0, found nothing", config(lora_alpha=None)),
+    ("value-malformed", "rank_pattern", config(rank_pattern={"q_proj": "8"})),
+    ("value-malformed", "rank_pattern", config(rank_pattern={"(": 8})),
+    ("value-malformed", "alpha_pattern", config(alpha_pattern=[1])),
+    ("value-malformed", "target_modules", config(target_modules=["q_proj", 1])),
+    ("value-malformed", "target_modules", config(target_modules="*")),
+    ("value-malformed", "layers_to_transform", config(layers_to_transform=[-1])),
+    ("value-malformed", "use_rslora: true or false", config(use_rslora="yes")),
+    ("value-malformed", "bias: one of none, all", config(bias="some")),
+    (
+        "values-contradict",
+        "layers_to_transform with a regular",
+        config(target_modules=".*_proj", layers_to_transform=[1]),
+    ),
+    ("values-contradict", "layers_pattern", config(layers_pattern="layers")),
+    ("values-contradict", "lora_bias with use_dora", config(use_dora=True, lora_bias=True)),
+    ("values-contradict", "no target_modules", config(target_modules=None)),
+    ("imports-library", "evil.core", config(megatron_config={}, megatron_core="evil.core")),
+    ("other-task", "SEQ_CLS", config(task_type="SEQ_CLS")),
+    ("lora-variant", "use_qalora", config(use_qalora=True)),
+    ("weights-damaged", "cut short", lambda folder: os.truncate(weights(folder), 500_000)),
+    ("no-lora", "none of them", renamed("lora_", "l")),
+    ("half-pair", "q_proj without B", lost(Q0_B)),
+    ("half-pair", "q_proj without A", lost(Q0_A)),
+    ("rank-mismatch", "A of 8 rows", config(r=8)),
+    ("rank-mismatch", "A [16], B [192, 16]", with_tensor(Q0_A, torch.ones(16))),
+    ("rank-mismatch", "A [16, 0]", with_tensor(Q0_A, torch.ones(16, 0))),
+    ("rank-mismatch", "A of 4 rows", config(rank_pattern={"layers.0.self_attn.q_proj": 4})),
+    ("module-off-target", "v_proj", config(target_modules=["q_proj"])),
+    ("module-off-target", "layers.0", config(layers_to_transform=[1, 2, 3, 4, 5])),
+    ("module-off-target", "q_proj", config(exclude_modules=["q_proj"])),
+    ("module-off-target", "q_proj", config(exclude_modules=".*q_proj")),
+    ("announced-missing", "lm_head", config(modules_to_save=["lm_head"])),
+    ("announced-missing", "lora_magnitude_vector for use_dora", config(use_dora=True)),
+    ("announced-missing", "lora_B.bias for lora_bias", config(lora_bias=True)),
+    ("tensor-unannounced", "lm_head", with_tensor(LM_HEAD, torch.ones(3))),
+    ("tensor-unannounced", "lora_A.default", renamed("lora_A.", "lora_A.default.")),
+    (
+        "tensor-unannounced",
+        "magnitude_vector",
+        with_tensor(Q0_A.replace("A.weight", "magnitude_vector"), torch.ones(192)),
+    ),
+    ("tensor-unannounced", r"\x1b[2J", with_tensor("\x1b[2J" + "x" * 600, torch.ones(1))),
+    ("pattern-costly", "they fail", config(rank_pattern={"(?i)q_proj": 8})),
+    ("not-finite", f"{Q0_B}: 2 NaN, 0 infinite of 3,072", with_two(Q0_B, float("nan"))),
+    ("not-finite", f"{Q0_A}: 0 NaN, 2 infinite of 3,072", with_two(Q0_A, float("-inf"))),
+    ("untrained", "all 42 modules", zeroed("lora_B")),
+    ("untrained", "all 42 modules", both(zeroed("mlp"), zeroed("self_attn"))),
+    ("module-untrained", "layers.0.self_attn.q_proj", zeroed(Q0_B)),
+    ("factor-zero", "layers.0.self_attn.q_proj", zeroed(Q0_A)),
+    ("target-unused", "fc1", config(target_modules=["fc1"])),
+    ("pattern-unused", "fc1", config(rank_pattern={"fc1": 8})),
+    ("pattern-unused", "fc1", config(alpha_pattern={".*fc1": 8})),
+    (
+        "layers-uneven",
+        "no model.layers.2.mlp.up_proj",
+        both(without_base, lost("layers.2.mlp.up_proj")),
+    ),
+    ("layers-missing", "no layer 2, 4", both(without_base, lost("layers.2.", "layers.4."))),
+    ("layers-missing", "no layer 0", both(without_base, lost("layers.0."))),
+    (
+        "whole-tensors",
+        "lm_head",
+        both(config(modules_to_save=["lm_head"]), with_tensor(LM_HEAD, torch.ones(3))),
+    ),
+    (
+        "values-not-checked",
+        "1 tensors of I8",
+        with_tensor(Q0_A, torch.ones(16, 192, dtype=torch.int8)),
+    ),
+    ("contract-unknown", "no such file", without("schema_config.json")),
+    ("contract-unreadable", "not valid JSON", file("schema_config.json", "{")),
+    ("contract-mismatch", "contract_fingerprint", schema(contract_fingerprint="0" * 64)),
+    ("contract-mismatch", "system_prompt", schema(system_prompt="Classify.")),
+    ("contract-mismatch", "task is a list", schema(task=[])),
+    ("max-length-malformed", "max_length is text", schema(max_length="2048")),
+    ("max-length-malformed", "max_length is 0", schema(max_length=0)),
+    ("max-length-differs", "found 512", schema(max_length=512)),
+    ("base-unusable", "found an adapter", schema(model=".")),
+    ("base-unusable", "expected weights", both(file("base/x"), schema(model="base"))),
+    ("base-differs", "SHA-256 " + "0" * 64, schema(base_weights_sha256="0" * 64)),
+    ("base-differs", "SHA-256 a list", schema(base_weights_sha256=[])),
+    (
+        "module-unknown",
+        "layers.9.mlp.up_proj",
+        with_tensor(key(9, "mlp.up_proj", "A"), torch.ones(16, 192)),
+    ),
+    ("shape-misfit", "A [16, 192] does not read 64 inputs", base_with(Q0_WEIGHT, 192, 64)),
+    ("shape-misfit", "B [192, 16] does not write 64 outputs", base_with(Q0_WEIGHT, 64, 192)),
+    ("module-not-adapted", "layers.0.self_attn.q_proj", lost("layers.0.self_attn.q_proj")),
+    ("base-unknown", "none", both(schema(model=None), config(base_model_name_or_path=None))),
+    ("base-not-found", "/nowhere/base", schema(model="/nowhere/base")),
+    ("base-not-found", "aaa", schema(model="a" * 5000)),
+    ("base-unpinned", "found no revision", both(without_base, schema(revision=None))),
+    ("base-unpinned", "found the revision main", both(without_base, schema(revision="main"))),
+    (
+        "base-named-twice",
+        "elsewhere/base in schema_config.json, tiny in adapter_config.json",
+        both(without_base, config(base_model_name_or_path="tiny")),
+    ),
+    ("fit-not-checked", "not at hand", without_base),
+    ("fit-not-checked", "names do not tell", config(target_modules="all-linear")),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "spoil"), SPOILS, ids=[f"{code}:{text[:40]}" for code, text, _ in SPOILS]
+)
+def test_a_spoilt_adapter_is_found_out(code: str, text: str, spoil: Spoil, adapter: Path) -> None:
+    spoil(adapter)
+    audit = audit_adapter(adapter, keep=200)
+    found = texts(audit, code)
+    assert any(text in each for each in found), (found, counts(audit))
+    assert [check.check for check in audit.checks] == list(ADAPTER_CHECKS)
+    findings = [finding for check in audit.checks for finding in check.findings]
+    assert all(each.found.isprintable() and len(each.found) < 500 for each in findings)
+    compare_adapters(audit, audit)
+
+
+def test_every_code_is_reached() -> None:
+    assert {code for code, _, _ in SPOILS} == {
+        code for code, meaning in CODES.items() if meaning.check in ADAPTER_CHECKS
+    }
+
+
+# Scoring refuses what these find; the audit calls it an error.
+REFUSED = {
+    "file-missing", "config-unreadable", "not-lora", "weights-damaged", "no-lora", "half-pair",
+    "rank-mismatch", "module-off-target", "announced-missing", "tensor-unannounced",
+    "contract-unknown", "contract-unreadable", "contract-mismatch", "base-unusable",
+    "base-differs", "module-unknown", "shape-misfit", "module-not-adapted",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", sorted(REFUSED))
+def test_the_audit_against_scoring(code: str, adapter: Path) -> None:
+    spoil = next(spoil for each, _, spoil in SPOILS if each == code)
+    spoil(adapter)
+    assert CODES[code].severity == "error"
+    with pytest.raises(PactError):
+        identify(SubjectRequest(adapter, device="cpu")).load()

@@ -1,0 +1,406 @@
+"""Near duplicates: the cosines, that none is missed, and that many of them cost no more."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import record, write_jsonl
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from pact_eval.audit import neighbours
+from pact_eval.audit.findings import Collector, Finding
+from pact_eval.audit.index import index_of_records
+from pact_eval.audit.neighbours import NearDuplicates, add_near_duplicates
+from pact_eval.audit.word_diff import WordDiff, word_diff
+from pact_eval.dataset_files import DataFile
+from pact_eval.strict_json import Json
+
+Rows = list[dict[str, Any]]
+
+SEAL = "Clerk: The seal of the north gate is intact, and the lamp above it burns at night."
+LAMP = "Clerk: The seal of the south gate is intact, and the lamp above it burns at night."
+ACROSS, WITHIN = "near-duplicate", "near-duplicate-within"
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search measured, found and counted."""
+
+    measured: NearDuplicates
+    findings: tuple[Finding, ...]
+    counts: dict[str, int]
+
+    @property
+    def cosines(self) -> dict[tuple[str, str, str], float]:
+        """The cosine by code, id and id of the neighbour."""
+        pattern = re.compile(r"cosine (\S+) to \S+:\d+ \(id (\S+)\)")
+        found = {}
+        for finding in self.findings:
+            match = pattern.fullmatch(finding.found)
+            assert match is not None
+            found[finding.code, str(finding.place.record_id), match[2]] = float(match[1])
+        return found
+
+
+def search(
+    folder: Path, *files: Rows, threshold: float = 0.7, keep: int = 10_000, seed: int = 1
+) -> Search:
+    """Search the files a.jsonl, b.jsonl, ..."""
+    data = [
+        DataFile(name, "eval", write_jsonl(folder / name, rows))
+        for name, rows in zip(("a.jsonl", "b.jsonl", "c.jsonl"), files, strict=False)
+    ]
+    findings = Collector("separation", keep)
+    rng = np.random.default_rng(seed)
+    measured = add_near_duplicates(index_of_records(data), findings, threshold=threshold, rng=rng)
+    result = findings.result("")
+    return Search(measured, result.findings, dict(result.counts))
+
+
+def bases(states: list[Any], prefix: str = "f") -> Rows:
+    """One record of a family of its own each."""
+    return [record(f"{prefix}{number}-base", state=state) for number, state in enumerate(states)]
+
+
+def sentences(rng: np.random.Generator, n: int, n_words: int, vocabulary: int = 4000) -> list[str]:
+    """Texts of made-up words."""
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    words = ["".join(rng.choice(letters, rng.integers(3, 9))) for _ in range(vocabulary)]
+    return [" ".join(rng.choice(words, n_words)) for _ in range(n)]
+
+
+def edited(rng: np.random.Generator, text: str, n_words: int) -> str:
+    words = text.split()
+    for place in rng.choice(len(words), n_words, replace=False):
+        words[place] = "".join(rng.permutation(list("xyzuvw")))
+    return " ".join(words)
+
+
+def sklearn_cosines(texts: list[str]) -> Any:
+    vectorizer = TfidfVectorizer(
+        analyzer="char",
+        ngram_range=(5, 5),
+        preprocessor=lambda text: " ".join(text.lower().split()),
+    )
+    vectors = vectorizer.fit_transform(texts)
+    return (vectors @ vectors.T).toarray()
+
+
+def copies(n: int) -> list[str]:
+    """Texts that differ in two numbers; those that do in one only are nearer."""
+    (body,) = sentences(np.random.default_rng(10), 1, 150)
+    return [f"{body} Parcel {number // 90 + 10}, shelf {number % 90 + 10}." for number in range(n)]
+
+
+@contextmanager
+def changed(**constants: Any) -> Iterator[None]:
+    """Change constants of the module; for use inside a property test."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in constants.items():
+            patch.setattr(neighbours, f"_{name}", value)
+        yield
+
+
+def test_a_neighbour_in_another_file_is_shown_beside_its_record(tmp_path: Path) -> None:
+    result = search(tmp_path, bases([SEAL], "a"), bases([LAMP], "b"))
+    (finding,) = result.findings
+    assert (finding.code, finding.severity) == (ACROSS, "error")
+    assert str(finding.place) == "b.jsonl:1 (id b0-base)"
+    assert finding.found == "cosine 0.85 to a.jsonl:1 (id a0-base)"
+    assert finding.comparison is not None
+    parts = [each for each in finding.comparison.segments if each.kind == "changed"]
+    assert [(each.left, each.right) for each in parts] == [("north", "south")]
+    assert math.isnan(result.measured.largest_within)
+
+
+def test_a_neighbour_in_the_same_file_is_a_note_for_both_families(tmp_path: Path) -> None:
+    result = search(tmp_path, bases([SEAL, "Nothing of the kind stands here.", LAMP]))
+    assert result.cosines.keys() == {(WITHIN, "f0-base", "f2-base"), (WITHIN, "f2-base", "f0-base")}
+    assert {finding.severity for finding in result.findings} == {"note"}
+    assert math.isnan(result.measured.largest_across)
+
+
+def test_the_nearest_of_each_earlier_file_is_named_once_a_pair_of_families(tmp_path: Path) -> None:
+    near, nearer = SEAL.replace("night", "dawn"), SEAL.replace("night", "nights")
+    train = bases([near, nearer], "a")
+    pair = [record("c0-base", state=SEAL), record("c0-counterfactual", state=f"{SEAL} So.")]
+    result = search(tmp_path, train, bases([near], "b"), pair)
+    across = {key for key in result.cosines if key[0] == ACROSS}
+    assert across == {
+        (ACROSS, "b0-base", "a1-base"),  # a0 has the same context: that is shared-context
+        (ACROSS, "c0-base", "a1-base"),
+        (ACROSS, "c0-base", "b0-base"),
+    }
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_cosines_against_sklearn(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    texts = sentences(rng, 60, 40, vocabulary=120)
+    texts += [edited(rng, text, 4).title().replace(" ", "  \n", 3) for text in texts[:20]]
+    result = search(tmp_path, bases(texts), threshold=0.05)
+    expected = sklearn_cosines(texts)
+    np.fill_diagonal(expected, -1)
+    assert result.measured.largest_within == pytest.approx(expected.max(), abs=3e-3)
+    assert len(result.cosines) == len(texts)
+    for (_, row, other), cosine in result.cosines.items():
+        n, m = (int(each.removeprefix("f").removesuffix("-base")) for each in (row, other))
+        assert cosine == pytest.approx(expected[n, m], abs=0.008)
+        assert expected[n, m] == pytest.approx(expected[n].max(), abs=3e-3)
+
+
+def test_cosines_against_hand_computation(tmp_path: Path) -> None:
+    # 5-grams abcde, bcdef in both; abcde alone is 1 of 2; idf of the shared one is 1
+    result = search(tmp_path, bases(["abcdef", "abcde"]), threshold=0.1)
+    other = math.log(3 / 2) + 1
+    assert result.measured.largest_within == pytest.approx(1 / math.hypot(1, other), abs=1e-6)
+
+
+WORDS = st.sampled_from(["amber", "brook", "cedar", "delta", "ember", "fjord", "grove", "heath"])
+CONTEXTS = st.tuples(st.integers(0, 5), st.lists(WORDS, min_size=1, max_size=9).map(" ".join))
+FILE = st.lists(CONTEXTS, min_size=1, max_size=8)
+
+
+@settings(max_examples=60)
+@given(st.lists(FILE, min_size=1, max_size=3), st.floats(0.05, 1), st.sampled_from([4e9, 500, 60]))
+@example([[(0, "amber brook"), (1, "amber brook")], [(2, "amber brook"), (3, "delta")]], 1.0, 4e9)
+def test_no_pair_is_missed_against_brute_force(
+    files: list[list[tuple[int, str]]], threshold: float, products: float
+) -> None:
+    rows = [
+        [
+            record(f"{n}.{m}", family=f"f{family}", state=text)
+            for m, (family, text) in enumerate(file)
+        ]
+        for n, file in enumerate(files)
+    ]
+    with tempfile.TemporaryDirectory() as folder, changed(MOST_PRODUCTS=products):
+        result = search(Path(folder), *rows, threshold=threshold)
+    assert result.measured.exact
+    expected = brute_force([each for file in files for each in file], [*map(len, files)])
+    found: dict[Any, float] = {}
+    for (code, row, other), cosine in result.cosines.items():
+        (n, m), (other_n, _) = ([*map(int, each.split("."))] for each in (row, other))
+        key = code, n, files[n][m][0], other_n
+        found[key] = max(cosine, found.get(key, 0))
+    assert {key for key, cosine in expected.items() if cosine > threshold + 1e-3} <= found.keys()
+    assert all(expected[key] >= threshold - 1e-3 for key in found)
+    assert all(abs(expected[key] - cosine) < 0.006 for key, cosine in found.items())
+
+
+def brute_force(contexts: list[tuple[int, str]], lengths: list[int]) -> dict[Any, float]:
+    """The largest cosine by code, file, family and file of the neighbour; every pair in a loop."""
+    cosines = sklearn_cosines([text for _, text in contexts])
+    file = np.repeat(np.arange(len(lengths)), lengths).tolist()
+    largest: dict[Any, float] = {}
+    for row, other in itertools.permutations(range(len(contexts)), 2):
+        (family, text), (other_family, other_text) = contexts[row], contexts[other]
+        shared = file[row] != file[other] and text == other_text
+        if family == other_family or file[other] > file[row] or shared:
+            continue
+        code = WITHIN if file[row] == file[other] else ACROSS
+        key = code, file[row], family, file[other]
+        largest[key] = max(cosines[row, other], largest.get(key, 0))
+    return largest
+
+
+def test_common_and_rarer_ngrams_together_are_the_whole_cosine(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    texts = sentences(rng, 500, 30, vocabulary=500)
+    texts += [edited(rng, text, 3 + n // 20) for n, text in enumerate(texts[:200])]
+    whole = search(tmp_path, bases(texts), threshold=0.6)
+    with changed(MOST_PRODUCTS=1e6):
+        split = search(tmp_path, bases(texts), threshold=0.6)
+    assert whole.measured.exact
+    assert split.measured.exact
+    assert whole.cosines == split.cosines
+    assert split.measured.cosines > whole.measured.cosines  # those that a bound could not rule out
+    assert 100 < whole.counts[WITHIN] < 400
+
+
+def test_likely_pairs_against_sklearn(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    texts = sentences(rng, 2000, 60)
+    copies = [edited(rng, text, n) for text, n in zip(texts, rng.integers(1, 9, 400), strict=False)]
+    with changed(SAMPLE=1000):
+        result = search(tmp_path, bases(texts, "a"), bases(copies, "b"), threshold=0.7)
+    assert not result.measured.exact
+    assert result.measured.cosines < 4 * 2400
+    cosines = sklearn_cosines(texts + copies)
+    near = {n for n in range(400) if cosines[n, 2000 + n] >= 0.72}
+    found = {key for key in result.cosines if key[0] == ACROSS}
+    assert all(row.removeprefix("b") == other.removeprefix("a") for _, row, other in found)
+    recall = len({int(row[1:].partition("-")[0]) for _, row, _ in found} & near) / len(near)
+    assert len(near) > 200
+    assert recall >= 0.99
+
+
+def test_likely_pairs_are_those_of_the_same_rng(tmp_path: Path) -> None:
+    rng = np.random.default_rng(7)
+    texts = sentences(rng, 300, 40, vocabulary=300)
+    texts += [edited(rng, text, 5) for text in texts]
+    with changed(SAMPLE=100):
+        first, second = (search(tmp_path, bases(texts), seed=4) for _ in range(2))
+    assert not first.measured.exact
+    assert repr(first.measured) == repr(second.measured)
+    assert first.findings == second.findings
+    assert first.counts[WITHIN] > 200
+
+
+@pytest.mark.parametrize("limit", ["SAMPLE", "MOST_COSINES", "MOST_COMMON_ONLY", "MOST_HELD_GRAMS"])
+def test_many_copies_of_a_template_are_all_reported_at_bounded_work(
+    tmp_path: Path, limit: str
+) -> None:
+    rng = np.random.default_rng(8)
+    others, alike = sentences(rng, 1000, 40), copies(2000)
+    with changed(**{limit: 50}, MOST_PRODUCTS=4e9 if limit == "MOST_COSINES" else 1e6):
+        result = search(tmp_path, bases(others + alike[:1500], "a"), bases(alike[1500:], "b"))
+    assert not result.measured.exact
+    assert result.counts == {WITHIN: 2000, ACROSS: 500}
+    assert result.measured.cosines < 2 * 4 * 3000 + 50
+
+
+def test_every_copy_stays_reported_where_few_cosines_may_be_computed(tmp_path: Path) -> None:
+    alike = copies(1000)
+    with changed(SAMPLE=500, MOST_LIKELY_PAIRS=10):
+        result = search(tmp_path, bases(alike[:500], "a"), bases(alike[500:], "b"))
+    assert result.counts == {WITHIN: 1000, ACROSS: 500}
+    assert result.measured.cosines == 500 + 2 * 500
+
+
+def test_a_family_that_fills_a_key_hides_no_other(tmp_path: Path) -> None:
+    *alike, one, another = copies(302)
+    crowd = [record(f"a{n}", family="a", state=state) for n, state in enumerate(alike)]
+    with changed(SAMPLE=50):
+        result = search(tmp_path, crowd + bases([one], "b"), bases([another], "c"))
+    assert result.counts == {WITHIN: 2, ACROSS: 1}
+
+
+def forced(path: str) -> dict[str, Any]:
+    return {"SAMPLE": 1} if path == "likely" else {}
+
+
+@pytest.mark.parametrize("path", ["exact", "likely"])
+class TestBothWays:
+    """What holds for the exact search and for that of likely pairs."""
+
+    def test_equal_contexts_are_reported_within_a_file_only(
+        self, tmp_path: Path, path: str
+    ) -> None:
+        with changed(**forced(path)):
+            result = search(tmp_path, bases([SEAL, SEAL], "a"), bases([SEAL], "b"), threshold=1.0)
+        assert result.measured.exact == (path == "exact")
+        assert result.cosines == {
+            (WITHIN, "a0-base", "a1-base"): 1.0,
+            (WITHIN, "a1-base", "a0-base"): 1.0,
+        }
+
+    def test_members_of_a_family_are_never_compared(self, tmp_path: Path, path: str) -> None:
+        pair = [record("f-base", state=SEAL), record("f-counterfactual", state=LAMP)]
+        other = [record("f-other", state=f"{SEAL} Indeed.")]
+        with changed(**forced(path)):
+            result = search(tmp_path, pair, other, threshold=0.1)
+        assert not result.counts
+        assert result.measured.cosines == 0
+        assert math.isnan(result.measured.largest_across)
+
+    @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\u0085", "\xa0", "\n\n", " \t "])
+    def test_white_space_and_case_make_no_difference(
+        self, tmp_path: Path, path: str, separator: str
+    ) -> None:
+        other = f"{separator}{SEAL.upper().replace(' ', separator)}"
+        with changed(**forced(path)):
+            result = search(tmp_path, bases(["x", SEAL], "a"), bases(["y", other], "b"))
+        assert result.cosines == {(ACROSS, "b1-base", "a1-base"): 1.0}
+        assert str(result.findings[0].place) == "b.jsonl:2 (id b1-base)"
+
+    def test_the_form_of_a_context_makes_no_difference(self, tmp_path: Path, path: str) -> None:
+        speaker, _, text = SEAL.partition(" ")
+        states: list[Json] = [
+            SEAL,
+            [speaker, text],
+            {"page": 3, "turns": [{"who": speaker, "says": text}]},
+        ]
+        with changed(**forced(path)):
+            result = search(
+                tmp_path, *(bases([state], name) for state, name in zip(states, "abc", strict=True))
+            )
+        assert set(result.cosines.values()) == {1.0}
+        assert result.counts == {ACROSS: 3}
+
+    def test_contexts_without_text_are_left_out(self, tmp_path: Path, path: str) -> None:
+        states: list[Json] = ["", {"n": 1}, [], " \u2028", None]
+        with changed(**forced(path)):
+            result = search(
+                tmp_path, bases(states, "a"), bases([*states[1:], ""], "b"), threshold=0.1
+            )
+        assert not result.findings
+        assert (result.measured.contexts, result.measured.without_text) == (0, 10)
+        assert math.isnan(result.measured.largest_within)
+
+    def test_a_text_shorter_than_an_ngram_is_one(self, tmp_path: Path, path: str) -> None:
+        with changed(**forced(path)):
+            result = search(tmp_path, bases(["yes", "No", "no", "nod", "yes."]), threshold=0.1)
+        assert result.cosines.keys() == {
+            (WITHIN, "f1-base", "f2-base"),
+            (WITHIN, "f2-base", "f1-base"),
+        }
+
+    def test_the_order_of_the_files_decides_the_place_only(self, tmp_path: Path, path: str) -> None:
+        rng = np.random.default_rng(9)
+        texts = sentences(rng, 40, 30)
+        a, b = bases(texts, "a"), bases([edited(rng, text, 2) for text in texts], "b")
+        with changed(**forced(path)):
+            one, other = search(tmp_path, a, b), search(tmp_path, b, a)
+        turned = {(code, row, neighbour) for code, neighbour, row in other.cosines}
+        assert one.cosines.keys() == turned
+        assert one.measured.largest_across == pytest.approx(other.measured.largest_across)
+        assert one.counts == {ACROSS: 40}
+
+
+def test_no_record_at_all_is_no_near_duplicate() -> None:
+    findings = Collector("separation", 5)
+    measured = add_near_duplicates(
+        index_of_records([]), findings, threshold=0.8, rng=np.random.default_rng(1)
+    )
+    assert measured.contexts == 0
+    assert not findings.result("").counts
+
+
+def test_texts_are_compared_word_by_word_only_for_findings_that_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = []
+
+    def spy(left: str, right: str) -> WordDiff:
+        compared.append((left, right))
+        return word_diff(left, right)
+
+    monkeypatch.setattr(neighbours, "word_diff", spy)
+    alike = copies(10)
+    result = search(tmp_path, bases(alike, "a"), bases([f"{alike[0]} So."], "b"), keep=2)
+    assert result.counts == {ACROSS: 1, WITHIN: 10}
+    assert len(compared) == 3
+    assert [finding.comparison is None for finding in result.findings] == [False] * 3
+    assert compared[0] == (alike[0], f"{alike[0]} So.")
+
+
+@pytest.mark.parametrize("threshold", [0.0, -0.5, 1.01, math.nan])
+def test_a_threshold_that_is_no_cosine_is_refused(threshold: float) -> None:
+    rng = np.random.default_rng(1)
+    with pytest.raises(ValueError, match="expected a threshold in"):
+        add_near_duplicates(
+            index_of_records([]), Collector("separation", 5), threshold=threshold, rng=rng
+        )

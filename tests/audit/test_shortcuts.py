@@ -1,0 +1,453 @@
+"""A bag of words finds what a dataset was made to leak, and nothing where there is nothing."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import question, record, write_jsonl
+
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.index import index_of_records
+from pact_eval.audit.shortcuts import Probe, Shortcuts, check_shortcuts
+from pact_eval.audit.shortcuts import _verdict as verdict
+from pact_eval.dataset_files import DataFile
+from pact_eval.stats import Estimate
+from pact_fixtures.generator import generate_dataset
+
+Rows = list[dict[str, Any]]
+QUESTION, ABLATED, FULL = range(3)
+
+
+def check(path: Path, rows: Iterable[Any], seed: int = 7, **settings: int) -> CheckResult:
+    """Write the rows to two files, so that a finding names both, and check them."""
+    every = list(rows)
+    files = []
+    for name, part in (("train.jsonl", every[:-2]), ("eval.jsonl", every[-2:])):
+        files.append(DataFile(name, "train", write_jsonl(path / name, part)))
+    settings = {"resamples": 2_000} | settings
+    rng = np.random.default_rng(seed)
+    return check_shortcuts(index_of_records(files), Collector("shortcuts", 5), rng=rng, **settings)
+
+
+def probes(result: CheckResult) -> tuple[Probe, ...]:
+    assert isinstance(result.measured, Shortcuts)
+    return result.measured.probes
+
+
+@functools.cache
+def _generated(seed: int) -> str:
+    dataset = generate_dataset("small", seed=seed)
+    return json.dumps(dataset.train + dataset.holdout)
+
+
+def generated(seed: int = 17) -> Rows:
+    rows: Rows = json.loads(_generated(seed))
+    return rows
+
+
+def pairs(rows: Rows) -> Iterable[tuple[dict[str, Any], dict[str, Any]]]:
+    return zip(rows[::2], rows[1::2], strict=True)
+
+
+def singles(rows: Rows) -> Rows:
+    """One member of every pair, base and counterfactual by turns."""
+    return [pair[number % 2] for number, pair in enumerate(pairs(rows))]
+
+
+def decision(row: dict[str, Any]) -> dict[str, Any]:
+    value: dict[str, Any] = row["input"]["questions"]["decision"]
+    return value
+
+
+def keys(row: dict[str, Any]) -> list[str]:
+    if decision(row)["type"] == "noul":
+        return ["false", "true"]
+    criteria = decision(row)["criteria"]
+    return list(criteria) if isinstance(criteria, dict) else [str(n) for n in range(len(criteria))]
+
+
+def reference(row: dict[str, Any]) -> int:
+    return keys(row).index(json.dumps(row["reference"]["target"]).strip('"'))
+
+
+def set_reference(row: dict[str, Any], index: int) -> None:
+    kind = decision(row)["type"]
+    target: Any = keys(row)[index] if kind == "choice" else index
+    row["reference"]["target"] = bool(index) if kind == "noul" else target
+
+
+def say(row: dict[str, Any], sentence: str) -> None:
+    """Add a sentence to the context, whatever its form."""
+    state = row["input"]["state"]
+    if isinstance(state, str):
+        row["input"]["state"] = f"{state} {sentence}"
+    else:
+        turns = state["entries"] if isinstance(state, dict) else state
+        turns.append({"speaker": "Clerk", "text": sentence})
+
+
+def describe(row: dict[str, Any], index: int, more: str) -> None:
+    """Add to the description of one answer, for questions that have descriptions."""
+    criteria = decision(row).get("criteria")
+    if criteria:
+        key = list(criteria)[index] if isinstance(criteria, dict) else index
+        criteria[key] = f"{criteria[key] or 'A step.'} {more}"
+
+
+# against what the data were made to be
+
+
+@pytest.mark.parametrize("seed", [17, 3])
+def test_the_generated_dataset_does_not_leak(seed: int, tmp_path: Path) -> None:
+    dataset = generate_dataset("full", seed=seed)
+    result = check(tmp_path, dataset.train + dataset.holdout, resamples=10_000)
+    assert not result.counts
+    assert result.scope == "3,000 records of 40 source families"
+    asked, ablated, full = probes(result)
+    for probe in (asked, ablated):
+        assert probe.ceiling == pytest.approx(0.5, abs=0.001)
+        assert probe.gain.low < 0.02
+        assert -0.1 < probe.gain.value < 0.1
+    assert full.ceiling == 1
+    assert full.gain.value > 0.2
+
+
+@pytest.mark.parametrize("seed", [17, 1, 2])
+def test_the_small_generated_dataset_does_not_leak(seed: int, tmp_path: Path) -> None:
+    assert not check(tmp_path, generated(seed)).counts
+
+
+def question_names_the_answers(rows: Rows) -> Rows:
+    for pair in pairs(rows):
+        if decision(pair[0])["type"] == "choice":
+            told = " or ".join(sorted(keys(row)[reference(row)] for row in pair))
+            for row in pair:
+                decision(row)["instructions"] += f" Say {told}."
+    return rows
+
+
+def question_word_tells_the_pair(rows: Rows) -> Rows:
+    for pair in pairs(rows):
+        at = min(map(reference, pair))
+        for row in pair:
+            word = ("amber", "basil", "cedar", "dill", "elder")[at]
+            decision(row)["instructions"] += f" Use the {word} form."
+    return rows
+
+
+def context_keeps_the_key(rows: Rows) -> Rows:
+    for row in rows:
+        say(row, f"The clerk expects {keys(row)[reference(row)]}.")
+    return rows
+
+
+def context_keeps_a_code(rows: Rows) -> Rows:
+    for row in rows:
+        say(row, f"Put it on the {('amber', 'basil', 'cedar')[min(2, reference(row))]} pile.")
+    return rows
+
+
+def filler_tells_the_answer_of_single_records(rows: Rows) -> Rows:
+    rows = [row for row in singles(rows) if decision(row)["type"] == "noul"]
+    for row in rows:
+        say(row, "The zebra sleeps." if reference(row) else "The giraffe sleeps.")
+    return rows
+
+
+def references_have_a_word_in_their_description(rows: Rows) -> Rows:
+    for row in (rows := singles(rows)):
+        describe(row, reference(row), "Indeed.")
+    return rows
+
+
+def references_have_the_longest_description(rows: Rows) -> Rows:
+    filler = ("at", "the", "office", "of", "this", "desk", "now", "then", "with", "a", "stamp")
+    for number, row in enumerate(rows := singles(rows)):
+        words = (filler[(number * step) % len(filler)] for step in range(1, 10))
+        describe(row, reference(row), " ".join(words))
+    return rows
+
+
+LEAKS: list[tuple[Callable[[Rows], Rows], str, str]] = [
+    (question_names_the_answers, "question-shortcut", "the answer's key more often than others in the question"),
+    (question_word_tells_the_pair, "question-shortcut", '"basil" in the question'),
+    (context_keeps_the_key, "ablated-shortcut", "the answer's key in the ablated context"),
+    (context_keeps_a_code, "ablated-shortcut", '"basil" in the ablated context'),
+    (filler_tells_the_answer_of_single_records, "ablated-shortcut",
+     '"zebra" in the ablated context'),
+    (references_have_a_word_in_their_description, "question-shortcut", '"indeed" in the answer'),
+    (references_have_the_longest_description, "question-shortcut", "the longest answer"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("leak", "code", "clue"), LEAKS, ids=lambda each: str(each))
+def test_a_dataset_made_to_leak_is_caught(
+    leak: Callable[[Rows], Rows], code: str, clue: str, tmp_path: Path
+) -> None:
+    result = check(tmp_path, leak(generated()))
+    found = {finding.code: finding for finding in result.findings}
+    assert clue in found[code].found
+    assert str(found[code].place) == "train.jsonl, eval.jsonl"
+    assert found[code].severity == "error"
+    # What stands in the context alone is no leak of the question.
+    assert (code == "ablated-shortcut") == ("question-shortcut" not in found)
+
+
+def test_a_word_that_tells_three_records_in_ten_is_found(tmp_path: Path) -> None:
+    rows = generated()
+    for number, row in enumerate(rows):
+        if number % 20 < 6:
+            say(row, f"Tag {('amber', 'basil', 'cedar')[min(2, reference(row))]}.")
+    result = check(tmp_path, rows)
+    assert set(result.counts) & {"ablated-shortcut", "shortcut-suspected"}
+    assert '"basil" in the ablated context' in probes(result)[ABLATED].telling
+
+
+def test_a_position_is_the_majority_and_no_shortcut(tmp_path: Path) -> None:
+    """The check of the balance finds it; no text tells more than that position."""
+    rows = [row for row in singles(generated()) if decision(row)["type"] != "noul"]
+    for row in rows:
+        set_reference(row, 0)
+    result = check(tmp_path, rows)
+    assert not result.counts
+    for probe in probes(result):
+        assert probe.majority == probe.ceiling == 1
+        assert probe.reason == "no function of this text beats a guess"
+
+
+# against shuffled references
+
+
+def shuffled(seed: int, n_families: int, n_pairs: int, *, paired: bool) -> Rows:
+    """Pairs of some source families with references drawn at random, two different ones a pair."""
+    rng = np.random.default_rng(seed)
+    by_family: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {}
+    for pair in pairs(generated()):
+        by_family.setdefault(pair[0]["source_family"], []).append(pair)
+    chosen = rng.choice(sorted(by_family), n_families, replace=False)
+    rows: Rows = []
+    for pair in itertools.chain.from_iterable(by_family[name][:n_pairs] for name in chosen):
+        drawn = rng.permutation(len(keys(pair[0])))[:2]
+        for row, index in zip(pair, drawn, strict=True):
+            set_reference(row, int(index))
+        rows += pair if paired else pair[:1]
+    return rows
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_shuffled_references_are_no_leak(paired: bool, tmp_path: Path) -> None:
+    """Forty datasets of 4 to 18 source families, eighty probes: no error, hardly a warning."""
+    counts: dict[str, int] = {}
+    gains = []
+    for seed in range(20):
+        n_families = (4, 6, 9, 18)[seed % 4]
+        rows = shuffled(seed, n_families, 20, paired=paired)
+        result = check(tmp_path, rows, resamples=500)
+        gains += [probe.gain.value for probe in probes(result)[:FULL]]
+        for code, n in result.counts.items():
+            counts[code] = counts.get(code, 0) + n
+    assert set(counts) <= {"shortcut-suspected"}
+    assert sum(counts.values()) <= 2
+    assert np.mean(gains) < 0.02
+
+
+# against hand computation
+
+
+def asked(number: int, source_family: str, text: Any, target: bool, **changes: Any) -> Any:
+    return record(
+        f"r{number}-base",
+        source_family=source_family,
+        decision=question("noul", instructions=text),
+        reference={"target": target},
+        **changes,
+    )
+
+
+def test_ceiling_and_majority_against_hand_computation(tmp_path: Path) -> None:
+    """A tells false three times of four; by it, B is right twice of five, and by B, A once."""
+    told = {"A": [("x", False), ("x", False), ("y", False), ("y", True)],
+            "B": [("x", True), ("x", True), ("y", True), ("y", False), ("y", False)]}  # fmt: skip
+    rows = [
+        asked(number, family, text, target)
+        for number, (family, (text, target)) in enumerate(
+            (family, each) for family, some in told.items() for each in some
+        )
+    ]
+    probe = probes(check(tmp_path, rows))[QUESTION]
+    assert probe.majority == pytest.approx((2 + 1) / 9)
+    assert probe.chance == probe.baseline == 0.5
+    # Of the four "x" two are false and two true, of the five "y" three are false.
+    assert probe.ceiling == pytest.approx((2 + 3) / 9)
+    assert probe.difference.value == pytest.approx(probe.accuracy.value - 0.5)
+    assert probe.gain.value == pytest.approx((probe.accuracy.value - 0.5) / (5 / 9 - 0.5))
+    assert (probe.gain.n, probe.gain.clusters) == (9, 2)
+
+
+def test_the_scale_against_hand_computation(tmp_path: Path) -> None:
+    """A word tells nine in ten of the references, and twenty true ones have no such word."""
+    rows: Rows = []
+    for family, number in itertools.product("ABCD", range(30)):
+        text, target = f"Nr {family}{number}", True
+        if number < 25:
+            target = number % 5 < 3
+            text += " plus" if target != (number % 5 == 0) else " minus"
+        rows.append(asked(len(rows), family, text, target))
+    probe = probes(check(tmp_path, rows))[QUESTION]
+    # In each family 5 of 25 words lie; the 15 + 5 true references of 30 are the majority.
+    assert probe.baseline == probe.majority == pytest.approx(20 / 30)
+    assert probe.ceiling == 1
+    assert probe.accuracy.value == pytest.approx(25 / 30)
+    assert probe.gain.value == pytest.approx((25 - 20) / (30 - 20))
+    assert probe.accuracy.low == probe.accuracy.high == probe.accuracy.value
+    assert probe.telling[0] in ('"plus" in the question', '"minus" in the question')
+
+
+def test_members_of_a_pair_share_their_ceiling(tmp_path: Path) -> None:
+    rows = []
+    for number, family in enumerate("ABCD" * 3):
+        for variant, target in (("base", "answer_0"), ("counterfactual", "answer_2")):
+            rows.append(
+                record(
+                    f"f{number}-{variant}",
+                    source_family=family,
+                    decision=question("choice", 4, instructions=f"Which one? {number}"),
+                    reference={"target": target},
+                )
+            )
+    probe = probes(check(tmp_path, rows))[QUESTION]
+    assert (probe.chance, probe.ceiling) == (0.25, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("low", "code"),
+    [(0.29, "question-shortcut"), (0.28, "shortcut-suspected"), (0.23, None)],
+)
+def test_the_widened_interval_against_hand_computation(low: float, code: str | None) -> None:
+    """Four families: t(3) = 3.182 for 1.960, times the root of 4 / 3, is 1.875 times as wide."""
+    gain = Estimate(0.5, low, 0.7, 100, 4, "")
+    widened = 0.5 - 1.875 * (0.5 - low)
+    assert (widened > 0.1, widened > 0) == (code == "question-shortcut", code is not None)
+    difference = Estimate(0.2, 0.1, 0.3, 100, 4, "")
+    assert verdict(Probe("question", gain, 0.3, 0.3, 0.7, difference, gain, ())) == code
+    assert verdict(Probe("full context", gain, 0.3, 0.3, 0.7, difference, gain, ())) is None
+    little = Estimate(0.009, 0.008, 0.01, 100, 4, "")
+    assert verdict(Probe("question", gain, 0.3, 0.3, 0.7, little, gain, ())) is None
+
+
+# undefined is loud
+
+
+def test_one_source_family_is_undefined(tmp_path: Path) -> None:
+    rows = [row | {"source_family": "only"} for row in context_keeps_the_key(generated())]
+    result = check(tmp_path, rows)
+    assert not result.counts
+    for probe in probes(result):
+        assert probe.reason == "one source family: no other to learn from"
+        assert all(math.isnan(each.value) for each in (probe.accuracy, probe.gain))
+        assert math.isnan(probe.baseline)
+
+
+def test_records_without_a_usable_certificate_are_counted(tmp_path: Path) -> None:
+    rows = generated()
+    for row in rows:
+        del row["evidence_certificate"]
+    result = check(tmp_path, rows)
+    assert probes(result)[ABLATED].reason == "no record with a usable certificate"
+    assert probes(result)[QUESTION].reason is None
+    assert result.measured.not_ablated == len(rows)
+
+    rows = generated()
+    del rows[0]["evidence_certificate"]
+    rows[1]["evidence_certificate"]["verified_pair"]["left"] = "Stands nowhere."
+    rows[1]["evidence_certificate"]["verified_pair"]["negative_left"] = "Stands nowhere."
+    rows[2]["evidence_certificate"]["spec"] = None
+    result = check(tmp_path, rows)
+    assert result.measured.not_ablated == 3
+    assert probes(result)[ABLATED].accuracy.n == len(rows) - 3
+    assert result.scope == "444 records of 18 source families; 3 without ablation"
+
+
+def test_pairs_of_booleans_have_nothing_that_a_shared_text_can_tell(tmp_path: Path) -> None:
+    rows = [row for row in generated() if decision(row)["type"] == "noul"]
+    result = check(tmp_path, rows)
+    assert not result.counts
+    for probe in probes(result)[:FULL]:
+        assert probe.accuracy.value == probe.baseline == probe.ceiling == 0.5
+        assert math.isnan(probe.gain.value)
+        assert probe.reason == "no function of this text beats a guess"
+    assert probes(result)[FULL].reason is None
+
+
+# randomness is an argument
+
+
+def test_the_same_generator_gives_the_same_result(tmp_path: Path) -> None:
+    first, again = (check(tmp_path, generated(), max_records=200) for _ in range(2))
+    assert first.measured == again.measured
+    other = check(tmp_path, generated(), seed=8, max_records=200)
+    assert other.measured != first.measured
+
+
+def test_a_sample_keeps_families_whole_and_every_source_family(tmp_path: Path) -> None:
+    result = check(tmp_path, generated(), max_records=61)
+    measured = result.measured
+    assert (measured.records, measured.records_in_all, measured.source_families) == (60, 444, 18)
+    assert probes(result)[QUESTION].ceiling == 0.5
+    assert result.scope == "60 records of 18 source families, drawn from 444"
+
+
+# hostile texts
+
+
+STRANGE: Sequence[Any] = (
+    "", "\u2028", "…!?", {}, [], 0, False, {"": None}, "a\u2028b\u2029c\x85d", "x" * 10_000,
+    {"deep": [[[[{"er": ["\u0000", 1.5, True]}]]]]}, "\u0130\u1e9e\ufb01", "是的，请付款。",
+)  # fmt: skip
+
+
+def test_strange_texts_are_read(tmp_path: Path) -> None:
+    rows = [
+        asked(number, "AB"[number % 2], text, number % 3 == 0, state=state)
+        for number, (text, state) in enumerate(itertools.product(STRANGE, STRANGE))
+    ]
+    result = check(tmp_path, rows)
+    assert [probe.accuracy.n for probe in probes(result)] == [169, 0, 169]
+    long = [clue for probe in probes(result) for clue in probe.telling if len(clue) > 100]
+    assert not long
+
+
+def test_records_without_any_word_are_read(tmp_path: Path) -> None:
+    criteria = {"!": None, "?": None, "…": ""}
+    rows = [
+        record(
+            f"r{number}-base",
+            source_family="ABC"[number % 3],
+            state="",
+            decision=question(criteria=criteria, instructions="?"),
+            reference={"target": "!?…"[number // 3 % 3]},
+        )
+        for number in range(18)
+    ]
+    probe = probes(check(tmp_path, rows))[QUESTION]
+    assert probe.reason == "no function of this text beats a guess"
+
+
+def test_a_number_inside_a_question_tells(tmp_path: Path) -> None:
+    rows = [
+        asked(
+            number, "ABCD"[number % 4], {"ask": "Is it?", "seen": [number // 4 % 2]}, number % 8 > 3
+        )
+        for number in range(64)
+    ]
+    result = check(tmp_path, rows)
+    assert set(result.counts) == {"question-shortcut"}
+    assert '"1" in the question' in result.findings[0].found

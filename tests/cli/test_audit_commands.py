@@ -1,0 +1,213 @@
+"""`pact-audit` as a user meets it: output, exit codes, messages without tracebacks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from builders import record, write_jsonl
+from click.testing import CliRunner, Result
+from datasets import healthy
+
+from pact_cli.audit.data import CHECKS
+from pact_cli.audit.main import main
+from pact_eval.audit.codes import DATA_CHECKS
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "pact_fixtures"
+QUICK = ("--only", "bytes", "--only", "form", "--only", "families", "--only", "certificates")
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result
+
+
+def refused(*arguments: object, code: int = 1) -> str:
+    result = run(*arguments, code=code)
+    assert result.stdout == ""
+    return result.stderr
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return healthy(families=6).write(tmp_path / "data")
+
+
+def test_the_checks_of_the_option_are_the_checks() -> None:
+    assert tuple(DATA_CHECKS) == CHECKS
+
+
+def test_the_shipped_data_pass_every_check() -> None:
+    text = run("data", FIXTURES / "data", "--tokenizer", FIXTURES / "model").stdout
+    assert text.count(" passed ") >= 8
+    assert "failed" not in text
+    assert text.endswith("The data passed: no finding.\n")
+    assert "444 of 444 contexts ablated" in text
+
+
+def test_one_screen_says_what_is_wrong_and_where(folder: Path) -> None:
+    lines = (folder / "holdout.jsonl").read_text().split("\n")
+    value = json.loads(lines[1])
+    value["input"]["questions"]["decision"]["instructions"] += " Really?"
+    lines[1] = json.dumps(value, ensure_ascii=False)
+    (folder / "holdout.jsonl").write_text("\n".join(lines))
+    text = run("data", folder, *QUICK, code=5).stdout
+    assert "error bytes/hash-mismatch  holdout.jsonl\n" in text
+    assert "error families/question-differs  holdout.jsonl:2 (id commerce-02-001-count" in text
+    assert "[[Really ?]]" in text
+    assert "TAMPERED" in text.splitlines()[-1]
+    run("manifest", folder)
+    text = run("data", folder, *QUICK, code=3).stdout
+    assert text.splitlines()[-1] == "NOT TO BE TRUSTED: 1 error (families)."
+
+
+def test_json_is_one_object_with_every_number(folder: Path) -> None:
+    (folder / "manifest.json").unlink()
+    result = run("data", folder, *QUICK, "--json", "--fail-on", "warning", code=3)
+    value = json.loads(result.stdout)
+    assert value["counts"] == {"error": 0, "warning": 1, "note": 0}
+    assert (value["passed"], value["tampered"]) == (False, False)
+    assert [check["check"] for check in value["checks"]] == list(CHECKS[:4])
+    assert value["checks"][0]["findings"][0]["code"] == "manifest-missing"
+    assert value["checks"][3]["measured"] == {
+        "ablated": 24, "records": 24, "pairs": 12, "families": 12,
+    }  # fmt: skip
+    assert [file["role"] for file in value["files"]] == ["train", "eval"]
+    run("data", folder, *QUICK, "--json")
+
+
+def test_files_by_name(folder: Path) -> None:
+    files = ("--train", folder / "train.jsonl", "--eval", folder / "holdout.jsonl")
+    text = run("data", *files, *QUICK).stdout
+    assert "Not checked: bytes." in text
+    run("data", *files, *QUICK, "--manifest", folder / "manifest.json")
+
+
+def test_findings_beyond_the_wanted_are_counted(folder: Path) -> None:
+    rows = [record(f"f{n}-base", split="train") for n in range(9)]
+    write_jsonl(folder / "holdout.jsonl", rows)
+    result = run("data", folder, "--only", "form", "--max-findings", 2, code=3)
+    assert result.stdout.count("form/split-mismatch") == 2
+    assert "... and 7 more of split-mismatch" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["data"], 2, "expected DIR, or --train and --eval"),
+        (["data", "nowhere"], 1, "nowhere: no such folder"),
+        (["data", "--train", "nowhere.jsonl"], 1, "nowhere.jsonl: no such file"),
+        (["data", "x", "--only", "spelling"], 2, "'spelling' is not one of"),
+        (["data", "x", "--near-duplicate", "0"], 2, "0 is not in the range"),
+        (["manifest", "nowhere"], 1, "nowhere: no such folder"),
+        (["split", "nowhere.jsonl", "--out", "x"], 1, "no such file"),
+        (["diff", "a.jsonl", "b.jsonl"], 1, "a.jsonl: no such file"),
+        (["ablate", "a.jsonl", "--out", "x"], 1, "a.jsonl: no such file"),
+        (["adapter", "nowhere"], 1, "nowhere: no such folder"),
+    ],
+)
+def test_wrong_use_is_told(
+    arguments: list[str], code: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert words in refused(*arguments, code=code)
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_of_unknown_purpose_are_told(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "mine.jsonl", [record()])
+    assert "nothing tells what this file is for" in refused("data", tmp_path)
+
+
+def test_a_manifest_is_written_kept_and_checked(folder: Path) -> None:
+    path = folder / "manifest.json"
+    value = json.loads(path.read_bytes())
+    path.write_text(json.dumps(value | {"licence": "CC0"}))
+    assert "unchanged:" in run("manifest", folder).stdout
+    (folder / "extra-test.jsonl").write_text(json.dumps(record(), ensure_ascii=False) + "\n")
+    assert "wrote" in run("manifest", folder).stdout
+    written = json.loads(path.read_bytes())
+    assert written["licence"] == "CC0"
+    assert written["roles"]["extra-test.jsonl"] == "eval"
+    assert "eval_rows" not in written  # two evaluation files
+    run("manifest", folder, "--check")
+    (folder / "train.jsonl").write_bytes((folder / "train.jsonl").read_bytes() + b"\n")
+    assert "hash-mismatch" in run("manifest", folder, "--check", code=5).stdout
+
+
+def test_no_manifest_is_written_for_lines_that_are_no_records(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "train.jsonl", ["{}"])
+    assert "train.jsonl:1: " in refused("manifest", tmp_path)
+    assert not (tmp_path / "manifest.json").exists()
+
+
+def test_a_split_is_shown_and_passes_its_own_audit(tmp_path: Path) -> None:
+    source = FIXTURES / "data" / "train.jsonl"
+    text = run("split", source, "--out", tmp_path / "parts").stdout
+    assert "select checkpoints" in text
+    assert "fit temperatures" in text
+    run("data", tmp_path / "parts", *QUICK, "--only", "separation")
+    holdout = FIXTURES / "data" / "holdout.jsonl"
+    text = run("data", tmp_path / "parts", "--eval", holdout, *QUICK, "--only", "separation").stdout
+    assert "444 lines in 4 files" in text
+    assert "The data passed: 1 warning." in text  # the manifest of the parts has no holdout
+    again = refused("split", source, "--out", tmp_path / "parts")
+    assert "expected a new folder" in again
+    value = json.loads(run("split", source, "--out", tmp_path / "more", "--json").stdout)
+    assert [part["role"] for part in value["parts"]] == ["train", "selection", "calibration"]
+
+
+def test_a_diff_names_changes_and_flips(tmp_path: Path) -> None:
+    old = write_jsonl(tmp_path / "old.jsonl", [record("a-base"), record("b-base")])
+    flipped = record("a-base", reference={"target": "answer_2"})
+    new = write_jsonl(tmp_path / "new.jsonl", [flipped, record("c-base")])
+    text = run("diff", old, new).stdout
+    assert "answer_1 -> answer_2" in text
+    assert "1 added, 1 removed, 1 changed, 1 references flipped, 0 the same." in text
+    value = json.loads(run("diff", old, new, "--json").stdout)
+    assert (value["flipped"], value["unchanged"]) == (1, 0)
+    assert value["changed"][0]["references"] == ["answer_1", "answer_2"]
+
+
+def test_ablated_contexts_are_written(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "ablated.jsonl"
+    text = run("ablate", folder / "train.jsonl", "--out", out).stdout
+    assert text == f"6 ablated contexts of 6 families in {out}\n"
+    assert out.read_bytes().count(b"\n") == 6
+
+
+@pytest.mark.parametrize("hidden", ["torch", "transformers", "peft", "safetensors"])
+def test_no_command_but_the_tokenizers_needs_the_model_extra(hidden: str, folder: Path) -> None:
+    code = (
+        "import sys\n"
+        "class Hidden:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.partition('.')[0] == {hidden!r}: raise ModuleNotFoundError(name)\n"
+        "sys.meta_path.insert(0, Hidden())\n"
+        "from pact_cli.audit.main import main\n"
+        "main(sys.argv[1:], standalone_mode=False)"
+    )
+    for arguments in (
+        ["data", folder, "--only", "form", "--only", "separation"],
+        ["adapter", FIXTURES / "adapters" / "nimble_recipe"],
+    ):
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_help_comes_at_once_and_loads_no_checks() -> None:
+    code = (
+        "import sys\n"
+        "from pact_cli.audit.main import main\n"
+        "main(['data', '--help'], standalone_mode=False)\n"
+        "assert not {'numpy', 'polars', 'sklearn', 'scipy'} & set(sys.modules)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
