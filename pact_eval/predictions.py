@@ -7,7 +7,7 @@ This is where a run's rows (`runs`) or rows from elsewhere (`imports`) become th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Final, Literal
 
@@ -125,6 +125,10 @@ class Predictions:
     def log_probs_by_view(self) -> FloatArray:
         """Canonical log-probabilities of every view, shape (n, K, C)."""
         return log_softmax(self.logits, self.n_choices)
+
+    def taken(self, rows: IntArray) -> Predictions:
+        """Return the items of some rows, in their order."""
+        return Predictions(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     @classmethod
     def from_frame(cls, frame: pl.DataFrame) -> Predictions:

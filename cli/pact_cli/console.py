@@ -7,7 +7,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import click
@@ -24,8 +24,9 @@ from rich.progress import (
 from rich.text import Text
 
 from pact_eval.strict_json import Json
+from pact_reports.plain_text import visible
 
-__all__ = ["output", "print_json", "progress_bar"]
+__all__ = ["output", "print_json", "progress_bar", "warn"]
 
 _PIPED_WIDTH = 120
 _ASCII_LIKE = "pact-ascii-like"
@@ -50,6 +51,12 @@ def print_json(value: Mapping[str, Json]) -> None:
     """Print one JSON object to stdout; escaped where stdout cannot carry all of Unicode."""
     ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
     click.echo(json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, indent=2))
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Print warnings to stderr."""
+    for warning in warnings:
+        click.echo(f"Warning: {visible(warning)}", err=True)
 
 
 def _ascii_like(error: UnicodeError) -> tuple[str, int]:

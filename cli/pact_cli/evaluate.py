@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import click
 
+from pact_cli.calibrate import calibrate
+from pact_cli.compare import compare
 from pact_cli.decide import decide
 from pact_cli.group import PactGroup
 from pact_cli.import_rows import import_rows
 from pact_cli.report import report
 from pact_cli.score import score
+from pact_cli.sweep import sweep
 
 __all__ = ["main"]
 
@@ -21,12 +24,13 @@ __all__ = ["main"]
 def main() -> None:
     """Evaluate single-token typed-decision models.
 
-    score turns an adapter and a dataset into a run folder, report reads one, import makes one of
-    predictions made elsewhere. Only score and decide need torch and a model.
+    score turns an adapter and a dataset into a run folder, import makes one of predictions made
+    elsewhere; report, calibrate, compare and sweep read them. Only score and decide need torch and
+    a model.
 
     Exit codes: 0 fine, 1 could not do its work, 2 usage.
     """
 
 
-for command in (score, report, decide, import_rows):
+for command in (score, report, calibrate, compare, sweep, decide, import_rows):
     main.add_command(command)

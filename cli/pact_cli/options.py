@@ -12,6 +12,9 @@ import click
 from pact_eval.strict_json import Json
 
 __all__ = [
+    "bootstrap_options",
+    "calibration_option",
+    "decoding_option",
     "json_option",
     "label_options",
     "path_argument",
@@ -96,15 +99,27 @@ def report_options(command: Command) -> Command:
             show_default=True,
             help="What items are grouped by, beside all of them together.",
         ),
-        click.option(
-            "--decoding",
-            type=click.Choice(["single", "ensemble"]),
-            default="single",
-            show_default=True,
-            help="View 0 alone, or the K views together.",
-        ),
+        decoding_option,
+        bootstrap_options,
+    )(command)
+
+
+def calibration_option(command: Command) -> Command:
+    """Add `--calibration`: a fitted calibrator to apply."""
+    return click.option(
+        "--calibration",
+        type=click.Path(path_type=Path),
+        help="Calibrator to apply, as `calibrate` writes it; without it distributions stay raw.",
+    )(command)
+
+
+def bootstrap_options(command: Command) -> Command:
+    """Add what shapes the bootstrap: resamples and their seed."""
+    return _bundle(
         click.option(
             "--resamples",
+            "--bootstrap",
+            "resamples",
             type=click.IntRange(min=100),
             help="Bootstrap resamples over families behind each interval. Default: 10,000, fewer "
             "beyond 20,000 items.",
@@ -116,6 +131,17 @@ def report_options(command: Command) -> Command:
             show_default=True,
             help="Seed of the bootstrap.",
         ),
+    )(command)
+
+
+def decoding_option(command: Command) -> Command:
+    """Add `--decoding`."""
+    return click.option(
+        "--decoding",
+        type=click.Choice(["single", "ensemble"]),
+        default="single",
+        show_default=True,
+        help="View 0 alone, or the K views together.",
     )(command)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pact_cli.options import json_option, path_argument, report_options
+from pact_cli.options import calibration_option, json_option, path_argument, report_options
 from pact_cli.reporting import ReportRequest, print_report
 
 __all__ = ["report"]
@@ -16,6 +16,7 @@ __all__ = ["report"]
 @click.command()
 @path_argument("run", "RUN")
 @report_options
+@calibration_option
 @json_option
 def report(run: Path, **options: Any) -> None:
     """Show every number of RUN, with intervals over families."""

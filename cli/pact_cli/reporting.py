@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pact_cli.console import output, print_json
+from pact_cli.console import output, print_json, warn
 
 if TYPE_CHECKING:
     from pact_eval.evaluation import GroupBy
@@ -25,6 +25,7 @@ class ReportRequest:
         resamples: bootstrap resamples; None leaves it to the number of items.
         bootstrap_seed: seed of the bootstrap.
         as_json: one JSON object instead of tables.
+        calibration: file of the calibrator to apply; None leaves the distributions raw.
     """
 
     by: GroupBy = "kind"
@@ -32,6 +33,7 @@ class ReportRequest:
     resamples: int | None = None
     bootstrap_seed: int = 0
     as_json: bool = False
+    calibration: Path | None = None
 
 
 def print_report(folder: Path, request: ReportRequest) -> None:
@@ -40,11 +42,16 @@ def print_report(folder: Path, request: ReportRequest) -> None:
     import numpy as np
 
     from pact_eval.evaluation import evaluate
+    from pact_eval.run_calibration import calibrator_for
     from pact_eval.runs import read_run
     from pact_reports.evaluation_json import evaluation_json
     from pact_reports.evaluation_tables import evaluation_report, heading
 
     run = read_run(folder)
+    calibrator = None
+    if request.calibration is not None:
+        calibrator, warnings = calibrator_for(request.calibration, run.predictions)
+        warn(warnings)
     with output(to_stderr=True).status("Computing intervals"):
         evaluation = evaluate(
             run.predictions,
@@ -52,6 +59,7 @@ def print_report(folder: Path, request: ReportRequest) -> None:
             by=request.by,
             rng=np.random.default_rng(request.bootstrap_seed),
             resamples=request.resamples,
+            calibrator=calibrator,
         )
     if request.as_json:
         print_json(evaluation_json(evaluation, run.provenance))

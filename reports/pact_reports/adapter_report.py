@@ -14,8 +14,9 @@ from pact_eval.audit.adapter.compare import AdapterComparison, WeightsComparison
 from pact_eval.audit.codes import Severity
 from pact_eval.audit.findings import SEVERITIES, count, failed
 from pact_eval.strict_json import Json
-from pact_reports.audit_json import check_json, to_json
+from pact_reports.audit_json import check_json
 from pact_reports.audit_tables import checks_table, finding_lines, verdict_line
+from pact_reports.json_values import to_json
 from pact_reports.plain_text import cell, visible
 
 __all__ = ["adapters_json", "adapters_report"]

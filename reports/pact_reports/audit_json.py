@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any
-
 from pact_eval.audit.codes import CODES, Severity
 from pact_eval.audit.dataset import DataAudit
 from pact_eval.audit.findings import SEVERITIES, CheckResult, Finding, count, failed
 from pact_eval.strict_json import Json
+from pact_reports.json_values import to_json
 
-__all__ = ["check_json", "data_audit_json", "to_json"]
+__all__ = ["check_json", "data_audit_json"]
 
 
 def data_audit_json(audit: DataAudit, *, fail_on: Severity) -> dict[str, Json]:
@@ -70,23 +66,3 @@ def _finding(finding: Finding) -> dict[str, Json]:
         "found": finding.found,
         "comparison": to_json(finding.comparison),
     }
-
-
-def to_json(value: Any) -> Json:
-    """Turn frozen objects, mappings and sequences into JSON; NaN and infinities become null.
-
-    Example:
-        >>> to_json({"gain": float("nan"), "words": ("a", 1)})
-        {'gain': None, 'words': ['a', 1]}
-    """
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): to_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [to_json(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return str(value)

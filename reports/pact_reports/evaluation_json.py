@@ -28,7 +28,7 @@ def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> d
     letters = evaluation.letters
     return {
         "run": dict(provenance),
-        "decoding": {"views": evaluation.decoding, "calibration": "raw"},
+        "decoding": {"views": evaluation.decoding, "calibration": evaluation.calibration},
         "k": evaluation.k,
         "by": evaluation.by,
         "metrics": [

@@ -80,7 +80,7 @@ def _decoding_line(evaluation: Evaluation) -> str:
     everything = evaluation.groups[0]
     method = next(iter(everything.estimates.values())).method.replace("clusters", "families")
     return (
-        f"Decoding: {evaluation.decoding}, raw ({how}); K = {evaluation.k}.{codes}\n"
+        f"Decoding: {evaluation.decoding}, {evaluation.calibration} ({how}); K = {evaluation.k}.{codes}\n"
         f"Rates in %, gain in points, NLL in nats; in brackets the {method}.\n"
         "Score MAE: error of the expected level, and of the top level; confident errors: share of "
         f"errors made with confidence {CONFIDENT} or more."

@@ -38,8 +38,8 @@ def split(source: Path, out: Path, select: int, calibrate: int, seed: int, as_js
     never split.
     """
     from pact_eval.splitting import split_training_file
-    from pact_reports.audit_json import to_json
     from pact_reports.dataset_tables import split_table
+    from pact_reports.json_values import to_json
 
     parts = split_training_file(source, out, select=select, calibrate=calibrate, seed=seed)
     if as_json:

@@ -1,0 +1,76 @@
+"""`pact-eval calibrate`: fit temperatures on one run, and see what they do to others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from pact_cli.console import output, print_json, warn
+from pact_cli.options import decoding_option, json_option, path_argument
+
+if TYPE_CHECKING:
+    from pact_eval.calibration import Mode
+    from pact_eval.predictions import Decoding
+
+__all__ = ["calibrate"]
+
+
+@click.command()
+@path_argument("run", "CALIB_RUN")
+@click.option(
+    "--mode",
+    type=click.Choice(["auto", "scalar", "per-kind", "contextual"]),
+    default="auto",
+    show_default=True,
+    help="Form of the temperature; auto compares the forms on source families left out.",
+)
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Calibrator to write. Default: CALIB_RUN/calibration.json.",
+)
+@click.option(
+    "--holdout",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Run to apply it to: scores before and after, and the calibrator put into its folder. May "
+    "be given several times.",
+)
+@decoding_option
+@json_option
+def calibrate(
+    run: Path,
+    mode: Mode | Literal["auto"],
+    out: Path | None,
+    holdout: tuple[Path, ...],
+    decoding: Decoding,
+    as_json: bool,
+) -> None:
+    """Fit a temperature on a run of the calibration split.
+
+    T(x) = softplus(a + b log C + c log(L/1000)), C answers, L prompt tokens, by NLL. Refuses runs
+    whose families meet those it was fitted on. Nothing is written where anything is refused.
+    """
+    from pact_eval.run_calibration import fit_on_run
+    from pact_reports.calibration_tables import choice_report, effect_report, fit_report
+    from pact_reports.json_values import to_json
+
+    fitted = fit_on_run(run, holdout, mode=mode, decoding=decoding)
+    warn(fitted.warnings)
+    path = fitted.write(out)
+    if as_json:
+        print_json({"calibration": str(path), "result": to_json(fitted)})
+        return
+    console = output()
+    plain = not console.is_terminal
+    parts = [] if fitted.choice is None else [*choice_report(fitted.choice, plain=plain)]
+    parts += fit_report(fitted.fit, plain=plain)
+    for name, effect in fitted.effects.items():
+        title = f"fit split: {name}" if name == run else str(name)
+        parts += effect_report(title, effect, plain=plain)
+    for part in parts:
+        console.print(part)
+    click.echo(f"wrote {path}")

@@ -1,0 +1,78 @@
+"""Calibration: temperatures fitted by NLL, applied to any decoding, and judged before and after.
+
+    T(x) = softplus(a + b log C + c log(L / 1000))        p = softmax(z / T)
+
+`fit_calibrator` fits the scalar, per-kind or contextual form and says what the data identify;
+`choose_mode` picks the form by cross-validation over source families; `calibration_effect` shows
+what a calibrator does to a run, and where it makes it worse.
+"""
+
+from pact_eval.calibration.calibrators import (
+    KINDS,
+    MODES,
+    NEUTRAL_BIAS,
+    TEMPERATURE_FLOOR,
+    Calibrator,
+    Mode,
+    TemperatureSummary,
+    Weights,
+    inverse_softplus,
+    neutral_calibrator,
+    softplus,
+)
+from pact_eval.calibration.design import SLOPE_BOUND, TEMPERATURE_BOUNDS
+from pact_eval.calibration.disjoint import Members, check_disjoint
+from pact_eval.calibration.effect import (
+    CalibrationEffect,
+    GroupEffect,
+    Scores,
+    calibration_effect,
+)
+from pact_eval.calibration.files import (
+    FORMAT,
+    calibrator_from_json,
+    calibrator_to_json,
+    read_calibrator,
+    write_calibrator,
+)
+from pact_eval.calibration.fit_result import CalibratorFit
+from pact_eval.calibration.fitting import fit_calibrator
+from pact_eval.calibration.items import CalibrationItems
+from pact_eval.calibration.parameters import Parameter, Wald
+from pact_eval.calibration.selection import RIDGES, Candidate, ModeChoice, choose_mode
+
+__all__ = [
+    "FORMAT",
+    "KINDS",
+    "MODES",
+    "NEUTRAL_BIAS",
+    "RIDGES",
+    "SLOPE_BOUND",
+    "TEMPERATURE_BOUNDS",
+    "TEMPERATURE_FLOOR",
+    "CalibrationEffect",
+    "CalibrationItems",
+    "Calibrator",
+    "CalibratorFit",
+    "Candidate",
+    "GroupEffect",
+    "Members",
+    "Mode",
+    "ModeChoice",
+    "Parameter",
+    "Scores",
+    "TemperatureSummary",
+    "Wald",
+    "Weights",
+    "calibration_effect",
+    "calibrator_from_json",
+    "calibrator_to_json",
+    "check_disjoint",
+    "choose_mode",
+    "fit_calibrator",
+    "inverse_softplus",
+    "neutral_calibrator",
+    "read_calibrator",
+    "softplus",
+    "write_calibrator",
+]

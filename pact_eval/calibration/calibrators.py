@@ -1,0 +1,323 @@
+"""A calibrator: the temperature of each item, and what it does to a distribution.
+
+    T(x) = max(softplus(a + b log C + c log(L / 1000)), 0.001)        p = softmax(z / T)
+
+C is the number of answers of an item, L the length of its view 0 in tokens. With b = c = 0 this is
+temperature scaling, with one a for all items (`scalar`) or one for each field kind (`per-kind`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.errors import InputError
+from pact_eval.metrics import log_softmax
+from pact_eval.metrics._arrays import TIE, check_log_probs, check_whole, rows_of
+from pact_eval.predictions import Decoding, Predictions
+from pact_eval.records import FieldKind
+from pact_eval.strict_json import Json
+
+__all__ = [
+    "KINDS",
+    "MODES",
+    "NEUTRAL_BIAS",
+    "TEMPERATURE_FLOOR",
+    "Calibrator",
+    "Mode",
+    "TemperatureSummary",
+    "Weights",
+    "inverse_softplus",
+    "neutral_calibrator",
+    "softplus",
+]
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+Mode = Literal["scalar", "per-kind", "contextual"]
+"""The form of a calibrator: one temperature, one for each field kind, or one for each item."""
+
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+
+KINDS: Final[tuple[FieldKind, ...]] = ("choice", "boolean", "score")
+"""The field kinds in the order of a calibrator's biases (published files call boolean noul)."""
+
+NEUTRAL_BIAS: Final = 0.5413248538970947
+"""The bias of T = 1, log(e - 1) as float32 rounds it; taken for exactly that, so that T is 1."""
+
+TEMPERATURE_FLOOR: Final = 1e-3
+"""No item's temperature is below this."""
+
+_EXACT_NEUTRAL: Final = 0.5413248546129181
+_NO_TOKENS: Final = (
+    "the run does not know how long these prompts were; score them again, or fit a scalar or "
+    "per-kind calibrator"
+)
+
+
+def softplus(u: npt.ArrayLike) -> FloatArray:
+    """Returns log(1 + e^u), without overflow.
+
+    Args:
+        u: Any numbers.
+
+    Returns:
+        Numbers above 0 (0 where u is far below 0), of the same shape; NaN stays NaN.
+
+    Examples:
+        >>> from pact_eval.calibration import softplus
+        >>> softplus([-800.0, 0.0, 8.0]).round(3)
+        array([0.   , 0.693, 8.   ])
+    """
+    with np.errstate(invalid="ignore"):
+        return np.logaddexp(0.0, np.asarray(u, dtype=np.float64))
+
+
+def inverse_softplus(temperature: float) -> float:
+    """Returns the u with softplus(u) = `temperature`, a number above 0.
+
+    Examples:
+        >>> from pact_eval.calibration import inverse_softplus
+        >>> round(inverse_softplus(1.0), 8)
+        0.54132485
+    """
+    return float(temperature + np.log(-np.expm1(-temperature)))
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The numbers in T(x) = softplus(a + b log C + c log(L / 1000)).
+
+    Attributes:
+        bias: a for choice, boolean and score; scalar and contextual calibrators read the first
+            for all kinds.
+        log_choices: b.
+        log_tokens: c.
+    """
+
+    bias: tuple[float, float, float]
+    log_choices: float = 0.0
+    log_tokens: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TemperatureSummary:
+    """Mean and range of the temperatures of some items; NaN where there are none."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, temperature: FloatArray) -> TemperatureSummary:
+        """Summarise temperatures of shape (n,)."""
+        if not temperature.size:
+            return cls(float("nan"), float("nan"), float("nan"))
+        return cls(float(temperature.mean()), float(temperature.min()), float(temperature.max()))
+
+
+@dataclass(frozen=True)
+class Calibrator:
+    """Temperatures for items, and the calibrated distributions that they make.
+
+    Attributes:
+        mode: the form.
+        weights: its numbers.
+        fit: how it was fitted, as its file says; None where nobody said.
+
+    Raises:
+        InputError: A weight is not finite, or a form without slopes has some.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.calibration import Calibrator, Weights
+        >>> hot = Calibrator("scalar", Weights(bias=(1.8545865, 0.0, 0.0)))
+        >>> hot.temperatures(["choice"], [2]).round(3)
+        array([2.])
+        >>> np.exp(hot.apply(np.log([[0.9, 0.1]]), kind=["choice"], n_choices=[2])).round(3)
+        array([[0.75, 0.25]])
+    """
+
+    mode: Mode
+    weights: Weights
+    fit: Mapping[str, Json] | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise InputError(f"calibrator: expected mode {_listed(MODES)}, got {self.mode!r}")
+        slopes = (self.weights.log_choices, self.weights.log_tokens)
+        if (
+            len(self.weights.bias) != len(KINDS)
+            or not np.isfinite([*self.weights.bias, *slopes]).all()
+        ):
+            raise InputError(f"calibrator: expected 3 biases and 2 finite slopes, got {self}")
+        if self.mode != "contextual" and any(slopes):
+            raise InputError(
+                f"calibrator: mode {self.mode} has no slopes, got log_choices {slopes[0]} and "
+                f"log_tokens {slopes[1]}; expected 0, or mode contextual"
+            )
+
+    @property
+    def is_neutral(self) -> bool:
+        """Whether every temperature is 1."""
+        w = self.weights
+        read = w.bias if self.mode == "per-kind" else w.bias[:1]
+        return not (w.log_choices or w.log_tokens) and all(
+            bias in (NEUTRAL_BIAS, _EXACT_NEUTRAL) for bias in read
+        )
+
+    def temperatures(
+        self,
+        kind: npt.ArrayLike,
+        n_choices: npt.ArrayLike,
+        prompt_tokens: npt.ArrayLike | None = None,
+    ) -> FloatArray:
+        r"""Gives each item its temperature.
+
+        .. math:: T(x) = \max(softplus(a + b \log C + c \log(L / 1000)), 10^{-3})
+
+        Args:
+            kind: (n,) "choice", "boolean" or "score"; only the per-kind form reads them.
+            n_choices: (n,) number of answers C, 1 or more.
+            prompt_tokens: (n,) tokens L of view 0, NaN where unknown; only needed where c is not 0.
+
+        Returns:
+            (n,) temperatures, 0.001 or more.
+
+        Raises:
+            InputError: Shapes differ, a kind is unknown, a length is needed and unknown or not
+                above 0, or a temperature comes out infinite.
+
+        References:
+            The PACT paper, section "Contextual temperature".
+        """
+        choices = check_whole("n_choices", n_choices)
+        if choices.ndim != 1 or (choices < 1).any():
+            raise InputError("n_choices: expected shape (n,), every number 1 or more")
+        w, names = self.weights, np.asarray(kind, dtype=np.str_)
+        if names.shape != choices.shape:
+            raise InputError(f"kind: expected shape {choices.shape}, got {names.shape}")
+        biases = [_EXACT_NEUTRAL if bias == NEUTRAL_BIAS else bias for bias in w.bias]
+        index = _kind_index(names) if self.mode == "per-kind" else np.zeros(len(names), np.int64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            u = np.array(biases)[index] + w.log_choices * np.log(choices)
+            if w.log_tokens:
+                u = u + w.log_tokens * _log_thousands(prompt_tokens, len(names))
+        bad = np.isnan(u) | (u == np.inf)
+        if bad.any():
+            raise InputError(f"calibrator: no finite temperature for {rows_of(bad)}")
+        return np.maximum(softplus(u), TEMPERATURE_FLOOR)
+
+    def apply(
+        self,
+        log_probs: npt.ArrayLike,
+        *,
+        kind: npt.ArrayLike,
+        n_choices: npt.ArrayLike,
+        prompt_tokens: npt.ArrayLike | None = None,
+    ) -> FloatArray:
+        r"""Divides log-probabilities by the temperatures and renormalises.
+
+        That is softmax(z / T), since log-probabilities are logits less a constant; and it is the
+        ensemble of views that were each divided by T, since one item has one T and
+
+        .. math:: \tfrac1K \sum_k \log softmax(z_k / T)_j
+                  = \tfrac1T \Big(\tfrac1K \sum_k \log softmax(z_k)_j\Big) + const_k
+
+        where the constant does not depend on the answer j. A calibrator therefore applies to any
+        decoding. The predicted answer never changes: answers tied to 1e-12 stay tied at any T, and
+        others stay apart (a temperature so high that rounding would tie them leaves 2e-12). At
+        T = 1 a row stays as it is, to the last digit.
+
+        Args:
+            log_probs: (n, C_max) log-probabilities in nats in canonical order, or (n, K, C_max)
+                by view; what unused slots hold is ignored.
+            kind: (n,) as in `temperatures`.
+            n_choices: (n,) number of answers of each item.
+            prompt_tokens: (n,) as in `temperatures`.
+
+        Returns:
+            Log-probabilities of the same shape; unused slots are -inf, probability 0 stays 0.
+
+        Raises:
+            InputError: As `temperatures`.
+            ValueError: `log_probs` has NaN or values above 0, or an item has no possible answer.
+        """
+        given = check_log_probs(log_probs, ndim=None)
+        temperature = self.temperatures(kind, n_choices, prompt_tokens)
+        normal = log_softmax(given, n_choices)
+        temperature = temperature.reshape(-1, *[1] * (normal.ndim - 1))
+        below = normal - normal.max(axis=-1, keepdims=True)
+        ordered = np.where(below >= -TIE, 0.0, np.minimum(below / temperature, -2 * TIE))
+        calibrated = log_softmax(ordered, n_choices)
+        return np.where((temperature == 1.0) & np.isfinite(normal), given, calibrated)
+
+    def decode(self, predictions: Predictions, decoding: Decoding) -> FloatArray:
+        """Return the calibrated log-probabilities of a run under a decoding, shape (n, C).
+
+        Args:
+            predictions: the scored views of a run.
+            decoding: single or ensemble; both are calibrated in the same way, see `apply`.
+
+        Raises:
+            InputError: as `temperatures`.
+        """
+        return self.apply(
+            predictions.log_probs(decoding),
+            kind=predictions.kind,
+            n_choices=predictions.n_choices,
+            prompt_tokens=predictions.prompt_tokens,
+        )
+
+    def with_provenance(self, **more: Json) -> Calibrator:
+        """Return the calibrator with more entries in `fit`, such as the run it was fitted on."""
+        return replace(self, fit={**(self.fit or {}), **more})
+
+
+def neutral_calibrator(mode: Mode = "scalar") -> Calibrator:
+    """Returns the calibrator that leaves every distribution as it is: T = 1.
+
+    Examples:
+        >>> from pact_eval.calibration import neutral_calibrator
+        >>> neutral_calibrator().temperatures(["score"], [5])
+        array([1.])
+    """
+    return Calibrator(mode, Weights((NEUTRAL_BIAS,) * 3))
+
+
+def _kind_index(names: npt.NDArray[np.str_]) -> npt.NDArray[np.int64]:
+    matches = names[:, None] == np.array(KINDS)
+    unknown = ~matches.any(axis=1)
+    if unknown.any():
+        raise InputError(
+            f"kind: expected {_listed(KINDS)}, got {str(names[unknown][0])!r} in {rows_of(unknown)}"
+        )
+    return np.asarray(matches.argmax(axis=1), dtype=np.int64)
+
+
+def _log_thousands(prompt_tokens: npt.ArrayLike | None, n: int) -> FloatArray:
+    """Return log(L / 1000) after checking that every length is known."""
+    tokens = np.full(n, np.nan) if prompt_tokens is None else prompt_tokens
+    lengths = np.asarray(tokens, dtype=np.float64)
+    if lengths.shape != (n,):
+        raise InputError(f"prompt_tokens: expected shape ({n},), got {lengths.shape}")
+    unknown = np.isnan(lengths)
+    if unknown.any():
+        raise InputError(
+            f"prompt_tokens: a calibrator with a slope on prompt length needs them, unknown in "
+            f"{rows_of(unknown)}: {_NO_TOKENS}"
+        )
+    bad = ~((lengths > 0) & np.isfinite(lengths))
+    if bad.any():
+        raise InputError(
+            f"prompt_tokens: expected numbers above 0, got {lengths[bad][0]} in {rows_of(bad)}"
+        )
+    return np.log(lengths / 1000.0)
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}"

@@ -1,0 +1,184 @@
+"""Calibrators as JSON: the released format, and the published form that came before it.
+
+    {"format": "pact-calibrator-1",
+     "mode": "scalar" | "per-kind" | "contextual",
+     "weights": {"bias": [choice, boolean, score], "log_choices": b, "log_tokens": c},
+     "fit": {how it was fitted: items, families, temperatures, standard errors, notes, ...}}
+
+The published form has neither "format" nor "fit", and may say more beside "mode" and "weights".
+Scalar and contextual calibrators read bias[0] for all kinds; we write it three times.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, cast
+
+from pact_eval.calibration.calibrators import MODES, Calibrator, Weights
+from pact_eval.errors import InputError
+from pact_eval.strict_json import Json, decoded, describe, dumps, loads
+
+__all__ = [
+    "FORMAT",
+    "calibrator_from_json",
+    "calibrator_to_json",
+    "read_calibrator",
+    "write_calibrator",
+]
+
+FORMAT: Final = "pact-calibrator-1"
+"""What the released format calls itself."""
+
+_WEIGHTS: Final = ("bias", "log_choices", "log_tokens")
+_MEMBERS: Final = ("format", "mode", "weights", "fit")
+
+
+def calibrator_to_json(calibrator: Calibrator) -> dict[str, Json]:
+    """Returns the JSON object of the released format.
+
+    Examples:
+        >>> from pact_eval.calibration import calibrator_to_json, neutral_calibrator
+        >>> calibrator_to_json(neutral_calibrator())["weights"]["log_tokens"]
+        0.0
+    """
+    weights = calibrator.weights
+    return {
+        "format": FORMAT,
+        "mode": calibrator.mode,
+        "weights": {
+            "bias": list(weights.bias),
+            "log_choices": weights.log_choices,
+            "log_tokens": weights.log_tokens,
+        },
+        "fit": dict(calibrator.fit or {}),
+    }
+
+
+def calibrator_from_json(value: Json, source: str = "calibrator") -> Calibrator:
+    """Reads the released format, or the published form, which has no "format".
+
+    Args:
+        value: The parsed JSON.
+        source: The file's name for messages.
+
+    Returns:
+        The calibrator.
+
+    Raises:
+        InputError: Something is missing, unknown or of the wrong type; the message says what was
+            expected and what was found.
+
+    Examples:
+        >>> from pact_eval.calibration import calibrator_from_json
+        >>> weights = {"bias": [0.0, 0.0, 0.0], "log_choices": 0.5, "log_tokens": -0.5}
+        >>> calibrator_from_json({"mode": "contextual", "weights": weights}).weights.log_choices
+        0.5
+    """
+    if not isinstance(value, dict):
+        raise InputError(f"{source}: expected a JSON object, got {describe(value)}")
+    missing = [name for name in ("mode", "weights") if name not in value]
+    if missing:
+        raise InputError(
+            f'{source}: expected a calibrator with "mode" and "weights", lacks {_quoted(missing)}'
+        )
+    if "format" in value:
+        _check_released(value, source)
+    mode = value["mode"]
+    if mode not in MODES:
+        raise InputError(f"{source}: mode: expected one of {_quoted(MODES)}, got {_shown(mode)}")
+    fit = value.get("fit") if "format" in value else None
+    try:
+        return Calibrator(
+            mode,
+            _weights(value["weights"], source),
+            fit if isinstance(fit, dict) and fit else None,
+        )
+    except InputError as error:
+        raise _at(source, error) from None
+
+
+def read_calibrator(path: Path) -> Calibrator:
+    """Read a calibrator file, strictly.
+
+    Raises:
+        InputError: the file cannot be read, is no JSON, or is no calibrator.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        message = f"{path}: cannot be read ({error.strerror})"
+        raise InputError(message) from None
+    try:
+        value = loads(decoded(raw, 1))
+    except ValueError as error:
+        message = f"{path}: {error}"
+        raise InputError(message) from None
+    return calibrator_from_json(value, str(path))
+
+
+def write_calibrator(path: Path, calibrator: Calibrator) -> None:
+    """Write a calibrator file in the released format, whole or not at all.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    text = dumps(calibrator_to_json(calibrator)) + "\n"
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_text(text, encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        message = f"{path}: cannot be written ({error.strerror})"
+        raise InputError(message) from None
+
+
+def _check_released(value: dict[str, Json], source: str) -> None:
+    if value["format"] != FORMAT:
+        raise InputError(
+            f'{source}: format: expected "{FORMAT}", got {_shown(value["format"])}; '
+            f"a newer pact-eval may read it"
+        )
+    unknown = [name for name in value if name not in _MEMBERS]
+    if unknown:
+        raise InputError(f"{source}: expected only {_quoted(_MEMBERS)}, got {_quoted(unknown)}")
+    if not isinstance(value.get("fit", {}), dict):
+        raise InputError(f"{source}: fit: expected an object, got {describe(value['fit'])}")
+
+
+def _weights(value: Json, source: str) -> Weights:
+    if not isinstance(value, dict) or set(value) != set(_WEIGHTS):
+        found = _quoted(sorted(value)) if isinstance(value, dict) else describe(value)
+        raise InputError(f"{source}: weights: expected {_quoted(_WEIGHTS)}, got {found}")
+    bias = value["bias"]
+    if not isinstance(bias, list) or len(bias) != 3:
+        found = f"{len(bias)} values" if isinstance(bias, list) else describe(bias)
+        raise InputError(
+            f"{source}: weights.bias: expected 3 numbers (choice, boolean, score), got {found}"
+        )
+    numbers = [_number(entry, f"{source}: weights.bias[{k}]") for k, entry in enumerate(bias)]
+    log_choices, log_tokens = (
+        _number(value[name], f"{source}: weights.{name}") for name in _WEIGHTS[1:]
+    )
+    return Weights((numbers[0], numbers[1], numbers[2]), log_choices, log_tokens)
+
+
+def _number(value: Json, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{where}: expected a number, got {describe(value)}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(f"{where}: expected a finite number, got one too large") from None
+
+
+def _at(source: str, error: InputError) -> InputError:
+    text = str(error)
+    return error if text.startswith(source) else InputError(f"{source}: {text}")
+
+
+def _quoted(names: object) -> str:
+    return ", ".join(f'"{name}"' for name in cast("tuple[str, ...]", names))
+
+
+def _shown(value: Json) -> str:
+    return dumps(value) if isinstance(value, str) else describe(value)

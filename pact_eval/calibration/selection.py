@@ -1,0 +1,309 @@
+"""Choosing the form of a calibrator by cross-validation over source families.
+
+A form with more parameters always has less NLL where it was fitted. What counts is its NLL on
+source families it has not seen, and whether it beats a simpler form there by more than chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.calibration.calibrators import (
+    TEMPERATURE_FLOOR,
+    Calibrator,
+    Mode,
+    neutral_calibrator,
+)
+from pact_eval.calibration.design import make_design
+from pact_eval.calibration.fit_result import CalibratorFit
+from pact_eval.calibration.fitting import fit_calibrator
+from pact_eval.calibration.items import CalibrationItems
+from pact_eval.calibration.likelihood import TemperatureLikelihood
+from pact_eval.calibration.minimise import minimise
+from pact_eval.metrics import item_mean, nll_nats
+from pact_eval.stats import cluster_sums
+
+__all__ = ["RIDGES", "Candidate", "ModeChoice", "choose_mode"]
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+_Form: TypeAlias = tuple[Mode, float]
+
+RIDGES: Final = (0.0, 1.0, 4.0, 16.0, 64.0, 256.0)
+"""The ridges that `choose_mode` tries. Some 200 items carry about 10 of the same unit."""
+
+_LEAVE_ONE_OUT: Final = 20
+_FOLDS: Final = 10
+# A standard error over fewer source families says little, and luck passes for a better form.
+_FEWEST_SOURCES: Final = 5
+# Held-out NLL (nats) closer than this is the same.
+_SAME: Final = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One form in the comparison.
+
+    Attributes:
+        mode: the form; None is T = 1, for comparison only.
+        ridge: strength of the ridge on its slopes.
+        parameters: how many numbers it fits.
+        nll: mean NLL in nats of the items while their source family was left out.
+        excess: `nll` less that of the best form.
+        standard_error: of `excess`, over source families.
+    """
+
+    mode: Mode | None
+    ridge: float
+    parameters: int
+    nll: float
+    excess: float
+    standard_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModeChoice:
+    """The form that `choose_mode` chose, and why.
+
+    Attributes:
+        mode: the form.
+        ridge: the ridge to fit it with.
+        why: the reason, in a sentence.
+        candidates: the table behind it, T = 1 first; empty where nothing could be compared.
+        left_out: why some forms are not in the table, in sentences.
+        source_families: number of source families.
+        folds: number of folds they were dealt to; 0 where nothing was compared.
+        beats_raw: whether the chosen form had less NLL than T = 1 on unseen source families; None
+            where nothing was compared.
+    """
+
+    mode: Mode
+    ridge: float
+    why: str
+    candidates: tuple[Candidate, ...] = ()
+    left_out: tuple[str, ...] = ()
+    source_families: int = 0
+    folds: int = 0
+    beats_raw: bool | None = None
+
+
+def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) -> ModeChoice:
+    """Chooses the form of a calibrator and its ridge, by NLL on source families left out.
+
+    Each source family is left out in turn; more than 20 are dealt into 10 folds of about equal
+    size. The contextual form is fitted with every ridge, and its best one is kept. Then the
+    simplest form is chosen whose NLL exceeds the best one's by no more than one standard error of
+    that difference over source families: the difference, because how hard the families are is
+    common to all forms and would hide it. Nothing here is random.
+
+    Forms of several parameters are compared only where all items together determine them: not where
+    a bound holds one, a temperature is held at the floor, or (without a ridge) a slope is not
+    identified. Few source families can make such a fit look good by luck.
+
+    Args:
+        items: what to choose on; the same items are then fitted with `fit_calibrator`.
+        ridges: what to try for the contextual form.
+
+    Returns:
+        The choice. With fewer than 5 source families it is scalar, compared with T = 1 alone; with
+        fewer than 2 nothing is compared.
+
+    Raises:
+        InputError: A right answer has probability 0.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.calibration import CalibrationItems, choose_mode
+        >>> n, names = 40, np.array([f"f{index // 2}" for index in range(40)])
+        >>> items = CalibrationItems(
+        ...     np.log(np.tile([0.9, 0.1], (n, 1))), (np.arange(n) % 4 == 0).astype(np.int64),
+        ...     np.full(n, "boolean"), np.full(n, 2), np.full(n, 300.0), names, names)
+        >>> choice = choose_mode(items)
+        >>> choice.mode, choice.left_out[0]
+        ('scalar', 'per-kind: all items are of one kind')
+    """
+    source = np.unique(items.source_family, return_inverse=True)[1].astype(np.int64)
+    n_source = int(source.max(initial=-1)) + 1
+    forms, left_out = _forms(items, ridges)
+    if n_source < 2:
+        why = f"scalar: comparing forms needs 2 or more source families, and there are {n_source}"
+        return ModeChoice("scalar", 0.0, why, left_out=left_out, source_families=n_source)
+    if n_source < _FEWEST_SOURCES:
+        few = f"forms of several parameters: {n_source} source families are too few to compare them"
+        forms, left_out = forms[:1], (*left_out, f"{few}; {_FEWEST_SOURCES} or more are needed")
+    forms, unusable = _usable(items, forms)
+    left_out += unusable
+    fold = _folds(source, n_source)
+    nll = _held_out_nll(items, fold, forms)
+    contextual = [form for form in forms if form[0] == "contextual"]
+    if contextual:
+        # Ties go to the stronger ridge.
+        best_ridge = min(contextual, key=lambda form: (_rounded(nll[form]), -form[1]))
+        forms = [form for form in forms if form[0] != "contextual" or form == best_ridge]
+    raw = _nll(items, neutral_calibrator())
+    best = min((nll[form] for form in forms), key=_rounded)
+    sizes = {form: len(make_design(items, form[0]).names) for form in forms}
+    table = [_candidate(None, 0.0, 0, raw, best, source)]
+    table += [_candidate(*form, sizes[form], nll[form], best, source) for form in forms]
+    chosen = _simplest(table[1:])
+    return ModeChoice(
+        mode=chosen.mode or "scalar",
+        ridge=chosen.ridge,
+        why=_why(chosen, table, n_source),
+        candidates=tuple(table),
+        left_out=left_out,
+        source_families=n_source,
+        folds=int(fold.max()) + 1,
+        beats_raw=chosen.nll < table[0].nll,
+    )
+
+
+def _forms(items: CalibrationItems, ridges: Sequence[float]) -> tuple[list[_Form], tuple[str, ...]]:
+    """Return the forms that can be compared on these items, and why the others cannot."""
+    forms: list[_Form] = [("scalar", 0.0)]
+    left_out = []
+    if len(np.unique(items.kind)) > 1:
+        forms.append(("per-kind", 0.0))
+    else:
+        left_out.append("per-kind: all items are of one kind")
+    unknown = int(np.isnan(items.prompt_tokens).sum())
+    if unknown:
+        left_out.append(f"contextual: the prompt length of {unknown:,} items is unknown")
+    elif len(make_design(items, "contextual").names) == 1:
+        left_out.append("contextual: neither the number of answers nor the prompt length varies")
+    else:
+        forms += [("contextual", float(ridge)) for ridge in ridges]
+    return forms, tuple(left_out)
+
+
+def _usable(items: CalibrationItems, forms: Sequence[_Form]) -> tuple[list[_Form], tuple[str, ...]]:
+    """Return the forms that all items together determine, and why the others are left out."""
+    usable: list[_Form] = []
+    reasons: dict[str, None] = {}
+    for mode, ridge in forms:
+        reason = None
+        if mode != "scalar":
+            reason = _undetermined(fit_calibrator(items, mode=mode, ridge=ridge))
+        if reason is None:
+            usable.append((mode, ridge))
+        else:
+            reasons[f"{mode}{f' with ridge {ridge:g}' if ridge else ''}: {reason}"] = None
+    return usable, tuple(reasons)
+
+
+def _undetermined(fit: CalibratorFit) -> str | None:
+    """Say why a fit is not to be trusted with its parameters; None where it is."""
+    if fit.at_bound:
+        return f"a bound holds {', '.join(fit.at_bound)}"
+    if fit.temperature.low <= TEMPERATURE_FLOOR:
+        return "some temperatures are held at the floor"
+    if not fit.converged:
+        return "the fit did not converge"
+    if fit.unidentified and not fit.ridge:
+        return f"not identified: {', '.join(each.name for each in fit.unidentified)}"
+    return None
+
+
+def _folds(source: IntArray, n_source: int) -> IntArray:
+    """Return the fold of each item: its source family, or one of 10 of about equal size."""
+    if n_source <= _LEAVE_ONE_OUT:
+        return source
+    sizes = np.bincount(source, minlength=n_source)
+    load = np.zeros(_FOLDS, dtype=np.int64)
+    fold = np.zeros(n_source, dtype=np.int64)
+    for family in np.argsort(-sizes, kind="stable"):
+        fold[family] = np.argmin(load)
+        load[fold[family]] += sizes[family]
+    return fold[source]
+
+
+def _held_out_nll(
+    items: CalibrationItems, fold: IntArray, forms: Sequence[_Form]
+) -> dict[_Form, FloatArray]:
+    """Return by form the NLL of each item (n,) under a calibrator fitted on the other folds."""
+    nll = {form: np.full(len(items), np.nan) for form in forms}
+    for left_out in range(int(fold.max()) + 1):
+        train, test = items.take(fold != left_out), fold == left_out
+        unseen = items.take(test)
+        likelihood = TemperatureLikelihood.of_items(train)
+        designs = {mode: make_design(train, mode) for mode, _ in forms}
+        fitted: dict[Mode, FloatArray] = {}
+        for mode, ridge in forms:
+            minimum = minimise(likelihood, designs[mode], ridge, start=fitted.get(mode))
+            fitted[mode] = minimum.fitted
+            nll[mode, ridge][test] = _nll(unseen, designs[mode].calibrator(minimum.fitted))
+    return nll
+
+
+def _nll(items: CalibrationItems, calibrator: Calibrator) -> FloatArray:
+    log_probs = calibrator.apply(
+        items.log_probs,
+        kind=items.kind,
+        n_choices=items.n_choices,
+        prompt_tokens=items.prompt_tokens,
+    )
+    return nll_nats(log_probs, items.reference)
+
+
+def _rounded(nll: FloatArray) -> float:
+    return round(item_mean(nll) / _SAME) * _SAME
+
+
+def _candidate(
+    mode: Mode | None,
+    ridge: float,
+    parameters: int,
+    nll: FloatArray,
+    best: FloatArray,
+    source: IntArray,
+) -> Candidate:
+    """Compare a form with the best one; the standard error takes source families as clusters."""
+    clusters = int(source.max()) + 1
+    difference = nll - best
+    excess = item_mean(difference)
+    sums = cluster_sums(difference - excess, source, clusters)
+    spread = clusters / (clusters - 1) * float(np.square(sums).sum())
+    error = float(np.sqrt(spread)) / len(nll)
+    return Candidate(mode, ridge, parameters, item_mean(nll), excess, error)
+
+
+def _simplest(table: Sequence[Candidate]) -> Candidate:
+    near = [entry for entry in table if entry.excess <= entry.standard_error + _SAME]
+    return min(near, key=lambda entry: (entry.parameters, entry.nll))
+
+
+def _why(chosen: Candidate, table: Sequence[Candidate], n_source: int) -> str:
+    """Say why a form was chosen, and whether it is worth having at all."""
+    raw, forms = table[0], table[1:]
+    best = min(forms, key=lambda entry: entry.nll)
+    others = [entry for entry in forms if entry is not chosen]
+    of_it = f"its NLL on {n_source} source families left out, {chosen.nll:.4f} nats,"
+    if not others:
+        why = f"{_name(chosen)}: the only form that can be fitted here"
+    elif chosen is best:
+        simpler = [entry for entry in others if entry.parameters < chosen.parameters]
+        near = min(simpler or others, key=lambda entry: entry.nll)
+        more = " by more than one standard error" if simpler else ""
+        why = (
+            f"{_name(chosen)}: {of_it} is the lowest{more} ({_name(near)}: {near.nll:.4f}, "
+            f"{near.excess:.4f} ± {near.standard_error:.4f} more)"
+        )
+    else:
+        why = (
+            f"{_name(chosen)}: {of_it} is within one standard error of the lowest "
+            f"({_name(best)}: {best.nll:.4f}; {chosen.excess:.4f} ± {chosen.standard_error:.4f} "
+            "less), and it has fewer parameters"
+        )
+    if chosen.nll >= raw.nll:
+        why += f"; but T = 1 does better there ({raw.nll:.4f}): calibrating may not be worth it"
+    return why
+
+
+def _name(entry: Candidate) -> str:
+    ridge = f" with ridge {entry.ridge:g}" if entry.mode == "contextual" else ""
+    return f"{entry.mode}{ridge}"

@@ -1,0 +1,188 @@
+"""The statistics of a group of items: functions of how often each family was drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval import metrics
+from pact_eval.evaluation.items import ScoredItems, label_codes
+from pact_eval.evaluation.specs import CONFIDENT
+from pact_eval.stats import (
+    Estimate,
+    Statistic,
+    cluster_sums,
+    mean_statistic,
+    ratio_statistic,
+    rows_statistic,
+    totals_statistic,
+)
+
+__all__ = ["Basis", "GroupStatistics", "StatisticSet", "group_statistics", "point_values"]
+
+
+@dataclass(frozen=True)
+class StatisticSet:
+    """Statistics that see the same resamples.
+
+    Attributes:
+        statistics: by metric name.
+        n_clusters: families that are resampled.
+        n: items behind them.
+    """
+
+    statistics: Mapping[str, Statistic]
+    n_clusters: int
+    n: int
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a metric rests on where that is not all items.
+
+    Attributes:
+        units: items, pairs or errors behind it.
+        families: families that they form.
+        reason_if_none: why there are none.
+    """
+
+    units: int
+    families: int
+    reason_if_none: str
+
+    def judge(self, estimate: Estimate) -> Estimate:
+        """Return the estimate with this basis, and the reason where there is none."""
+        reason = estimate.reason if self.units else self.reason_if_none
+        return replace(estimate, n=self.units, clusters=self.families, reason=reason)
+
+
+@dataclass(frozen=True)
+class GroupStatistics:
+    """All statistics of one group of items.
+
+    Attributes:
+        items: the items of the group.
+        cluster: (n,) code of each item's family.
+        pairs: the complete pairs among them.
+        sets: the statistics; score metrics resample the families with score items alone, so that
+            every group has the same interval for them.
+        bases: by metric name, what the metric rests on where that is not all items.
+    """
+
+    items: ScoredItems
+    cluster: npt.NDArray[np.int64]
+    pairs: metrics.PairIndex
+    sets: tuple[StatisticSet, ...]
+    bases: Mapping[str, Basis]
+
+
+def group_statistics(items: ScoredItems) -> GroupStatistics:
+    """Build the statistics of a group of items.
+
+    Args:
+        items: the items of the group, one or more.
+
+    Returns:
+        The statistics of every metric in `METRICS`.
+    """
+    predictions = items.predictions
+    cluster = label_codes(predictions.family)
+    n_clusters = int(cluster.max(initial=-1)) + 1
+    pairs = metrics.pair_rows(cluster, predictions.variant == "base")
+    pair_accuracy = mean_statistic(
+        metrics.pair_correct(pairs, items.correct), cluster[pairs.base], n_clusters
+    )
+    statistics = _item_statistics(items, cluster, n_clusters) | {"pair_accuracy": pair_accuracy}
+    return GroupStatistics(
+        items=items,
+        cluster=cluster,
+        pairs=pairs,
+        sets=(StatisticSet(statistics, n_clusters, len(predictions)), _score_set(items)),
+        bases=_bases(items, cluster, pairs),
+    )
+
+
+def _score_set(items: ScoredItems) -> StatisticSet:
+    rows = np.flatnonzero(items.predictions.kind == "score")
+    cluster = label_codes(items.predictions.family[rows])
+    n_clusters = int(cluster.max(initial=-1)) + 1
+    statistics = {
+        "score_mae": mean_statistic(items.expected_level_error[rows], cluster, n_clusters),
+        "score_level_mae": mean_statistic(items.level_error[rows], cluster, n_clusters),
+    }
+    return StatisticSet(statistics, n_clusters, len(rows))
+
+
+def _item_statistics(
+    items: ScoredItems, cluster: npt.NDArray[np.int64], n_clusters: int
+) -> dict[str, Statistic]:
+    def mean(values: npt.NDArray[np.float64] | npt.NDArray[np.bool_]) -> Statistic:
+        return mean_statistic(values, cluster, n_clusters)
+
+    confidence, correct = items.confidence, items.correct
+    confident = metrics.is_confident(confidence, CONFIDENT).astype(np.float64)
+    return {
+        "accuracy": mean(correct),
+        "nll_nats": mean(items.nll),
+        "brier": mean(items.brier),
+        "ece": _ece_statistic(confidence, correct, cluster, n_clusters),
+        "aurc": rows_statistic(
+            lambda weights: metrics.aurc_weighted(confidence, correct, weights), cluster
+        ),
+        "tv": mean(items.tv),
+        "flip_rate": mean(items.flipped),
+        "gain_from_k": mean(items.gain),
+        "confident_errors": ratio_statistic(
+            np.where(correct, 0.0, confident), ~correct, cluster, n_clusters
+        ),
+    }
+
+
+def _ece_statistic(
+    confidence: npt.NDArray[np.float64],
+    correct: npt.NDArray[np.bool_],
+    cluster: npt.NDArray[np.int64],
+    n_clusters: int,
+) -> Statistic:
+    # Bin sums are linear in the weights, so that a resample costs one small matrix product.
+    in_bin = metrics.bin_index(confidence)[:, None] == np.arange(metrics.BINS)
+    return totals_statistic(
+        metrics.ece_from_bin_sums,
+        cluster_sums(in_bin, cluster, n_clusters),
+        cluster_sums(in_bin * confidence[:, None], cluster, n_clusters),
+        cluster_sums(in_bin * correct[:, None], cluster, n_clusters),
+    )
+
+
+def _bases(
+    items: ScoredItems, cluster: npt.NDArray[np.int64], pairs: metrics.PairIndex
+) -> dict[str, Basis]:
+    def where(mask: npt.NDArray[np.bool_], reason: str) -> Basis:
+        return Basis(int(mask.sum()), len(np.unique(cluster[mask])), reason)
+
+    score = where(items.predictions.kind == "score", "no score items")
+    views = where(~np.isnan(items.tv), "one view only: K is 1")
+    excluded = "the views of an item rule out all of its answers"
+    gain = where(~np.isnan(items.gain), excluded if views.units else views.reason_if_none)
+    return {
+        "pair_accuracy": Basis(len(pairs), len(pairs), "no complete pairs"),
+        "score_mae": score,
+        "score_level_mae": score,
+        "tv": views,
+        "flip_rate": views,
+        "gain_from_k": gain,
+        "confident_errors": where(~items.correct, "no errors"),
+    }
+
+
+def point_values(group: GroupStatistics) -> dict[str, float]:
+    """Return the value of every metric on the items themselves; NaN where it is undefined."""
+    values: dict[str, float] = {}
+    for each in group.sets:
+        ones = np.ones((1, each.n_clusters))
+        for name, statistic in each.statistics.items():
+            values[name] = float(statistic(ones)[0]) if each.n_clusters else float("nan")
+    return values

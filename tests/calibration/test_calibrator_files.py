@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from calibration.simulated import constant, items_of, simulate
+
+from pact_eval.calibration import (
+    Calibrator,
+    Weights,
+    calibrator_from_json,
+    calibrator_to_json,
+    fit_calibrator,
+    neutral_calibrator,
+    read_calibrator,
+    write_calibrator,
+)
+from pact_eval.errors import InputError
+
+PUBLISHED: dict[str, Any] = {
+    "mode": "contextual",
+    "weights": {
+        "bias": [1.002400279045105, 0.5413248538970947, 0.5413248538970947],
+        "log_choices": -0.42360827326774597,
+        "log_tokens": -0.4758784770965576,
+    },
+}
+
+
+def test_the_published_form_is_read() -> None:
+    calibrator = calibrator_from_json(PUBLISHED)
+    assert calibrator.mode == "contextual"
+    assert calibrator.weights.bias[0] == 1.002400279045105
+    # bias[0] serves all kinds.
+    kinds = calibrator.temperatures(["choice", "boolean", "score"], [3] * 3, [500.0] * 3)
+    assert len(set(kinds.tolist())) == 1
+    assert calibrator.fit is None
+    assert calibrator_from_json(PUBLISHED | {"records": 226}).weights == calibrator.weights
+
+
+def test_a_file_comes_back_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "calibrator.json"
+    fit = fit_calibrator(simulate(80, np.random.default_rng(2), constant(2.0)), mode="contextual")
+    written = fit.calibrator.with_provenance(run={"arm": "pact", "seed": 18})
+    write_calibrator(path, written)
+    assert read_calibrator(path) == written
+    assert [entry.name for entry in tmp_path.iterdir()] == ["calibrator.json"]
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    assert list(raw) == ["format", "mode", "weights", "fit"]
+    assert raw["format"] == "pact-calibrator-1"
+    assert raw["fit"]["items"] == 80
+    assert raw["fit"]["families"] == sorted(f"family-{index}" for index in range(40))
+
+
+def test_what_json_has_no_number_for_is_null(tmp_path: Path) -> None:
+    fit = fit_calibrator(items_of(np.log([[0.5, 0.5]]), [0]), mode="contextual")
+    write_calibrator(tmp_path / "c.json", fit.calibrator)
+    section = read_calibrator(tmp_path / "c.json").fit
+    assert section is not None
+    parameters: Any = section["parameters"]
+    assert parameters[0]["by_family"]["standard_error"] is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"mode": "vector"}, 'mode: expected one of "scalar", "per-kind", "contextual", got "vec'),
+        ({"mode": 3}, "mode: expected one of .* got a whole number"),
+        ({"weights": [1, 2]}, "weights: expected .* got a list"),
+        ({"weights": {"bias": [0, 0, 0]}}, 'weights: expected .* got "bias"'),
+        ({"format": "pact-calibrator-2"}, 'expected "pact-calibrator-1", got "pact-calibrator-2"'),
+        ({"format": "pact-calibrator-1", "notes": 1}, 'got "notes"'),
+        ({"format": "pact-calibrator-1", "fit": 1}, "fit: expected an object, got a whole number"),
+        ({"mode": "scalar"}, "mode scalar has no slopes"),
+    ],
+)
+def test_what_is_no_calibrator_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        calibrator_from_json(PUBLISHED | changes, "c.json")
+    assert str(caught.value).startswith("c.json: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("bias", [0.0, 0.0], r"weights.bias: expected 3 numbers .* got 2 values"),
+        ("bias", 0.5, "weights.bias: expected 3 numbers .* got a number"),
+        ("bias", [0.0, True, 0.0], r"weights.bias\[1\]: expected a number, got true/false"),
+        ("log_choices", None, "weights.log_choices: expected a number, got null"),
+        ("log_tokens", 10**400, "weights.log_tokens: expected a finite number, got one too large"),
+    ],
+)
+def test_weights_that_are_none_are_refused(name: str, value: Any, message: str) -> None:
+    weights = PUBLISHED["weights"] | {name: value}
+    with pytest.raises(InputError, match=message):
+        calibrator_from_json(PUBLISHED | {"weights": weights})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not valid JSON"),
+        ("[]", "expected a JSON object, got a list"),
+        ('{"mode": "scalar", "mode": "scalar"}', "stands twice"),
+        ('{"mode": "scalar"}', 'lacks "weights"'),
+        ('{"mode": "scalar", "weights": {"bias": [NaN, 0, 0]}}', "finite number, got NaN"),
+        ("\ufeff{}", "byte order mark"),
+    ],
+)
+def test_files_that_are_no_calibrators_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=message) as caught:
+        read_calibrator(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        read_calibrator(tmp_path / "none.json")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_calibrator(tmp_path / "none" / "c.json", neutral_calibrator())
+
+
+def test_scalar_weights_are_written_for_all_kinds() -> None:
+    fit = fit_calibrator(simulate(80, np.random.default_rng(2), constant(2.0)), mode="scalar")
+    weights: Any = calibrator_to_json(fit.calibrator)["weights"]
+    assert len(set(weights["bias"])) == 1
+    again = calibrator_from_json({"mode": "scalar", "weights": weights})
+    assert again == Calibrator("scalar", Weights(tuple(weights["bias"])))

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from calibration.simulated import constant, simulate
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from pact_eval.calibration import (
+    NEUTRAL_BIAS,
+    Calibrator,
+    Mode,
+    Weights,
+    calibration_effect,
+    inverse_softplus,
+    neutral_calibrator,
+    softplus,
+)
+from pact_eval.errors import InputError
+from pact_eval.metrics import decode_ensemble, decode_single, log_softmax, predicted
+
+
+def hot(temperature: float) -> Calibrator:
+    return Calibrator("scalar", Weights((inverse_softplus(temperature), 0.0, 0.0)))
+
+
+CONTEXTUAL = Calibrator("contextual", Weights((1.002400279045105, 0.0, 9.0), -0.42, -0.48))
+
+
+def test_temperatures_against_hand_computation() -> None:
+    temperature = CONTEXTUAL.temperatures(["choice", "score"], [4, 2], [700.0, 1000.0])
+    by_hand = [
+        np.log1p(np.exp(1.002400279045105 - 0.42 * np.log(4) - 0.48 * np.log(0.7))),
+        np.log1p(np.exp(1.002400279045105 - 0.42 * np.log(2))),
+    ]
+    np.testing.assert_allclose(temperature, by_hand, rtol=1e-14)
+
+
+def test_per_kind_reads_the_bias_of_each_kind() -> None:
+    calibrator = Calibrator("per-kind", Weights((0.1, 0.2, 0.3)))
+    temperature = calibrator.temperatures(["score", "boolean", "choice"], [4, 2, 3])
+    np.testing.assert_allclose(temperature, softplus([0.3, 0.2, 0.1]), rtol=1e-15)
+
+
+@pytest.mark.parametrize("mode", ["scalar", "per-kind", "contextual"])
+def test_neutral_bias_is_a_temperature_of_exactly_one(mode: Mode) -> None:
+    calibrator = Calibrator(mode, Weights((NEUTRAL_BIAS,) * 3))
+    assert calibrator.is_neutral
+    assert calibrator.temperatures(["boolean"], [2]).tolist() == [1.0]
+    items = simulate(50, np.random.default_rng(1), constant(2.0))
+    after = calibrator.apply(items.log_probs, kind=items.kind, n_choices=items.n_choices)
+    np.testing.assert_array_equal(after, items.log_probs)
+
+
+def test_temperature_never_falls_below_the_floor() -> None:
+    cold = Calibrator("contextual", Weights((-50.0, 0.0, 0.0), 1.0, 0.0))
+    assert cold.temperatures(["choice"], [4]).tolist() == [1e-3]
+
+
+def test_prompt_tokens_are_needed_only_where_they_matter() -> None:
+    flat = Calibrator("contextual", Weights((0.5, 0.0, 0.0), 0.3, 0.0))
+    unknown = [300.0, np.nan]
+    assert flat.temperatures(["choice"] * 2, [2, 2], unknown).shape == (2,)
+    for tokens in (unknown, None, [300.0, 0.0], [300.0]):
+        with pytest.raises(InputError, match="prompt_tokens"):
+            CONTEXTUAL.temperatures(["choice"] * 2, [2, 2], tokens)
+
+
+def test_what_makes_no_temperature_is_refused() -> None:
+    huge = Calibrator("contextual", Weights((1e308, 0.0, 0.0), 1e308, 1e308))
+    with pytest.raises(InputError, match="no finite temperature for row 0"):
+        huge.temperatures(["choice"], [5], [9e9])
+    with pytest.raises(InputError, match=r"expected choice, boolean or score, got 'noul' in row 1"):
+        neutral_calibrator("per-kind").temperatures(["choice", "noul"], [2, 2])
+    with pytest.raises(InputError, match="n_choices"):
+        neutral_calibrator().temperatures(["choice"], [0])
+    with pytest.raises(InputError, match="kind: expected shape"):
+        neutral_calibrator().temperatures(["choice"], [2, 2])
+
+
+def test_a_form_without_slopes_takes_none() -> None:
+    with pytest.raises(InputError, match="mode scalar has no slopes"):
+        Calibrator("scalar", Weights((0.0, 0.0, 0.0), log_choices=0.1))
+    with pytest.raises(InputError, match="finite"):
+        Calibrator("scalar", Weights((np.nan, 0.0, 0.0)))
+    unknown: Any = "vector"
+    with pytest.raises(InputError, match="expected mode scalar, per-kind or contextual"):
+        Calibrator(unknown, Weights((0.0, 0.0, 0.0)))
+
+
+def test_apply_against_the_decodings_with_a_temperature() -> None:
+    """Dividing canonical log-probabilities by T is dividing the logits of each view by T."""
+    rng = np.random.default_rng(3)
+    n_choices, tokens = rng.integers(2, 6, 40), rng.uniform(200, 1200, 40)
+    logits = rng.normal(0, 4, (40, 3, 5))
+    kind = ["choice"] * 40
+    temperature = CONTEXTUAL.temperatures(kind, n_choices, tokens)
+    for decode in (decode_single, decode_ensemble):
+        after = CONTEXTUAL.apply(
+            decode(logits, n_choices), kind=kind, n_choices=n_choices, prompt_tokens=tokens
+        )
+        np.testing.assert_allclose(after, decode(logits, n_choices, temperature), atol=1e-12)
+    by_view = CONTEXTUAL.apply(
+        log_softmax(logits, n_choices), kind=kind, n_choices=n_choices, prompt_tokens=tokens
+    )
+    np.testing.assert_allclose(
+        by_view, log_softmax(logits / temperature[:, None, None], n_choices), atol=1e-12
+    )
+
+
+def test_apply_leaves_probability_zero_and_unused_slots() -> None:
+    rows = np.log(np.array([[0.9, 0.1, 1.0]]))
+    rows[0, 1] = -np.inf
+    assert hot(3.0).apply(rows, kind=["boolean"], n_choices=[2]).tolist() == [
+        [0.0, -np.inf, -np.inf]
+    ]
+
+
+@st.composite
+def distributions(draw: st.DrawFn) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    n, width = draw(st.integers(1, 6)), draw(st.integers(2, 6))
+    steps = st.one_of(st.integers(-40, 40).map(lambda k: k / 64), st.floats(-700, 0))
+    tiny = st.floats(0, 1e-10).map(lambda gap: -gap)
+    logits = draw(hnp.arrays(np.float64, (n, width), elements=st.one_of(steps, tiny)))
+    n_choices = draw(hnp.arrays(np.int64, n, elements=st.integers(2, width)))
+    return log_softmax(logits, n_choices), n_choices
+
+
+@given(distributions(), st.floats(1e-3, 1e6))
+def test_apply_never_changes_the_answer_and_keeps_rows_normalised(
+    rows: tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]], temperature: float
+) -> None:
+    log_probs, n_choices = rows
+    kind = np.full(len(n_choices), "choice")
+    after = hot(temperature).apply(log_probs, kind=kind, n_choices=n_choices)
+    np.testing.assert_array_equal(predicted(after), predicted(log_probs))
+    np.testing.assert_allclose(np.exp(after).sum(axis=1), 1.0, rtol=0, atol=1e-9)
+    np.testing.assert_array_equal(
+        np.isneginf(after[np.arange(after.shape[1]) >= n_choices[:, None]]), True
+    )
+
+
+@given(st.floats(0.05, 20), st.integers(0, 2**32 - 1))
+def test_accuracy_never_changes(temperature: float, seed: int) -> None:
+    items = simulate(60, np.random.default_rng(seed), constant(1.0))
+    effect = calibration_effect(items, hot(temperature))
+    for group in effect.groups:
+        assert group.before.accuracy == group.after.accuracy
+
+
+def test_no_items() -> None:
+    assert neutral_calibrator().temperatures([], []).shape == (0,)
+    assert hot(2.0).apply(np.zeros((0, 3)), kind=[], n_choices=[]).shape == (0, 3)

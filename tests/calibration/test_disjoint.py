@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from pact_eval.calibration import (
+    CalibrationItems,
+    Members,
+    check_disjoint,
+    fit_calibrator,
+    neutral_calibrator,
+)
+from pact_eval.errors import InputError
+from pact_eval.predictions import Predictions
+
+
+def run(families: list[str], source: str = "s1") -> Predictions:
+    n = len(families)
+    return Predictions.from_frame(
+        pl.DataFrame(
+            {
+                "id": [f"{family}-{index}" for index, family in enumerate(families)],
+                "family": families,
+                "source_family": source,
+                "domain": "d",
+                "kind": "boolean",
+                "variant": "base",
+                "reference": [index % 2 for index in range(n)],
+                "n_choices": 2,
+                "view": 0,
+                "code_order": [[0, 1]] * n,
+                "logits": [[0.0, 2.0]] * n,
+                "prompt_tokens": 300,
+                "code_mass": 1.0,
+            }
+        )
+    )
+
+
+def test_families_that_meet_are_refused() -> None:
+    fitted, applied = run(["f1", "f1", "f2"]), run(["f2", "f3", "f4"], "s2")
+    with pytest.raises(InputError, match=r"fitted on 1 of the 3 families .* \(f2\)"):
+        check_disjoint(Members.of_run(fitted), Members.of_run(applied))
+
+
+def test_the_families_of_a_calibrator_are_in_its_file() -> None:
+    fitted = run(["f1", "f1", "f2"])
+    items = CalibrationItems.from_predictions(fitted, "ensemble")
+    calibrator = fit_calibrator(items, mode="scalar").calibrator
+    assert Members.of_fit(calibrator) == Members.of_run(fitted)
+    with pytest.raises(InputError, match="would flatter it"):
+        check_disjoint(Members.of_fit(calibrator), Members.of_run(fitted))
+
+
+def test_source_families_that_meet_are_a_warning() -> None:
+    fitted, applied = run(["f1", "f2"]), run(["f3", "f4"])
+    assert check_disjoint(Members.of_run(fitted), Members.of_run(applied)) == (
+        "source families both in the fit and in this run: 1 (s1); how the calibrator does on new "
+        "sources is not shown",
+    )
+
+
+def test_families_that_are_unknown_are_a_warning() -> None:
+    applied = Members.of_run(run(["f3", "f4"], "s2"))
+    unnamed = Members.of_run(run(["", "f1"], ""))
+    for fitted in (Members.of_fit(neutral_calibrator()), unnamed):
+        (warning,) = check_disjoint(fitted, applied)
+        assert "not all families are known" in warning
+    assert check_disjoint(unnamed, unnamed_but_other())[0].startswith("not all families")
+
+
+def unnamed_but_other() -> Members:
+    return Members.of_run(run(["", "f9"], ""))
+
+
+def test_a_calibrator_decodes_a_run() -> None:
+    predictions = run(["f1", "f2"])
+    log_probs = neutral_calibrator().decode(predictions, "single")
+    assert (log_probs == predictions.log_probs("single")).all()

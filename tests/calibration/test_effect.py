@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from calibration.simulated import constant, contextual, simulate, unsure
+from scipy import special
+
+from pact_eval.calibration import (
+    Calibrator,
+    Weights,
+    calibration_effect,
+    fit_calibrator,
+    inverse_softplus,
+    neutral_calibrator,
+)
+from pact_eval.errors import InputError
+
+
+def hot(temperature: float) -> Calibrator:
+    return Calibrator("scalar", Weights((inverse_softplus(temperature), 0.0, 0.0)))
+
+
+def test_scores_against_direct_computation() -> None:
+    items = simulate(400, np.random.default_rng(1), constant(2.0))
+    effect = calibration_effect(items, hot(2.0))
+    for group in effect.groups:
+        rows = np.full(400, True) if group.name == "all" else items.kind == group.name
+        reference = items.reference[rows]
+        for scores, temperature in ((group.before, 1.0), (group.after, 2.0)):
+            p = special.softmax(items.log_probs[rows] / temperature, axis=1)
+            onehot = np.eye(6)[reference]
+            top, right = p.max(axis=1), p.argmax(axis=1) == reference
+            bins = np.minimum((15 * top).astype(int), 14)
+            gaps = [abs((right[bins == b] - top[bins == b]).sum()) for b in range(15)]
+            assert scores.nll_nats == pytest.approx(-np.log((p * onehot).sum(axis=1)).mean())
+            assert scores.brier == pytest.approx(((p - onehot) ** 2).sum(axis=1).mean())
+            assert scores.ece == pytest.approx(sum(gaps) / len(reference))
+            assert scores.accuracy == right.mean()
+            risk = (~right[np.argsort(-top)]).cumsum() / np.arange(1, len(right) + 1)
+            assert scores.aurc == pytest.approx(risk.mean())
+    assert [group.name for group in effect.groups] == ["all", "choice", "boolean", "score"]
+    assert sum(group.items for group in effect.groups[1:]) == effect.groups[0].items == 400
+    assert effect.groups[0].families == 200
+    assert effect.decoding == "single"
+
+
+def test_the_fit_and_the_effect_agree() -> None:
+    items = simulate(226, np.random.default_rng(2), contextual(1.5, -0.4, -0.5))
+    fit = fit_calibrator(items, mode="contextual")
+    group = calibration_effect(items, fit.calibrator).groups[0]
+    assert group.before.nll_nats == pytest.approx(fit.nll_before, abs=1e-12)
+    assert group.after.nll_nats == pytest.approx(fit.nll_after, abs=1e-12)
+    assert group.temperature == fit.temperature
+
+
+def test_what_got_worse_is_flagged_and_said() -> None:
+    effect = calibration_effect(unsure(0.75, right=6, wrong=2), hot(3.0))
+    assert effect.groups[0].worse == ("nll_nats", "brier", "ece")
+    assert effect.warnings[:3] == (
+        "NLL of all items got worse: 0.5623 to 0.6183 nats",
+        "Brier of all items got worse: 0.3750 to 0.4259",
+        "ECE of all items got worse: 0.00% to 15.95%",
+    )
+    assert len(effect.warnings) == 6
+
+
+def test_a_neutral_calibrator_changes_nothing_to_the_last_digit() -> None:
+    effect = calibration_effect(
+        simulate(90, np.random.default_rng(3), constant(2.0)), neutral_calibrator("contextual")
+    )
+    assert all(group.before == group.after for group in effect.groups)
+    assert effect.warnings == ()
+    assert "every temperature is 1" in effect.notes[0]
+
+
+def test_use_outside_of_the_fit_is_said() -> None:
+    fitted = simulate(200, np.random.default_rng(4), constant(2.0))
+    narrow = fitted.take(fitted.n_choices < 5)
+    fit = fit_calibrator(narrow, mode="contextual")
+    notes = calibration_effect(replace(fitted, decoding="ensemble"), fit.calibrator).notes
+    outside = int((fitted.n_choices >= 5).sum())
+    assert notes[0] == "fitted on the single decoding, applied to the ensemble one"
+    assert notes[1] == (
+        f"{outside} of 200 items have answers outside the 2 to 4 of the fit: "
+        "their temperatures are extrapolated"
+    )
+    per_kind = fit_calibrator(fitted.take(fitted.kind != "score"), mode="per-kind")
+    said = calibration_effect(fitted, per_kind.calibrator).notes
+    assert said == ("fitted without items of kind score: T = 1 there",)
+
+
+def test_unknown_lengths_are_refused_where_they_matter() -> None:
+    items = replace(unsure(0.9, right=3, wrong=1), prompt_tokens=np.full(4, np.nan))
+    slope = Calibrator("contextual", Weights((0.5, 0.5, 0.5), 0.0, 0.3))
+    with pytest.raises(InputError, match="unknown in row 0 and 3 more"):
+        calibration_effect(items, slope)
+    assert calibration_effect(items, hot(2.0)).groups[0].items == 4
+
+
+def test_infinite_nll_is_neither_better_nor_worse() -> None:
+    items = unsure(0.9, right=2, wrong=1)
+    rows = items.log_probs.copy()
+    rows[2] = [0.0, -np.inf]
+    effect = calibration_effect(replace(items, log_probs=rows), hot(1.5))
+    assert effect.groups[0].before.nll_nats == effect.groups[0].after.nll_nats == np.inf
+    assert "nll_nats" not in effect.groups[0].worse
+
+
+def test_no_items() -> None:
+    items = unsure(0.9, right=1, wrong=0).take(np.array([False]))
+    group = calibration_effect(items, hot(2.0)).groups[0]
+    assert group.items == 0
+    assert np.isnan([group.before.nll_nats, group.after.ece, group.temperature.mean]).all()
+    assert group.worse == ()

@@ -1,0 +1,374 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import statsmodels.api as sm
+from calibration.simulated import (
+    TrueTemperature,
+    by_kind,
+    constant,
+    contextual,
+    items_of,
+    simulate,
+    unsure,
+)
+from scipy import optimize, special, stats
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+
+from pact_eval.calibration import (
+    MODES,
+    NEUTRAL_BIAS,
+    TEMPERATURE_BOUNDS,
+    Mode,
+    Parameter,
+    Wald,
+    fit_calibrator,
+    inverse_softplus,
+)
+from pact_eval.calibration.design import make_design
+from pact_eval.calibration.likelihood import TemperatureLikelihood
+from pact_eval.calibration.minimise import minimise, penalised_nll
+from pact_eval.errors import InputError
+from pact_eval.metrics import item_mean, nll_nats
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+TRUTHS: dict[Mode, tuple[TrueTemperature, list[float]]] = {
+    "scalar": (constant(1.6), [inverse_softplus(1.6)]),
+    "per-kind": (
+        by_kind(choice=1.3, boolean=2.0, score=0.8),
+        [inverse_softplus(temperature) for temperature in (1.3, 2.0, 0.8)],
+    ),
+    "contextual": (contextual(1.5, -0.4, -0.5), [1.5, -0.4, -0.5]),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_known_temperatures_are_recovered(mode: Mode) -> None:
+    temperature, truth = TRUTHS[mode]
+    fit = fit_calibrator(simulate(40_000, np.random.default_rng(8), temperature), mode=mode)
+    assert fit.converged
+    assert not fit.unidentified
+    assert not fit.notes
+    for parameter, true in zip(fit.parameters, truth, strict=True):
+        assert abs(parameter.value - true) < 3.5 * parameter.by_family.standard_error
+        assert parameter.by_family.standard_error < 0.1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_intervals_cover_the_truth_as_often_as_they_say(mode: Mode) -> None:
+    """400 fits: 95% coverage within what a binomial allows (one in 10,000 on each side)."""
+    temperature, truth = TRUTHS[mode]
+    low, high = (stats.binom.ppf(tail, 400, 0.95) for tail in (1e-4, 1 - 1e-4))
+    hits = np.zeros((2, len(truth)))
+    for seed in range(400):
+        items = simulate(400, np.random.default_rng(seed), temperature)
+        for j, parameter in enumerate(fit_calibrator(items, mode=mode).parameters):
+            for k, wald in enumerate((parameter.independent, parameter.by_family)):
+                hits[k, j] += wald.low <= truth[j] <= wald.high
+    assert (hits[0] >= low).all()
+    assert (hits[0] <= high).all()
+    # The sandwich is known to come out small by a few percent: allow it one point of coverage.
+    assert (hits[1] >= stats.binom.ppf(1e-4, 400, 0.94)).all()
+
+
+class _Given(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose logits are its features."""
+
+    def fit(self, _x: Any, y: Any) -> _Given:
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, x: Any) -> Any:
+        return x
+
+    def predict(self, x: Any) -> Any:
+        return x.argmax(axis=1)
+
+
+def _sklearn_temperature(logits: Any, reference: Any) -> float:
+    logits = np.where(np.isneginf(logits), -1e9, logits)
+    estimator = FrozenEstimator(_Given().fit(logits, reference))
+    fitted = CalibratedClassifierCV(estimator, method="temperature").fit(logits, reference)
+    return 1.0 / float(fitted.calibrated_classifiers_[0].calibrators[0].beta_)
+
+
+@pytest.mark.parametrize("true", [0.6, 1.0, 2.5])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_scalar_fit_against_scikit_learn(true: float, seed: int) -> None:
+    items = simulate(500, np.random.default_rng(seed), constant(true))
+    fit = fit_calibrator(items, mode="scalar")
+    # Log-probabilities, not probabilities: those would be told by their range and logged again.
+    expected = _sklearn_temperature(items.log_probs, items.reference)
+    assert fit.levels[0].value == pytest.approx(expected, rel=1e-6)
+
+
+def test_standard_errors_against_logistic_regression() -> None:
+    """With two answers, 1 / T is the slope of a logistic regression through the origin."""
+    items = simulate(2000, np.random.default_rng(11), constant(1.8))
+    items = items.take(items.kind == "boolean")
+    margin = items.log_probs[:, 1] - items.log_probs[:, 0]
+    groups = np.unique(items.family, return_inverse=True)[1]
+    level = fit_calibrator(items, mode="scalar").levels[0]
+    model = sm.Logit(items.reference, margin)
+    plain = model.fit(disp=0, tol=1e-12)
+    robust = model.fit(disp=0, tol=1e-12, cov_type="cluster", cov_kwds={"groups": groups})
+    temperature = 1 / plain.params[0]
+    assert level.value == pytest.approx(temperature, rel=1e-8)
+    # dT = d(1/beta) = T^2 dbeta
+    assert level.independent.standard_error == pytest.approx(
+        plain.bse[0] * temperature**2, rel=1e-6
+    )
+    assert level.by_family.standard_error == pytest.approx(robust.bse[0] * temperature**2, rel=1e-6)
+
+
+def test_contextual_fit_against_a_search_without_gradients() -> None:
+    items = simulate(300, np.random.default_rng(13), contextual(1.2, -0.6, 0.8))
+    covariates = np.column_stack(
+        [np.ones(300), np.log(items.n_choices), np.log(items.prompt_tokens / 1000)]
+    )
+
+    def nll(weights: Any) -> float:
+        temperature = np.logaddexp(0, covariates @ weights)
+        log_probs = special.log_softmax(items.log_probs / temperature[:, None], axis=1)
+        return item_mean(nll_nats(log_probs, items.reference))
+
+    search = optimize.minimize(
+        nll, [0.54, 0, 0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-13}
+    )
+    fit = fit_calibrator(items, mode="contextual")
+    assert fit.nll_after == pytest.approx(search.fun, abs=1e-10)
+    assert [p.value for p in fit.parameters] == pytest.approx(search.x, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_more_freedom_never_costs_nll(seed: int) -> None:
+    items = simulate(60, np.random.default_rng(seed), constant(1.3))
+    after = {mode: fit_calibrator(items, mode=mode).nll_after for mode in MODES}
+    ridged = fit_calibrator(items, mode="contextual", ridge=16.0)
+    before = ridged.nll_before
+    assert after["contextual"] <= ridged.nll_after <= after["scalar"] <= before
+    assert after["per-kind"] <= after["scalar"]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_other_start_finds_less_nll(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b, c = rng.normal([1.5, 0, 0], [0.5, 0.5, 1.0])
+    items = simulate(int(rng.integers(60, 250)), rng, contextual(a, b, c))
+    likelihood, design = TemperatureLikelihood.of_items(items), make_design(items, "contextual")
+
+    def least(start: FloatArray | None) -> float:
+        fitted = minimise(likelihood, design, start=start).fitted
+        return penalised_nll(fitted, likelihood, design, 0.0)[0]
+
+    best = least(None)
+    for _ in range(8):
+        assert least(rng.normal(design.start, 1.5)) >= best - 1e-9
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_permuted_rows_leave_the_fit_unchanged(mode: Mode) -> None:
+    items = simulate(300, np.random.default_rng(21), contextual(1.2, -0.6, 0.8))
+    one = fit_calibrator(items, mode=mode)
+    other = fit_calibrator(items.take(np.random.default_rng(1).permutation(300)), mode=mode)
+    for parameter, again in zip(one.parameters, other.parameters, strict=True):
+        assert again.value == pytest.approx(parameter.value, abs=1e-7)
+        assert again.by_family.standard_error == pytest.approx(
+            parameter.by_family.standard_error, rel=1e-6
+        )
+    assert one.notes == other.notes
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_doubled_rows_leave_the_fit_and_double_the_families_weight(mode: Mode) -> None:
+    items = simulate(200, np.random.default_rng(23), constant(1.5))
+    one = fit_calibrator(items, mode=mode)
+    twice = fit_calibrator(items.take(np.tile(np.arange(200), 2)), mode=mode)
+    for parameter, again in zip(one.parameters, twice.parameters, strict=True):
+        assert again.value == pytest.approx(parameter.value, abs=1e-6)
+        # Items that say the same say nothing new: only the errors by family know it.
+        assert again.independent.standard_error == pytest.approx(
+            parameter.independent.standard_error / np.sqrt(2), rel=1e-5
+        )
+        assert again.by_family.standard_error == pytest.approx(
+            parameter.by_family.standard_error, rel=1e-2
+        )
+
+
+def test_separable_items_hit_the_bound_and_are_reported() -> None:
+    fit = fit_calibrator(unsure(0.8, right=12, wrong=0), mode="scalar")
+    assert fit.levels[0].value == pytest.approx(TEMPERATURE_BOUNDS[0])
+    assert fit.at_bound == ("bias",)
+    assert "right on every item" in fit.notes[0]
+    assert "held by a bound of the fit (0.05 to 20 for T)" in str(fit.parameters[0].reason)
+    assert not fit.parameters[0].identified
+    assert np.isnan(fit.parameters[0].by_family.standard_error)
+    assert fit.improved
+    assert fit.nll_after < fit.nll_before
+
+
+def test_separable_items_hit_the_bound_in_every_form() -> None:
+    items = simulate(100, np.random.default_rng(25), constant(1.0))
+    items = replace(items, reference=items.log_probs.argmax(axis=1))
+    for mode in MODES:
+        fit = fit_calibrator(items, mode=mode)
+        assert fit.temperature.high == pytest.approx(TEMPERATURE_BOUNDS[0])
+        assert not any(parameter.identified for parameter in fit.parameters)
+        assert "right on every item" in fit.notes[0]
+
+
+def test_one_separable_kind_is_named_and_leaves_the_others() -> None:
+    items = simulate(200, np.random.default_rng(27), constant(1.5))
+    boolean = items.kind == "boolean"
+    reference = np.where(boolean, items.log_probs.argmax(axis=1), items.reference)
+    fit = fit_calibrator(replace(items, reference=reference), mode="per-kind")
+    assert fit.at_bound == ("bias_boolean",)
+    assert "of kind boolean" in fit.notes[0]
+    alone = fit_calibrator(items.take(items.kind == "choice"), mode="scalar")
+    assert fit.levels[0].value == pytest.approx(alone.levels[0].value, rel=1e-6)
+    assert fit.levels[0].identified
+
+
+def test_anti_calibrated_items_hit_the_upper_bound_and_are_reported() -> None:
+    fit = fit_calibrator(unsure(0.9, right=2, wrong=10), mode="scalar")
+    assert fit.levels[0].value == pytest.approx(TEMPERATURE_BOUNDS[1])
+    assert fit.at_bound == ("bias",)
+    assert "upper bound, 20" in fit.notes[0]
+    assert fit.nll_after < fit.nll_before
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_no_temperature_improves_is_left_at_one(mode: Mode) -> None:
+    fit = fit_calibrator(unsure(0.5, right=3, wrong=5), mode=mode)
+    assert not fit.improved
+    assert fit.calibrator.is_neutral
+    assert fit.calibrator.weights.bias == (NEUTRAL_BIAS,) * 3
+    assert (fit.temperature.low, fit.temperature.high) == (1.0, 1.0)
+    assert fit.nll_after == fit.nll_before
+    assert "T = 1 is kept" in fit.notes[0]
+    assert not fit.parameters[0].identified
+
+
+def test_calibrated_items_are_left_at_one() -> None:
+    fit = fit_calibrator(unsure(0.75, right=6, wrong=2), mode="scalar")
+    assert fit.calibrator.is_neutral or fit.levels[0].value == pytest.approx(1.0, abs=1e-6)
+    assert fit.nll_after <= fit.nll_before
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_item(mode: Mode) -> None:
+    right = fit_calibrator(unsure(0.9, right=1, wrong=0), mode=mode)
+    assert right.temperature.mean == pytest.approx(TEMPERATURE_BOUNDS[0])
+    wrong = fit_calibrator(unsure(0.9, right=0, wrong=1), mode=mode)
+    assert wrong.temperature.mean == pytest.approx(TEMPERATURE_BOUNDS[1])
+    assert wrong.at_bound
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_items(mode: Mode) -> None:
+    fit = fit_calibrator(items_of(np.zeros((0, 2)), []), mode=mode)
+    assert fit.calibrator.is_neutral
+    assert np.isnan(fit.nll_before)
+    assert not any(parameter.identified for parameter in fit.parameters)
+    assert fit.notes == ("there are no items: T = 1",)
+
+
+def test_few_families_have_no_errors_by_family() -> None:
+    items = replace(unsure(0.9, right=6, wrong=4), family=np.full(10, "one"))
+    level = fit_calibrator(items, mode="scalar").levels[0]
+    assert np.isnan(level.by_family.standard_error)
+    assert level.independent.standard_error > 0
+    assert level.reason == (
+        "no standard error by family: too few families (1), or their gradients cancel"
+    )
+
+
+def test_items_of_unknown_family_are_their_own() -> None:
+    named = unsure(0.9, right=6, wrong=4)
+    unnamed = replace(named, family=np.full(10, ""))
+    one, other = (fit_calibrator(items, mode="scalar").levels[0] for items in (named, unnamed))
+    assert one == other
+
+
+def test_kinds_without_items_are_left_at_one_and_named() -> None:
+    fit = fit_calibrator(unsure(0.9, right=6, wrong=4), mode="per-kind")
+    assert fit.calibrator.weights.bias[0] == fit.calibrator.weights.bias[2] == NEUTRAL_BIAS
+    assert fit.notes == ("no items of kind choice or score: T = 1 there",)
+
+
+def test_probability_zero_stays_and_is_counted() -> None:
+    rows = np.log([[0.9, 0.1, 1e-300], [0.8, 0.2, 1e-300], [0.7, 0.3, 1e-300]])
+    rows[:, 2] = -np.inf
+    zeros = fit_calibrator(items_of(rows, [0, 1, 0]), mode="scalar")
+    without = fit_calibrator(items_of(rows[:, :2], [0, 1, 0]), mode="scalar")
+    assert zeros.levels[0].value == pytest.approx(without.levels[0].value, rel=1e-8)
+    assert "answers of probability 0, which no temperature changes: 3" in zeros.notes[-1]
+    with pytest.raises(InputError, match="the right answer has probability 0 in row 2"):
+        fit_calibrator(items_of(rows, [0, 1, 2]), mode="scalar")
+
+
+def test_what_cannot_be_fitted_is_refused() -> None:
+    items = unsure(0.9, right=3, wrong=1)
+    unknown: Any = "vector"
+    with pytest.raises(InputError, match="mode: expected one of"):
+        fit_calibrator(items, mode=unknown)
+    for ridge in (-1.0, np.nan, np.inf):
+        with pytest.raises(InputError, match="ridge"):
+            fit_calibrator(items, mode="scalar", ridge=ridge)
+    lengths = np.array([300.0, 400.0, np.nan, 500.0])
+    blind = replace(items, prompt_tokens=lengths)
+    with pytest.raises(InputError, match="prompt length of every item, unknown in row 2"):
+        fit_calibrator(blind, mode="contextual")
+    assert fit_calibrator(blind, mode="scalar").improved
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "message"),
+    [
+        ("kind", ["noul"] * 4, "kind: expected one of choice, boolean, score"),
+        ("n_choices", [2, 2, 2, 3], "n_choices: expected 1..2, not so in row 3"),
+        ("n_choices", [1, 2, 2, 1], "reference: expected one of the item's answers, not so in row"),
+        ("prompt_tokens", [1.0, 0.0, 1.0, 1.0], "prompt_tokens: expected above 0, not so in row 1"),
+        ("family", ["f"] * 3, "family: expected shape"),
+    ],
+)
+def test_items_that_do_not_fit_are_refused(column: str, values: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        items_of(np.log(np.full((4, 2), 0.5)), [0, 1, 0, 1], **{column: values})
+
+
+def test_a_strong_ridge_leaves_the_scalar_fit() -> None:
+    items = simulate(300, np.random.default_rng(29), contextual(1.2, -0.9, 1.2))
+    scalar = fit_calibrator(items, mode="scalar")
+    strong = fit_calibrator(items, mode="contextual", ridge=1e9)
+    assert strong.levels[0].value == pytest.approx(scalar.levels[0].value, rel=1e-5)
+    slopes = [fit_calibrator(items, mode="contextual", ridge=r).parameters[1] for r in (0, 9, 99)]
+    assert abs(slopes[0].value) > abs(slopes[1].value) > abs(slopes[2].value)
+    assert slopes[0].by_family.standard_error > slopes[2].by_family.standard_error
+
+
+def test_results_read_well() -> None:
+    level = fit_calibrator(unsure(0.9, right=30, wrong=10), mode="scalar").levels[0]
+    assert isinstance(level, Parameter)
+    assert isinstance(level.by_family, Wald)
+    assert level.name == "temperature"
+    assert level.by_family.low < level.value < level.by_family.high
+
+
+def test_the_fit_says_how_it_was_made() -> None:
+    items = simulate(80, np.random.default_rng(33), constant(2.0))
+    fit = fit_calibrator(items, mode="contextual", ridge=4.0)
+    said: Any = fit.calibrator.fit
+    assert said["decoding"] == "single"
+    assert said["ridge"] == 4.0
+    assert said["nll_nats"] == {"before": fit.nll_before, "after": fit.nll_after}
+    assert said["n_choices"] == [2, 6]
+    assert sum(said["kinds"].values()) == said["items"] == 80
+    assert [entry["name"] for entry in said["parameters"]] == ["bias", "log_choices", "log_tokens"]

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from calibration.simulated import constant, contextual, simulate
+
+from pact_eval.calibration import CalibrationItems, CalibratorFit, Parameter, fit_calibrator
+
+
+def named(fit: CalibratorFit, name: str) -> Parameter:
+    return next(parameter for parameter in fit.parameters if parameter.name == name)
+
+
+def test_a_constant_number_of_answers_identifies_no_slope() -> None:
+    items = simulate(400, np.random.default_rng(1), constant(1.5))
+    items = items.take(items.n_choices == 4)
+    fit = fit_calibrator(items, mode="contextual")
+    slope = named(fit, "log_choices")
+    assert (slope.value, slope.identified) == (0.0, False)
+    assert slope.reason == "every item has 4 answers"
+    assert np.isnan(slope.by_family.standard_error)
+    assert np.isfinite(named(fit, "log_tokens").by_family.standard_error)
+    assert np.isfinite(named(fit, "bias").by_family.standard_error)
+
+
+def test_a_constant_prompt_length_identifies_no_slope() -> None:
+    items = simulate(100, np.random.default_rng(2), constant(1.5))
+    fit = fit_calibrator(replace(items, prompt_tokens=np.full(100, 512.0)), mode="contextual")
+    assert named(fit, "log_tokens").reason == "every item has 512 prompt tokens"
+    assert not named(fit, "log_tokens").identified
+
+
+def test_collinear_lengths_are_reported_and_leave_the_level() -> None:
+    items = simulate(400, np.random.default_rng(3), constant(1.5))
+    tied = replace(items, prompt_tokens=np.square(10.0 * items.n_choices))
+    fit = fit_calibrator(tied, mode="contextual")
+    assert fit.condition_number > 1e6
+    for name in ("log_choices", "log_tokens"):
+        assert not named(fit, name).identified
+        assert np.isnan(named(fit, name).by_family.standard_error)
+    assert "another parameter makes up for it" in str(named(fit, "log_tokens").reason)
+    assert fit.levels[0].identified
+    assert 0 < fit.levels[0].by_family.standard_error < 0.3
+
+
+def test_nearly_collinear_lengths_are_reported_with_the_condition_number() -> None:
+    fit = fit_calibrator(nearly_collinear(4000, 0.02), mode="contextual")
+    assert 1000 < fit.condition_number < 1e5
+    assert "condition number" in str(named(fit, "log_tokens").reason)
+    assert np.isfinite(named(fit, "log_tokens").by_family.standard_error)
+
+
+def nearly_collinear(n: int, noise: float) -> CalibrationItems:
+    items = simulate(n, np.random.default_rng(4), constant(1.5))
+    factor = np.exp(np.random.default_rng(5).normal(0, noise, n))
+    tokens = np.asarray(300.0 * items.n_choices * factor, dtype=np.float64)
+    return replace(items, prompt_tokens=tokens)
+
+
+def test_slopes_that_run_away_stop_at_the_bound_and_are_reported() -> None:
+    fit = fit_calibrator(nearly_collinear(400, 0.005), mode="contextual")
+    assert fit.at_bound == ("log_choices",)
+    assert abs(named(fit, "log_choices").value) == 10
+    assert "the slope log_choices ran to its bound" in fit.notes[0]
+    assert {parameter.name for parameter in fit.unidentified} == {
+        "bias",
+        "log_choices",
+        "log_tokens",
+    }
+    assert fit.levels[0].identified
+
+
+def test_few_items_leave_the_sign_of_a_slope_open() -> None:
+    items = simulate(226, np.random.default_rng(6), contextual(1.0, -0.2, -0.2))
+    slope = named(fit_calibrator(items, mode="contextual"), "log_tokens")
+    assert not slope.identified
+    assert str(slope.reason).startswith("its sign is open (")
+    assert "range of the prompt length here" in str(slope.reason)
+
+
+def test_many_items_identify_slopes_near_zero_and_away_from_it() -> None:
+    flat = fit_calibrator(
+        simulate(60_000, np.random.default_rng(7), constant(1.5)), mode="contextual"
+    )
+    steep = fit_calibrator(
+        simulate(2_000, np.random.default_rng(7), contextual(1.5, -1.0, -1.5)), mode="contextual"
+    )
+    assert not flat.unidentified
+    assert not steep.unidentified
+
+
+def test_a_ridge_does_not_make_the_data_say_more() -> None:
+    items = simulate(226, np.random.default_rng(6), contextual(1.0, -0.2, -0.2))
+    plain = fit_calibrator(items, mode="contextual")
+    ridged = fit_calibrator(items, mode="contextual", ridge=256.0)
+    assert [p.name for p in ridged.unidentified] == [p.name for p in plain.unidentified]
+    narrow, wide = named(ridged, "log_tokens"), named(plain, "log_tokens")
+    assert narrow.by_family.standard_error < 0.5 * wide.by_family.standard_error

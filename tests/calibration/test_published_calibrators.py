@@ -1,0 +1,177 @@
+"""What the PACT experiment published about its calibrators, as far as its records go.
+
+The prompt lengths behind them are not published. But the smallest and largest temperature of each
+run give, with its weights, the number of answers and the prompt length of the item they belong to:
+those must be whole numbers, and the same few items in all runs. And the published scores after
+calibration tell which prompt length, if all items had one, would give them.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from published import published_path
+from scipy import optimize
+from sklearn.calibration import _TemperatureScaling
+
+from pact_eval.calibration import (
+    CalibrationItems,
+    Calibrator,
+    Weights,
+    calibration_effect,
+    calibrator_from_json,
+    calibrator_to_json,
+    fit_calibrator,
+    inverse_softplus,
+)
+from pact_eval.errors import InputError
+from pact_eval.metrics import brier, confidence, item_mean, nll_nats
+
+# (answers, prompt tokens) of the items with extreme temperatures.
+EXTREMES = {(2, 419), (2, 576), (3, 790), (4, 514), (4, 777), (6, 640), (6, 714)}
+KINDS = {"choice": "choice", "noul": "boolean", "score": "score"}
+
+
+def table(name: str) -> list[dict[str, str]]:
+    with published_path(name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def calibrators() -> dict[tuple[str, str], Calibrator]:
+    return {
+        (row["run"], row["seed"]): calibrator_from_json(
+            {
+                "mode": "contextual",
+                "weights": {
+                    "bias": [float(row[f"bias_{kind}"]) for kind in ("choice", "noul", "score")],
+                    "log_choices": float(row["log_choices"]),
+                    "log_tokens": float(row["log_tokens"]),
+                },
+            }
+        )
+        for row in table("calibrators.csv")
+    }
+
+
+@pytest.fixture(scope="module")
+def items() -> CalibrationItems:
+    text = published_path("shipped_holdout_rows.jsonl").read_text(encoding="utf-8")
+    rows: list[dict[str, Any]] = [json.loads(line) for line in text.split("\n") if line]
+    log_probs = np.full((len(rows), 6), -np.inf)
+    for slots, row in zip(log_probs, rows, strict=True):
+        slots[: len(row["probabilities"])] = np.log(row["probabilities"])
+    return CalibrationItems(
+        log_probs=log_probs,
+        reference=np.array([row["gold"] for row in rows]),
+        kind=np.array([KINDS[row["kind"]] for row in rows]),
+        n_choices=np.isfinite(log_probs).sum(axis=1),
+        prompt_tokens=np.full(len(rows), np.nan),
+        family=np.array([row["family"] for row in rows]),
+        source_family=np.array([row["source_family"] for row in rows]),
+        decoding="single",
+    )
+
+
+def test_extreme_temperatures_against_published_runs() -> None:
+    """All 28 belong to 7 items, and come out to the last digit of float32."""
+    found = set()
+    for row in table("run_calibration.csv"):
+        calibrator = calibrators()[row["run"], row["seed"]]
+        names = sorted(EXTREMES)
+        n_choices, tokens = (np.array(column) for column in zip(*names, strict=True))
+        at = calibrator.temperatures(["choice"] * len(names), n_choices, tokens)
+        for extreme, place in (("min", at.argmin()), ("max", at.argmax())):
+            published = float(row[f"temperature_{extreme}"])
+            assert at[place] == pytest.approx(published, rel=2e-6), (row["run"], extreme)
+            found.add(names[place])
+    assert found == EXTREMES
+
+
+def test_published_fits_lowered_nll_and_kept_accuracy() -> None:
+    rows = table("run_calibration.csv")
+    assert {(row["run"], row["seed"]) for row in rows} == set(calibrators())
+    for row in rows:
+        assert float(row["nll_after"]) < float(row["nll_before"])
+        assert row["accuracy_after"] == row["accuracy_before"]
+
+
+def test_published_calibrators_come_back_from_our_format() -> None:
+    for calibrator in calibrators().values():
+        assert calibrator_from_json(calibrator_to_json(calibrator)) == calibrator
+
+
+def test_published_calibrators_need_the_prompt_lengths(items: CalibrationItems) -> None:
+    with pytest.raises(InputError, match="unknown in row 0 and 323 more"):
+        calibration_effect(items, calibrators()["pact_full", "18"])
+
+
+@pytest.mark.parametrize("group", ["all", "choice", "noul", "score"])
+def test_scores_before_against_published_run(items: CalibrationItems, group: str) -> None:
+    published = _published("single", group)
+    effect = calibration_effect(items, Calibrator("scalar", Weights((1.0, 1.0, 1.0))))
+    scores = next(part for part in effect.groups if part.name == KINDS.get(group, "all")).before
+    assert scores.nll_nats == pytest.approx(float(published["nll"]), abs=1e-9)
+    assert scores.brier == pytest.approx(float(published["brier"]), abs=1e-9)
+    assert scores.ece == pytest.approx(float(published["ece"]), abs=1e-9)
+    assert scores.accuracy == pytest.approx(float(published["accuracy"]), abs=1e-9)
+
+
+@pytest.mark.parametrize("group", ["choice", "noul", "score"])
+def test_scores_after_belong_to_prompts_of_published_length(
+    items: CalibrationItems, group: str
+) -> None:
+    """The one length that gives a published score lies between 419 and 790 tokens, the range that
+    the extreme temperatures give."""
+    part = items.take(items.kind == KINDS[group])
+    shipped, published = calibrators()["pact_full", "18"], _published("single_calibrated", group)
+
+    def scores(tokens: float) -> tuple[float, float, float]:
+        log_probs = shipped.apply(
+            part.log_probs,
+            kind=part.kind,
+            n_choices=part.n_choices,
+            prompt_tokens=np.full(len(part), tokens),
+        )
+        return (
+            item_mean(nll_nats(log_probs, part.reference)),
+            item_mean(brier(log_probs, part.reference)),
+            item_mean(confidence(log_probs)),
+        )
+
+    for index, name in enumerate(("nll", "brier", "mean_confidence")):
+        target = float(published[name])
+        length = optimize.brentq(lambda t, i=index, y=target: scores(t)[i] - y, 100, 4000)
+        assert 419 <= length <= 790, name
+
+
+def _published(decoding: str, group: str) -> dict[str, str]:
+    (row,) = [
+        row
+        for row in table("run_metrics.csv")
+        if (row["run"], row["seed"]) == ("pact_full", "18")
+        and (row["decoding"], row["group"]) == (decoding, group)
+    ]
+    return row
+
+
+def test_scalar_fit_on_published_rows_against_scikit_learn(items: CalibrationItems) -> None:
+    padded = np.where(np.isneginf(items.log_probs), -1e9, items.log_probs)
+    expected = 1 / _TemperatureScaling().fit(padded, items.reference).beta_
+    fit = fit_calibrator(items, mode="scalar")
+    assert fit.levels[0].value == pytest.approx(expected, rel=1e-6)
+    assert fit.families == 162
+
+
+def test_no_scalar_temperature_beats_the_fit_on_published_rows(
+    items: CalibrationItems,
+) -> None:
+    best = fit_calibrator(items, mode="scalar")
+    for temperature in (1.16, 1.5, 2.0):
+        other = Calibrator("scalar", Weights((inverse_softplus(temperature),) * 3))
+        after = calibration_effect(items, other).groups[0].after
+        assert after.nll_nats >= best.nll_after
+        assert after.accuracy == pytest.approx(266 / 324)

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from calibration.simulated import TrueTemperature, by_kind, constant, contextual, simulate, unsure
+
+from pact_eval.calibration import (
+    Candidate,
+    Mode,
+    ModeChoice,
+    choose_mode,
+    fit_calibrator,
+)
+from pact_eval.metrics import nll_nats
+
+TRUTHS: list[tuple[Mode, TrueTemperature]] = [
+    ("scalar", constant(1.6)),
+    ("per-kind", by_kind(choice=1.3, boolean=3.0, score=0.7)),
+    ("contextual", contextual(1.5, -1.0, -2.0)),
+]
+
+
+@pytest.mark.parametrize(("mode", "temperature"), TRUTHS)
+def test_the_true_form_is_mostly_chosen(mode: Mode, temperature: TrueTemperature) -> None:
+    choices = [
+        choose_mode(simulate(600, np.random.default_rng(seed), temperature, sources=8))
+        for seed in range(8)
+    ]
+    assert Counter(choice.mode for choice in choices)[mode] >= 6
+    assert all(choice.why.startswith(choice.mode) for choice in choices)
+
+
+def test_held_out_nll_against_direct_computation() -> None:
+    items = simulate(120, np.random.default_rng(3), constant(1.6), sources=5)
+    nll = np.empty(120)
+    for source in np.unique(items.source_family):
+        test = items.source_family == source
+        fit = fit_calibrator(items.take(~test), mode="per-kind")
+        unseen = items.take(test)
+        log_probs = fit.calibrator.apply(
+            unseen.log_probs, kind=unseen.kind, n_choices=unseen.n_choices
+        )
+        nll[test] = nll_nats(log_probs, unseen.reference)
+    choice = choose_mode(items)
+    entry = _entry(choice, "per-kind")
+    assert entry.nll == pytest.approx(nll.mean(), abs=1e-9)
+    raw = choice.candidates[0]
+    assert raw.mode is None
+    assert raw.nll == pytest.approx(nll_nats(items.log_probs, items.reference).mean(), abs=1e-12)
+
+
+def _entry(choice: ModeChoice, mode: Mode) -> Candidate:
+    return next(entry for entry in choice.candidates if entry.mode == mode)
+
+
+def test_the_simplest_form_within_one_standard_error_is_chosen() -> None:
+    choice = choose_mode(simulate(226, np.random.default_rng(0), constant(1.6)))
+    best = min((c for c in choice.candidates if c.mode), key=lambda entry: entry.nll)
+    chosen = _entry(choice, choice.mode)
+    assert best.mode == "contextual"
+    assert choice.mode == "scalar"
+    assert 0 < chosen.excess <= chosen.standard_error
+    assert "is within one standard error of the lowest (contextual with ridge" in choice.why
+    assert choice.beats_raw
+
+
+@pytest.mark.parametrize("sources", [0, 1])
+def test_fewer_than_two_source_families_are_scalar(sources: int) -> None:
+    items = simulate(40 * sources, np.random.default_rng(1), constant(1.6), sources=1)
+    choice = choose_mode(items)
+    assert (choice.mode, choice.ridge) == ("scalar", 0.0)
+    assert "needs 2 or more source families" in choice.why
+    assert choice.candidates == ()
+
+
+def test_many_source_families_are_dealt_into_ten_folds() -> None:
+    items = simulate(300, np.random.default_rng(2), constant(1.6), sources=50)
+    choice = choose_mode(items)
+    assert (choice.folds, choice.source_families) == (10, 50)
+    again = choose_mode(items.take(np.random.default_rng(5).permutation(300)))
+    assert (again.mode, again.ridge, again.why) == (choice.mode, choice.ridge, choice.why)
+
+
+def test_forms_that_cannot_be_fitted_are_left_out_with_the_reason() -> None:
+    items = simulate(80, np.random.default_rng(4), constant(1.6), sources=6)
+    lengths = np.where(np.arange(80) < 3, np.nan, items.prompt_tokens)
+    blind = choose_mode(replace(items, prompt_tokens=lengths))
+    assert blind.left_out == ("contextual: the prompt length of 3 items is unknown",)
+    assert {entry.mode for entry in blind.candidates} == {None, "scalar", "per-kind"}
+    only = choose_mode(
+        replace(unsure(0.9, right=6, wrong=4), source_family=np.array(["s1", "s2"] * 5))
+    )
+    assert len(only.left_out) == 3
+    assert "the only form that can be fitted here" in only.why
+
+
+def test_it_is_said_where_calibrating_does_not_pay() -> None:
+    # Each source family is calibrated in its own way: what one teaches hurts the others.
+    overconfident, underconfident = (
+        unsure(0.7, right=12, wrong=12),
+        unsure(0.7, right=22, wrong=2),
+    )
+    items = replace(
+        overconfident,
+        log_probs=np.concatenate([overconfident.log_probs, underconfident.log_probs]),
+        reference=np.concatenate([overconfident.reference, underconfident.reference]),
+        kind=np.tile(overconfident.kind, 2),
+        n_choices=np.tile(overconfident.n_choices, 2),
+        prompt_tokens=np.tile(overconfident.prompt_tokens, 2),
+        family=np.array([f"f{index}" for index in range(48)]),
+        source_family=np.repeat(["s1", "s2"], 24),
+    )
+    choice = choose_mode(items)
+    assert choice.beats_raw is False
+    assert "T = 1 does better there" in choice.why
+
+
+def test_a_form_that_the_items_do_not_determine_is_left_out() -> None:
+    """On 30 items of 3 source families auto chose a contextual form whose T fell to 0.001."""
+    items = simulate(40, np.random.default_rng(3), constant(1.6), sources=8)
+    sure = items.kind == "score"
+    right = np.where(sure, items.log_probs.argmax(axis=1), items.reference)
+    choice = choose_mode(replace(items, reference=right))
+    assert "per-kind: a bound holds bias_score" in choice.left_out
+    assert "per-kind" not in {entry.mode for entry in choice.candidates}
+
+
+@pytest.mark.parametrize("sources", [2, 4])
+def test_few_source_families_compare_scalar_with_one_alone(sources: int) -> None:
+    items = simulate(200, np.random.default_rng(3), contextual(1.5, -1.0, -2.0), sources=sources)
+    choice = choose_mode(items)
+    assert choice.mode == "scalar"
+    assert [entry.mode for entry in choice.candidates] == [None, "scalar"]
+    assert f"{sources} source families are too few" in choice.left_out[-1]
