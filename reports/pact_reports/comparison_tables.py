@@ -18,6 +18,7 @@ from pact_reports.plain_text import cell, visible
 __all__ = ["comparison_report", "item_lists"]
 
 _POINTS: dict[Unit, Unit] = {"percent": "points"}
+_JUDGED = ("accuracy", "pair_accuracy")  # JSON has the verdict of every rate
 _ARROW = {1: " ↑", -1: " ↓", 0: ""}
 
 
@@ -76,7 +77,8 @@ def _difference(metric: MetricComparison) -> Text:
 
 
 def _verdicts(group: GroupComparison) -> Iterator[RenderableType]:
-    for metric in group.metrics.values():
+    for name in _JUDGED:
+        metric = group.metrics[name]
         verdict = metric.verdict
         if verdict is None:
             continue

@@ -79,8 +79,9 @@ def _decoding_line(evaluation: Evaluation) -> str:
     codes = "" if math.isnan(mass) else f"  Code mass {100 * mass:.1f}% over all views."
     everything = evaluation.groups[0]
     method = next(iter(everything.estimates.values())).method.replace("clusters", "families")
+    made = f"{evaluation.decoding}, {evaluation.calibration} ({how}); K = {evaluation.k}"
     return (
-        f"Decoding: {evaluation.decoding}, {evaluation.calibration} ({how}); K = {evaluation.k}.{codes}\n"
+        f"Decoding: {made}.{codes}\n"
         f"Rates in %, gain in points, NLL in nats; in brackets the {method}.\n"
         "Score MAE: error of the expected level, and of the top level; confident errors: share of "
         f"errors made with confidence {CONFIDENT} or more."

@@ -259,7 +259,7 @@ def test_likely_pairs_are_those_of_the_same_rng(tmp_path: Path) -> None:
     assert first.counts[WITHIN] > 200
 
 
-@pytest.mark.parametrize("limit", ["SAMPLE", "MOST_COSINES", "MOST_COMMON_ONLY", "MOST_HELD_GRAMS"])
+@pytest.mark.parametrize("limit", ["SAMPLE", "MOST_COSINES", "MOST_COMMON_ONLY"])
 def test_many_copies_of_a_template_are_all_reported_at_bounded_work(
     tmp_path: Path, limit: str
 ) -> None:
@@ -272,6 +272,15 @@ def test_many_copies_of_a_template_are_all_reported_at_bounded_work(
     assert result.measured.cosines < 2 * 4 * 3000 + 50
 
 
+def test_large_contexts_are_not_all_held(tmp_path: Path) -> None:
+    texts = [SEAL, LAMP, "Nothing of the kind stands here."]
+    assert search(tmp_path, bases(texts)).measured.exact
+    with changed(MOST_HELD_GRAMS=150):
+        result = search(tmp_path, bases(texts))
+    assert not result.measured.exact
+    assert result.counts == {WITHIN: 2}
+
+
 def test_every_copy_stays_reported_where_few_cosines_may_be_computed(tmp_path: Path) -> None:
     alike = copies(1000)
     with changed(SAMPLE=500, MOST_LIKELY_PAIRS=10):
@@ -280,12 +289,26 @@ def test_every_copy_stays_reported_where_few_cosines_may_be_computed(tmp_path: P
     assert result.measured.cosines == 500 + 2 * 500
 
 
-def test_a_family_that_fills_a_key_hides_no_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_a_family_that_fills_a_key_hides_no_other(tmp_path: Path, seed: int) -> None:
     *alike, one, another = copies(302)
     crowd = [record(f"a{n}", family="a", state=state) for n, state in enumerate(alike)]
+    of_crowd = record("c", family="a", state=another)
     with changed(SAMPLE=50):
-        result = search(tmp_path, crowd + bases([one], "b"), bases([another], "c"))
+        result = search(tmp_path, [*crowd, record("b", state=one)], [of_crowd], seed=seed)
     assert result.counts == {WITHIN: 2, ACROSS: 1}
+    assert (ACROSS, "c", "b") in result.cosines
+
+
+def test_what_all_contexts_share_makes_no_pair_likely(tmp_path: Path) -> None:
+    rng = np.random.default_rng(11)
+    (shared,) = sentences(rng, 1, 60)
+    texts = [f"{shared} {text}" for text in sentences(rng, 1000, 20)]
+    texts += [edited(rng, text, 2) for text in texts[:50]]
+    with changed(SAMPLE=500):
+        result = search(tmp_path, bases(texts))
+    assert result.counts == {WITHIN: 100}
+    assert result.measured.cosines < 500
 
 
 def forced(path: str) -> dict[str, Any]:

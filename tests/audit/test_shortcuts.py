@@ -177,7 +177,8 @@ def references_have_the_longest_description(rows: Rows) -> Rows:
 
 
 LEAKS: list[tuple[Callable[[Rows], Rows], str, str]] = [
-    (question_names_the_answers, "question-shortcut", "the answer's key more often than others in the question"),
+    (question_names_the_answers, "question-shortcut",
+     "the answer's key more often than others in the question"),
     (question_word_tells_the_pair, "question-shortcut", '"basil" in the question'),
     (context_keeps_the_key, "ablated-shortcut", "the answer's key in the ablated context"),
     (context_keeps_a_code, "ablated-shortcut", '"basil" in the ablated context'),
@@ -341,6 +342,14 @@ def test_the_widened_interval_against_hand_computation(low: float, code: str | N
     assert verdict(Probe("full context", gain, 0.3, 0.3, 0.7, difference, gain, ())) is None
     little = Estimate(0.009, 0.008, 0.01, 100, 4, "")
     assert verdict(Probe("question", gain, 0.3, 0.3, 0.7, little, gain, ())) is None
+
+
+def test_three_source_families_are_too_few_for_an_error(tmp_path: Path) -> None:
+    by_number = [row | {"source_family": "ABCD"[n // 2 % 4]} for n, row in enumerate(generated())]
+    rows = context_keeps_the_key(by_number)
+    three = [row for row in rows if row["source_family"] != "D"]
+    assert set(check(tmp_path, rows).counts) == {"ablated-shortcut"}
+    assert set(check(tmp_path, three).counts) == {"shortcut-suspected"}
 
 
 # undefined is loud

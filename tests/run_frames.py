@@ -1,0 +1,69 @@
+"""Runs made of random logits, as frames and as folders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from pact_eval.predictions import SCHEMA, Predictions
+from pact_eval.runs import RunWriter
+from pact_eval.strict_json import Json
+
+KINDS = ("choice", "boolean", "score")
+
+
+def rows(seed: int, *, families: int = 30, k: int = 3, skill: float = 1.0) -> pl.DataFrame:
+    """Returns the rows of a run: items and references are always the same, logits by seed."""
+    of_items, of_logits = np.random.default_rng(0), np.random.default_rng(seed)
+    made: list[dict[str, Any]] = []
+    for family in range(families):
+        kind = KINDS[family % 3]
+        n = 2 if kind == "boolean" else int(of_items.integers(2, 6))
+        for variant in ("base", "counterfactual"):
+            reference = int(of_items.integers(n))
+            for view in range(k):
+                logits = of_logits.normal(0, 1, n)
+                logits[reference] += skill
+                made.append(
+                    {
+                        "id": f"f{family}-{variant}",
+                        "family": f"f{family}",
+                        "source_family": f"s{family % 6}",
+                        "domain": f"d{family % 4}",
+                        "kind": kind,
+                        "variant": variant,
+                        "reference": reference,
+                        "n_choices": n,
+                        "view": view,
+                        "code_order": [(slot + view) % n for slot in range(n)],
+                        "logits": logits.tolist(),
+                        "prompt_tokens": 200 + family,
+                        "code_mass": 0.9,
+                    }
+                )
+    return pl.DataFrame(made, schema=SCHEMA)
+
+
+def predictions(seed: int, **options: Any) -> Predictions:
+    return Predictions.from_frame(rows(seed, **options))
+
+
+def write_run(
+    folder: Path, frame: pl.DataFrame, *, arm: str | None = None, seed: int | None = None
+) -> Path:
+    """Writes a complete run folder."""
+    settings: dict[str, Json] = {"k": 3, "data": {"sha256": "0" * 64}, "adapter": None}
+    writer = RunWriter(folder, settings, {"arm": arm, "seed": seed, "command_line": []})
+    writer.write_part(0, frame)
+    writer.finish(1.0, {})
+    writer.close()
+    return folder
+
+
+def labels(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "run.json").read_bytes())
+    return found
