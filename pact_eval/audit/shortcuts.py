@@ -23,7 +23,7 @@ from scipy.stats import norm, t
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with sklearn
+from threadpoolctl import threadpool_limits  # comes with sklearn
 
 from pact_eval.audit.findings import CheckResult, Collector, Place
 from pact_eval.audit.index import Index
