@@ -8,6 +8,7 @@ from pact_cli.calibrate import calibrate
 from pact_cli.compare import compare
 from pact_cli.decide import decide
 from pact_cli.group import PactGroup
+from pact_cli.hypotheses import register, scorecard
 from pact_cli.import_rows import import_rows
 from pact_cli.report import report
 from pact_cli.score import score
@@ -25,12 +26,23 @@ def main() -> None:
     """Evaluate single-token typed-decision models.
 
     score turns an adapter and a dataset into a run folder, import makes one of predictions made
-    elsewhere; report, calibrate, compare and sweep read them. Only score and decide need torch and
-    a model.
+    elsewhere; report, calibrate, compare and sweep read them. register freezes hypotheses before
+    the runs, scorecard judges them after. Only score and decide need torch and a model.
 
-    Exit codes: 0 fine, 1 could not do its work, 2 usage.
+    Exit codes: 0 fine, 1 could not do its work, 2 usage, 3 contradicted and 4 no clear verdict
+    where one was demanded, 5 a registration does not match.
     """
 
 
-for command in (score, report, calibrate, compare, sweep, decide, import_rows):
+for command in (
+    score,
+    report,
+    calibrate,
+    compare,
+    sweep,
+    register,
+    scorecard,
+    decide,
+    import_rows,
+):
     main.add_command(command)

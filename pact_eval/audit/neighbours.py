@@ -40,6 +40,7 @@ _MOST_COSINES = 500_000  # in the exact search; five seconds
 _MOST_COMMON_ONLY = 300  # contexts with few rarer n-grams, which are all compared with each other
 
 _N_BINS: Final = 256  # MinHash values of a context
+_ROUNDS: Final = 4  # in which they are drawn: in each, many n-grams fall into a bin
 _REPRESENTATIVES: Final = 8  # contexts of a file that stand for all with the same key
 _MARGIN: Final = 0.2  # of the estimate: six standard errors, since repeated n-grams weigh more
 _MOST_CANDIDATES: Final = 4  # neighbours of a context in a file of which cosines are computed
@@ -364,20 +365,23 @@ def _compare_likely(idf: _Values, compared: _Compared, rng: np.random.Generator)
 def _sketches(contexts: _Contexts, idf: _Values, rng: np.random.Generator) -> _Sketches:
     """Return MinHash values of each context, of shape (contexts, 256).
 
-    Every n-gram is thrown into one of 256 bins (one permutation hashing, Li, Owen and Zhang 2012)
-    and runs a race there that is won with a chance proportional to its squared idf; the value of a
-    bin is its winner among the context's n-grams, or the next bin's where it has none.
+    In each of a few rounds every n-gram is thrown into a bin (one permutation hashing, Li, Owen and
+    Zhang 2012) and runs a race there, which it wins with a chance proportional to its squared idf.
+    The value of a bin is the time of the winner among the context's n-grams, or the next bin's
+    where it has none. Times are 32-bit floats: as whole numbers they keep their order.
     """
-    races = rng.standard_exponential(_N_BUCKETS, dtype=np.float32) / idf**2
-    order = rng.integers(0, _N_BINS, _N_BUCKETS, dtype=np.uint32) << np.uint32(_BUCKET_BITS)
-    order[np.argsort(races)] |= np.arange(_N_BUCKETS, dtype=np.uint32)
-    bins = np.arange(_N_BINS, dtype=np.uint32) << np.uint32(_BUCKET_BITS)
+    shape = _ROUNDS, _N_BUCKETS
+    times = rng.standard_exponential(shape, dtype=np.float32) / idf**2
+    bins = rng.integers(0, _N_BINS // _ROUNDS, shape, dtype=np.uint32)
+    bins += np.arange(0, _N_BINS, _N_BINS // _ROUNDS, dtype=np.uint32)[:, None]
+    runners = (bins << np.uint32(24)) | (times.view(np.uint32) >> np.uint32(7))
+    starts = np.arange(_N_BINS, dtype=np.uint32) << np.uint32(24)
     rows = np.arange(len(contexts.file))
     sketches = np.zeros((len(rows), _N_BINS), dtype=np.uint16)
     for row, grams in zip(rows, contexts.grams(rows), strict=True):
         if len(grams):
-            runners = np.sort(order[grams])
-            sketches[row] = runners.take(runners.searchsorted(bins), mode="wrap")
+            finish = np.sort(runners[:, grams], axis=None)
+            sketches[row] = finish.take(finish.searchsorted(starts), mode="wrap")
     return sketches
 
 

@@ -1,0 +1,107 @@
+"""`pact-eval register` and `scorecard`: criteria written down first, and what became of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pact_cli.console import output, print_json, warn
+from pact_cli.options import json_option, path_argument
+from pact_eval.errors import GateError, InconclusiveError, TamperedError
+
+if TYPE_CHECKING:
+    from pact_eval.run_scorecard import JudgedHypotheses
+
+__all__ = ["register", "scorecard"]
+
+
+@click.command()
+@path_argument("criteria", "HYPOTHESES.toml")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Dataset file that the hypotheses will be judged on; may be given several times.",
+)
+def register(criteria: Path, data: tuple[Path, ...]) -> None:
+    """Freeze criteria before the runs: write HYPOTHESES.lock beside them.
+
+    The lock holds a hash of the criteria, the time, and hashes of the data. It is never overwritten
+    for other criteria.
+    """
+    from pact_eval.hypotheses import lock_path
+    from pact_eval.hypotheses import register as register_criteria
+
+    now = dt.datetime.now(dt.UTC).replace(microsecond=0)
+    lock = register_criteria(criteria, data=data, now=now)
+    click.echo(f"{lock_path(criteria)}: registered at {lock.registered_at.isoformat()}")
+
+
+@click.command()
+@path_argument("criteria", "HYPOTHESES.toml")
+@click.argument(
+    "sources", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUNS..."
+)
+@click.option(
+    "--resamples",
+    type=click.IntRange(min=100),
+    default=2_000,
+    show_default=True,
+    help="Bootstrap resamples behind each interval; verdicts rest on the values alone.",
+)
+@click.option(
+    "--bootstrap-seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the bootstrap.",
+)
+@click.option(
+    "--demand",
+    is_flag=True,
+    help="Exit with 3 where a hypothesis is contradicted, with 4 where one has no clear verdict.",
+)
+@json_option
+def scorecard(
+    criteria: Path,
+    sources: tuple[Path, ...],
+    resamples: int,
+    bootstrap_seed: int,
+    demand: bool,
+    as_json: bool,
+) -> None:
+    """Judge hypotheses on run folders, or on a table of metrics (.csv).
+
+    Exits with 5 where the criteria, their lock or the data are not what was registered, or where
+    they were registered after a run began.
+    """
+    import numpy as np
+
+    from pact_eval.run_scorecard import judge_sources
+    from pact_reports.scorecard_table import scorecard_json, scorecard_report
+
+    judged = judge_sources(
+        criteria, sources, rng=np.random.default_rng(bootstrap_seed), resamples=resamples
+    )
+    warn(judged.warnings)
+    if as_json:
+        print_json(scorecard_json(judged))
+    else:
+        console = output()
+        for part in scorecard_report(judged, plain=not console.is_terminal):
+            console.print(part)
+    click.get_current_context().exit(_exit_code(judged, demand=demand))
+
+
+def _exit_code(judged: JudgedHypotheses, *, demand: bool) -> int:
+    if judged.registration.status in ("TAMPERED", "REGISTERED AFTER THE RUNS"):
+        return TamperedError.exit_code
+    verdicts = set(judged.scorecard.verdicts.values())
+    if demand and "CONTRADICTED" in verdicts:
+        return GateError.exit_code
+    if demand and verdicts - {"SUPPORTED"}:
+        return InconclusiveError.exit_code
+    return 0

@@ -1,0 +1,173 @@
+"""`register` and `scorecard` as a user meets them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from published import published_path
+from run_frames import rows, write_run
+
+import pact_eval
+from pact_cli.evaluate import main
+from pact_eval.stats import Estimate
+
+PACT = Path(pact_eval.__file__).parent / "hypotheses" / "pact.toml"
+
+CRITERIA = """
+format = "pact-hypotheses-1"
+
+[[hypothesis]]
+id = "A"
+title = "Skill"
+claim = "good is more accurate than poor."
+
+[[hypothesis.check]]
+says = "higher accuracy"
+metric = "accuracy"
+arm = "good"
+decoding = ["single", "ensemble"]
+is = "higher"
+than = { arm = "poor" }
+judged_on = "matched"
+seeds = [17]
+"""
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result
+
+
+@pytest.fixture
+def criteria(tmp_path: Path) -> Path:
+    path = tmp_path / "hypotheses.toml"
+    path.write_text(CRITERIA)
+    return path
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> tuple[Path, Path]:
+    good = write_run(tmp_path / "good", rows(1, skill=3.0), arm="good", seed=17)
+    poor = write_run(tmp_path / "poor", rows(2, skill=0.0), arm="poor", seed=17)
+    return good, poor
+
+
+def test_the_five_verdicts_of_the_paper_with_its_evidence() -> None:
+    text = run("scorecard", PACT, published_path("run_metrics.csv")).stdout
+    for line in (
+        "H1 Pair margin: INCONCLUSIVE",
+        "H2 Permutation consistency: SUPPORTED",
+        "H3 Necessity: PARTLY TESTED",
+        "H4 Ordinal transport: PARTLY SUPPORTED",
+        "H5 Calibration: SUPPORTED",
+        "holds in 9 of 9",
+        "NOT REGISTERED",
+    ):
+        assert line in text
+    for numbers in (
+        ("-1.2", "+0.3", "-1.5"),
+        ("5.6", "7.4", "-1.8"),
+        ("9.8", "12.1", "-2.4"),
+        ("-0.7", "+2.4", "-3.1"),
+        ("64.8", "72.8", "-8.0"),
+        ("0.282", "0.229", "0.052"),
+        ("84.4", "79.7", "+4.7"),
+    ):
+        cells = [[each.strip() for each in line.split("|")] for line in text.splitlines()]
+        assert any(list(numbers) == row[4:7] for row in cells), numbers
+
+
+def test_a_demand_fails_where_the_evidence_does() -> None:
+    table = published_path("run_metrics.csv")
+    run("scorecard", PACT, table, "--demand", code=4)
+    value = json.loads(run("scorecard", PACT, table, "--json").stdout)
+    assert [each["verdict"] for each in value["hypotheses"]] == [
+        "INCONCLUSIVE",
+        "SUPPORTED",
+        "PARTLY TESTED",
+        "PARTLY SUPPORTED",
+        "SUPPORTED",
+    ]
+
+
+def test_run_folders_are_judged_with_intervals(criteria: Path, runs: tuple[Path, Path]) -> None:
+    value = json.loads(
+        run("scorecard", criteria, *runs, "--resamples", 300, "--demand", "--json").stdout
+    )
+    (hypothesis,) = value["hypotheses"]
+    assert hypothesis["verdict"] == "SUPPORTED"
+    (check,) = hypothesis["checks"]
+    for comparison in check["comparisons"]:
+        interval = comparison["interval"]
+        assert interval["value"] == pytest.approx(comparison["difference"])
+        assert interval["low"] < interval["value"] < interval["high"]
+        assert set(interval) >= set(Estimate.__dataclass_fields__) - {"reason"}
+    swapped = CRITERIA.replace('arm = "good"', 'arm = "x"').replace('arm = "poor"', 'arm = "good"')
+    criteria.write_text(swapped.replace('arm = "x"', 'arm = "poor"'))
+    text = run("scorecard", criteria, *runs, "--resamples", 300, "--demand", code=3).stdout
+    assert "A Skill: CONTRADICTED" in text
+    assert "[" in text.split("difference")[1]
+
+
+def test_runs_after_the_registration_prove_it(criteria: Path, tmp_path: Path) -> None:
+    data = tmp_path / "holdout.jsonl"
+    data.write_text("{}\n")
+    assert "registered at 20" in run("register", criteria, "--data", data).stdout
+    good = write_run(tmp_path / "good", rows(1, skill=3.0), arm="good", seed=17)
+    poor = write_run(tmp_path / "poor", rows(2, skill=0.0), arm="poor", seed=17)
+    for folder in (good, poor):
+        scored_on(folder, data)
+    text = run("scorecard", criteria, good, poor, "--resamples", 300).stdout
+    assert "REGISTERED BEFORE THE RUNS" in text
+    scored_on(poor, data, created="2020-01-01T00:00:00+00:00")
+    text = run("scorecard", criteria, good, poor, "--resamples", 300, code=5).stdout
+    assert "REGISTERED AFTER THE RUNS" in text
+
+
+def scored_on(folder: Path, data: Path, **changes: str) -> None:
+    """Lets a run folder say that it scored a data file."""
+    path = folder / "run.json"
+    value = json.loads(path.read_bytes())
+    value["settings"]["data"]["sha256"] = hashlib.sha256(data.read_bytes()).hexdigest()
+    path.write_text(json.dumps(value | {"source": "score"} | changes))
+
+
+def test_criteria_that_were_edited_after_registration_are_caught(
+    criteria: Path, runs: tuple[Path, Path]
+) -> None:
+    run("register", criteria)
+    criteria.write_text(CRITERIA.replace('"higher"', '"not lower"'))
+    text = run("scorecard", criteria, *runs, "--resamples", 300, code=5).stdout
+    assert "TAMPERED" in text
+    assert "registered" in run("register", criteria, code=1).stderr
+
+
+def test_other_data_than_registered_are_caught(
+    criteria: Path, runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    data = tmp_path / "holdout.jsonl"
+    data.write_text("{}\n")
+    run("register", criteria, "--data", data)
+    for folder in runs:
+        path = folder / "run.json"
+        path.write_text(json.dumps(json.loads(path.read_bytes()) | {"source": "score"}))
+    assert "TAMPERED" in run("scorecard", criteria, *runs, "--resamples", 300, code=5).stdout
+
+
+def test_bad_input_is_told(criteria: Path, runs: tuple[Path, Path], tmp_path: Path) -> None:
+    criteria.write_text(CRITERIA.replace('is = "higher"', 'ist = "higher"'))
+    message = run("scorecard", criteria, *runs, code=1).stderr
+    assert "hypotheses.toml:10" in message or "ist" in message
+    assert "no such" in run("scorecard", tmp_path / "none.toml", *runs, code=1).stderr
+    criteria.write_text(CRITERIA)
+    assert "none" in run("scorecard", criteria, tmp_path / "none", code=1).stderr
+    shutil.rmtree(runs[0])
+    text = run("scorecard", criteria, runs[1], "--resamples", 300).stdout
+    assert "A Skill: UNTESTED" in text
