@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval import metrics
 from pact_eval.calibration import Calibrator
 from pact_eval.comparison import align
 from pact_eval.evaluation import (
@@ -25,6 +26,7 @@ from pact_eval.evaluation import (
     group_statistics,
 )
 from pact_eval.hypotheses import (
+    Cell,
     DecodingName,
     Hypotheses,
     MetricRow,
@@ -41,8 +43,10 @@ from pact_eval.hypotheses import (
     read_lock,
     read_metric_table,
     rows_from_evaluation,
+    rows_from_items,
     run_facts,
 )
+from pact_eval.model_files import sha256_of_file
 from pact_eval.predictions import Decoding, Predictions
 from pact_eval.run_calibration import CALIBRATION_NAME, calibrator_for
 from pact_eval.runs import read_run
@@ -103,6 +107,7 @@ def judge_sources(
             table = table.with_rows(runs.add(source))
         else:
             table = table.with_rows(read_metric_table(source).rows)
+            runs.facts.append(RunFacts(source.name, None, None, sha256_of_file(source)))
     return JudgedHypotheses(
         hypotheses=hypotheses,
         scorecard=judge(hypotheses, table, interval=runs.interval),
@@ -165,9 +170,19 @@ class _Runs:
             resamples=self._resamples,
             calibrator=calibrator,
         )
-        key = (facts.arm, facts.seed, decoding_name(decoding, evaluation.calibration))
-        self._items[key] = ScoredItems.of(predictions, decoding, calibrator)
-        return rows_from_evaluation(facts.arm, facts.seed, evaluation)
+        name = decoding_name(decoding, evaluation.calibration)
+        items = ScoredItems.of(predictions, decoding, calibrator)
+        rows = rows_from_evaluation(facts.arm, facts.seed, evaluation)
+        more = {"mean_confidence": items.confidence}
+        if name == "ensemble_calibrated" and calibrator is not None:
+            # An evaluation leaves its TV raw; here it stands under a calibrated decoding.
+            items = replace(items, tv=_calibrated_tv(predictions, calibrator))
+            more["tv"] = items.tv
+        self._items[facts.arm, facts.seed, name] = items
+        for metric, values in more.items():
+            cell = Cell(metric, facts.arm, name, "all")
+            rows += rows_from_items(cell, facts.seed, values, predictions.kind)
+        return rows
 
     def interval(self, rows: tuple[WeightedRow, ...]) -> Estimate | None:
         """Draw a weighted sum of numbers; None where one of them does not come from a run here."""
@@ -204,6 +219,16 @@ class _Runs:
                 return None
             self._groups[place] = group_statistics(items.taken(rows))
         return self._groups[place]
+
+
+def _calibrated_tv(predictions: Predictions, calibrator: Calibrator) -> FloatArray:
+    views = calibrator.apply(
+        predictions.log_probs_by_view,
+        kind=predictions.kind,
+        n_choices=predictions.n_choices,
+        prompt_tokens=predictions.prompt_tokens,
+    )
+    return metrics.pairwise_tv(views)
 
 
 def _weighted_sum(drawn: Sequence[tuple[float, Statistic]], weights: FloatArray) -> FloatArray:
