@@ -5,7 +5,7 @@
 Writes a dataset of two files, nine tenths of it for training: generated pairs with contexts of 600
 to 1,100 characters; in the other file also training pairs of which 1 to 12% of the words were
 replaced; and, in both files, copies of one template that differ in two numbers. How near a planted
-copy is, scikit-learn says, fitted to 5,000 contexts and the planted ones.
+copy is, scikit-learn says, fitted to 20,000 contexts and the planted ones.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def search(index: Index, planted: list[tuple[Pair, Pair]], threshold: float) -> 
 
 def planted_cosines(index: Index, planted: list[tuple[Pair, Pair]]) -> npt.NDArray[np.float64]:
     """Return the larger cosine of the two members of each planted pair, by scikit-learn."""
-    rows = np.random.default_rng(2).choice(len(index), min(5_000, len(index)), replace=False)
+    rows = np.random.default_rng(2).choice(len(index), min(20_000, len(index)), replace=False)
     others = [context_text(each.record.state) for each in index.read(np.sort(rows).tolist())]
     texts = [
         [context_text(pair[member]["input"]["state"]) for pair in pairs]

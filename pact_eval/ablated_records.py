@@ -20,7 +20,7 @@ from pact_eval.ablation import ablate
 from pact_eval.audit.index import Located, index_of_records
 from pact_eval.certificate import parse_certificate
 from pact_eval.dataset_files import DataFile
-from pact_eval.errors import Problem, RecordError
+from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.strict_json import Json, dumps
 
 __all__ = ["AblatedFile", "ablated_record", "write_ablated_records"]
@@ -57,10 +57,13 @@ def write_ablated_records(source: Path, out: Path, *, allow_missing: bool = Fals
         What was written.
 
     Raises:
-        InputError: the file cannot be read.
+        InputError: the file cannot be read, or the file to write exists.
         RecordError: a line is no record, or a pair cannot be ablated and `allow_missing` is not
             set; all such pairs together.
     """
+    if out.exists():
+        message = f"{out}: expected a new file, found one; nothing was written"
+        raise InputError(message)
     index = index_of_records([DataFile(str(source), "train", source)])
     problems: list[Problem] = []
     written = families = 0

@@ -134,6 +134,10 @@ def _atoms(spec: Mapping[str, Json]) -> dict[str, str]:
         message = f"spec.atoms: expected a list, got {describe(atoms)}"
         raise ValueError(message)
     objects = [_as_object(atom, "an atom") for atom in atoms]
+    names = [_text(atom, "id") for atom in objects]
+    if len(set(names)) < len(names):
+        message = f"spec.atoms: expected different ids, got {', '.join(names)}"
+        raise ValueError(message)
     return {_text(atom, "id"): _text(atom, "statement") for atom in objects}
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 
 from pact_eval.strict_json import Json
 
-__all__ = ["LeafPath", "context_text", "string_leaves"]
+__all__ = ["LeafPath", "context_text", "folded", "readable", "string_leaves"]
+
+_VARIATION_SELECTORS = frozenset(chr(code) for code in range(0xFE00, 0xFE10))
 
 LeafPath = tuple[str | int, ...]
 """Keys and list indices that lead from a context to a value inside it."""
@@ -37,3 +40,30 @@ def context_text(state: Json) -> str:
         'Clerk\nNoted.'
     """
     return "\n".join(text for _, text in string_leaves(state))
+
+
+def readable(text: str) -> str:
+    r"""Return a text as a reader sees it: compatible forms made one, invisible signs left out.
+
+    Example:
+        >>> readable("Ｓｅａｌ in\u200btact")
+        'Seal intact'
+    """
+    if text.isascii():
+        return text
+    normal = unicodedata.normalize("NFKC", text)
+    return "".join(
+        sign
+        for sign in normal
+        if unicodedata.category(sign) != "Cf" and sign not in _VARIATION_SELECTORS
+    )
+
+
+def folded(text: str) -> str:
+    r"""Return a text for comparison: as a reader sees it, in one case, with single spaces.
+
+    Example:
+        >>> folded(" The\u00a0SEAL\n is in\u00adtact. ")
+        'the seal is intact.'
+    """
+    return " ".join(readable(text).casefold().split())

@@ -36,6 +36,7 @@ __all__ = [
     "Manifest",
     "Role",
     "dataset_files",
+    "is_file",
     "lies_inside",
     "make_manifest",
     "named_files",
@@ -153,12 +154,12 @@ def dataset_files(
         raise InputError(message)
     names = set(named_files(manifest or {}))
     if unnamed or not names:
-        names |= {path.name for path in folder.glob("*.jsonl")}
+        names |= set(_found_names(folder))
     paths = {name: folder / name for name in names if lies_inside(folder, name)}
     files = [
         DataFile(name, _role(path, name, manifest or {}), path)
         for name, path in paths.items()
-        if path.is_file()
+        if is_file(path)
     ]
     if not files:
         message = f"{folder}: expected a dataset, found no .jsonl file"
@@ -166,10 +167,34 @@ def dataset_files(
     return tuple(sorted(files, key=lambda file: (ROLES.index(file.role), file.name)))
 
 
+def is_file(path: Path) -> bool:
+    """Tell whether there is such a file; a name that no file can have is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _found_names(folder: Path) -> list[str]:
+    """Return the names of the dataset files right in a folder.
+
+    Raises:
+        InputError: one of them is no file of this folder: a link out of it, a pipe, a folder.
+    """
+    found = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".jsonl")
+    for path in found:
+        if not path.is_file() or not lies_inside(folder, path.name):
+            message = f"{path}: expected a file of this folder, got a link out of it, or no file"
+            raise InputError(message)
+    return [path.name for path in found]
+
+
 def named_files(manifest: Mapping[str, Json]) -> list[str]:
     """Return the dataset files that a manifest names: the `.jsonl` files under `file_sha256`."""
     hashes = manifest.get("file_sha256")
-    return [name for name in hashes if name.endswith(".jsonl")] if isinstance(hashes, dict) else []
+    if not isinstance(hashes, dict):
+        return []
+    return [name for name in hashes if name.lower().endswith(".jsonl")]
 
 
 def lies_inside(folder: Path, name: str) -> bool:
@@ -179,7 +204,10 @@ def lies_inside(folder: Path, name: str) -> bool:
         >>> lies_inside(Path("data"), "parts/a.jsonl"), lies_inside(Path("data"), "../a.jsonl")
         (True, False)
     """
-    return (folder / name).resolve().is_relative_to(folder.resolve())
+    try:
+        return (folder / name).resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def _role(path: Path, name: str, manifest: Mapping[str, Json]) -> Role:
@@ -213,7 +241,8 @@ def make_manifest(
     Args:
         files: its files.
         facts: the facts of each.
-        previous: a manifest whose other keys, and hashes of other files, are kept.
+        previous: a manifest whose other keys, and hashes of other files, are kept; they must be
+            true.
 
     Returns:
         The manifest. `train_sha256` and `training_rows` stand where there is one training file,
@@ -231,7 +260,7 @@ def make_manifest(
     kept = manifest.get("file_sha256")
     names = [file.name for file in files]
     hashes: dict[str, Json] = dict(kept) if isinstance(kept, dict) else {}
-    hashes = {name: value for name, value in hashes.items() if not name.endswith(".jsonl")}
+    hashes = {name: each for name, each in hashes.items() if not name.lower().endswith(".jsonl")}
     manifest["file_sha256"] = hashes | {
         name: each.sha256 for name, each in zip(names, facts, strict=True)
     }

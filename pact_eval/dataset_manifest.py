@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +13,13 @@ from pact_eval.dataset_files import (
     DataFile,
     FileFacts,
     dataset_files,
+    is_file,
+    lies_inside,
     make_manifest,
     read_manifest,
 )
+from pact_eval.model_files import sha256_of_file
+from pact_eval.strict_json import Json
 
 __all__ = ["WrittenManifest", "write_manifest"]
 
@@ -36,6 +41,15 @@ class WrittenManifest:
     changed: bool
 
 
+def _rehashed(folder: Path, previous: Mapping[str, Json] | None) -> Mapping[str, Json] | None:
+    """Return an older manifest with the present hashes of the files that are still there."""
+    hashes = previous.get("file_sha256") if previous is not None else None
+    if previous is None or not isinstance(hashes, dict):
+        return previous
+    there = [name for name in hashes if lies_inside(folder, name) and is_file(folder / name)]
+    return {**previous, "file_sha256": {name: sha256_of_file(folder / name) for name in there}}
+
+
 def write_manifest(folder: Path) -> WrittenManifest:
     """Write or update `manifest.json` in a dataset's folder.
 
@@ -53,7 +67,7 @@ def write_manifest(folder: Path) -> WrittenManifest:
     path = folder / MANIFEST_NAME
     previous = read_manifest(path).value if path.exists() else None
     index = index_of_records(dataset_files(folder, previous, unnamed=True))
-    manifest = make_manifest(index.files, index.facts, previous)
+    manifest = make_manifest(index.files, index.facts, _rehashed(folder, previous))
     changed = manifest != previous
     if changed:
         partial = path.with_name(f"{path.name}.partial")

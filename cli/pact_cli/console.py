@@ -6,6 +6,7 @@ import codecs
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ __all__ = ["output", "print_json", "progress_bar", "warn"]
 
 _PIPED_WIDTH = 120
 _ASCII_LIKE = "pact-ascii-like"
+_NOT_ASCII = re.compile(r"[^\n -~]")  # JSON has line feeds between its values only
 _LIKENESS = {"↑": "^", "↓": "v", "–": "-", "∞": "inf", "…": "..."}
 
 
@@ -48,9 +50,13 @@ def output(*, to_stderr: bool = False) -> Console:
 
 
 def print_json(value: Mapping[str, Json]) -> None:
-    """Print one JSON object to stdout; escaped where stdout cannot carry all of Unicode."""
+    """Print one JSON object to stdout, in ASCII where stdout cannot carry all of Unicode.
+
+    What is not printable is escaped: it would steer a terminal, and no UTF-8 has half a pair.
+    """
     ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
-    click.echo(json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, indent=2))
+    text = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, indent=2)
+    click.echo(_NOT_ASCII.sub(_json_escape, text))
 
 
 def warn(warnings: Iterable[str]) -> None:
@@ -59,11 +65,18 @@ def warn(warnings: Iterable[str]) -> None:
         click.echo(f"Warning: {visible(warning)}", err=True)
 
 
+def _json_escape(match: re.Match[str]) -> str:
+    sign = match[0]
+    return sign if sign.isprintable() else json.dumps(sign)[1:-1]
+
+
 def _ascii_like(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]
-    return "".join(_LIKENESS.get(character, "?") for character in text), error.end
+    return "".join(
+        _LIKENESS.get(sign, "?") if sign.isprintable() else ascii(sign)[1:-1] for sign in text
+    ), error.end
 
 
 codecs.register_error(_ASCII_LIKE, _ascii_like)

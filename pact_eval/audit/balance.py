@@ -4,9 +4,9 @@ Under balance the reference of a record stands at each of its C positions with p
 the two members of a pair at different ones. The number of pairs of which either member's reference
 stands at a position is then a sum of independent trials with probability 2/C, over the pairs with
 that position (records that are no pair: 1/C each). A position is favoured when so many or more have
-a probability below 0.001 (exact Poisson-binomial distribution, Bonferroni over kinds and positions)
-and are more than a fifth above expectation. Boolean pairs always hold both answers, so that they
-cannot favour one.
+a probability below 0.001 (exact Poisson-binomial distribution, Bonferroni over files, kinds and
+positions) and are more than a fifth above expectation. Boolean pairs always hold both answers, so
+that they cannot favour one.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ _RATIO: Final = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How often the reference stands at one answer position of one kind.
+    """How often the reference stands at one answer position of one kind in one file.
 
     Attributes:
+        file: file name.
         kind: choice, boolean or score.
         position: canonical index, from 0.
         references: records whose reference stands there.
@@ -41,6 +42,7 @@ class Position:
         p_value: probability of so many or more under balance, before correction.
     """
 
+    file: str
     kind: str
     position: int
     references: int
@@ -53,7 +55,7 @@ class Balance:
     """How the references are spread.
 
     Attributes:
-        positions: by kind and position.
+        positions: by file, kind and position.
         groups: one row (group, name, file, records, pairs, references by position) for every kind,
             domain and source family of every file.
     """
@@ -95,16 +97,15 @@ def check_balance(index: Index, findings: Collector) -> CheckResult:
     """
     positions = tuple(
         position
-        for kind in index.frame["kind"].unique().sort()
-        for position in _positions(index.frame.filter(pl.col("kind") == kind), kind)
+        for (number, kind), frame in index.frame.group_by("file", "kind", maintain_order=True)
+        for position in _positions(frame, index.files[int(str(number))].name, str(kind))
     )
-    names = ", ".join(file.name for file in index.files)
     for each in positions:
         if each.p_value * len(positions) < _LEVEL and each.references > _RATIO * each.expected:
             letter = LETTERS[each.position]
             findings.add(
                 "position-favoured",
-                Place(names),
+                Place(each.file),
                 f"about {each.expected:.0f} references of {each.kind} records at position {letter}",
                 f"{each.references:,} ({each.references / each.expected:.2f} times as many)",
             )
@@ -115,9 +116,9 @@ def check_balance(index: Index, findings: Collector) -> CheckResult:
     return findings.result(f"{len(index):,} references", Balance(positions, groups))
 
 
-def _positions(frame: pl.DataFrame, kind: str) -> list[Position]:
-    """Test the positions of one kind, a family of a file as the unit."""
-    families = frame.group_by("file", "family").agg(
+def _positions(frame: pl.DataFrame, file: str, kind: str) -> list[Position]:
+    """Test the positions of one kind in one file, a family as the unit."""
+    families = frame.group_by("family").agg(
         pl.col("reference"), pl.col("n_choices").max(), pl.len()
     )
     size = families["len"].to_numpy().astype(np.int64)
@@ -131,7 +132,7 @@ def _positions(frame: pl.DataFrame, kind: str) -> list[Position]:
         share = np.where(pairs, 2 / n_choices, 1 / n_choices)[has]
         count = int((frame["reference"] == position).sum())
         expected = float((share * trials).sum())
-        found.append(Position(kind, position, count, expected, _tail(trials, share, count)))
+        found.append(Position(file, kind, position, count, expected, _tail(trials, share, count)))
     return found
 
 

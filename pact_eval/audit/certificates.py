@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -10,23 +10,26 @@ import polars as pl
 from pact_eval.ablation import ablate, find_sentence, occurrences
 from pact_eval.audit.findings import CheckResult, Collector, Place
 from pact_eval.audit.index import Index, Located
-from pact_eval.audit.word_diff import WordDiff, word_diff
+from pact_eval.audit.word_diff import WordDiff, word_diff, words
 from pact_eval.certificate import Certificate, FocusSentence, parse_certificate
-from pact_eval.contexts import context_text, string_leaves
-from pact_eval.strict_json import Json
+from pact_eval.contexts import context_text, folded, string_leaves
+from pact_eval.strict_json import Json, dumps
 
 __all__ = ["CertificateCheck", "Coverage"]
 
 
+_FEWEST_WORDS = 3
+
+
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many contexts could be built without their changed focus sentence.
+    """How many contexts could be built without their focus sentences.
 
     Attributes:
-        ablated: records of which it could.
-        records: records of all pairs that were looked at.
-        pairs: pairs in which everything about the certificate holds.
-        families: pairs that were looked at.
+        ablated: records from which each of the two sentences can be deleted.
+        records: records of the dataset, healthy or not.
+        pairs: families that are pairs in which everything about the certificates holds.
+        families: families of the dataset.
     """
 
     ablated: int
@@ -50,26 +53,24 @@ class CertificateCheck:
         for name in sorted(self._bare):
             place = Place(name)
             findings.add("certificates-none", place, "certificates that verify the pairs", "none")
-        self._ablated = self._records = self._pairs = self._families = 0
+        self._records = sum(facts.rows for facts in index.facts)
+        self._families = index.frame.select("file", "family").n_unique()
+        self._ablated = self._pairs = 0
 
     def pair(self, base: Located, other: Located) -> None:
         """Look at the base and the counterfactual record of one family."""
         if base.file.name in self._bare:
             return
-        self._families += 1
-        self._records += 2
         before = self._findings.errors
         certificates = [self._certificate(member) for member in (base, other)]
         if certificates[0] is not None and certificates[1] is not None:
             self._check_pair(base, other, certificates[0], certificates[1])
-        self._pairs += self._findings.errors == before
+            self._pairs += self._findings.errors == before
 
     def result(self) -> CheckResult:
-        """Report everything, with the coverage as `measured`."""
-        if not self._families and self._bare:
-            return self._findings.result("no certificates")
+        """Report everything, with the coverage of all records and families as `measured`."""
         coverage = Coverage(self._ablated, self._records, self._pairs, self._families)
-        return self._findings.result(f"{self._families:,} pairs", coverage)
+        return self._findings.result(f"{self._families:,} families", coverage)
 
     def _certificate(self, member: Located) -> Certificate | None:
         value = member.record.certificate
@@ -81,8 +82,8 @@ class CertificateCheck:
         except ValueError as error:
             self._add("certificate-malformed", member, "a whole certificate", str(error))
             return None
-        if value.get("necessity_checks_passed") is False:
-            self._add("necessity-failed", member, "necessity checks that passed", "they failed")
+        if (failed := _failed_necessity(value)) is not None:
+            self._add("necessity-failed", member, "necessity checks that passed", failed)
         return certificate
 
     def _check_pair(
@@ -93,6 +94,7 @@ class CertificateCheck:
             self._add("certificates-differ", other, expected, "other ones")
             return
         self._check_facts(other, certificate, of_other)
+        self._check_focus(base, certificate)
         for member, told in ((base, certificate), (other, of_other)):
             ablated = [self._check_sentence(member, sentence) for sentence in told.focus]
             self._ablated += all(ablated)
@@ -102,6 +104,17 @@ class CertificateCheck:
             self._add("no-changed-sentence", base, "one changed focus sentence", str(error))
             return
         self._check_edit(base, other, changed)
+
+    def _check_focus(self, base: Located, certificate: Certificate) -> None:
+        """See that the focus sentences are sentences, and two of them."""
+        wordings = {text for each in certificate.focus for text in (each.base, each.counterfactual)}
+        for text in sorted(wordings):
+            if sum(word[0].isalnum() for word in words(text)) < _FEWEST_WORDS:
+                self._add("focus-trivial", base, f"a sentence of {_FEWEST_WORDS} words", repr(text))
+        left, right = (folded(each.base) for each in certificate.focus)
+        if left in right or right in left:
+            found = f"{certificate.focus[0].base!r} and {certificate.focus[1].base!r}"
+            self._add("focus-overlap", base, "two sentences, neither part of the other", found)
 
     def _check_facts(self, other: Located, certificate: Certificate, of_other: Certificate) -> None:
         atom = certificate.focus_atom
@@ -118,17 +131,38 @@ class CertificateCheck:
             self._add("focus-quote", member, f"{own!r} quoted as evidence", repr(sentence.quoted))
         found_by = find_sentence(state, own, sentence.path)
         if found_by is None:
-            self._add("focus-not-found", member, f"the sentence {own!r}", _nearest(state, own))
-            return False
+            return self._check_other_wording(member, sentence, own)
         if found_by != "path":
             path = ".".join(map(str, sentence.path)) or "(empty)"
             self._add("focus-path", member, f"{own!r} at {path}", f"elsewhere ({found_by})")
         if (n := occurrences(state, own)) > 1:
             self._add("focus-repeated", member, f"{own!r} once", f"{n} times")
+        return self._check_ablated(member, sentence)
+
+    def _check_other_wording(self, member: Located, sentence: FocusSentence, own: str) -> bool:
+        """Look for the wording of the other member, the last place where a sentence may stand."""
+        other = sentence.counterfactual if own == sentence.base else sentence.base
+        state = member.record.state
+        if find_sentence(state, other, sentence.path) is None:
+            self._add("focus-not-found", member, f"the sentence {own!r}", _nearest(state, own))
+            return False
+        self._add("focus-other-wording", member, f"the sentence {own!r}", f"{other!r}")
+        return self._check_ablated(member, sentence)
+
+    def _check_ablated(self, member: Located, sentence: FocusSentence) -> bool:
+        """Delete the sentence, and see that nothing like it is left."""
         try:
-            ablate(member.record, sentence)
+            ablation = ablate(member.record, sentence)
         except ValueError as error:
             self._add("not-ablated", member, "a context without the sentence", str(error))
+            return False
+        left = folded(context_text(ablation.state))
+        if not left:
+            self._add("not-ablated", member, "a context without the sentence", "nothing is left")
+            return False
+        if _bare(ablation.removed) in left:
+            found = f"another spelling of {ablation.removed!r} is left"
+            self._add("not-ablated", member, "a context without the sentence", found)
             return False
         return True
 
@@ -143,7 +177,7 @@ class CertificateCheck:
             diff = word_diff(context_text(base.record.state), context_text(other.record.state))
             expected = f"{old!r} replaced by {new!r}, nothing else"
             self._add("edit-elsewhere", other, expected, "another edit", diff)
-        elif any(old in text.replace(new, "") for text in contexts[1]):
+        elif _still_holds(" ".join(contexts[1]), old, new):
             expected = f"{new!r} in place of {old!r}"
             self._add("old-wording-remains", other, expected, "both wordings")
 
@@ -161,11 +195,40 @@ def _told(certificate: Certificate) -> tuple[object, ...]:
 
 def _is_edit(before: str, after: str, old: str, new: str) -> bool:
     """Tell whether replacing some occurrences of the old wording gives the text after the edit."""
-    n = before.count(old)
-    if n < 2:
-        return n == 1 and before.replace(old, new) == after
-    either = f"(?:{re.escape(old)}|{re.escape(new)})"
-    return re.fullmatch(either.join(map(re.escape, before.split(old))), after) is not None
+    first, *parts = before.split(old)
+    if not parts or not after.startswith(first):
+        return False
+    ends = {len(first)}  # where the text after the edit may stand, part by part
+    for part in parts:
+        ends = {
+            end + len(wording) + len(part)
+            for end in ends
+            for wording in (old, new)
+            if after.startswith(wording + part, end)
+        }
+    return len(after) in ends
+
+
+def _still_holds(text: str, old: str, new: str) -> bool:
+    """Tell whether a text holds the old wording, in any spelling, beside the new one."""
+    left, before, after = folded(text), _bare(old), _bare(new)
+    return before in (left.replace(after, "") if before in after else left)
+
+
+def _bare(sentence: str) -> str:
+    """Fold a sentence, without the signs at its end."""
+    return folded(sentence).rstrip(".!?;:,\"'”’ ")
+
+
+def _failed_necessity(value: Mapping[str, Json]) -> str | None:
+    """Say which necessity check failed; None where all that are told passed."""
+    if "necessity_checks_passed" in value and value["necessity_checks_passed"] is not True:
+        return f"necessity_checks_passed: {dumps(value['necessity_checks_passed'])}"
+    checks = value.get("necessity_checks")
+    for name, state in checks.items() if isinstance(checks, dict) else ():
+        if isinstance(state, str) and state != "unknown":
+            return f"necessity_checks.{name}: {state}"
+    return None
 
 
 def _nearest(state: Json, wording: str) -> str:

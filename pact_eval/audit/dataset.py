@@ -62,6 +62,8 @@ class DatasetSource:
         """
         path = manifest or folder / MANIFEST_NAME
         found = read_manifest(path) if manifest is not None or path.exists() else None
+        if found is not None:  # what is audited is this folder, wherever the manifest lies
+            found = replace(found, folder=folder)
         files = dataset_files(folder, None if found is None else found.value)
         return cls(files, found, MANIFEST_NAME if found is None else None)
 
@@ -102,7 +104,8 @@ class DataAuditSettings:
     """What the checks allow.
 
     Attributes:
-        only: the checks to run; None runs all of them.
+        only: the checks to run; None runs all of them. Where a line is no record, or a file is
+            empty, the check "form" runs all the same.
         max_edit_words: most words that an edit may touch.
         near_duplicate: cosine from which two contexts are near duplicates, in (0, 1].
         keep: findings kept whole of each code; all are counted.
@@ -167,6 +170,8 @@ def audit_data(
     form = FormCheck(Collector("form", settings.keep))
     index = build_index(source.files, form)
     wanted = [name for name in DATA_CHECKS if settings.only is None or name in settings.only]
+    if "form" not in wanted and form.unread(index):
+        wanted.insert(0, "form")  # no other check can vouch for lines that could not be read
     results: dict[CheckName, CheckResult] = {}
     for name in wanted:
         progress(name)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pact_eval.audit.findings import CheckResult, Collector, Place
 from pact_eval.audit.index import Located
-from pact_eval.audit.word_diff import WordDiff, word_diff
+from pact_eval.audit.word_diff import WordDiff, same_words, word_diff
 from pact_eval.contexts import LeafPath, string_leaves
 from pact_eval.strict_json import Json, dumps
 
@@ -86,9 +86,10 @@ class FamilyCheck:
             expected = "contexts that differ in one string leaf"
             self._add("context-shape", other.place, expected, found, _joined(differing))
         else:
-            diff = word_diff(*differing[0][1:]) if differing else None
-            if diff is None or diff.edited_words == 0:
-                found = "the same words" if differing is None or diff is None else "other signs"
+            texts = differing[0][1:] if differing else ("", "")
+            diff = word_diff(*texts)
+            if same_words(*texts):
+                found = "only signs, case or spaces differ" if differing else "the same text"
                 self._add("context-same", other.place, "an edited word in the context", found)
             elif diff.edited_words > self._max_edit_words:
                 expected = f"an edit of {self._max_edit_words} words at most"
@@ -101,8 +102,10 @@ class FamilyCheck:
 
 
 def _question(member: Located) -> str:
+    """Render all of the input but the context."""
     inputs = member.value["input"]
-    return dumps(inputs["questions"] if isinstance(inputs, dict) else inputs)
+    rest = {key: item for key, item in inputs.items() if key != "state"}  # type: ignore[union-attr]
+    return dumps(rest)
 
 
 def _differing_leaves(left: Json, right: Json) -> list[tuple[LeafPath, str, str]] | None:

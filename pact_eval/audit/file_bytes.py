@@ -13,6 +13,7 @@ from pact_eval.dataset_files import (
     DataFile,
     FileFacts,
     Manifest,
+    is_file,
     lies_inside,
     make_manifest,
     named_files,
@@ -25,7 +26,7 @@ __all__ = ["TAMPERED", "check_bytes"]
 TAMPERED = frozenset({"hash-mismatch", "fingerprint-mismatch"})
 """Codes that say that something is not what was hashed: the exit code is that of tampering."""
 
-_Known = Sequence[tuple[DataFile, FileFacts]]
+_Read = tuple[DataFile, FileFacts]
 
 _OF_ONE_FILE = {
     "training_rows": int,
@@ -38,6 +39,9 @@ _OF_ONE_FILE = {
 def check_bytes(index: Index, manifest: Manifest, findings: Collector) -> CheckResult:
     """Hold the files against the manifest.
 
+    A file of the manifest's folder is known by its path in it, another one by its bare name: what
+    is audited is compared, never a copy of it that lies beside the manifest.
+
     Args:
         index: the dataset as it was read.
         manifest: what it should be. A key that is absent is not checked, but for `file_sha256`.
@@ -47,29 +51,52 @@ def check_bytes(index: Index, manifest: Manifest, findings: Collector) -> CheckR
         The result.
     """
     hashes = _hashes(manifest, findings)
-    facts = {file.path.resolve(): each for file, each in zip(index.files, index.facts, strict=True)}
+    named, unnamed = _matched(index, manifest, hashes)
     for name, expected in hashes.items():
-        _check_file(manifest, name, expected, facts, findings)
-    for path, each in facts.items():
-        if path not in {(manifest.folder / name).resolve() for name in hashes}:
-            name = next(file.name for file in index.files if file.path.resolve() == path)
-            findings.add(
-                "file-not-in-manifest",
-                Place(name),
-                f"a hash under file_sha256 in {manifest.name}",
-                f"none; the file has {each.sha256}",
-            )
-    for name in _strangers(manifest):
+        _check_file(manifest, name, expected, named.get(name), findings)
+    for file, facts in unnamed:
+        beside = file.path.resolve().is_relative_to(manifest.folder.resolve())
+        findings.add(
+            "file-unhashed" if beside else "file-not-in-manifest",
+            Place(file.name),
+            f"a hash under file_sha256 in {manifest.name}",
+            f"none; the file has {facts.sha256}",
+        )
+    for name in _strangers(manifest, named):
         findings.add(
             "file-not-in-manifest",
             Place(name),
             f"every dataset file of the folder in {manifest.name}",
             "none of its keys names it; it was not audited",
         )
-    _check_rows(index, manifest, findings)
-    _check_facts(index, manifest, hashes, findings)
+    _check_rows(named, manifest, findings)
+    compared = [hashes[name] for name, (file, _) in named.items() if file.role == "train"]
+    _check_facts(list(named.values()) or unnamed, manifest, compared, findings)
     _check_format(manifest, findings)
     return findings.result(f"{len(hashes):,} files in {manifest.name}")
+
+
+def _matched(
+    index: Index, manifest: Manifest, hashes: Mapping[str, str]
+) -> tuple[dict[str, _Read], list[_Read]]:
+    """Return the audited files by their names in the manifest, and those that it does not name."""
+    places = {
+        (manifest.folder / name).resolve(): name
+        for name in hashes
+        if lies_inside(manifest.folder, name)
+    }
+    bare = {Path(name).name: name for name in hashes}
+    named: dict[str, _Read] = {}
+    unnamed: list[_Read] = []
+    for file, facts in zip(index.files, index.facts, strict=True):
+        path = file.path.resolve()
+        inside = path.is_relative_to(manifest.folder.resolve())
+        name = places.get(path) if inside else bare.get(file.path.name)
+        if name is None or name in named:
+            unnamed.append((file, facts))
+        else:
+            named[name] = (file, facts)
+    return named, unnamed
 
 
 def _hashes(manifest: Manifest, findings: Collector) -> dict[str, str]:
@@ -86,65 +113,63 @@ def _hashes(manifest: Manifest, findings: Collector) -> dict[str, str]:
 
 
 def _check_file(
-    manifest: Manifest,
-    name: str,
-    expected: str,
-    facts: Mapping[Path, FileFacts],
-    findings: Collector,
+    manifest: Manifest, name: str, expected: str, read: _Read | None, findings: Collector
 ) -> None:
-    if not lies_inside(manifest.folder, name):
+    if read is not None:
+        digest = read[1].sha256
+    elif not lies_inside(manifest.folder, name):
         place = Place(manifest.name)
         findings.add("path-outside", place, "names inside the folder of the manifest", name)
         return
-    path = (manifest.folder / name).resolve()
-    if not path.is_file():
-        findings.add(
-            "listed-file-missing", Place(name), f"the file that {manifest.name} names", "none"
-        )
-        return
-    known = facts.get(path)
-    digest = known.sha256 if known is not None else sha256_of_file(path)
+    else:
+        path = manifest.folder / name
+        if not is_file(path):
+            wanted = f"the file that {manifest.name} names"
+            findings.add("listed-file-missing", Place(name), wanted, "none")
+            return
+        digest = sha256_of_file(path)
     if digest != expected.lower():
         findings.add("hash-mismatch", Place(name), f"SHA-256 {expected}", digest)
 
 
-def _strangers(manifest: Manifest) -> Iterator[str]:
+def _strangers(manifest: Manifest, named: Mapping[str, _Read]) -> Iterator[str]:
     """Yield the dataset files of the folder that the manifest does not name, where it names any."""
-    named = set(named_files(manifest.value))
-    if named:
-        yield from sorted({p.name for p in manifest.folder.glob("*.jsonl")} - named)
+    known = {(manifest.folder / name).resolve() for name in named_files(manifest.value)}
+    read = {file.path.resolve() for file, _ in named.values()}
+    if known:
+        for path in sorted(manifest.folder.rglob("*.jsonl")):
+            if path.resolve() not in known | read:
+                yield str(path.relative_to(manifest.folder))
 
 
-def _check_rows(index: Index, manifest: Manifest, findings: Collector) -> None:
-    rows = manifest.value.get("rows")
-    if rows is None:
-        return
-    if not isinstance(rows, dict):
+def _check_rows(named: Mapping[str, _Read], manifest: Manifest, findings: Collector) -> None:
+    for key in ("rows", "roles"):
+        value = manifest.value.get(key)
+        if value is None:
+            continue
         place = Place(manifest.name)
-        findings.add("manifest-malformed", place, "rows: an object", describe(rows))
-        return
-    for file, facts in zip(index.files, index.facts, strict=True):
-        expected = rows.get(file.name)
-        if expected is not None and expected != facts.rows:
-            findings.add(
-                "rows-mismatch", Place(file.name), f"{expected} records (rows)", f"{facts.rows:,}"
-            )
+        if not isinstance(value, dict):
+            findings.add("manifest-malformed", place, f"{key}: an object", describe(value))
+            continue
+        unknown = [name for name in value if name not in named_files(manifest.value)]
+        if unknown:
+            wanted = f"{key} of the dataset files under file_sha256"
+            findings.add("manifest-malformed", place, wanted, ", ".join(unknown))
+        for name, (file, facts) in named.items():
+            expected = value.get(name)
+            if key == "rows" and expected is not None and expected != facts.rows:
+                wanted = f"{expected} records (rows)"
+                findings.add("rows-mismatch", Place(file.name), wanted, f"{facts.rows:,}")
 
 
 def _check_facts(
-    index: Index, manifest: Manifest, hashes: Mapping[str, str], findings: Collector
+    known: Sequence[_Read], manifest: Manifest, compared: Sequence[str], findings: Collector
 ) -> None:
     """Compare what the manifest says of *the* training and *the* evaluation file it names."""
-    named = {(manifest.folder / name).resolve() for name in hashes}
-    known = [
-        (file, facts)
-        for file, facts in zip(index.files, index.facts, strict=True)
-        if not named or file.path.resolve() in named
-    ]
     found = make_manifest([file for file, _ in known], [facts for _, facts in known])
     for key, kind in _OF_ONE_FILE.items():
         expected = manifest.value.get(key)
-        if expected is None or (key == "train_sha256" and expected in hashes.values()):
+        if expected is None or (key == "train_sha256" and expected in compared):
             continue  # absent, or compared under file_sha256 already
         role = "train" if key.startswith("train") else "eval"
         if not isinstance(expected, kind) or isinstance(expected, bool):
@@ -160,7 +185,7 @@ def _check_facts(
 
 
 def _no_such_file(
-    known: _Known, manifest: Manifest, key: str, role: str, findings: Collector
+    known: Sequence[_Read], manifest: Manifest, key: str, role: str, findings: Collector
 ) -> None:
     n = sum(file.role == role for file, _ in known)
     findings.add(
@@ -172,7 +197,7 @@ def _no_such_file(
 
 
 def _mismatch(
-    known: _Known, role: str, key: str, expected: Json, found: str, findings: Collector
+    known: Sequence[_Read], role: str, key: str, expected: Json, found: str, findings: Collector
 ) -> None:
     place = Place(next(file.name for file, _ in known if file.role == role))
     code = {

@@ -14,33 +14,21 @@ import polars as pl
 
 from pact_eval.audit.findings import CheckResult, Collector, Place
 from pact_eval.audit.index import BadLine, Index, Located
+from pact_eval.contexts import folded
+from pact_eval.contract import CODES as LETTERS
 from pact_eval.records import Answer
 from pact_eval.strict_json import Json, dumps
 
 __all__ = ["FormCheck"]
 
-# Names of keys, in lower case without signs, that hold a reference wherever they stand ...
-_REFERENCE_KEYS = frozenset(
-    {
-        "gold", "goldanswer", "goldlabel", "groundtruth", "correctanswer", "correctlabel",
-        "correctchoice", "expectedanswer", "expectedlabel", "referenceanswer", "answerkey",
-        "evidencecertificate", "factstates", "verifiedpair",
-    }
-)  # fmt: skip
-# ... and that may, or may be a word of the subject matter.
-_LIKE_REFERENCE_KEYS = frozenset(
-    {
-        "reference",
-        "target",
-        "label",
-        "answer",
-        "expected",
-        "correct",
-        "solution",
-        "truth",
-        "verdict",
-    }
-)
+# Words of a key that name a reference by themselves, or beside one another ...
+_SURELY = frozenset({"gold", "truth", "groundtruth"})
+_RIGHT = frozenset({"correct", "right", "expected", "reference", "true"})
+_ANSWER = frozenset({"answer", "label", "option", "choice", "target", "key"})
+_CERTIFICATE = frozenset({"evidence_certificate", "fact_states", "verified_pair"})
+# ... and those that may be words of the subject matter: what they hold decides.
+_HINTS = frozenset({"reference", "target", "label", "answer", "expected", "correct", "solution"})
+_INDEX = frozenset({"id", "index", "idx", "key", "letter", "code"})
 _QUESTION_KEYS = ("type", "criteria")
 
 
@@ -68,6 +56,10 @@ class FormCheck:
         for path, key, value in _keys_of_input(located.value):
             self._check_key(located, path, key, value)
 
+    def unread(self, index: Index) -> bool:
+        """Tell whether there is a line that is no record, or a file without any."""
+        return self._bad_lines > 0 or any(facts.rows == 0 for facts in index.facts)
+
     def result(self, index: Index) -> CheckResult:
         """Look at what needs all records, and report everything.
 
@@ -89,6 +81,9 @@ class FormCheck:
         for file, facts in zip(index.files, index.facts, strict=True):
             if facts.rows == 0:
                 self._findings.add("empty-file", Place(file.name), "records", "none")
+        if not any(file.role == "eval" for file in index.files):
+            place = Place(", ".join(file.name for file in index.files))
+            self._findings.add("no-eval-file", place, "a file for evaluation", "none")
         lines = sum(facts.rows for facts in index.facts)
         return self._findings.result(f"{lines:,} lines in {_files(len(index.files))}")
 
@@ -113,16 +108,24 @@ class FormCheck:
                 self._findings.add("answers-alike", located.place, "different answers", alike)
 
     def _check_key(self, located: Located, path: str, key: str, value: Json) -> None:
-        name = re.sub(r"[^a-z]", "", key.lower())
+        parts = frozenset(re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", key).lower()))
+        hinted = bool(parts & _HINTS)
         found = f"{path}: {_shortened(dumps(value))}"
-        if name in _REFERENCE_KEYS or (
-            name in _LIKE_REFERENCE_KEYS and _gives_away(value, located)
-        ):
+        if _names_reference(key, parts) or (hinted and _gives_away(value, located)):
             expected = "no key that holds the reference"
             self._findings.add("reference-in-input", located.place, expected, found)
-        elif name in _LIKE_REFERENCE_KEYS:
+        elif hinted and (len(parts) == 1 or parts & _INDEX):
             expected = "no key that is named like a reference"
             self._findings.add("reference-like-key", located.place, expected, found)
+
+
+def _names_reference(key: str, parts: frozenset[str]) -> bool:
+    """Tell whether a key can only mean the reference, whatever it holds."""
+    return (
+        key.lower() in _CERTIFICATE
+        or bool(parts & _SURELY)
+        or (bool(parts & _RIGHT) and bool(parts & _ANSWER - _RIGHT))
+    )
 
 
 def _keys_of_input(value: dict[str, Json]) -> Iterator[tuple[str, str, Json]]:
@@ -158,14 +161,21 @@ def _keys_inside(value: Json, path: str) -> Iterator[tuple[str, str, Json]]:
 
 
 def _gives_away(value: Json, located: Located) -> bool:
-    """Tell whether a value is the record's reference: its key, its target, or an object."""
-    if isinstance(value, dict | list):
-        return isinstance(value, dict) and "target" in value
+    """Tell whether a value is the record's reference, or holds it: its key, index or letter."""
+    if isinstance(value, dict):
+        return "target" in value or any(_gives_away(item, located) for item in value.values())
+    if isinstance(value, list):
+        return any(_gives_away(item, located) for item in value)
     record = located.record
+    index = record.reference or 0
+    answer = record.field.answers[index].key
+    if isinstance(value, str):
+        return folded(value) in (folded(answer), LETTERS[index].casefold())
     reference = located.value.get("reference")
     target = reference.get("target") if isinstance(reference, dict) else None
-    key = record.field.answers[record.reference or 0].key
-    return (type(value) is type(target) and value == target) or value == key
+    return type(value) in (int, bool) and (
+        (type(value) is type(target) and value == target) or (type(value) is int and value == index)
+    )
 
 
 def _first_alike(answers: Sequence[Answer], texts: Sequence[str | None]) -> str | None:
@@ -174,10 +184,10 @@ def _first_alike(answers: Sequence[Answer], texts: Sequence[str | None]) -> str 
     for answer, text in zip(answers, texts, strict=True):
         if text is None:
             continue
-        folded = " ".join(text.casefold().split())
-        if folded in seen:
-            return f"{seen[folded]} and {answer.key}: {_shortened(text)}"
-        seen[folded] = answer.key
+        read = folded(text)
+        if read in seen:
+            return f"{seen[read]} and {answer.key}: {_shortened(text)}"
+        seen[read] = answer.key
     return None
 
 

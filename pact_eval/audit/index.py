@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 COLUMNS: Final = {
-    "file": pl.UInt8,
+    "file": pl.UInt16,
     "line": pl.UInt32,
     "offset": pl.UInt64,
     "length": pl.UInt32,
@@ -175,7 +175,7 @@ def build_index(files: Sequence[DataFile], observer: LineObserver) -> Index:
     """Read every line of a dataset once.
 
     Args:
-        files: the files, 255 at most.
+        files: the files.
         observer: sees every line as it is read.
 
     Returns:

@@ -25,7 +25,7 @@ from scipy import sparse
 from pact_eval.audit.findings import Collector, Place
 from pact_eval.audit.index import Index
 from pact_eval.audit.word_diff import word_diff
-from pact_eval.contexts import context_text
+from pact_eval.contexts import context_text, folded
 
 __all__ = ["NearDuplicates", "add_near_duplicates"]
 
@@ -235,7 +235,7 @@ class _Compared:
 
 def _hashed_grams(text: str) -> _Grams:
     """Return the n-grams of a text as hashes below 2^22, ascending and with repeats."""
-    text = " ".join(text.lower().split())
+    text = folded(text)
     padded = text.ljust(_GRAM, "\0") if text else ""
     points = np.frombuffer(padded.encode("utf-32-le"), dtype=np.uint32)
     n = max(len(points) - _GRAM + 1, 0)

@@ -7,9 +7,10 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.findings import CheckResult, Collector, Place
 from pact_eval.audit.index import Index
 from pact_eval.audit.neighbours import add_near_duplicates
+from pact_eval.contexts import folded
 
 __all__ = ["check_separation"]
 
@@ -38,6 +39,11 @@ def check_separation(
     """
     for column, (code, what) in _SHARED.items():
         _add_shared(index, findings, column, code, what)
+    for number, file in enumerate(index.files):
+        rows = index.frame.filter(pl.col("file") == number)
+        if rows.height and rows["source_id"].null_count() == rows.height:
+            expected = "provenance.source_id, to see what two files share"
+            findings.add("source-id-missing", Place(file.name), expected, "none")
     measured = add_near_duplicates(index, findings, threshold=threshold, rng=rng)
     scope = f"{len(index):,} records in {len(index.files)} files"
     if len(index.files) == 1:
@@ -46,10 +52,16 @@ def check_separation(
 
 
 def _add_shared(index: Index, findings: Collector, column: str, code: str, what: str) -> None:
-    """Report each value of a column that stands in several files, once, at its last file."""
+    """Report each value of a column that stands in several files, once a later file.
+
+    Names are compared as a reader sees them, in one case and with single spaces.
+    """
+    values = index.frame[column]
+    if values.dtype == pl.String:
+        values = values.map_elements(folded, return_dtype=pl.String)
     shared = (
         index.frame.lazy()
-        .select("file", column)
+        .select("file", values.alias(column))
         .with_row_index("row")
         .drop_nulls(column)
         .with_columns(

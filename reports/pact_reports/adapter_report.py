@@ -17,11 +17,12 @@ from pact_eval.strict_json import Json
 from pact_reports.audit_json import check_json
 from pact_reports.audit_tables import checks_table, finding_lines, verdict_line
 from pact_reports.json_values import to_json
-from pact_reports.plain_text import cell, visible
+from pact_reports.plain_text import cell, lines, one_line
 
-__all__ = ["adapters_json", "adapters_report"]
+__all__ = ["adapter_tampered", "adapters_json", "adapters_report"]
 
 _UNKNOWN = "unknown"
+_TAMPERED = "the base's weights are not those that the adapter names"
 _HASH_WIDTH = 17  # enough to tell files apart; --json has all of it
 _VALUE_WIDTH = 100
 
@@ -46,23 +47,29 @@ def adapters_report(
     """
     box = ASCII2 if plain else SIMPLE_HEAD
     for audit in audits:
-        yield Text(visible(str(audit.folder)), style="bold")
+        yield cell(str(audit.folder), style="bold")
         yield _facts(audit.facts)
         if comparison is None:
             yield _files_table(audit.facts, box)
-        if any(check.findings for check in audit.checks):
+        if any(check.counts for check in audit.checks):
             yield Text("\nFindings\n", style="bold")
             yield from finding_lines(audit.checks, plain=plain)
         yield checks_table(audit.checks, fail_on=fail_on, plain=plain)
-        yield verdict_line(audit.checks, subject="adapter", fail_on=fail_on, tampered=False)
+        tampered = _TAMPERED if adapter_tampered(audit) else None
+        yield verdict_line(audit.checks, subject="adapter", fail_on=fail_on, tampered=tampered)
         yield Text()
     if comparison is not None:
         yield _differences_table(comparison, audits, box)
         yield Text(_weights_line(comparison.weights))
 
 
+def adapter_tampered(audit: AdapterAudit) -> bool:
+    """Tell whether a hash does not match: the base's weights are not those that are named."""
+    return any("base-differs" in check.counts for check in audit.checks)
+
+
 def _facts(facts: AdapterFacts) -> Text:
-    return Text("\n").join(cell(f"  {name + ':':<13}{value}") for name, value in _fact_rows(facts))
+    return lines(f"  {name + ':':<13}{value}" for name, value in _fact_rows(facts))
 
 
 def _fact_rows(facts: AdapterFacts) -> Iterator[tuple[str, str]]:
@@ -139,7 +146,7 @@ def _weights_line(weights: WeightsComparison | None) -> str:
     ):
         if n:
             parts.append(f"{n:,} {what}")
-    return visible("; ".join(parts)) + "."
+    return one_line("; ".join(parts)) + "."
 
 
 def adapters_json(
@@ -157,6 +164,7 @@ def adapters_json(
                 "scale": audit.facts.scale,
                 "checks": [check_json(check) for check in audit.checks],
                 "counts": {severity: count(audit.checks, severity) for severity in SEVERITIES},
+                "tampered": adapter_tampered(audit),
                 "passed": not failed(audit.checks, fail_on),
             }
             for audit in audits

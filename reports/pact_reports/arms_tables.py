@@ -14,7 +14,7 @@ from pact_eval.arms import Arm, ArmPair, ArmsComparison
 from pact_eval.evaluation import METRICS, MetricSpec, Unit
 from pact_eval.stats import SeedSummary
 from pact_reports.numbers import estimate_text, p_value_text, value_text
-from pact_reports.plain_text import cell, visible
+from pact_reports.plain_text import cell, lines, one_line, visible
 
 __all__ = ["arms_report"]
 
@@ -41,7 +41,7 @@ def arms_report(
     yield _arms_table(comparison, box)
     yield _groups_table(comparison, box)
     for pair in comparison.pairs:
-        yield Text(visible(f"\n{pair.a} - {pair.b}, seed by seed"), style="bold")
+        yield Text(f"\n{one_line(f'{pair.a} - {pair.b}')}, seed by seed", style="bold")
         yield _seeds_table(pair, box, show_holm=show_holm)
         yield Text("= marks one sign at every seed (two seeds or more).")
         yield _signs_table(pair, box)
@@ -52,7 +52,7 @@ def arms_report(
 def _arms_table(comparison: ArmsComparison, box: Box) -> Table:
     table = _table("all items", box)
     for arm in comparison.arms:
-        table.add_column(cell(f"{arm.name}\n{_seeds(arm)}"))
+        table.add_column(lines([arm.name, _seeds(arm)]))
     for spec in METRICS:
         row = [arm.summaries["all"][spec.name] for arm in comparison.arms]
         table.add_row(spec.title + _ARROW[spec.better], *_marked(row, spec))

@@ -92,7 +92,7 @@ def shortcuts_table(shortcuts: Shortcuts, *, plain: bool) -> Table:
             value_text(probe.accuracy.value, "percent"),
             value_text(probe.baseline, "percent"),
             value_text(probe.ceiling, "percent"),
-            probe.reason or estimate_text(probe.gain, "percent"),
+            cell(probe.reason) if probe.reason else estimate_text(probe.gain, "percent"),
         )
     return table
 
@@ -105,18 +105,19 @@ def balance_table(balance: Balance, *, plain: bool) -> Table:
         plain: ASCII rules.
 
     Returns:
-        One row a kind; at each position the references and, in brackets, those by chance.
+        One row a file and kind; at each position the references and, in brackets, those by chance.
     """
     kinds: dict[str, list[str]] = {}
     for each in balance.positions:
-        kinds.setdefault(each.kind, []).append(f"{each.references:,} ({each.expected:,.0f})")
+        shown = f"{each.references:,} ({each.expected:,.0f})"
+        kinds.setdefault(f"{each.file}: {each.kind}", []).append(shown)
     widest = max(map(len, kinds.values()), default=0)
     table = Table(box=ASCII2 if plain else SIMPLE_HEAD, pad_edge=False, header_style="bold")
     table.add_column("references (by chance)")
     for code in CODES[:widest]:
         table.add_column(code, justify="right")
     for kind, cells in kinds.items():
-        table.add_row(kind, *cells, *[""] * (widest - len(cells)))
+        table.add_row(cell(kind), *cells, *[""] * (widest - len(cells)))
     return table
 
 

@@ -21,6 +21,7 @@ from pact_reports.plain_text import cell
 
 __all__ = ["data_audit_report", "manifest_report"]
 
+_TAMPERED = "bytes are not those of the manifest"
 _HASH_WIDTH = 17  # enough to tell files apart; --json has all of it
 
 
@@ -38,7 +39,7 @@ def data_audit_report(
         Files, findings, measured tables, the table of checks, the verdict.
     """
     yield _files_table(audit.files, audit.facts, audit.families, plain=plain)
-    if any(check.findings for check in audit.checks):
+    if any(check.counts for check in audit.checks):
         yield Text("\nFindings\n", style="bold")
         yield from finding_lines(audit.checks, plain=plain)
     alone = len(audit.checks) == 1
@@ -50,13 +51,15 @@ def data_audit_report(
         elif isinstance(check.measured, Shortcuts):
             yield shortcuts_table(check.measured, plain=plain)
     yield checks_table(audit.checks, fail_on=fail_on, plain=plain)
-    yield verdict_line(audit.checks, subject="data", fail_on=fail_on, tampered=audit.tampered)
+    tampered = _TAMPERED if audit.tampered else None
+    yield verdict_line(audit.checks, subject="data", fail_on=fail_on, tampered=tampered)
 
 
 def manifest_report(written: WrittenManifest, *, plain: bool) -> RenderableType:
     """Lay out what a manifest says, and whether it was written anew."""
     table = _files_table(written.files, written.facts, None, plain=plain)
-    table.title = f"{'wrote' if written.changed else 'unchanged:'} {written.path}"
+    done = "wrote" if written.changed else "unchanged:"
+    table.title = cell(f"{done} {written.path}", style="italic")
     table.title_justify = "left"
     return table
 

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pact_eval.audit.codes import Severity
+from pact_eval.audit.codes import CODES, Severity
 from pact_eval.audit.findings import (
     SEVERITIES,
     CheckResult,
@@ -21,7 +21,7 @@ from pact_eval.audit.findings import (
 )
 from pact_eval.audit.word_diff import WordDiff
 from pact_reports.audit_measures import measured_line
-from pact_reports.plain_text import cell, visible
+from pact_reports.plain_text import cell, lines, one_line
 
 __all__ = ["checks_table", "finding_lines", "verdict_line"]
 
@@ -45,21 +45,32 @@ def finding_lines(checks: Sequence[CheckResult], *, plain: bool) -> Iterator[Ren
     """
     for severity in SEVERITIES:
         for check in checks:
-            shown = [each for each in check.findings if each.severity == severity]
-            for number, finding in enumerate(shown, start=1):
-                yield _finding(finding, plain=plain)
-                last = number == len(shown) or shown[number].code != finding.code
-                rest = check.counts[finding.code] - sum(f.code == finding.code for f in shown)
-                if last and rest:
-                    yield Text(f"  ... and {rest:,} more of {finding.code}\n", style="dim")
+            for code in (each for each in CODES if CODES[each].severity == severity):
+                if code in check.counts:
+                    yield from _findings_of(check, code, plain=plain)
+
+
+def _findings_of(check: CheckResult, code: str, *, plain: bool) -> Iterator[RenderableType]:
+    shown = [finding for finding in check.findings if finding.code == code]
+    for finding in shown:
+        yield _finding(finding, plain=plain)
+    rest = check.counts[code] - len(shown)
+    if rest and shown:
+        yield Text(f"  ... and {rest:,} more of {code}\n", style="dim")
+    elif rest:
+        yield _head(code).append(f": {rest:,}")
+
+
+def _head(code: str) -> Text:
+    severity = CODES[code].severity
+    head = Text(f"{severity} ", style=_STYLE[severity])
+    return head.append(f"{CODES[code].check}/{code}", style="bold")
 
 
 def _finding(finding: Finding, *, plain: bool) -> RenderableType:
-    head = Text(f"{finding.severity} ", style=_STYLE[finding.severity])
-    head.append(f"{finding.check}/{finding.code}", style="bold")
-    head.append(f"  {visible(str(finding.place))}")
-    told = f"  expected  {finding.expected}\n  found     {finding.found}"
-    parts: list[RenderableType] = [head, cell(told)]
+    head = _head(finding.code).append(f"  {one_line(str(finding.place))}")
+    told = lines([f"  expected  {finding.expected}", f"  found     {finding.found}"])
+    parts: list[RenderableType] = [head, told]
     if finding.comparison is not None:
         parts.append(Padding(_side_by_side(finding.comparison, plain=plain), (0, 0, 0, 2)))
     return Group(*parts, Text())
@@ -77,14 +88,14 @@ def _side_by_side(diff: WordDiff, *, plain: bool) -> Table:
             if segment.kind == "same":
                 side.append(Text(_shortened(words, first=number == 0, last=number == last)))
             elif words:
-                shown = f"[[{visible(words)}]]" if plain else visible(words)
+                shown = f"[[{one_line(words)}]]" if plain else one_line(words)
                 side.append(Text(shown, style="bold reverse"))
     table.add_row(*(Text(" ").join(side) for side in sides))
     return table
 
 
 def _shortened(words: str, *, first: bool, last: bool) -> str:
-    parts = visible(words).split(" ")
+    parts = one_line(words).split(" ")
     if len(parts) <= 2 * _WORDS_KEPT:
         return " ".join(parts)
     head = [] if first else parts[:_WORDS_KEPT]
@@ -138,7 +149,7 @@ def _looked_at(check: CheckResult) -> str:
 
 
 def verdict_line(
-    checks: Sequence[CheckResult], *, subject: str, fail_on: Severity, tampered: bool
+    checks: Sequence[CheckResult], *, subject: str, fail_on: Severity, tampered: str | None
 ) -> Text:
     """Say in one line whether the subject can be trusted, as far as the checks see.
 
@@ -146,7 +157,7 @@ def verdict_line(
         checks: all results.
         subject: what was audited: "data" or "adapter".
         fail_on: the severity that fails.
-        tampered: whether a hash does not match.
+        tampered: what a hash that does not match shows, or None where all match.
     """
     counts = {severity: count(checks, severity) for severity in SEVERITIES}
     tally = ", ".join(
@@ -155,8 +166,8 @@ def verdict_line(
     failing = [check.check for check in failed_checks(checks, fail_on)]
     skipped = [c.check for c in checks if c.skipped is not None]
     unseen = f" Not checked: {', '.join(skipped)}." if skipped else ""
-    if tampered:
-        text = f"TAMPERED: bytes are not those of the manifest ({tally})."
+    if tampered is not None:
+        text = f"TAMPERED: {tampered} ({tally})."
         return Text(text + unseen, style="bold red")
     if failing:
         text = f"NOT TO BE TRUSTED: {tally} ({', '.join(failing)})."

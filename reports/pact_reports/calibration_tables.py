@@ -65,7 +65,7 @@ def fit_report(fit: CalibratorFit, *, plain: bool) -> Iterator[RenderableType]:
         yield Text(f"Note: {visible(note)}", style="yellow")
 
 
-def _parameter(parameter: Parameter) -> tuple[str, ...]:
+def _parameter(parameter: Parameter) -> tuple[Text | str, ...]:
     intervals = (
         UNDEFINED
         if math.isnan(wald.low)
@@ -75,7 +75,7 @@ def _parameter(parameter: Parameter) -> tuple[str, ...]:
     state = "at its bound" if parameter.at_bound else ""
     if not parameter.identified and not state:
         state = "not identified"
-    return (parameter.name, f"{parameter.value:.3f}", *intervals, state)
+    return (cell(parameter.name), f"{parameter.value:.3f}", *intervals, state)
 
 
 def effect_report(name: str, effect: CalibrationEffect, *, plain: bool) -> Iterator[RenderableType]:
@@ -126,7 +126,7 @@ def _table(first: str, *, plain: bool, title: str | None = None) -> Table:
         box=ASCII2 if plain else SIMPLE_HEAD,
         pad_edge=False,
         header_style="bold",
-        title=None if title is None else visible(title),
+        title=None if title is None else cell(title, style="italic"),
         title_justify="left",
     )
     table.add_column(first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from rich.box import ASCII2, SIMPLE_HEAD, Box
 from rich.console import RenderableType
@@ -13,7 +13,7 @@ from pact_eval.comparison import Comparison, GroupComparison, MetricComparison
 from pact_eval.evaluation import METRICS, Unit
 from pact_eval.stats import McNemarTest
 from pact_reports.numbers import UNDEFINED, estimate_text, p_value_text, value_text
-from pact_reports.plain_text import cell, visible
+from pact_reports.plain_text import cell, lines, visible
 
 __all__ = ["comparison_report", "item_lists"]
 
@@ -38,7 +38,8 @@ def comparison_report(
     """
     box = ASCII2 if plain else SIMPLE_HEAD
     everything = comparison.groups[0]
-    yield Text(visible(f"A = {names[0]}\nB = {names[1]}"), style="bold")
+    for letter, name in zip("AB", names, strict=True):
+        yield cell(f"{letter} = {name}", style="bold")
     method = everything.metrics["accuracy"].difference.method.replace("clusters", "families")
     yield Text(
         f"{everything.items:,} items, {everything.families:,} families; differences are A - B, in "
@@ -138,7 +139,7 @@ def _remarks(group: GroupComparison) -> Iterator[RenderableType]:
     )
     for reason in dict.fromkeys([tests.items.reason, tests.families.reason, found.reason]):
         if reason:
-            yield Text(f"Note: {reason}", style="yellow")
+            yield Text(f"Note: {visible(reason)}", style="yellow")
 
 
 def _mcnemar_line(test: McNemarTest) -> str:
@@ -149,8 +150,4 @@ def item_lists(comparison: Comparison) -> Iterator[RenderableType]:
     """List the items that only one of the two runs gets right."""
     for name, ids in (("A", comparison.only_a), ("B", comparison.only_b)):
         yield Text(f"\nOnly {name} is right ({len(ids):,}):", style="bold")
-        yield cell(_lines(ids) if ids else UNDEFINED)
-
-
-def _lines(ids: Sequence[str]) -> str:
-    return "\n".join(f"  {item}" for item in ids)
+        yield lines(f"  {item}" for item in ids) if ids else Text(UNDEFINED)

@@ -13,7 +13,7 @@ from pact_eval.dataset_diff import DatasetDiff
 from pact_eval.dataset_files import Role
 from pact_eval.records import FieldKind
 from pact_eval.splitting import SplitPart
-from pact_reports.plain_text import cell
+from pact_reports.plain_text import cell, lines
 
 __all__ = ["diff_report", "split_table"]
 
@@ -59,15 +59,15 @@ def diff_report(diff: DatasetDiff, *, most: int, plain: bool) -> Iterator[Render
     for title, places in (("added", diff.added), ("removed", diff.removed)):
         if places:
             listed = [f"  line {place.line}: {place.id}" for place in places[:most]]
-            yield cell("\n".join([f"{title}:", *listed, *_rest(len(places), most)]))
+            yield lines([f"{title}:", *listed, *_rest(len(places), most)])
     if diff.changed:
         table = Table(box=ASCII2 if plain else SIMPLE_HEAD, pad_edge=False, header_style="bold")
         for title in ("changed", "lines", "fields", "reference"):
             table.add_column(title)
         for change in diff.changed[:most]:
-            lines = f"{change.old_line}, {change.new_line}"
+            at = f"{change.old_line}, {change.new_line}"
             flip = "" if change.references is None else " -> ".join(change.references)
-            table.add_row(cell(change.id), lines, cell(", ".join(change.fields)), cell(flip))
+            table.add_row(cell(change.id), at, cell(", ".join(change.fields)), cell(flip))
         yield table
         yield from (Text(line) for line in _rest(len(diff.changed), most))
     order = "; in another order" if diff.reordered else ""

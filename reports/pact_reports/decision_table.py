@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from rich.box import ASCII2, SIMPLE_HEAD
 from rich.table import Table
-from rich.text import Text
 
 from pact_eval.requests import Decision
 from pact_eval.strict_json import Json
-from pact_reports.plain_text import cell, visible
+from pact_reports.plain_text import cell, lines
 
 __all__ = ["decision_json", "decision_table"]
 
@@ -25,19 +24,16 @@ def decision_table(decisions: Sequence[Decision], *, plain: bool) -> Table:
             zip(decision.field.answers, decision.probabilities, strict=True),
             key=lambda pair: -pair[1],
         )
-        shown = visible(
-            "\n".join(f"{probability:6.1%} {answer.key}" for answer, probability in ranked)
-        )
-        answer = decision.answer
+        answer = [decision.answer]
         if decision.expected_level is not None:
-            answer += f" (expected level {decision.expected_level:.2f})"
+            answer = [f"{decision.answer} (expected level {decision.expected_level:.2f})"]
         if decision.views_agree is False:
-            answer += "\nchanges with the letters"
+            answer.append("changes with the letters")
         table.add_row(
             cell(decision.field.name),
             decision.field.kind,
-            cell(answer),
-            Text(shown),
+            lines(answer),
+            lines(f"{probability:6.1%} {answer.key}" for answer, probability in ranked),
             f"{decision.code_mass:.1%}",
         )
     return table

@@ -14,7 +14,7 @@ from pact_eval.contract import CODES
 from pact_eval.evaluation import CONFIDENT, METRICS, Evaluation, Group, MetricSpec
 from pact_eval.strict_json import Json
 from pact_reports.numbers import UNDEFINED, count_and_share, estimate_text, p_value_text
-from pact_reports.plain_text import cell, visible
+from pact_reports.plain_text import cell, lines, one_line, visible
 
 __all__ = ["evaluation_report", "heading"]
 
@@ -26,7 +26,7 @@ _SIGNIFICANT = 0.05
 
 def heading(title: str, provenance: Mapping[str, Json]) -> RenderableType:
     """Say which run this is: its folder, arm, seed, adapter, base and data."""
-    lines = [Text(visible(title), style="bold")]
+    told = [cell(title, style="bold")]
     for label, key in (
         ("arm", "arm"),
         ("seed", "seed"),
@@ -36,8 +36,8 @@ def heading(title: str, provenance: Mapping[str, Json]) -> RenderableType:
     ):
         value = provenance.get(key)
         if value is not None:
-            lines.append(cell(f"  {label + ':':<12}{value}"))
-    return Text("\n").join(lines)
+            told.append(cell(f"  {label + ':':<12}{value}"))
+    return Text("\n").join(told)
 
 
 def evaluation_report(
@@ -66,7 +66,7 @@ def evaluation_report(
     yield _letter_table(evaluation, box)
     yield Text(_letter_verdict(evaluation))
     for note in evaluation.notes:
-        yield Text(f"\nNote: {note}", style="yellow")
+        yield Text(f"\nNote: {visible(note)}", style="yellow")
 
 
 def _decoding_line(evaluation: Evaluation) -> str:
@@ -92,8 +92,8 @@ def _metric_table(groups: Sequence[Group], box: Box) -> Table:
     table = Table(box=box, pad_edge=False, header_style="bold")
     table.add_column("", max_width=_LABEL_WIDTH)
     for group in groups:
-        title = f"{group.name}\n{group.items:,} items, {group.families:,} fam."
-        table.add_column(cell(title), max_width=_GROUP_WIDTH)
+        title = lines([group.name, f"{group.items:,} items, {group.families:,} fam."])
+        table.add_column(title, max_width=_GROUP_WIDTH)
     for spec in METRICS:
         label = spec.title + _ARROW[spec.better]
         table.add_row(label, *(_cell(group, spec) for group in groups))
@@ -125,7 +125,7 @@ def _reason_lines(groups: Sequence[Group]) -> Iterator[RenderableType]:
             where = "" if len(names) == len(groups) else f" ({', '.join(names)})"
             metrics.setdefault((reason, where), []).append(spec.title)
     for (reason, where), titles in metrics.items():
-        yield Text(f"{UNDEFINED} {', '.join(titles)}{visible(where)}: {reason}", style="dim")
+        yield Text(f"{UNDEFINED} {', '.join(titles)}{one_line(where)}: {reason}", style="dim")
 
 
 def _n_pairs(group: Group) -> int:

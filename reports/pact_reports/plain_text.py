@@ -3,25 +3,56 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from rich.text import Text
 
-__all__ = ["cell", "visible"]
+__all__ = ["cell", "lines", "one_line", "visible"]
 
-# C0, DEL and C1 control characters but the line feed and the tab: they steer terminals.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_MAYBE_UNPRINTABLE = re.compile(r"[^ -~]")
 
 
 def visible(text: str) -> str:
-    r"""Show control characters as escapes, so that data cannot steer the reader's terminal.
+    r"""Show what is not printable but line feeds and tabs as escapes: for texts of several lines.
+
+    Data shall neither steer the reader's terminal nor turn the order of its signs around. What is
+    one line by its nature (an id, a name, a place) goes through `one_line`.
 
     Example:
         >>> print(visible("red \x1b[31m"))
         red \x1b[31m
     """
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    return _escaped(text, kept="\n\t")
 
 
-def cell(text: str) -> Text:
-    """Return text from data as a renderable: no markup, no control characters."""
-    return Text(visible(text))
+def one_line(text: str) -> str:
+    r"""Show everything that is not printable as an escape, so that text from data stays one line.
+
+    Line feeds and tabs, control and format characters (signs of direction, of no width), separators
+    of lines, blanks but the ordinary one, and halves of surrogate pairs.
+
+    Example:
+        >>> print(one_line("x\nThe data passed.\u202e"))
+        x\nThe data passed.\u202e
+    """
+    return _escaped(text, kept="")
+
+
+def cell(text: str, style: str = "") -> Text:
+    """Return one line of text from data as a renderable: no markup, nothing unprintable."""
+    return Text(one_line(text), style=style)
+
+
+def lines(texts: Iterable[str]) -> Text:
+    """Return texts from data, each of them one line, as a renderable."""
+    return Text("\n").join(map(cell, texts))
+
+
+def _escaped(text: str, *, kept: str) -> str:
+    def escape(match: re.Match[str]) -> str:
+        sign = match[0]
+        if sign.isprintable() or sign in kept:
+            return sign
+        return sign.encode("unicode_escape").decode("ascii")
+
+    return _MAYBE_UNPRINTABLE.sub(escape, text)

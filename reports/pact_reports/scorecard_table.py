@@ -22,7 +22,7 @@ from pact_eval.run_scorecard import JudgedHypotheses
 from pact_eval.strict_json import Json
 from pact_reports.json_values import to_json
 from pact_reports.numbers import UNDEFINED, estimate_text, value_text
-from pact_reports.plain_text import cell, visible
+from pact_reports.plain_text import cell, one_line, visible
 
 __all__ = ["scorecard_json", "scorecard_report"]
 
@@ -47,10 +47,11 @@ def scorecard_report(judged: JudgedHypotheses, *, plain: bool) -> Iterator[Rende
         Each hypothesis with its evidence, then all verdicts, then what the registration proves.
     """
     for result in judged.scorecard.results:
-        head = Text(f"\n{result.hypothesis.id} {visible(result.hypothesis.title)}: ", style="bold")
+        title = one_line(f"{result.hypothesis.id} {result.hypothesis.title}")
+        head = Text(f"\n{title}: ", style="bold")
         head.append(result.verdict, style=_STYLE[result.verdict])
         yield head
-        yield cell(f"{result.hypothesis.claim} ({result.because})")
+        yield Text(visible(f"{result.hypothesis.claim} ({result.because})"))
         yield _evidence(result, plain=plain)
         for reason in dict.fromkeys(
             (each.check.needs or reason) for each in result.checks for reason in each.reasons
@@ -63,7 +64,7 @@ def scorecard_report(judged: JudgedHypotheses, *, plain: bool) -> Iterator[Rende
     when = "" if registration.registered_at is None else f" ({registration.registered_at})"
     yield Text(f"\n{registration.status}{when}", style=style)
     for reason in registration.reasons:
-        yield cell(f"  {reason}")
+        yield Text(visible(f"  {reason}"))
 
 
 def _evidence(result: HypothesisResult, *, plain: bool) -> Table:

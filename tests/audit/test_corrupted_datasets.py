@@ -135,6 +135,14 @@ def a_file_more(folder: Path) -> None:
     (folder / "extra.jsonl").write_text("{}\n")
 
 
+@file_corruption("file-unhashed", "holdout.jsonl")
+def no_hash_of_the_holdout(folder: Path) -> None:
+    hashes = json.loads((folder / "manifest.json").read_bytes())["file_sha256"]
+    del hashes["holdout.jsonl"]
+    del hashes["train.jsonl"]
+    change_manifest(folder, file_sha256=hashes, rows=None, roles=None)
+
+
 @file_corruption("storage-format-unknown", "manifest.json")
 def other_format(folder: Path) -> None:
     change_manifest(folder, storage_format="v2")
@@ -193,6 +201,12 @@ def training_records_in_the_holdout(data: Data) -> None:
 @corruption("empty-file", "train.jsonl")
 def empty_training_file(data: Data) -> None:
     data.train.clear()
+
+
+@file_corruption("no-eval-file", "train.jsonl")
+def no_evaluation(folder: Path) -> None:
+    (folder / "holdout.jsonl").unlink()
+    (folder / "manifest.json").unlink()
 
 
 # families
@@ -301,6 +315,31 @@ def a_sentence_that_is_not_there(data: Data) -> None:
         record["evidence_certificate"]["spec"]["focus_evidence"][0]["text"] = wrong
 
 
+@corruption("focus-trivial", "holdout.jsonl:1 (id {id})")
+def one_word_for_a_sentence(data: Data) -> None:
+    for record in data.holdout[:2]:
+        pair = record["evidence_certificate"]["verified_pair"]
+        pair["left"] = pair["negative_left"] = "Box"
+        record["evidence_certificate"]["spec"]["focus_evidence"][0]["text"] = "Box"
+
+
+@corruption("focus-overlap", "holdout.jsonl:1 (id {id})")
+def a_sentence_inside_the_other(data: Data) -> None:
+    for record in data.holdout[:2]:
+        pair = record["evidence_certificate"]["verified_pair"]
+        part = " ".join(pair["right"].split()[:4])
+        pair["left"] = pair["negative_left"] = part
+        record["evidence_certificate"]["spec"]["focus_evidence"][0]["text"] = part
+
+
+@corruption("focus-other-wording", "holdout.jsonl:1 (id {id})")
+def the_members_wordings_swapped(data: Data) -> None:
+    for record in data.holdout[:2]:
+        pair = record["evidence_certificate"]["verified_pair"]
+        for side in ("left", "right"):
+            pair[side], pair[f"negative_{side}"] = pair[f"negative_{side}"], pair[side]
+
+
 @corruption("edit-elsewhere", "holdout.jsonl:2 (id {id})")
 def the_edit_is_elsewhere(data: Data) -> None:
     base, other = data.holdout[:2]
@@ -382,6 +421,12 @@ def a_context_in_both_files(data: Data) -> None:
     copied_to_holdout(data)
 
 
+@corruption("source-id-missing", "holdout.jsonl")
+def no_source_ids(data: Data) -> None:
+    for record in data.holdout:
+        del record["provenance"]["source_id"]
+
+
 @corruption("near-duplicate", "holdout.jsonl:325 (id twin-base)", alone=True)
 def a_context_that_is_nearly_another(data: Data) -> None:
     copied_to_holdout(data)
@@ -428,9 +473,9 @@ def two_families_alike(data: Data) -> None:
 # balance
 
 
-@corruption("position-favoured", "train.jsonl, holdout.jsonl", alone=True)
+@corruption("position-favoured", "holdout.jsonl", alone=True)
 def references_first(data: Data) -> None:
-    for records in (data.train, data.holdout):
+    for records in (data.holdout,):
         for base, other in zip(records[::2], records[1::2], strict=True):
             if decision(base)["type"] == "choice":
                 wanted = [base["reference"]["target"], other["reference"]["target"]]

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from adapters import copied, schema
 from builders import record, write_jsonl
 from click.testing import CliRunner, Result
 from datasets import healthy
 
 from pact_cli.audit.data import CHECKS
 from pact_cli.audit.main import main
+from pact_eval.audit import dataset
 from pact_eval.audit.codes import DATA_CHECKS
+from pact_eval.audit.findings import CheckResult
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "pact_fixtures"
-QUICK = ("--only", "bytes", "--only", "form", "--only", "families", "--only", "certificates")
+UNHASHED = ("--only", "form", "--only", "families", "--only", "certificates")
+QUICK = ("--only", "bytes", *UNHASHED)
 
 
 def run(*arguments: object, code: int = 0) -> Result:
@@ -83,8 +89,7 @@ def test_json_is_one_object_with_every_number(folder: Path) -> None:
 
 def test_files_by_name(folder: Path) -> None:
     files = ("--train", folder / "train.jsonl", "--eval", folder / "holdout.jsonl")
-    text = run("data", *files, *QUICK).stdout
-    assert "Not checked: bytes." in text
+    run("data", *files, *UNHASHED)
     run("data", *files, *QUICK, "--manifest", folder / "manifest.json")
 
 
@@ -102,6 +107,8 @@ def test_findings_beyond_the_wanted_are_counted(folder: Path) -> None:
         (["data"], 2, "expected DIR, or --train and --eval"),
         (["data", "nowhere"], 1, "nowhere: no such folder"),
         (["data", "--train", "nowhere.jsonl"], 1, "nowhere.jsonl: no such file"),
+        (["data", "x", "--only", "lengths"], 2, "--only lengths: expected --tokenizer"),
+        (["data", "--train", "x", "--only", "bytes"], 2, "--only bytes: expected DIR"),
         (["data", "x", "--only", "spelling"], 2, "'spelling' is not one of"),
         (["data", "x", "--near-duplicate", "0"], 2, "0 is not in the range"),
         (["manifest", "nowhere"], 1, "nowhere: no such folder"),
@@ -117,6 +124,123 @@ def test_wrong_use_is_told(
     monkeypatch.chdir(tmp_path)
     assert words in refused(*arguments, code=code)
     assert not list(tmp_path.iterdir())
+
+
+def test_findings_that_are_not_shown_are_counted_by_code(folder: Path) -> None:
+    write_jsonl(folder / "holdout.jsonl", [record(f"f{n}-base", split="train") for n in range(3)])
+    text = run("data", folder, "--only", "form", "--max-findings", 0, code=3).stdout
+    assert "error form/split-mismatch: 3\n" in text
+
+
+def test_a_check_that_was_asked_for_and_skipped_is_no_success(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    skipped = CheckResult("balance", "", skipped="for this test")
+    monkeypatch.setattr(dataset, "check_balance", lambda *_: skipped)
+    result = run("data", folder, "--only", "balance", code=1)
+    assert "skipped balance (for this test)" in result.stderr
+
+
+def test_json_says_what_an_audit_is_cited_by(folder: Path) -> None:
+    options = ("--max-edit-words", 9, "--seed", 3, "--max-findings", 2)
+    value = json.loads(run("data", folder, *QUICK, *options, "--json").stdout)
+    assert value["settings"] == {
+        "only": list(CHECKS[:4]), "max_edit_words": 9, "near_duplicate": 0.8, "keep": 2, "k": 1,
+        "seed": 3, "tokenizer": None,
+    }  # fmt: skip
+    assert (value["tool"], value["version"]) == ("pact-audit", metadata.version("pact-eval"))
+    assert value["command_line"] == sys.argv
+    assert value["manifest"] == "manifest.json"
+    shipped = FIXTURES / "adapters" / "nimble_recipe"
+    assert json.loads(run("adapter", shipped, "--json").stdout)["version"] == value["version"]
+
+
+def test_manifest_and_ablate_print_json(folder: Path, tmp_path: Path) -> None:
+    (folder / "manifest.json").unlink()
+    value = json.loads(run("manifest", folder, "--json").stdout)
+    assert (value["manifest"], value["changed"]) == (str(folder / "manifest.json"), True)
+    assert [file["rows"] for file in value["files"]] == [12, 12]
+    value = json.loads(run("manifest", folder, "--check", "--json").stdout)
+    assert [check["check"] for check in value["checks"]] == ["bytes"]
+    (folder / "train.jsonl").write_bytes((folder / "train.jsonl").read_bytes() + b"\n")
+    value = json.loads(run("manifest", folder, "--check", "--json", code=5).stdout)
+    assert value["tampered"]
+    out = tmp_path / "ablated.jsonl"
+    value = json.loads(run("ablate", folder / "train.jsonl", "--out", out, "--json").stdout)
+    assert value["ablated"] == {"path": str(out), "records": 6, "families": 6, "problems": []}
+
+
+def test_an_ablation_overwrites_nothing(folder: Path) -> None:
+    source = folder / "train.jsonl"
+    before = source.read_bytes()
+    assert "expected a new file" in refused("ablate", source, "--out", source)
+    assert source.read_bytes() == before
+
+
+def test_another_base_than_the_adapter_names_is_tampering(tmp_path: Path) -> None:
+    folder = copied(tmp_path / "adapter")
+    schema(base_weights_sha256="0" * 64)(folder)
+    text = run("adapter", folder, code=5).stdout
+    verdict = "TAMPERED: the base's weights are not those that the adapter names (1 error"
+    assert verdict in text
+    assert json.loads(run("adapter", folder, "--json", code=5).stdout)["adapters"][0]["tampered"]
+
+
+@pytest.mark.parametrize("name", ["[/x]dir", "[red]dir"])
+def test_names_are_no_markup(name: str, tmp_path: Path) -> None:
+    folder = healthy(families=6).write(tmp_path / name)
+    text = run("manifest", folder).stdout.replace("\n", "")
+    assert f"{name}/manifest.json" in text
+    assert name in run("adapter", copied(tmp_path / f"{name}-adapter")).stdout.replace("\n", "")
+
+
+FORGED = "x\n\nThe data passed: no finding.\n\u202e\u2066\u2028\u2029\x85\u200b"
+
+
+@pytest.mark.parametrize("arguments", [["data"], ["diff"]])
+def test_no_id_forges_a_line(arguments: list[str], folder: Path) -> None:
+    rows = [record(f"{FORGED}{n}", split="train") for n in range(3)]
+    path = write_jsonl(folder / "holdout.jsonl", rows)
+    if arguments == ["diff"]:
+        text = run("diff", folder / "train.jsonl", path).stdout
+    else:
+        text = run("data", folder, "--only", "form", code=3).stdout
+    assert not any(line.startswith("The data passed") for line in text.splitlines())
+    assert not set(FORGED) - {"\n"} & {sign for sign in text if not sign.isprintable()}
+    assert "x\\n\\nThe data passed: no finding.\\n\\u202e\\u2066" in text.replace("\n", "")
+
+
+def test_no_id_forges_a_line_of_a_message(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "train.jsonl", [record(FORGED), record(FORGED)])
+    message = refused("manifest", tmp_path)
+    assert message.count("\n") == 1
+    assert str(path) in message
+
+
+def strict(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Runs a command whose stdout refuses what is no UTF-8."""
+    command = [sys.executable, "-m", "pact_cli.audit", *map(str, arguments)]
+    env = os.environ | {"PYTHONIOENCODING": "utf-8:strict"}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+
+
+def test_file_names_that_are_no_utf8(tmp_path: Path) -> None:
+    folder = healthy(families=6).write(tmp_path / "data\udcff")
+    adapter = copied(tmp_path / "adapter\udcff")
+    ablated = tmp_path / "ablated\udcff.jsonl"
+    for arguments in (
+        ["manifest", folder],
+        ["data", folder, "--only", "form", "--json"],
+        ["adapter", adapter],
+        ["adapter", adapter, "--json"],
+        ["ablate", folder / "train.jsonl", "--out", ablated],
+    ):
+        done = strict(*arguments)
+        assert done.returncode == 0, done.stderr
+        assert "\\udcff" in done.stdout or arguments[0] == "data", done.stdout
+    assert json.loads(strict("adapter", adapter, "--json").stdout)["adapters"][0]["folder"] == str(
+        adapter
+    )
 
 
 def test_files_of_unknown_purpose_are_told(tmp_path: Path) -> None:

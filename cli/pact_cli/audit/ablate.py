@@ -6,7 +6,10 @@ from pathlib import Path
 
 import click
 
-from pact_cli.options import path_argument
+from pact_cli.audit.options import provenance
+from pact_cli.console import output, print_json
+from pact_cli.group import error_text
+from pact_cli.options import json_option, path_argument
 from pact_eval.errors import RecordError
 
 __all__ = ["ablate"]
@@ -18,7 +21,8 @@ __all__ = ["ablate"]
 @click.option(
     "--allow-missing", is_flag=True, help="Write what can be made although some pairs cannot be."
 )
-def ablate(source: Path, out: Path, allow_missing: bool) -> None:
+@json_option
+def ablate(source: Path, out: Path, allow_missing: bool, as_json: bool) -> None:
     """Write the context of every pair without its changed focus sentence.
 
     One record a pair, without a reference; `ablation.answers` holds the two answers that nothing in
@@ -26,8 +30,14 @@ def ablate(source: Path, out: Path, allow_missing: bool) -> None:
     confident a model is without evidence.
     """
     from pact_eval.ablated_records import write_ablated_records
+    from pact_reports.json_values import to_json
+    from pact_reports.plain_text import cell
 
     written = write_ablated_records(source, out, allow_missing=allow_missing)
     if written.problems:
-        click.echo(str(RecordError(str(source), written.problems)), err=True)
-    click.echo(f"{written.records:,} ablated contexts of {written.families:,} families in {out}")
+        click.echo(error_text(RecordError(str(source), written.problems)), err=True)
+    if as_json:
+        print_json(provenance() | {"ablated": to_json(written)})
+        return
+    counts = f"{written.records:,} ablated contexts of {written.families:,} families"
+    output().print(cell(f"{counts} in {out}"), soft_wrap=True)

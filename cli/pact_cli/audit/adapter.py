@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pact_cli.audit.options import exit_with, findings_options, stages
+from pact_cli.audit.options import exit_with, findings_options, provenance, stages
 from pact_cli.console import output, print_json
 from pact_cli.options import json_option, path_argument
 
@@ -42,7 +42,7 @@ def adapter(
     """
     from pact_eval.audit.adapter.audit import audit_adapter
     from pact_eval.audit.adapter.compare import compare_adapters
-    from pact_reports.adapter_report import adapters_json, adapters_report
+    from pact_reports.adapter_report import adapter_tampered, adapters_json, adapters_report
 
     folders = [folder] if other is None else [folder, other]
     with stages("Auditing") as progress:
@@ -52,10 +52,11 @@ def adapter(
             audits.append(audit_adapter(each, base_model=base_model, keep=max_findings))
         comparison = None if other is None else compare_adapters(*audits)
     if as_json:
-        print_json(adapters_json(audits, comparison, fail_on=fail_on))
+        print_json(provenance() | adapters_json(audits, comparison, fail_on=fail_on))
     else:
         console = output()
         plain = not console.is_terminal
         for part in adapters_report(audits, comparison, fail_on=fail_on, plain=plain):
             console.print(part)
-    exit_with([check for audit in audits for check in audit.checks], fail_on, tampered=False)
+    checks = [check for audit in audits for check in audit.checks]
+    exit_with(checks, fail_on, tampered=any(map(adapter_tampered, audits)))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pact_cli.audit.options import exit_with, findings_options, stages
-from pact_cli.console import output, print_json
+from pact_cli.audit.options import exit_with, findings_options, print_data_audit, stages
 from pact_cli.options import json_option
 from pact_cli.subject import needs_model_extra
 
@@ -101,12 +100,8 @@ def data(
 
     DIR is a folder of .jsonl files with a manifest.json; or name the files with --train and --eval.
     """
-    if folder is None and not (train or evaluation):
-        message = "expected DIR, or --train and --eval"
-        raise click.UsageError(message)
+    _check_usage(folder, (*train, *evaluation), manifest, tokenizer, only)
     from pact_eval.audit.dataset import DataAuditSettings, audit_data
-    from pact_reports.audit_json import data_audit_json
-    from pact_reports.audit_report import data_audit_report
 
     settings = DataAuditSettings(
         only=only or None,
@@ -117,17 +112,30 @@ def data(
         seed=seed,
         tokenizer=None if tokenizer is None else _tokenizer(tokenizer),
     )
+    source = _source(folder, train, evaluation, manifest)
     with stages("Auditing") as progress:
-        audit = audit_data(
-            _source(folder, train, evaluation, manifest), settings, progress=progress
-        )
-    if as_json:
-        print_json(data_audit_json(audit, fail_on=fail_on))
-    else:
-        console = output()
-        for part in data_audit_report(audit, fail_on=fail_on, plain=not console.is_terminal):
-            console.print(part)
-    exit_with(audit.checks, fail_on, tampered=audit.tampered)
+        audit = audit_data(source, settings, progress=progress)
+    print_data_audit(audit, source, settings, fail_on=fail_on, as_json=as_json)
+    exit_with(audit.checks, fail_on, tampered=audit.tampered, all_wanted=bool(only))
+
+
+def _check_usage(
+    folder: Path | None,
+    files: tuple[Path, ...],
+    manifest: Path | None,
+    tokenizer: Path | None,
+    only: tuple[CheckName, ...],
+) -> None:
+    """Refuse what cannot be audited; a check that was asked for by name needs what it looks at."""
+    message = None
+    if folder is None and not files:
+        message = "expected DIR, or --train and --eval"
+    elif "lengths" in only and tokenizer is None:
+        message = "--only lengths: expected --tokenizer"
+    elif "bytes" in only and folder is None and manifest is None:
+        message = "--only bytes: expected DIR with a manifest, or --manifest"
+    if message is not None:
+        raise click.UsageError(message)
 
 
 def _source(

@@ -3,35 +3,47 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final, NoReturn
 
 import click
 
-from pact_cli.audit.options import exit_with
-from pact_cli.console import output
-from pact_cli.options import path_argument
+from pact_cli.audit.options import exit_with, print_data_audit, provenance
+from pact_cli.console import output, print_json
+from pact_cli.options import json_option, path_argument
 
 __all__ = ["manifest"]
+
+_FAIL_ON: Final = "warning"
 
 
 @click.command()
 @path_argument("folder", "DIR")
 @click.option("--check", is_flag=True, help="Hold the files against the manifest; write nothing.")
-def manifest(folder: Path, check: bool) -> None:
+@json_option
+def manifest(folder: Path, check: bool, as_json: bool) -> None:
     """Write or update DIR/manifest.json: hashes, roles and rows of the dataset's files.
 
     Keys that are not ours are kept. --check is the check "bytes" of `pact-audit data`.
     """
-    from pact_eval.audit.dataset import DataAuditSettings, DatasetSource, audit_data
+    if check:
+        _check(folder, as_json=as_json)
     from pact_eval.dataset_manifest import write_manifest
-    from pact_reports.audit_report import data_audit_report, manifest_report
+    from pact_reports.audit_json import manifest_json
+    from pact_reports.audit_report import manifest_report
 
-    console = output()
-    plain = not console.is_terminal
-    if not check:
-        console.print(manifest_report(write_manifest(folder), plain=plain))
+    written = write_manifest(folder)
+    if as_json:
+        print_json(provenance() | manifest_json(written))
         return
+    console = output()
+    console.print(manifest_report(written, plain=not console.is_terminal))
+
+
+def _check(folder: Path, *, as_json: bool) -> NoReturn:
+    from pact_eval.audit.dataset import DataAuditSettings, DatasetSource, audit_data
+
     settings = DataAuditSettings(only=["bytes"])
-    audit = audit_data(DatasetSource.of_folder(folder), settings)
-    for part in data_audit_report(audit, fail_on="warning", plain=plain):
-        console.print(part)
-    exit_with(audit.checks, "warning", tampered=audit.tampered)
+    source = DatasetSource.of_folder(folder)
+    audit = audit_data(source, settings)
+    print_data_audit(audit, source, settings, fail_on=_FAIL_ON, as_json=as_json)
+    exit_with(audit.checks, _FAIL_ON, tampered=audit.tampered)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import metadata
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+from rich.text import Text
 
-from pact_cli.console import output
-from pact_eval.errors import GateError, TamperedError
+from pact_cli.console import output, print_json
+from pact_eval.errors import GateError, InputError, TamperedError
+from pact_eval.strict_json import Json
+from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
     from pact_eval.audit.codes import Severity
+    from pact_eval.audit.dataset import DataAudit, DataAuditSettings, DatasetSource
     from pact_eval.audit.findings import CheckResult
 
-__all__ = ["exit_with", "findings_options", "stages"]
+__all__ = ["exit_with", "findings_options", "print_data_audit", "provenance", "stages"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -38,15 +44,62 @@ def findings_options(command: Command) -> Command:
     )(command)
 
 
-def exit_with(checks: Sequence[CheckResult], fail_on: Severity, *, tampered: bool) -> NoReturn:
-    """End the command with the exit code of what was found; the report has said why."""
+def exit_with(
+    checks: Sequence[CheckResult], fail_on: Severity, *, tampered: bool, all_wanted: bool = False
+) -> NoReturn:
+    """End the command with the exit code of what was found; the report has said why.
+
+    Args:
+        checks: the results.
+        fail_on: the severity that fails.
+        tampered: whether a hash does not match.
+        all_wanted: every check was asked for by its name, so that none may be skipped.
+
+    Raises:
+        InputError: a check that was asked for was skipped, and nothing else fails.
+    """
     from pact_eval.audit.findings import failed
 
     if tampered:
         code = TamperedError.exit_code
     else:
         code = GateError.exit_code if failed(checks, fail_on) else 0
+    skipped = [f"{check.check} ({check.skipped})" for check in checks if check.skipped is not None]
+    if code == 0 and all_wanted and skipped:
+        message = f"expected every check of --only to run, skipped {', '.join(skipped)}"
+        raise InputError(message)
     click.get_current_context().exit(code)
+
+
+def print_data_audit(
+    audit: DataAudit,
+    source: DatasetSource,
+    settings: DataAuditSettings,
+    *,
+    fail_on: Severity,
+    as_json: bool,
+) -> None:
+    """Print the audit of a dataset to stdout."""
+    from pact_reports.audit_json import data_audit_json
+    from pact_reports.audit_report import data_audit_report
+
+    if as_json:
+        manifest = source.manifest
+        told = data_audit_json(audit, settings=settings, manifest=manifest, fail_on=fail_on)
+        print_json(provenance() | told)
+        return
+    console = output()
+    for part in data_audit_report(audit, fail_on=fail_on, plain=not console.is_terminal):
+        console.print(part)
+
+
+def provenance() -> dict[str, Json]:
+    """Return what an audit is cited by: the tool, its version, and the command line as given."""
+    return {
+        "tool": "pact-audit",
+        "version": metadata.version("pact-eval"),
+        "command_line": [*sys.argv],
+    }
 
 
 @contextmanager
@@ -54,4 +107,4 @@ def stages(what: str) -> Iterator[Callable[[str], None]]:
     """Show on stderr, where that is a terminal, which stage is being worked on."""
     console = output(to_stderr=True)
     with console.status(what) as status:
-        yield lambda stage: status.update(f"{what}: {stage}")
+        yield lambda stage: status.update(Text(one_line(f"{what}: {stage}")))

@@ -159,7 +159,7 @@ def audit_adapter(folder: Path, *, base_model: Path | None = None, keep: int) ->
             folder / ADAPTER_WEIGHTS,
             lora or LoraTensors({}, ()),
             settings,
-            compare_layers=base_folder is None,
+            compare_layers=base_model is None and (base.folder is None or base.is_brought),
             keep=keep,
         ),
         opened.failed.get("contract") or check_contract(opened.schema_config, keep=keep),

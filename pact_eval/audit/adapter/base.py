@@ -17,7 +17,12 @@ from typing import Final
 from pact_eval.audit.adapter.base_weights import as_loaded, read_base_weights
 from pact_eval.audit.adapter.config import LoraSettings
 from pact_eval.audit.adapter.files import shown
-from pact_eval.audit.adapter.targets import PatternError, is_target_parameter, targeted
+from pact_eval.audit.adapter.targets import (
+    PatternError,
+    is_target_parameter,
+    targeted,
+    without_module,
+)
 from pact_eval.audit.adapter.tensors import LoraModule, LoraTensors
 from pact_eval.audit.findings import CheckResult, Collector, Place
 from pact_eval.errors import AdapterError
@@ -34,9 +39,10 @@ from pact_eval.strict_json import Json, describe
 
 __all__ = ["NamedBase", "check_base", "named_base"]
 
+_CONFIG: Final = Place(ADAPTER_CONFIG)
 _WEIGHTS: Final = Place(ADAPTER_WEIGHTS)
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
-_HUB_ID: Final = re.compile(r"[\w.\-]+/[\w.\-]+")
+_HUB_ID: Final = re.compile(r"[\w\-][\w.\-]*/[\w\-][\w.\-]*")
 # A weight whose stored shape is that of the matrix; integers hold several packed numbers.
 _UNPACKED: Final = ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
 _EXPERT: Final = re.compile(r"\.experts\.[0-9]+\.")
@@ -54,6 +60,8 @@ class NamedBase:
             where there is none.
         others: other bases that the two configurations name, by file.
         folder: where it lies on this machine, or None.
+        is_brought: whether the name reads like a hub id (organisation/name), and the folder is
+            found under it inside the adapter: whoever made the adapter put it there.
     """
 
     model: str | None
@@ -62,6 +70,7 @@ class NamedBase:
     weights_sha256: Json
     others: Mapping[str, str]
     folder: Path | None
+    is_brought: bool
 
 
 def named_base(
@@ -76,6 +85,7 @@ def named_base(
     """
     model = named_base_model(config, schema_config)
     other = named_base_model(config, None)
+    folder = _local(adapter, model)
     differs = model is not None and other is not None and _last(model) != _last(other)
     return NamedBase(
         model=model,
@@ -83,7 +93,8 @@ def named_base(
         revision=named_base_revision(config, schema_config),
         weights_sha256=(schema_config or {}).get("base_weights_sha256"),
         others={SCHEMA_CONFIG: model, ADAPTER_CONFIG: other} if differs and model and other else {},
-        folder=_local(adapter, model),
+        folder=folder,
+        is_brought=folder is not None and _HUB_ID.fullmatch(model or "") is not None,
     )
 
 
@@ -131,19 +142,24 @@ def check_base(
 
 def _check_name(base: NamedBase, given: Path | None, collector: Collector) -> None:
     place = Place(base.file)
+    brought = "; its folder was taken from inside the adapter" if base.is_brought else ""
+    brought = brought if given is None else ""
     if base.model is None:
         collector.add("base-unknown", place, "the id or path of the base model", "none")
-    elif base.folder is None and _HUB_ID.fullmatch(base.model):
+    elif _HUB_ID.fullmatch(base.model):
         pinned = base.revision is not None and _COMMIT.fullmatch(base.revision)
         if not pinned and base.weights_sha256 is None:
             expected = f"the commit of {shown(base.model)}, or the SHA-256 of its weights"
             found = f"the revision {shown(base.revision)}" if base.revision else "no revision"
-            collector.add("base-unpinned", place, expected, found)
+            collector.add("base-unpinned", place, expected, found + brought)
+        elif brought and base.weights_sha256 is None:
+            _note_unchecked(f"the named commit{brought}", collector)
     elif base.folder is None and given is None:
         expected = "a folder beside the adapter, or a hub id (organisation/name)"
         collector.add("base-not-found", place, expected, shown(base.model))
     if base.folder is None and given is None:
-        _note_unchecked("the base model is not at hand; --base-model names its folder", collector)
+        why = "the base model is not at hand: neither shapes nor whether later layers are missing"
+        _note_unchecked(f"{why} can be told; --base-model names its folder", collector)
 
 
 def _note_unchecked(why: str, collector: Collector) -> None:
@@ -214,6 +230,8 @@ def _check_complete(
     if expected is None or "layer_replication" in settings.variants:
         _note_unchecked("which modules are targets: names do not tell", collector)
         return
+    for target in without_module(settings, list(weights)):
+        collector.add("target-unknown", _CONFIG, "targets that the base has", shown(target))
     missing = sorted(expected - set(adapted))
     experts = [name for name in missing if _EXPERT.search(name)]
     if experts and not any(_EXPERT.search(name) for name in adapted):

@@ -119,9 +119,7 @@ def check_config(config: Mapping[str, Json], *, keep: int) -> tuple[CheckResult,
         collector.add("not-lora", _PLACE, "peft_type LORA", _text(config.get("peft_type")))
     settings = _settings(_Reader(config, collector))
     _check_together(settings, config, collector)
-    if config.get("megatron_config") is not None:
-        found = f"megatron_config, with megatron_core {_text(config.get('megatron_core'))}"
-        collector.add("imports-library", _PLACE, "no library to import", found)
+    _check_imports(config, collector)
     if settings.task_type not in (None, "CAUSAL_LM"):
         collector.add("other-task", _PLACE, "task_type CAUSAL_LM", shown(settings.task_type))
     if settings.variants:
@@ -263,6 +261,26 @@ def _check_together(
     for found, there in faults.items():
         if there:
             collector.add("values-contradict", _PLACE, "settings that go together", found)
+
+
+def _check_imports(config: Mapping[str, Json], collector: Collector) -> None:
+    """Find libraries that PEFT would import by the names that stand here."""
+    if config.get("megatron_config") is not None:
+        found = f"megatron_config, with megatron_core {_text(config.get('megatron_core'))}"
+        collector.add("imports-library", _PLACE, "no library to import", found)
+    mapping = config.get("auto_mapping")
+    if mapping is None:
+        return
+    if not isinstance(mapping, dict):
+        expected = "auto_mapping: an object, or nothing"
+        collector.add("value-malformed", _PLACE, expected, _text(mapping))
+        return
+    library = mapping.get("parent_library")
+    # Not transformers_modules: code from the hub, which transformers keeps under that name.
+    is_known = isinstance(library, str) and f"{library}.".startswith("transformers.")
+    if library is not None and not is_known:
+        found = f"auto_mapping, with parent_library {_text(library)}"
+        collector.add("imports-library", _PLACE, "transformers, or no library to import", found)
 
 
 def _is_number(value: Json, *, whole: bool) -> TypeGuard[float]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from pact_eval.audit.adapter.pickles import HEAD_BYTES, is_pickle
 from pact_eval.audit.findings import CheckResult, Collector, Place
 from pact_eval.model_files import (
     ADAPTER_CONFIG,
@@ -33,7 +34,7 @@ _CODE_SUFFIXES: Final = {
 _CODE_MAGIC: Final = (b"#!", b"\x7fELF", b"MZ\x90", b"\xca\xfe\xba\xbe", b"\xcf\xfa\xed\xfe")
 _ARCHIVE_MAGIC: Final = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf\x27\x1c")
 _ARCHIVE_SUFFIXES: Final = {".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".7z", ".npz", ".whl"}
-# Protocols 2 to 5; older pickles are plain text and told by their names alone.
+# Protocols 2 to 5; older pickles are plain text and told by their opcodes.
 _PICKLE_MAGIC: Final = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
 _LFS_POINTER: Final = b"version https://git-lfs"
 _NUMPY_OBJECTS: Final = re.compile(rb"['\"][|<>=]?O[0-9]*['\"]")
@@ -141,7 +142,7 @@ def _record(folder: Path, name: str, collector: Collector) -> FileRecord:
             collector.add("unreadable", place, "an ordinary file", found)
             return FileRecord(name, None, None)
         with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+            head = file.read(HEAD_BYTES)
         record = FileRecord(name, path.stat().st_size, sha256_of_file(path))
     except (OSError, RuntimeError) as error:  # Python 3.11 raises RuntimeError for a loop of links
         found = f"it cannot be read ({getattr(error, 'strerror', None) or error})"
@@ -165,10 +166,10 @@ def _stays_inside(folder: Path, path: Path) -> bool:
     return any(target.is_relative_to(home) for home in [root, *blobs])
 
 
-def _kind(name: str, head: bytes) -> tuple[Kind, str]:
+def _kind(name: str, beginning: bytes) -> tuple[Kind, str]:
     """Say what a file is, and by which sign."""
-    suffix = Path(name).suffix.lower()
-    pickled = head.startswith(_PICKLE_MAGIC) or b"data.pkl" in head
+    suffix, head = Path(name).suffix.lower(), beginning[:_HEAD_BYTES]
+    pickled = head.startswith(_PICKLE_MAGIC) or b"data.pkl" in head or is_pickle(beginning)
     objects = head.startswith(b"\x93NUMPY") and _NUMPY_OBJECTS.search(head) is not None
     if suffix == ".safetensors":
         return _kind_of_safetensors(head, pickled=pickled)

@@ -1,7 +1,8 @@
 """Layers of an adapter held against one another, where there is no base model to hold them against.
 
 A hybrid model has a kind of block in some layers only; that is fine as long as every layer that has
-the block adapts the same modules of it.
+the block adapts the same modules of it. Blocks of one name that share no module are of two kinds,
+such as a dense block and the router of a mixture of experts.
 """
 
 from __future__ import annotations
@@ -74,11 +75,11 @@ def check_layers(names: Sequence[str], settings: LoraSettings | None, collector:
         layers = blocks.setdefault((module.stack, module.block), {})
         layers.setdefault(module.layer, set()).add(module.leaf)
     for (stack, block), layers in blocks.items():
-        everything = set().union(*layers.values())
         for layer, leaves in sorted(layers.items()):
-            for leaf in sorted(everything - leaves):
+            alike = [other for other in layers.values() if other & leaves]
+            for leaf in sorted(set().union(*alike) - leaves):
                 name = ".".join(part for part in (stack, str(layer), block, leaf) if part)
-                expected = f"{shown(leaf)}, as in other layers"
+                expected = f"{shown(leaf)}, as in other layers (--base-model tells for sure)"
                 collector.add("layers-uneven", _WEIGHTS, expected, f"no {shown(name)}")
     stacks: dict[str, set[int]] = {}
     for module in modules:

@@ -117,15 +117,27 @@ def targeted(settings: LoraSettings, names: Sequence[str]) -> frozenset[str] | N
     return found - _left_out(settings, names)
 
 
-def without_module(targets: Iterable[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Return the targets that are neither a name nor the end of one.
+def without_module(settings: LoraSettings, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the targets that are neither a name nor the end of one, and are not left out.
+
+    Args:
+        settings: the configuration; a regular expression for targets has none to return.
+        names: the modules' full names.
+
+    Raises:
+        PatternError: a regular expression takes too long.
 
     Example:
-        >>> without_module(("q_proj", "fc1"), ["model.layers.0.q_proj"])
+        >>> settings = LoraSettings(targets=("q_proj", "fc1", "fc2"), excluded=("fc2",))
+        >>> without_module(settings, ["model.layers.0.q_proj"])
         ('fc1',)
     """
+    if not isinstance(settings.targets, tuple):
+        return ()
     ends = _names_by_end(names)
-    return tuple(target for target in targets if target not in ends)
+    unused = [target for target in settings.targets if target not in ends]
+    left_out = _left_out(settings, unused) if unused else frozenset()
+    return tuple(target for target in unused if target not in left_out)
 
 
 def by_pattern(

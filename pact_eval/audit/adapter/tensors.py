@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pact_eval.audit.adapter.config import LoraSettings
+from pact_eval.audit.adapter.config import LoraSettings, lora_scale
 from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.adapter.layers import check_layers
 from pact_eval.audit.adapter.targets import (
@@ -34,6 +35,9 @@ _KEY: Final = re.compile(
 )
 # No module is named so; longer keys would make the patterns slow.
 _LONGEST_KEY: Final = 500
+# Weights are some 0.01 to 0.1 in size: bfloat16 keeps them to 0.00003 or so, and even the largest
+# update of one step at a learning rate of 0.0001 is above this.
+_NEGLIGIBLE: Final = 1e-6
 
 
 @dataclass(frozen=True)
@@ -111,8 +115,8 @@ def check_tensors(
         path: the safetensors file.
         lora: its tensors.
         settings: the configuration; without one, ranks and targets are not checked.
-        compare_layers: hold the layers against one another; not needed where the base model is at
-            hand, which tells exactly what is missing.
+        compare_layers: hold the targets against the modules, and the layers against one another;
+            not needed where the base model is at hand, which tells exactly what is missing.
         keep: findings kept whole of each code.
 
     Returns:
@@ -122,10 +126,12 @@ def check_tensors(
     if not lora.modules:
         found = f"{len(lora.others)} tensors, none of them a LoRA factor"
         collector.add("no-lora", _WEIGHTS, f"{_PREFIX}(module).lora_A.weight, ...", found)
+    scales: Mapping[str, float] = {}
     try:
-        _check_pairs(lora, settings, collector)
+        ranks, scales = _ranks_and_scales(lora, settings or LoraSettings(), collector)
+        _check_pairs(lora, settings or LoraSettings(), ranks, collector)
         if settings is not None:
-            _check_targets(lora, settings, collector)
+            _check_targets(lora, settings, collector, compare_layers=compare_layers)
     except PatternError as error:
         collector.add("pattern-costly", _CONFIG, "regular expressions that end", str(error))
     if settings is not None:
@@ -134,27 +140,46 @@ def check_tensors(
         check_layers(list(lora.modules), settings, collector)
     tensors = [part for module in lora.modules.values() for part in module.parts.values()]
     tensors += lora.others
-    _check_values(path, tensors, lora, collector)
+    _check_types(lora, collector)
+    values = _check_values(path, tensors, collector)
+    if values is not None:
+        _check_trained(lora, values, scales, collector)
     n_numbers = sum(tensor.size for tensor in tensors)
     scope = f"{len(tensors):,} tensors, {len(lora.modules):,} modules, {n_numbers:,} numbers"
     return collector.result(scope)
 
 
-def _check_pairs(lora: LoraTensors, settings: LoraSettings | None, collector: Collector) -> None:
-    settings = settings or LoraSettings()
+def _ranks_and_scales(
+    lora: LoraTensors, settings: LoraSettings, collector: Collector
+) -> tuple[dict[str, int], dict[str, float]]:
+    """Return every module's rank and scale by name, patterns and all; none where unknown."""
     names = list(lora.modules)
     ranks, unused = by_pattern(settings.rank_pattern, names)
-    unused += by_pattern(settings.alpha_pattern, names)[1]
-    for key in unused:
+    alphas, more_unused = by_pattern(settings.alpha_pattern, names)
+    for key in unused + more_unused:
         found = f"none for {shown(key)}"
         collector.add("pattern-unused", _CONFIG, "a module for every pattern", found)
+    if settings.rank is not None:
+        ranks = dict.fromkeys(names, settings.rank) | ranks
+    if settings.alpha is not None:
+        alphas = dict.fromkeys(names, settings.alpha) | alphas
+    return ranks, {
+        name: lora_scale(alphas[name], ranks[name], rslora=settings.use_rslora)
+        for name in names
+        if name in alphas and name in ranks
+    }
+
+
+def _check_pairs(
+    lora: LoraTensors, settings: LoraSettings, ranks: Mapping[str, int], collector: Collector
+) -> None:
     for name, module in lora.modules.items():
         a, b = module.a, module.b
         if a is None or b is None:
             lacking = "A" if a is None else "B"
             collector.add("half-pair", _WEIGHTS, "both factors", f"{shown(name)} without {lacking}")
             continue
-        rank = ranks.get(name, settings.rank)
+        rank = ranks.get(name)
         experts = is_target_parameter(settings, name)
         if not _fits_rank(a, b, rank, several=experts):
             expected = f"A of {rank or 'r'} rows and B of {rank or 'r'} columns"
@@ -169,7 +194,9 @@ def _fits_rank(a: TensorInfo, b: TensorInfo, rank: int | None, *, several: bool)
     return rank is None or a.shape[0] == rank or (several and a.shape[0] % rank == 0)
 
 
-def _check_targets(lora: LoraTensors, settings: LoraSettings, collector: Collector) -> None:
+def _check_targets(
+    lora: LoraTensors, settings: LoraSettings, collector: Collector, *, compare_layers: bool
+) -> None:
     names = list(lora.modules)
     found = targeted(settings, names)
     if found is None:
@@ -177,9 +204,9 @@ def _check_targets(lora: LoraTensors, settings: LoraSettings, collector: Collect
     for name in names:
         if name not in found and not is_target_parameter(settings, name):
             collector.add("module-off-target", _WEIGHTS, "modules that are targets", shown(name))
-    if isinstance(settings.targets, tuple):
-        for target in without_module(settings.targets, names):
-            expected = "a module for every target"
+    if compare_layers:
+        for target in without_module(settings, names):
+            expected = "a module for every target (--base-model tells whether the base has one)"
             collector.add("target-unused", _WEIGHTS, expected, f"none for {shown(target)}")
 
 
@@ -227,20 +254,26 @@ def _is_part_of(tensor: TensorInfo, module: str) -> bool:
     return f".{module}." in tensor.name
 
 
+def _check_types(lora: LoraTensors, collector: Collector) -> None:
+    factors = [part for module in lora.modules.values() for part in module.parts.values()]
+    for code, tensors in (("factor-type", factors), ("values-not-checked", lora.others)):
+        unread = Counter(tensor.dtype for tensor in tensors if not is_readable(tensor))
+        for dtype, count in unread.items():
+            expected = "floating point of 8 to 64 bits, whose numbers can be checked"
+            collector.add(code, _WEIGHTS, expected, f"{count:,} tensors of {dtype}")
+
+
 def _check_values(
-    path: Path, tensors: Sequence[TensorInfo], lora: LoraTensors, collector: Collector
-) -> None:
-    unread = Counter(tensor.dtype for tensor in tensors if not is_readable(tensor))
-    for dtype, count in unread.items():
-        expected = "F32, F16, BF16 or F64, whose numbers can be checked"
-        collector.add("values-not-checked", _WEIGHTS, expected, f"{count:,} tensors of {dtype}")
+    path: Path, tensors: Sequence[TensorInfo], collector: Collector
+) -> dict[str, TensorValues] | None:
+    """Return what the numbers of each tensor are like; None where the file cannot be read."""
     values: dict[str, TensorValues] = {}
     try:
         for tensor in filter(is_readable, tensors):
             values[tensor.name] = read_values(path, tensor)
     except (OSError, ValueError) as error:
         collector.add("weights-damaged", _WEIGHTS, "numbers that can be read", shown(str(error)))
-        return
+        return None
     for tensor in tensors:
         found = values.get(tensor.name)
         if found is not None and found.nans + found.infinities:
@@ -248,21 +281,45 @@ def _check_values(
             collector.add(
                 "not-finite", _WEIGHTS, "finite numbers", f"{shown(tensor.name)}: {parts}"
             )
-    zero = {name for name, found in values.items() if found.is_zero}
-    _check_trained([m for m in lora.modules.values() if m.a and m.b], zero, collector)
+    return values
 
 
-def _check_trained(modules: Sequence[LoraModule], zero: set[str], collector: Collector) -> None:
+def _check_trained(
+    lora: LoraTensors,
+    values: Mapping[str, TensorValues],
+    scales: Mapping[str, float],
+    collector: Collector,
+) -> None:
     """Find factors that are all zero: their product is, and the module is as if not adapted."""
-    factors = [(m, m.a.name in zero, m.b.name in zero) for m in modules if m.a and m.b]
+    zero = {name for name, found in values.items() if found.is_zero}
+    pairs = [m for m in lora.modules.values() if m.a and m.b]
+    factors = [(m, m.a.name in zero, m.b.name in zero) for m in pairs if m.a and m.b]
     dead = sum(a_zero or b_zero for _, a_zero, b_zero in factors)
     if factors and dead == len(factors):
         found = f"all {dead:,} modules have a factor of zeros, and so change nothing"
         collector.add("untrained", _WEIGHTS, "trained factors", found)
         return
+    largest = max((_bound(module, values, scales) for module in pairs), default=math.inf)
+    if largest < _NEGLIGIBLE:
+        expected = f"an update of {_NEGLIGIBLE:g} or more in some module"
+        found = f"no number of scale * B A is above {largest:.2g}"
+        collector.add("update-negligible", _WEIGHTS, expected, found)
     for module, a_zero, b_zero in factors:
         starts_zero, other_zero = (a_zero, b_zero) if module.is_embedding else (b_zero, a_zero)
         if starts_zero:
             collector.add("module-untrained", _WEIGHTS, "trained factors", shown(module.name))
         if other_zero:
             collector.add("factor-zero", _WEIGHTS, "a factor with numbers", shown(module.name))
+
+
+def _bound(
+    module: LoraModule, values: Mapping[str, TensorValues], scales: Mapping[str, float]
+) -> float:
+    """Return what no number of a module's update exceeds; infinity where that cannot be told."""
+    a, b = module.a, module.b
+    if a is None or b is None or not {a.name, b.name} <= values.keys() or not a.shape:
+        return math.inf
+    bound = scales.get(module.name, math.inf) * a.shape[0]
+    # Python's floats: numbers that are not finite give infinity or NaN, and no warning.
+    bound *= values[a.name].largest * values[b.name].largest
+    return math.inf if math.isnan(bound) else bound

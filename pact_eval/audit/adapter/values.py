@@ -7,7 +7,7 @@ a crash, and what was read does not stay in memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -21,8 +21,36 @@ __all__ = ["TensorValues", "is_readable", "read_values", "relative_difference"]
 
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
+
+def _float8(n_fraction: int, bias: int) -> npt.NDArray[np.float32]:
+    """Return what each of the 256 bytes means: a sign, an exponent, a fraction of so many bits."""
+    byte = np.arange(256)
+    exponent = (byte & 0x7F) >> n_fraction
+    fraction = (byte & ((1 << n_fraction) - 1)) / (1 << n_fraction)
+    size = np.where(exponent == 0, 2 * fraction, 1 + fraction) * np.exp2(exponent - bias)
+    numbers: npt.NDArray[np.float32] = np.where(byte < 0x80, size, -size).astype(np.float32)
+    return numbers
+
+
+def _with(numbers: npt.NDArray[np.float32], **special: Sequence[int]) -> npt.NDArray[np.float32]:
+    for name, places in special.items():
+        numbers[list(places)] = float(name)
+    return numbers
+
+
+# One table a type; E4M3 has no infinity, the FNUZ types no negative zero either.
+_FLOAT8: Final = {
+    "F8_E4M3": _with(_float8(3, 7), nan=[0x7F, 0xFF]),
+    "F8_E5M2": _with(
+        _float8(2, 15), nan=[*range(0x7D, 0x80), *range(0xFD, 0x100)], inf=[0x7C, 0xFC]
+    ),
+    "F8_E4M3FNUZ": _with(_float8(3, 8), nan=[0x80]),
+    "F8_E5M2FNUZ": _with(_float8(2, 16), nan=[0x80]),
+}
 # BF16 is the upper half of a float32.
-_READ_AS: Final = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
+_READ_AS: Final = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", **dict.fromkeys(_FLOAT8, "u1"),
+}  # fmt: skip
 _BLOCK_NUMBERS: Final = 1 << 18
 
 
@@ -34,15 +62,17 @@ class TensorValues:
         nans: how many are no number.
         infinities: how many are infinite.
         is_zero: whether all of them are 0; False for a tensor that holds none.
+        largest: the largest absolute number, infinite where one is not finite; 0 for none at all.
     """
 
     nans: int
     infinities: int
     is_zero: bool
+    largest: float
 
 
 def is_readable(tensor: TensorInfo) -> bool:
-    """Say whether the numbers of a tensor can be read: F64, F32, F16 or BF16."""
+    """Say whether the numbers of a tensor can be read: floating point of 8 to 64 bits."""
     return tensor.dtype in _READ_AS
 
 
@@ -60,13 +90,19 @@ def read_values(path: Path, tensor: TensorInfo) -> TensorValues:
         OSError: the file cannot be read.
         ValueError: it ends before the tensor does.
     """
-    nans = infinities = nonzero = 0
+    nans = infinities = 0
+    largest = 0.0
     with path.open("rb") as file:
         for block in _blocks(file, tensor):
-            nans += int(np.isnan(block).sum())
-            infinities += int(np.isinf(block).sum())
-            nonzero += int(np.count_nonzero(block))
-    return TensorValues(nans, infinities, is_zero=nonzero == 0 and tensor.size > 0)
+            # A NaN makes both of them NaN.
+            top = max(abs(float(block.max())), abs(float(block.min())))
+            if not math.isfinite(top):
+                nans += int(np.isnan(block).sum())
+                infinities += int(np.isinf(block).sum())
+                top = math.inf
+            largest = max(largest, top)
+    is_zero = largest == 0 and tensor.size > 0
+    return TensorValues(nans, infinities, is_zero=is_zero, largest=largest)
 
 
 def relative_difference(
@@ -124,6 +160,8 @@ def _as_floats(numbers: npt.NDArray[np.generic], dtype: str) -> Floats:
         if dtype == "BF16":
             halves: npt.NDArray[np.uint32] = numbers.astype(np.uint32)
             return (halves << 16).view(np.float32)
+        if dtype in _FLOAT8:
+            return _FLOAT8[dtype][numbers.astype(np.uint8)]
         if dtype == "F64":
             return numbers.astype(np.float64)
         return numbers.astype(np.float32)

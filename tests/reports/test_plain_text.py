@@ -1,0 +1,82 @@
+"""Text from data reaches the reader as it is, and nothing of it is obeyed."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console, RenderableType
+
+from pact_eval.audit.adapter.audit import audit_adapter
+from pact_eval.audit.findings import CheckResult, Finding, Place
+from pact_eval.calibration import CalibrationEffect
+from pact_reports.adapter_report import adapters_report
+from pact_reports.audit_tables import finding_lines
+from pact_reports.calibration_tables import effect_report
+from pact_reports.plain_text import cell, lines, one_line, visible
+
+UNPRINTABLE = (
+    "\t\r\x00\x1b\x7f\x85\x9b\xad\u200b\u200d\u202e\u2028\u2029\u2066\ufeff\udcff\U000e0041"
+)
+
+
+def printed(*parts: RenderableType) -> str:
+    file = io.StringIO()
+    Console(file=file, width=120, highlight=False).print(*parts)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("sign", [*UNPRINTABLE, "\n"])
+def test_one_line_escapes_what_is_not_printable(sign: str) -> None:
+    assert one_line(f"a{sign}b") == f"a{sign.encode('unicode_escape').decode()}b"
+
+
+def test_visible_keeps_lines_and_tabs_alone() -> None:
+    assert visible("a\n\tb") == "a\n\tb"
+    assert visible(UNPRINTABLE[1:]).isprintable()
+
+
+@given(st.text())
+def test_one_line_is_printable_and_leaves_printable_text(text: str) -> None:
+    assert one_line(text).isprintable()
+    assert not text.isprintable() or one_line(text) == text
+
+
+def test_cells_are_no_markup_and_one_line() -> None:
+    assert printed(cell("[/x][red]\n")) == "[/x][red]\\n\n"
+    assert printed(lines(["a\n", "[b]"])) == "a\\n\n[b]\n"
+
+
+def test_findings_are_one_line_each() -> None:
+    forged = "x\n\nThe data passed: no finding.\n\u202e"
+    place = Place(f"{forged}.jsonl", 3, forged)
+    finding = Finding("malformed", place, f"expected {forged}", f"found {forged}")
+    check = CheckResult("form", "3 lines", (finding,), {"malformed": 1})
+    text = "".join(printed(part) for part in finding_lines([check], plain=True))
+    assert "\u202e" not in text
+    assert "The data passed: no finding.\n" not in text
+    assert text.count("x\\n\\nThe data passed") == 4
+
+
+def test_findings_kept_out_are_counted_by_code() -> None:
+    counts = {"malformed": 3, "not-json": 1000}
+    parts = finding_lines([CheckResult("form", "3 lines", (), counts)], plain=True)
+    text = "".join(printed(part) for part in parts)
+    assert text == "error form/not-json: 1,000\nerror form/malformed: 3\n"
+
+
+@pytest.mark.parametrize("name", ["[/x]run", "[red]run"])
+def test_the_title_of_a_table_is_no_markup(name: str) -> None:
+    effect = CalibrationEffect(groups=(), notes=(), warnings=())
+    parts = effect_report(name, effect, plain=True)
+    assert name in "".join(printed(part) for part in parts)
+
+
+def test_a_folder_is_no_markup(tmp_path: Path) -> None:
+    folder = tmp_path / "[/x]a\nb"
+    folder.mkdir()
+    parts = adapters_report([audit_adapter(folder, keep=5)], None, fail_on="error", plain=True)
+    assert "[/x]a\\nb" in "".join(printed(part) for part in parts).replace("\n", "")
