@@ -14,11 +14,12 @@ import pytest
 from datasets import Data, Record, audited, counts, findings, healthy
 
 from pact_eval.audit.certificates import Coverage
+from pact_eval.audit.codes import CheckName
 from pact_eval.audit.dataset import DataAuditSettings, DatasetSource, audit_data
 from pact_eval.errors import InputError
 from pact_fixtures.generator import generate_dataset, write_dataset
 
-PAIRS = ("families", "certificates")
+PAIRS: tuple[CheckName, ...] = ("families", "certificates")
 
 
 def say_again(record: Record, sentence: str) -> None:
@@ -173,7 +174,7 @@ def test_a_manifest_elsewhere_is_held_against_what_is_audited(tmp_path: Path) ->
     shutil.copytree(trusted, untrusted)
     (untrusted / "manifest.json").unlink()
     manifest = trusted / "manifest.json"
-    only = DataAuditSettings(only=("bytes",))
+    only = DataAuditSettings(only=["bytes"])
     files = [untrusted / "train.jsonl"], [untrusted / "holdout.jsonl"]
 
     def tampered() -> tuple[bool, bool]:

@@ -65,7 +65,7 @@ def test_one_screen_says_what_is_wrong_and_where(folder: Path) -> None:
     text = run("data", folder, *QUICK, code=5).stdout
     assert "error bytes/hash-mismatch  holdout.jsonl\n" in text
     assert "error families/question-differs  holdout.jsonl:2 (id commerce-02-001-count" in text
-    assert "[[Really ?]]" in text
+    assert "[[Really?]]" in text
     assert "TAMPERED" in text.splitlines()[-1]
     run("manifest", folder)
     text = run("data", folder, *QUICK, code=3).stdout

@@ -70,13 +70,13 @@ def test_findings_kept_out_are_counted_by_code() -> None:
 
 @pytest.mark.parametrize("name", ["[/x]run", "[red]run"])
 def test_the_title_of_a_table_is_no_markup(name: str) -> None:
-    effect = CalibrationEffect(groups=(), notes=(), warnings=())
+    effect = CalibrationEffect(decoding=None, groups=(), notes=())
     parts = effect_report(name, effect, plain=True)
     assert name in "".join(printed(part) for part in parts)
 
 
 def test_a_folder_is_no_markup(tmp_path: Path) -> None:
     folder = tmp_path / "[/x]a\nb"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     parts = adapters_report([audit_adapter(folder, keep=5)], None, fail_on="error", plain=True)
     assert "[/x]a\\nb" in "".join(printed(part) for part in parts).replace("\n", "")

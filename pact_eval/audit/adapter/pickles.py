@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import pickletools
+import re
 import warnings
 from typing import Final
 
@@ -18,6 +19,7 @@ HEAD_BYTES: Final = 1 << 16
 
 _CALLS: Final = {"REDUCE", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "BUILD"}
 _IMPORTS: Final = {"GLOBAL", "STACK_GLOBAL"}
+_NAMES: Final = re.compile(r"[\w.\-]+ [\w.\-]+")  # of a module, and of what is in it
 # Fewer may be read in a text by chance: "Git v2.31.7" is a float, and the end.
 _ENOUGH_OPCODES: Final = 8
 
@@ -40,9 +42,11 @@ def is_pickle(head: bytes) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for opcode, _, _ in pickletools.genops(stream):
+            for opcode, argument, _ in pickletools.genops(stream):
                 stack.apply(opcode)
                 n_read += 1
+                if opcode.name == "GLOBAL" and not _NAMES.fullmatch(str(argument)):
+                    return False
                 imports = imports or opcode.name in _IMPORTS
                 if opcode.name in _CALLS:
                     return True
@@ -50,7 +54,7 @@ def is_pickle(head: bytes) -> bool:
         # It broke off at an opcode that is none, or where the head ends.
         is_cut = len(head) >= HEAD_BYTES and stream.tell() == len(head)
         return is_cut and n_read >= _ENOUGH_OPCODES
-    return imports or n_read >= _ENOUGH_OPCODES or not head[stream.tell() :].strip()
+    return imports or n_read >= _ENOUGH_OPCODES or stream.tell() == len(head)
 
 
 class _Stack:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import pickle
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ from adapters import (
     config,
     copied,
     counts,
+    errors,
     file,
     key,
     schema,
@@ -184,6 +188,33 @@ def base_with(weight: str, *shape: int) -> Spoil:
     return spoil
 
 
+def stored_as(dtype: torch.dtype, value: float = 1) -> Spoil:
+    """Store every factor in another type, filled with one number."""
+
+    def change(loaded: Tensors) -> None:
+        loaded.update({name: torch.full(t.shape, value).to(dtype) for name, t in loaded.items()})
+
+    return tensors(change)
+
+
+def scaled(part: str, by: float) -> Spoil:
+    return tensors(lambda loaded: [t.mul_(by) for name, t in loaded.items() if part in name])
+
+
+def auto_mapping(library: Any, name: str) -> Spoil:
+    return config(auto_mapping={"base_model_class": name, "parent_library": library})
+
+
+def brought_base(revision: str | None) -> Spoil:
+    """Let the adapter bring a base along, in a folder named like the hub's id."""
+
+    def spoil(folder: Path) -> None:
+        shutil.copytree(MODEL, folder / "Qwen" / "Qwen3-0.6B")
+        schema(model="Qwen/Qwen3-0.6B", revision=revision, base_weights_sha256=None)(folder)
+
+    return spoil
+
+
 def npy_of_objects(folder: Path) -> None:
     np.save(folder / "objects.npy", np.array([{}], dtype=object))
 
@@ -205,6 +236,10 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     ("pickled", "checkpoint-10/rng_state.pth", file("checkpoint-10/rng_state.pth")),
     ("pickled", "OPTIMIZER.PT", file("OPTIMIZER.PT")),
     ("pickled", "notes.txt", file("notes.txt", b"\x80\x04\x95.")),
+    ("pickled", "notes.txt", file("notes.txt", b"cos\nsystem\n(S'id'\ntR.")),
+    ("pickled", "notes.txt", file("notes.txt", pickle.dumps({"a": [1, 2.5]}, protocol=0))),
+    ("pickled", "notes.txt", file("notes.txt", pickle.dumps({"a": Path()}, protocol=1))),
+    ("not-safetensors", "x.safetensors", file("x.safetensors", pickle.dumps([1] * 9, protocol=0))),
     ("pickled", "state", lambda folder: torch.save({}, folder / "state")),
     ("pickled", "numpy objects", npy_of_objects),
     ("not-safetensors", "a pickle under", lambda folder: torch.save({}, weights(folder))),
@@ -256,6 +291,10 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     ("values-contradict", "lora_bias with use_dora", config(use_dora=True, lora_bias=True)),
     ("values-contradict", "no target_modules", config(target_modules=None)),
     ("imports-library", "evil.core", config(megatron_config={}, megatron_core="evil.core")),
+    ("imports-library", '"os"', auto_mapping("os", "system")),
+    ("imports-library", "transformers_modules", auto_mapping("transformers_modules.x.y", "Z")),
+    ("imports-library", "found auto_mapping, with parent_library 1", auto_mapping(1, "Z")),
+    ("value-malformed", "auto_mapping", config(auto_mapping="os")),
     ("other-task", "SEQ_CLS", config(task_type="SEQ_CLS")),
     ("lora-variant", "use_qalora", config(use_qalora=True)),
     ("weights-damaged", "cut short", lambda folder: os.truncate(weights(folder), 500_000)),
@@ -288,13 +327,20 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     ("untrained", "all 42 modules", both(zeroed("mlp"), zeroed("self_attn"))),
     ("module-untrained", "layers.0.self_attn.q_proj", zeroed(Q0_B)),
     ("factor-zero", "layers.0.self_attn.q_proj", zeroed(Q0_A)),
-    ("target-unused", "fc1", config(target_modules=["fc1"])),
+    ("target-unused", "fc1", both(without_base, config(target_modules=["fc1"]))),
+    ("target-unused", "none for v_proj", both(without_base, lost("v_proj"))),
+    ("target-unknown", "fc1", config(target_modules=["q_proj", "fc1"])),
     ("pattern-unused", "fc1", config(rank_pattern={"fc1": 8})),
     ("pattern-unused", "fc1", config(alpha_pattern={".*fc1": 8})),
     (
         "layers-uneven",
         "no model.layers.2.mlp.up_proj",
         both(without_base, lost("layers.2.mlp.up_proj")),
+    ),
+    (
+        "layers-uneven",
+        "no model.layers.3.self_attn.q_proj",
+        both(without_base, lost("layers.3.self_attn.q_proj")),
     ),
     ("layers-missing", "no layer 2, 4", both(without_base, lost("layers.2.", "layers.4."))),
     ("layers-missing", "no layer 0", both(without_base, lost("layers.0."))),
@@ -306,8 +352,21 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     (
         "values-not-checked",
         "1 tensors of I8",
-        with_tensor(Q0_A, torch.ones(16, 192, dtype=torch.int8)),
+        both(
+            config(modules_to_save=["lm_head"]),
+            with_tensor(LM_HEAD, torch.ones(3, dtype=torch.int8)),
+        ),
     ),
+    ("factor-type", "84 tensors of I8", stored_as(torch.int8)),
+    ("factor-type", "84 tensors of U8", stored_as(torch.uint8)),
+    ("factor-type", "84 tensors of BOOL", stored_as(torch.bool)),
+    ("factor-type", "84 tensors of C64", stored_as(torch.complex64)),
+    ("untrained", "all 42 modules", stored_as(torch.float8_e4m3fn, 0.0)),
+    ("not-finite", f"{Q0_A}: 3,072 NaN, 0 inf", stored_as(torch.float8_e5m2, float("nan"))),
+    ("not-finite", f"{Q0_A}: 3,072 NaN, 0 inf", stored_as(torch.float8_e4m3fn, float("nan"))),
+    ("update-negligible", "is above", scaled("lora_B", 1e-30)),
+    ("update-negligible", "is above", config(lora_alpha=1e-30)),
+    ("update-negligible", "is above", config(alpha_pattern={".*": 1e-30})),
     ("contract-unknown", "no such file", without("schema_config.json")),
     ("contract-unreadable", "not valid JSON", file("schema_config.json", "{")),
     ("contract-mismatch", "contract_fingerprint", schema(contract_fingerprint="0" * 64)),
@@ -333,12 +392,17 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     ("base-not-found", "aaa", schema(model="a" * 5000)),
     ("base-unpinned", "found no revision", both(without_base, schema(revision=None))),
     ("base-unpinned", "found the revision main", both(without_base, schema(revision="main"))),
+    ("base-unpinned", "no revision; its folder was taken from inside", brought_base(None)),
+    ("base-unpinned", "main; its folder was taken from inside", brought_base("main")),
+    ("fit-not-checked", "commit; its folder was taken from inside", brought_base(COMMIT)),
+    ("base-not-found", "../gone", schema(model="../gone")),
+    ("target-unused", "v_proj", both(brought_base(COMMIT), lost("v_proj"))),
     (
         "base-named-twice",
         "elsewhere/base in schema_config.json, tiny in adapter_config.json",
         both(without_base, config(base_model_name_or_path="tiny")),
     ),
-    ("fit-not-checked", "not at hand", without_base),
+    ("fit-not-checked", "whether later layers are missing", without_base),
     ("fit-not-checked", "names do not tell", config(target_modules="all-linear")),
 ]
 
@@ -361,6 +425,73 @@ def test_every_code_is_reached() -> None:
     assert {code for code, _, _ in SPOILS} == {
         code for code, meaning in CODES.items() if meaning.check in ADAPTER_CHECKS
     }
+
+
+@pytest.mark.parametrize(
+    "library", ["transformers", "transformers.models.qwen3.modeling_qwen3", None]
+)
+def test_transformers_may_be_imported(library: str | None, adapter: Path) -> None:
+    auto_mapping(library, "Qwen3ForCausalLM")(adapter)
+    assert not counts(audit_adapter(adapter, keep=5))
+
+
+@pytest.mark.parametrize(("times", "is_negligible"), [(0.99, True), (1.01, False)])
+@pytest.mark.parametrize("rslora", [True, False])
+def test_the_bound_of_a_negligible_update(
+    times: float, is_negligible: bool, rslora: bool, adapter: Path
+) -> None:
+    """One module has another alpha and rank, and the only update that counts."""
+
+    def change(loaded: Tensors) -> None:
+        for name in loaded:
+            loaded[name] = torch.full(loaded[name].shape, 1e-9)
+        bound = 1e-6 * times / (8 * (5 / 8**0.5 if rslora else 5 / 8))
+        loaded[Q0_A] = torch.full((8, 192), -0.5)
+        loaded[Q0_B] = torch.full((192, 8), 2 * bound)
+
+    one = "layers.0.self_attn.q_proj"
+    both(
+        tensors(change),
+        config(rank_pattern={one: 8}, alpha_pattern={one: 5}, use_rslora=rslora),
+    )(adapter)
+    expected = {"update-negligible": 1} if is_negligible else {}
+    assert counts(audit_adapter(adapter, keep=5)) == expected
+
+
+def test_what_no_base_can_complete_is_an_error(adapter: Path) -> None:
+    without_base(adapter)
+    for code, spoil in (
+        ("layers-uneven", lost("layers.3.self_attn.q_proj")),
+        ("target-unused", lost("v_proj")),
+    ):
+        spoil(adapter)
+        assert code in errors(audit_adapter(adapter, keep=5))
+
+
+def test_a_target_that_is_left_out_needs_no_module(adapter: Path) -> None:
+    both(without_base, lost("v_proj"), config(exclude_modules=["v_proj"]))(adapter)
+    assert set(counts(audit_adapter(adapter, keep=5))) == {"fit-not-checked"}
+
+
+def test_blocks_of_two_kinds_share_a_name(adapter: Path) -> None:
+    """A mixture of experts with a first dense layer, as Llama 4 names its parts."""
+
+    def change(loaded: Tensors) -> None:
+        for factor, shape in (("A", (16, 192)), ("B", (4, 16))):
+            for layer in range(1, 6):
+                loaded[key(layer, "mlp.router", factor)] = torch.ones(shape)
+
+    targets = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+    dense = [f"layers.{layer}.mlp" for layer in range(1, 6)]
+    both(without_base, lost(*dense), tensors(change))(adapter)
+    config(target_modules=[*targets, "router"])(adapter)
+    assert set(counts(audit_adapter(adapter, keep=5))) == {"fit-not-checked"}
+
+
+def test_a_base_at_a_path_inside_the_adapter_is_the_one_it_names(adapter: Path) -> None:
+    shutil.copytree(MODEL, adapter / "base" / "model")
+    schema(model="./base/model", base_weights_sha256=None)(adapter)
+    assert not counts(audit_adapter(adapter, keep=5))
 
 
 # Scoring refuses what these find; the audit calls it an error.

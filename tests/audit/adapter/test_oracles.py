@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from contextlib import suppress
+from math import inf, isfinite, isnan
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,32 @@ def test_values_against_torch(dtype: str, n: int, tmp_path: Path) -> None:
     assert read_values(path, tensors["zero"]).is_zero
     assert read_values(path, tensors["minus"]).is_zero
     assert not read_values(path, tensors["other"]).is_zero
+    assert read_values(path, tensors["other"]).largest == float(other.double().abs().max())
+    assert (found.largest, read_values(path, tensors["zero"]).largest) == (inf, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("F8_E4M3", torch.float8_e4m3fn),
+        ("F8_E5M2", torch.float8_e5m2),
+        ("F8_E4M3FNUZ", torch.float8_e4m3fnuz),
+        ("F8_E5M2FNUZ", torch.float8_e5m2fnuz),
+    ],
+)
+def test_every_number_of_eight_bits_against_torch(
+    name: str, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.safetensors"
+    for byte in range(256):
+        number = float(torch.tensor([byte], dtype=torch.uint8).view(dtype).float())
+        path.write_bytes(
+            packed({"a": entry(dtype=name, shape=[1], data_offsets=[0, 1])}, bytes([byte]))
+        )
+        found = read_values(path, safetensors_header(path)[0])
+        assert (found.nans, found.infinities) == (int(isnan(number)), int(abs(number) == inf))
+        assert found.is_zero == (number == 0)
+        assert found.largest == (abs(number) if isfinite(number) else inf)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
