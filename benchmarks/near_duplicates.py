@@ -5,7 +5,7 @@
 Writes a dataset of two files, nine tenths of it for training: generated pairs with contexts of 600
 to 1,100 characters; in the other file also training pairs of which 1 to 12% of the words were
 replaced; and, in both files, copies of one template that differ in two numbers. How near a planted
-copy is, scikit-learn says, fitted to 20,000 contexts and the planted ones.
+copy is, scikit-learn says, with the document frequencies of 20,000 contexts.
 """
 
 from __future__ import annotations
@@ -106,7 +106,10 @@ def search(index: Index, planted: list[tuple[Pair, Pair]], threshold: float) -> 
 
 
 def planted_cosines(index: Index, planted: list[tuple[Pair, Pair]]) -> npt.NDArray[np.float64]:
-    """Return the larger cosine of the two members of each planted pair, by scikit-learn."""
+    """Return the larger cosine of the two members of each planted pair, by scikit-learn.
+
+    Its vocabulary holds the planted words too, its document frequencies are those of a sample.
+    """
     rows = np.random.default_rng(2).choice(len(index), min(20_000, len(index)), replace=False)
     others = [context_text(each.record.state) for each in index.read(np.sort(rows).tolist())]
     texts = [
@@ -116,6 +119,9 @@ def planted_cosines(index: Index, planted: list[tuple[Pair, Pair]]) -> npt.NDArr
     ]
     vectorizer = TfidfVectorizer(analyzer="char", ngram_range=(5, 5))
     vectorizer.fit([*others, *(text for some in texts for text in some)])
+    sampled = vectorizer.transform(others)
+    frequency = np.bincount(sampled.indices, minlength=sampled.shape[1])
+    vectorizer.idf_ = np.log((1 + len(others)) / (1 + frequency)) + 1
     vectors = [vectorizer.transform(some) for some in texts]
     cosines = [
         np.asarray(left.multiply(right).sum(axis=1)).ravel()
