@@ -54,6 +54,8 @@ def register(criteria: Path, data: tuple[Path, ...]) -> None:
 )
 @click.option(
     "--bootstrap-seed",
+    "--seed",
+    "bootstrap_seed",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,

@@ -126,6 +126,8 @@ def bootstrap_options(command: Command) -> Command:
         ),
         click.option(
             "--bootstrap-seed",
+            "--seed",
+            "bootstrap_seed",
             type=click.IntRange(min=0),
             default=0,
             show_default=True,
