@@ -70,7 +70,7 @@ def assign_roles(
 
     Example:
         >>> assign_roles("abcd", select=1, calibrate=1, seed=17)
-        {'a': 'train', 'b': 'calibration', 'c': 'train', 'd': 'selection'}
+        {'a': 'selection', 'b': 'train', 'c': 'calibration', 'd': 'train'}
     """
     names = sorted(set(source_families))
     if select + calibrate >= len(names):
