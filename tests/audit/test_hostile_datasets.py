@@ -275,3 +275,47 @@ def test_the_full_generated_dataset_passes_every_check(tmp_path: Path) -> None:
     assert audit.families == (1338, 162)
     coverage = next(check for check in audit.checks if check.check == "certificates").measured
     assert coverage == Coverage(3000, 3000, 1500, 1500)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(9, {}), (8, {"edit-too-long": 1})])
+def test_the_limit_of_an_edit_is_exact(
+    tmp_path: Path, limit: int, expected: dict[str, int]
+) -> None:
+    data = healthy(families=4)
+    base, other = data.holdout[:2]
+    words = "one two three four five six seven eight nine"
+    base["input"]["state"] = "The gate is shut."
+    other["input"]["state"] = f"The gate is {words} shut."
+    folder = data.write(tmp_path)
+    assert counts(audited(folder, ("families",), max_edit_words=limit)) == expected
+
+
+def test_hashes_may_be_written_in_capitals(tmp_path: Path) -> None:
+    folder = healthy(families=4).write(tmp_path)
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    hashes = {name: digest.upper() for name, digest in manifest["file_sha256"].items()}
+    path.write_text(json.dumps(manifest | {"file_sha256": hashes}))
+    assert counts(audited(folder, ("bytes",))) == {}
+
+
+def test_a_third_file_is_separated_and_split_checked_too(tmp_path: Path) -> None:
+    data = healthy(families=6)
+    folder = data.write(tmp_path)
+    (folder / "manifest.json").unlink()
+    again = [record | {"split": "validation"} for record in data.holdout[:2]]
+    lines = [json.dumps(record) for record in again]
+    (folder / "selection.jsonl").write_text("\n".join(lines))
+    found = counts(audited(folder, ("form", "separation")))
+    assert found["split-mismatch"] == 2  # a selection file is made of training records
+    assert found["shared-id"] == 2
+    assert found["shared-source-family"] == 1
+
+
+@pytest.mark.parametrize("hint", [[{"note": [{"answer": True}]}], {"label": {"target": 0}}])
+def test_references_inside_lists_and_objects_are_seen(tmp_path: Path, hint: Any) -> None:
+    data = healthy(families=4)
+    for record in data.holdout[:2]:
+        record["reference"]["target"] = True
+        record["input"]["state"] = {"turns": record["input"]["state"], "extra": hint}
+    assert counts(audited(data.write(tmp_path), ("form",)))["reference-in-input"] == 2
