@@ -61,6 +61,8 @@ class ArmPair:
         seeds: the comparison at each seed, in ascending order.
         signs: by group and metric, whether the difference has one sign at every seed.
         holm: p-values over families of all items, adjusted over the seeds.
+        group_holm: those of the groups after the first, adjusted over groups and seeds together: by
+            group and seed.
     """
 
     a: str
@@ -68,6 +70,7 @@ class ArmPair:
     seeds: Mapping[int, Comparison]
     signs: Mapping[str, Mapping[str, SignAgreement]]
     holm: HolmAdjustment
+    group_holm: Mapping[str, Mapping[int, float]]
 
 
 @dataclass(frozen=True)
@@ -116,13 +119,10 @@ def compare_arms(
     first, *others = arms
     any_run = next(iter(arms[first].values()))
     pairs = []
-    notes = []
+    notes: list[str] = []
     for other in others:
         shared = sorted(set(arms[first]) & set(arms[other]))
-        for name, rest in ((first, other), (other, first)):
-            alone = sorted(set(arms[name]) - set(arms[rest]))
-            if alone:
-                notes.append(f"{name} has seeds that {rest} lacks: {_listed(alone)}")
+        notes += _unmatched(first, other, arms)
         compared = {
             seed: compare(
                 arms[first][seed],
@@ -172,7 +172,34 @@ def _pair(a: str, b: str, compared: Mapping[int, Comparison]) -> ArmPair:
             for group, metrics in groups.items()
         },
         holm=holm(p_values),
+        group_holm=_group_holm(compared),
     )
+
+
+def _group_holm(compared: Mapping[int, Comparison]) -> dict[str, dict[int, float]]:
+    """Adjust the p-values of all groups at all seeds together; by group and seed."""
+    tests = [
+        (group.name, seed, group.accuracy.families.p_value)
+        for seed, comparison in compared.items()
+        for group in comparison.groups[1:]
+    ]
+    adjusted: dict[str, dict[int, float]] = {}
+    found = holm([p_value for _, _, p_value in tests]).adjusted.tolist()
+    for (name, seed, _), p_value in zip(tests, found, strict=True):
+        adjusted.setdefault(name, {})[seed] = p_value
+    return adjusted
+
+
+def _unmatched(a: str, b: str, arms: Mapping[str, SeedRuns]) -> list[str]:
+    """Say which seeds of two arms have no match in the other."""
+    notes = []
+    if not set(arms[a]) & set(arms[b]):
+        notes.append(f"{a} and {b} have no seed in common: nothing is compared by seed")
+    for name, rest in ((a, b), (b, a)):
+        alone = sorted(set(arms[name]) - set(arms[rest]))
+        if alone:
+            notes.append(f"{name} has seeds that {rest} lacks: {_listed(alone)}")
+    return notes
 
 
 def _listed(seeds: list[int]) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ from pact_eval.evaluation import (
     group_rows,
     group_statistics,
 )
-from pact_eval.predictions import Predictions
+from pact_eval.predictions import ScoredViews
 from pact_eval.stats import (
     DesignEffect,
     DetectableDifference,
@@ -35,6 +36,7 @@ from pact_eval.stats import (
     HolmAdjustment,
     McNemarTest,
     SignFlipTest,
+    Statistic,
     Verdict,
     bootstrap_intervals,
     design_effect,
@@ -56,7 +58,10 @@ __all__ = [
     "compare",
 ]
 
+Views = TypeVar("Views", bound=ScoredViews)
+
 _SHOWN = 5
+_SAME = ("reference", "answers", "n_choices", "kind", "family")
 _RATES = ("percent", "points")
 
 
@@ -138,20 +143,21 @@ class Comparison:
     holm: HolmAdjustment
 
 
-def align(a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")) -> Predictions:
+def align(a: Views, b: Views, *, names: tuple[str, str] = ("A", "B")) -> Views:
     """Return the second run's items in the order of the first.
 
     Args:
         a: the first run.
-        b: the second run.
+        b: the second run, of the same sort: on whole contexts, or on ablated ones.
         names: what messages call them.
 
     Returns:
-        The items of `b`, one for each item of `a`.
+        The items of `b`, one for each item of `a`; domains, source families and variants, which an
+        import may lack, are those that `a` says.
 
     Raises:
-        InputError: the runs hold other items, or an item has another reference, number of answers,
-            kind or family in the two.
+        InputError: the runs hold other items, or an item has another reference (two other answers
+            where it is ablated), number of answers, kind or family in the two.
     """
     row_of = {item: row for row, item in enumerate(b.ids.tolist())}
     missing = [item for item in a.ids.tolist() if item not in row_of]
@@ -163,13 +169,14 @@ def align(a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")
         )
         raise InputError(message)
     aligned = b.taken(np.array([row_of[item] for item in a.ids.tolist()], dtype=np.int64))
-    for column in ("reference", "n_choices", "kind", "family"):
-        differs = np.flatnonzero(getattr(a, column) != getattr(aligned, column))
+    for column in (name for name in _SAME if name in {field.name for field in fields(a)}):
+        unlike = getattr(a, column) != getattr(aligned, column)
+        differs = np.flatnonzero(unlike.any(axis=1) if unlike.ndim == 2 else unlike)
         if differs.size:
             listed = _some(a.ids[differs].tolist())
             message = f"the runs differ in {column} at {differs.size:,} items: {listed}"
             raise InputError(message)
-    return aligned
+    return replace(aligned, source_family=a.source_family, domain=a.domain, variant=a.variant)
 
 
 def compare(
@@ -236,11 +243,11 @@ def _estimates(
     """Return estimates by (run or difference, metric); all see the same resamples."""
     estimates: dict[tuple[str, str], Estimate] = {}
     for of_a, of_b in zip(groups[0].sets, groups[1].sets, strict=True):
-        drawn = {
-            "a": of_a.statistics,
-            "b": of_b.statistics,
-            "difference": difference_statistics(of_a.statistics, of_b.statistics),
-        }
+        a, b = (
+            {name: _remembered(statistic) for name, statistic in each.statistics.items()}
+            for each in (of_a, of_b)
+        )
+        drawn = {"a": a, "b": b, "difference": difference_statistics(a, b)}
         found = bootstrap_intervals(
             {f"{run} {metric}": each for run, s in drawn.items() for metric, each in s.items()},
             n_clusters=of_a.n_clusters,
@@ -258,6 +265,18 @@ def _estimates(
                 difference = estimates["difference", metric]
                 estimates["difference", metric] = replace(difference, reason=basis.reason_if_none)
     return estimates
+
+
+def _remembered(statistic: Statistic) -> Statistic:
+    """Return a statistic that is computed once for the same weights: a difference asks again."""
+    last: list[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]] = []
+
+    def remembered(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        if not last or last[0][0] is not weights:
+            last[:] = [(weights, statistic(weights))]
+        return last[0][1]
+
+    return remembered
 
 
 def _metric(

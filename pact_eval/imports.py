@@ -19,7 +19,7 @@ import polars as pl
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.model_files import sha256_of_file
 from pact_eval.predictions import SCHEMA
-from pact_eval.records import MAX_ANSWERS, MIN_ANSWERS, Variant
+from pact_eval.records import MAX_ANSWERS, MIN_ANSWERS, PairVariant
 from pact_eval.runs import RunWriter
 from pact_eval.strict_json import Json, decoded, describe, dumps, loads, read_lines
 
@@ -242,7 +242,7 @@ class _RowReader:
         kind = _one_of("kind", self._text(obj, "kind", default="choice"), _KINDS)
         variant = self._text(obj, "variant", default="") or None
         if variant is not None:
-            _one_of("variant", variant, {name: name for name in get_args(Variant)})
+            _one_of("variant", variant, {name: name for name in get_args(PairVariant)})
         logits = self._logits(obj)
         if kind == "boolean" and len(logits) != 2:
             message = f"expected 2 numbers for a boolean, got {len(logits)}"

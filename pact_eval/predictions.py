@@ -2,6 +2,9 @@
 
 This is where a run's rows (`runs`) or rows from elsewhere (`imports`) become the arrays that
 `metrics` reads: items by views by answers, padded, in canonical order.
+
+Ablated contexts have no right answer. Their views are a type of their own without references, so
+that whatever rests on references cannot be given them.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Final, Literal
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +21,16 @@ import polars as pl
 from pact_eval.errors import RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax
 
-__all__ = ["SCHEMA", "Decoding", "Predictions", "check_columns"]
+__all__ = [
+    "ABLATED_SCHEMA",
+    "SCHEMA",
+    "AblatedPredictions",
+    "Decoding",
+    "Predictions",
+    "ScoredViews",
+    "check_columns",
+    "predictions_from_frame",
+]
 
 Decoding = Literal["single", "ensemble"]
 """How probabilities are made from a run: view 0 alone, or the K views together."""
@@ -44,6 +56,12 @@ SCHEMA: Final = pl.Schema(
     }
 )
 """Columns of `predictions.parquet`. Imported rows keep their logits as float64."""
+
+ABLATED_SCHEMA: Final = pl.Schema({**SCHEMA, "answers": pl.List(pl.Int16())})
+"""Columns of a run on ablated contexts: `reference` is null, `variant` is "ablated", and `answers`
+holds the two canonical indices that nothing in the context tells apart."""
+
+_ABLATED: Final = "ablated"
 
 
 def check_columns(frame: pl.DataFrame) -> None:
@@ -80,13 +98,12 @@ def _family_of(dtype: pl.DataType) -> str:
 
 
 @dataclass(frozen=True)
-class Predictions:
-    """The scored views of one run: n items, K views, up to C answers.
+class ScoredViews:
+    """What every run knows of its items: n items, K views, up to C answers.
 
     Attributes:
         ids: shape (n,), text.
         family, source_family, domain, kind, variant: shape (n,), text; variant is "" where unknown.
-        reference: shape (n,), canonical index of the right answer.
         n_choices: shape (n,), number of answers of each item.
         logits: shape (n, K, C), canonical order, float64, unused slots -inf.
         code_order: shape (n, K, C), canonical index at each code position, unused slots -1; all of
@@ -101,7 +118,6 @@ class Predictions:
     domain: npt.NDArray[np.str_]
     kind: npt.NDArray[np.str_]
     variant: npt.NDArray[np.str_]
-    reference: IntArray
     n_choices: IntArray
     logits: FloatArray
     code_order: IntArray
@@ -126,9 +142,20 @@ class Predictions:
         """Canonical log-probabilities of every view, shape (n, K, C)."""
         return log_softmax(self.logits, self.n_choices)
 
-    def taken(self, rows: IntArray) -> Predictions:
+    def taken(self, rows: IntArray) -> Self:
         """Return the items of some rows, in their order."""
-        return Predictions(*(getattr(self, field.name)[rows] for field in fields(self)))
+        return type(self)(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+
+@dataclass(frozen=True)
+class Predictions(ScoredViews):
+    """The scored views of one run on records with references; see `ScoredViews`.
+
+    Attributes:
+        reference: shape (n,), canonical index of the right answer.
+    """
+
+    reference: IntArray
 
     @classmethod
     def from_frame(cls, frame: pl.DataFrame) -> Predictions:
@@ -150,34 +177,108 @@ class Predictions:
             >>> predictions.logits.shape, predictions.reference.tolist()
             ((1, 2, 2), [1])
         """
-        items = frame.select("id").unique(maintain_order=True).with_row_index("item")
-        frame = frame.join(items, on="id", maintain_order="left").sort("item", "view")
-        first = frame.filter(pl.col("view") == 0)
-        n, k = len(first), int(frame["view"].max() or 0) + 1  # type: ignore[arg-type]
-        views = frame["view"].to_numpy()
-        if len(frame) != n * k or not (views.reshape(n, k) == np.arange(k)).all():
-            message = f"expected {k} views of each of {n:,} items, got {len(frame):,} rows"
-            raise RunError(message)
+        first, views = _gathered(frame)
         if first["reference"].null_count():
-            message = f"{first['reference'].null_count():,} of {n:,} items have no reference"
+            nulls = first["reference"].null_count()
+            message = f"{nulls:,} of {len(first):,} items have no reference"
             raise RunError(message)
-        n_choices = first["n_choices"].to_numpy().astype(np.int64)
-        width = int(n_choices.max(initial=2))
-        return cls(
-            **{name: _texts(first, name) for name in _TEXT_COLUMNS},
-            ids=_texts(first, "id"),
-            reference=first["reference"].to_numpy().astype(np.int64),
-            n_choices=n_choices,
-            logits=_padded(frame["logits"], width, -np.inf).reshape(n, k, width),
-            code_order=_padded(frame["code_order"], width, -1)
-            .astype(np.int64)
-            .reshape(n, k, width),
-            prompt_tokens=_floats(first["prompt_tokens"]),
-            code_mass=_floats(frame["code_mass"]).reshape(n, k),
-        )
+        return cls(**views, reference=first["reference"].to_numpy().astype(np.int64))
+
+
+@dataclass(frozen=True)
+class AblatedPredictions(ScoredViews):
+    """The scored views of one run on ablated contexts; see `ScoredViews`.
+
+    Attributes:
+        answers: shape (n, 2), canonical indices of the two answers that nothing in the context
+            tells apart: the references of the base record and of its counterfactual.
+    """
+
+    answers: IntArray
+
+    @classmethod
+    def from_frame(cls, frame: pl.DataFrame) -> AblatedPredictions:
+        """Gather the rows of a run on ablated contexts into arrays.
+
+        Args:
+            frame: columns as in `ABLATED_SCHEMA`. Items keep the order of their first rows.
+
+        Raises:
+            RunError: an item lacks a view, has a reference, or does not have two different answers
+                of its own.
+
+        Example:
+            >>> frame = pl.DataFrame({
+            ...     "id": ["a"], "family": "f", "source_family": "s", "domain": "d",
+            ...     "kind": "boolean", "variant": "ablated", "reference": None, "n_choices": 2,
+            ...     "view": [0], "code_order": [[0, 1]], "logits": [[0.0, 2.0]],
+            ...     "prompt_tokens": 9, "code_mass": 1.0, "answers": [[1, 0]]})
+            >>> AblatedPredictions.from_frame(frame).answers.tolist()
+            [[1, 0]]
+        """
+        first, views = _gathered(frame)
+        if first["reference"].count():
+            message = f"{first['reference'].count():,} ablated contexts have a reference"
+            raise RunError(message)
+        return cls(**views, answers=_two_answers(first, views["n_choices"]))
+
+
+def predictions_from_frame(frame: pl.DataFrame) -> Predictions | AblatedPredictions:
+    """Gather the rows of a run, whichever of the two sorts it is.
+
+    Args:
+        frame: columns as in `SCHEMA` or, where the variant of the rows is "ablated", as in
+            `ABLATED_SCHEMA`.
+
+    Raises:
+        RunError: as the `from_frame` of either, or a run holds both sorts.
+    """
+    ablated = int((frame["variant"] == _ABLATED).sum())
+    if ablated and ablated != len(frame):
+        message = f"expected ablated contexts alone or none, got {ablated:,} in {len(frame):,} rows"
+        raise RunError(message)
+    return AblatedPredictions.from_frame(frame) if ablated else Predictions.from_frame(frame)
 
 
 _TEXT_COLUMNS = ("family", "source_family", "domain", "kind", "variant")
+
+
+def _gathered(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """Return the rows of view 0, and the arrays of `ScoredViews` by name."""
+    items = frame.select("id").unique(maintain_order=True).with_row_index("item")
+    frame = frame.join(items, on="id", maintain_order="left").sort("item", "view")
+    first = frame.filter(pl.col("view") == 0)
+    n, k = len(first), int(frame["view"].max() or 0) + 1  # type: ignore[arg-type]
+    views = frame["view"].to_numpy()
+    if len(frame) != n * k or not (views.reshape(n, k) == np.arange(k)).all():
+        message = f"expected {k} views of each of {n:,} items, got {len(frame):,} rows"
+        raise RunError(message)
+    n_choices = first["n_choices"].to_numpy().astype(np.int64)
+    width = int(n_choices.max(initial=2))
+    order = _padded(frame["code_order"], width, -1).astype(np.int64)
+    return first, {
+        **{name: _texts(first, name) for name in _TEXT_COLUMNS},
+        "ids": _texts(first, "id"),
+        "n_choices": n_choices,
+        "logits": _padded(frame["logits"], width, -np.inf).reshape(n, k, width),
+        "code_order": order.reshape(n, k, width),
+        "prompt_tokens": _floats(first["prompt_tokens"]),
+        "code_mass": _floats(frame["code_mass"]).reshape(n, k),
+    }
+
+
+def _two_answers(first: pl.DataFrame, n_choices: IntArray) -> IntArray:
+    dtype = ABLATED_SCHEMA["answers"]
+    if "answers" not in first.columns or _family_of(first.schema["answers"]) != _family_of(dtype):
+        message = f"expected the column answers ({dtype}) of ablated contexts"
+        raise RunError(message)
+    if (first["answers"].list.len() == 2).all() and first["answers"].null_count() == 0:
+        answers = _padded(first["answers"], 2, -1)
+        inside = (answers >= 0) & (answers < n_choices[:, None])
+        if inside.all() and (answers[:, 0] != answers[:, 1]).all():
+            return answers.astype(np.int64)
+    message = "answers: expected two different answers of each ablated context"
+    raise RunError(message)
 
 
 def _texts(frame: pl.DataFrame, name: str) -> npt.NDArray[np.str_]:

@@ -3,14 +3,17 @@
 JSON lines in, `Record` objects or line-numbered problems out. Parsing is strict: a record either is
 what `DESIGN` says or is refused with the reason, and all problems of a file are reported together.
 The words `noul` (published data) and `boolean` mean the same kind on reading.
+
+A record without its evidence (an `ablation` object, as `pact-audit ablate` writes it) has no right
+answer, and therefore no reference. Only who asks for such records gets them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Final, Literal, cast, get_args
 
 from pact_eval.errors import Problem, RecordError
 from pact_eval.strict_json import Json, decoded, describe, dumps, loads, read_lines
@@ -18,9 +21,11 @@ from pact_eval.strict_json import Json, decoded, describe, dumps, loads, read_li
 __all__ = [
     "MAX_ANSWERS",
     "MIN_ANSWERS",
+    "AblatedFrom",
     "Answer",
     "Field",
     "FieldKind",
+    "PairVariant",
     "Record",
     "Variant",
     "iter_records",
@@ -32,11 +37,19 @@ __all__ = [
 FieldKind = Literal["choice", "boolean", "score"]
 """The three kinds of typed decision."""
 
-Variant = Literal["base", "counterfactual"]
+PairVariant = Literal["base", "counterfactual"]
 """Which member of a contrastive pair a record is."""
+
+Variant = Literal[PairVariant, "ablated"]
+"""A member of a pair, or the base member's context without its evidence."""
 
 MIN_ANSWERS = 2
 MAX_ANSWERS = 26
+
+_ABLATED: Final = (
+    "an ablated context, which has no reference: `pact-eval score` reads it, everything else reads "
+    "the file that it was made of"
+)
 
 _KIND_ON_READING: dict[str, FieldKind] = {
     "choice": "choice",
@@ -78,6 +91,20 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
+class AblatedFrom:
+    """What an ablated context was made of.
+
+    Attributes:
+        record: id of the base record.
+        answers: canonical indices of the references of the base record and of its counterfactual:
+            two answers that nothing in the context tells apart.
+    """
+
+    record: str
+    answers: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """One line of a dataset.
 
@@ -87,14 +114,15 @@ class Record:
         source_family: groups families for splitting.
         split: "train" or "validation".
         domain: subject area.
-        variant: base or counterfactual.
+        variant: base or counterfactual; ablated where `ablation` is not None.
         state: the context: text, or any JSON value.
         field: the question.
-        reference: canonical index of the right answer; None where the record has no reference
-            (an ablated context).
+        reference: canonical index of the right answer; None where the record has no reference (an
+            ablated context never has one).
         certificate: the evidence certificate as it stands in the file, or None.
         provenance: the source as it stands in the file.
         line: 1-based line in the file it was read from.
+        ablation: what an ablated context was made of; None for every other record.
     """
 
     id: str
@@ -109,6 +137,7 @@ class Record:
     certificate: Mapping[str, Json] | None
     provenance: Mapping[str, Json]
     line: int
+    ablation: AblatedFrom | None = None
 
     @property
     def n_choices(self) -> int:
@@ -116,25 +145,29 @@ class Record:
         return len(self.field.answers)
 
 
-def read_records(path: Path, *, require_reference: bool = True) -> list[Record]:
+def read_records(
+    path: Path, *, require_reference: bool = True, allow_ablated: bool = False
+) -> list[Record]:
     """Read a whole dataset file.
 
     Args:
         path: JSON lines, split on line feeds only.
         require_reference: whether a record without a reference is a problem.
+        allow_ablated: whether a file of ablated contexts, which have none, is read all the same.
 
     Returns:
-        The records in file order.
+        The records in file order; where references are required, all have one or all are ablated.
 
     Raises:
         InputError: the file cannot be read.
-        RecordError: any record is malformed, an id stands twice, or there is no record at all. All
-            problems are in the one error.
+        RecordError: any record is malformed, an id stands twice, ablated contexts stand among
+            records with references, or there is no record at all; all problems together.
     """
     records: list[Record] = []
     problems: list[Problem] = []
     line_of: dict[str, int] = {}
-    for item in iter_records(path, require_reference=require_reference):
+    needs = {"require_reference": require_reference, "allow_ablated": allow_ablated}
+    for item in iter_records(path, **needs):
         if isinstance(item, Problem):
             problems.append(item)
         elif item.id in line_of:
@@ -143,6 +176,8 @@ def read_records(path: Path, *, require_reference: bool = True) -> list[Record]:
         else:
             line_of[item.id] = item.line
             records.append(item)
+    if require_reference:
+        problems += _mixed(records)
     if not records and not problems:
         problems.append(Problem(None, None, "expected at least one record, the file is empty"))
     if problems:
@@ -150,8 +185,15 @@ def read_records(path: Path, *, require_reference: bool = True) -> list[Record]:
     return records
 
 
-def iter_records(path: Path, *, require_reference: bool = True) -> Iterator[Record | Problem]:
+def iter_records(
+    path: Path, *, require_reference: bool = True, allow_ablated: bool = False
+) -> Iterator[Record | Problem]:
     """Stream a dataset file: a `Record` a good line, a `Problem` a bad one, in file order.
+
+    Args:
+        path: JSON lines, split on line feeds only.
+        require_reference: as for `parse_record`.
+        allow_ablated: as for `parse_record`.
 
     Raises:
         InputError: the file cannot be read.
@@ -161,18 +203,22 @@ def iter_records(path: Path, *, require_reference: bool = True) -> Iterator[Reco
         try:
             value = loads(decoded(raw, number))
             record_id = _id_if_readable(value)
-            yield parse_record(value, line=number, require_reference=require_reference)
+            needs = {"require_reference": require_reference, "allow_ablated": allow_ablated}
+            yield parse_record(value, line=number, **needs)
         except ValueError as error:
             yield Problem(number, record_id, str(error))
 
 
-def parse_record(value: Json, *, line: int = 1, require_reference: bool = True) -> Record:
+def parse_record(
+    value: Json, *, line: int = 1, require_reference: bool = True, allow_ablated: bool = False
+) -> Record:
     """Turn one parsed JSON value into a record.
 
     Args:
         value: the object of one line.
         line: its line number, kept for messages.
         require_reference: whether a missing `reference` is an error.
+        allow_ablated: whether it is none where the record is an ablated context.
 
     Returns:
         The record.
@@ -200,19 +246,24 @@ def parse_record(value: Json, *, line: int = 1, require_reference: bool = True) 
         message = f"input.questions: expected the one field decision, got {_listed(questions)}"
         raise ValueError(message)
     field = parse_field("decision", questions["decision"])
+    ablation = _ablation(obj, field)
+    if ablation is not None and require_reference and not allow_ablated:
+        raise ValueError(_ABLATED)
+    required = require_reference and ablation is None
     return Record(
         id=_text(obj, "id"),
         family=_text(obj, "family"),
         source_family=_text(obj, "source_family"),
         split=_one_of(obj, "split", ("train", "validation")),
         domain=_text(obj, "domain"),
-        variant=cast("Variant", _one_of(obj, "variant", get_args(Variant))),
+        variant=_variant(obj, ablated=ablation is not None),
         state=inputs["state"],
         field=field,
-        reference=_reference(obj, field, required=require_reference),
+        reference=_reference(obj, field, required=required),
         certificate=_optional_object(obj, "evidence_certificate"),
         provenance=_optional_object(obj, "provenance") or {},
         line=line,
+        ablation=ablation,
     )
 
 
@@ -309,6 +360,49 @@ def _reference(obj: Mapping[str, Json], field: Field, *, required: bool) -> int 
         message = f"reference.target is no answer: expected {wanted}, got {_shown(target)}"
         raise ValueError(message)
     return keys.index(key)
+
+
+def _variant(obj: Mapping[str, Json], *, ablated: bool) -> Variant:
+    if ablated:
+        # `pact-audit ablate` leaves the base record's own word in place.
+        _one_of(obj, "variant", ("base", "ablated"))
+        return "ablated"
+    return cast("PairVariant", _one_of(obj, "variant", get_args(PairVariant)))
+
+
+def _ablation(obj: Mapping[str, Json], field: Field) -> AblatedFrom | None:
+    value = _optional_object(obj, "ablation")
+    if value is None:
+        return None
+    if obj.get("reference") is not None:
+        message = "reference: expected none beside ablation, an ablated context has no right answer"
+        raise ValueError(message)
+    record = value.get("record")
+    if not isinstance(record, str) or not record:
+        message = f"ablation.record: expected the id of the base record, got {_shown(record)}"
+        raise ValueError(message)
+    answers = value.get("answers")
+    whole = [each for each in answers if type(each) is int] if isinstance(answers, list) else []
+    inside = [each for each in whole if 0 <= each < len(field.answers)]
+    if answers != inside or len(inside) != 2 or inside[0] == inside[1]:
+        message = (
+            "ablation.answers: expected two different canonical indices from 0 to "
+            f"{len(field.answers) - 1}, got {_shown(answers)}"
+        )
+        raise ValueError(message)
+    return AblatedFrom(record, (inside[0], inside[1]))
+
+
+def _mixed(records: Sequence[Record]) -> list[Problem]:
+    """Say where the first record of another sort stands than the file's first one."""
+    for record in records:
+        first = records[0]
+        if (record.ablation is None) != (first.ablation is None):
+            sorts = "an ablated context", "a record with a reference"
+            here, there = sorts if first.ablation is None else sorts[::-1]
+            message = f"{here}, but line {first.line} is {there}: scored apart, in a file each"
+            return [Problem(record.line, record.id, message)]
+    return []
 
 
 def _id_if_readable(value: Json) -> str | None:

@@ -16,6 +16,7 @@ from pact_eval.calibration import (
     Mode,
     ModeChoice,
     calibration_effect,
+    calibration_notes,
     check_disjoint,
     choose_mode,
     fit_calibrator,
@@ -23,7 +24,7 @@ from pact_eval.calibration import (
     write_calibrator,
 )
 from pact_eval.errors import InputError
-from pact_eval.predictions import Decoding, Predictions
+from pact_eval.predictions import Decoding, ScoredViews
 from pact_eval.runs import Run, read_run
 from pact_eval.strict_json import Json
 
@@ -122,20 +123,40 @@ def fit_on_run(
     )
 
 
-def calibrator_for(path: Path, predictions: Predictions) -> tuple[Calibrator, tuple[str, ...]]:
+def calibrator_for(
+    path: Path, predictions: ScoredViews, decoding: Decoding | None = None
+) -> tuple[Calibrator, tuple[str, ...]]:
     """Read a calibrator that is to be applied to a run.
 
+    Args:
+        path: its file.
+        predictions: the views of the run.
+        decoding: the one that it is applied to; None makes no notes on what it was fitted on.
+
     Returns:
-        It, and warnings in sentences: source families that meet, or are unknown.
+        It, and warnings in sentences: source families that meet, or are unknown; and where it is
+        used outside what it was fitted on, see `calibration_notes`.
 
     Raises:
         InputError: it cannot be read, or it was fitted on families of this run.
     """
     calibrator = read_calibrator(path)
-    return calibrator, check_disjoint(Members.of_fit(calibrator), Members.of_run(predictions))
+    warnings = check_disjoint(Members.of_fit(calibrator), Members.of_run(predictions))
+    if decoding is None:
+        return calibrator, warnings
+    notes = calibration_notes(
+        calibrator,
+        kind=predictions.kind,
+        n_choices=predictions.n_choices,
+        prompt_tokens=predictions.prompt_tokens,
+        decoding=decoding,
+    )
+    return calibrator, (*warnings, *notes)
 
 
-def calibrator_of_run(folder: Path, predictions: Predictions) -> tuple[Calibrator, tuple[str, ...]]:
+def calibrator_of_run(
+    folder: Path, predictions: ScoredViews, decoding: Decoding | None = None
+) -> tuple[Calibrator, tuple[str, ...]]:
     """Read the calibrator that lies in a run folder; as `calibrator_for`.
 
     Raises:
@@ -148,7 +169,7 @@ def calibrator_of_run(folder: Path, predictions: Predictions) -> tuple[Calibrato
             "calibrate CALIB_RUN --holdout RUN` puts it there"
         )
         raise InputError(message)
-    return calibrator_for(path, predictions)
+    return calibrator_for(path, predictions, decoding)
 
 
 def _identity(run: Run) -> dict[str, Json]:

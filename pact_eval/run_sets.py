@@ -47,7 +47,7 @@ class RunReader:
             predictions = align(items.predictions, predictions, names=(name, str(folder)))
         calibrator = None
         if self._calibrated:
-            calibrator, warnings = calibrator_of_run(folder, predictions)
+            calibrator, warnings = calibrator_of_run(folder, run.predictions, self._decoding)
             self.warnings += [f"{folder}: {warning}" for warning in warnings]
         scored = ScoredItems.of(predictions, self._decoding, calibrator)
         self._first = self._first or (str(folder), scored)
@@ -58,7 +58,7 @@ def arm_folders(arguments: Sequence[str]) -> dict[str, dict[int, Path]]:
     """Find the run folders of arms, by arm and seed.
 
     Args:
-        arguments: `NAME=PATTERN`, a pattern of folders; several of one name add up.
+        arguments: `NAME=PATTERN`, a folder or a pattern of folders; several of one name add up.
 
     Returns:
         The folder of every seed of every arm; a run's seed is the one in its `run.json`.
@@ -74,13 +74,20 @@ def arm_folders(arguments: Sequence[str]) -> dict[str, dict[int, Path]]:
         if not equals or not name or not pattern:
             message = f"--arms: expected NAME=PATTERN, got {argument!r}"
             raise InputError(message)
-        folders = sorted(Path(found) for found in glob.glob(pattern))  # noqa: PTH207 - may be absolute
+        folders = _folders(pattern)
         if not folders:
             message = f"--arms: {pattern}: no such run folder"
             raise InputError(message)
         for folder in folders:
             _add(arms.setdefault(name, {}), name, read_run(folder))
     return arms
+
+
+def _folders(pattern: str) -> list[Path]:
+    """Return the folder of that very name, whatever signs it has, or those that match."""
+    if Path(pattern).exists():
+        return [Path(pattern)]
+    return sorted(Path(found) for found in glob.glob(pattern))  # noqa: PTH207 - may be absolute
 
 
 def _add(arm: dict[int, Path], name: str, run: Run) -> None:

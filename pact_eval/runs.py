@@ -1,7 +1,8 @@
 """The run folder: the scored views of one adapter on one dataset, and where they come from.
 
     run.json              provenance; `settings` decides the numbers and is what resuming compares
-    predictions.parquet   one row an item and view, once the run is complete
+    predictions.parquet   one row an item and view, once the run is complete (with a column more,
+                          and without references, where the items are ablated contexts)
     parts/                the same rows while the run is being written, one file a window of records
 
 A part is written beside its place and renamed into it, so that a part either is whole or is not
@@ -27,13 +28,26 @@ from typing import IO, Final
 import polars as pl
 
 from pact_eval.errors import RunError, RunSettingsError
-from pact_eval.predictions import Predictions, check_columns
+from pact_eval.predictions import (
+    AblatedPredictions,
+    Predictions,
+    check_columns,
+    predictions_from_frame,
+)
 from pact_eval.strict_json import Json, dumps, loads
 
 if sys.platform != "win32":  # on Windows two writers in one folder are the user's own care
     import fcntl
 
-__all__ = ["FORMAT_VERSION", "Run", "RunWriter", "read_run"]
+__all__ = [
+    "FORMAT_VERSION",
+    "AblatedRun",
+    "Run",
+    "RunFolder",
+    "RunWriter",
+    "read_any_run",
+    "read_run",
+]
 
 FORMAT_VERSION: Final = 1
 
@@ -46,18 +60,16 @@ _PART = re.compile(r"part-\d{6,}\.parquet")
 
 
 @dataclass(frozen=True)
-class Run:
-    """A complete run, read.
+class RunFolder:
+    """What every complete run says of itself.
 
     Attributes:
         folder: where it lies.
         provenance: the parsed `run.json`.
-        predictions: its scored views.
     """
 
     folder: Path
     provenance: Mapping[str, Json]
-    predictions: Predictions
 
     @property
     def settings(self) -> Mapping[str, Json]:
@@ -66,8 +78,54 @@ class Run:
         return settings if isinstance(settings, dict) else {}
 
 
+@dataclass(frozen=True)
+class Run(RunFolder):
+    """A complete run on records with references, read; see `RunFolder`.
+
+    Attributes:
+        predictions: its scored views.
+    """
+
+    predictions: Predictions
+
+
+@dataclass(frozen=True)
+class AblatedRun(RunFolder):
+    """A complete run on ablated contexts, read; see `RunFolder`.
+
+    Attributes:
+        predictions: its scored views.
+    """
+
+    predictions: AblatedPredictions
+
+
 def read_run(folder: Path) -> Run:
-    """Read a complete run.
+    """Read a complete run on records with references.
+
+    Args:
+        folder: a run folder.
+
+    Returns:
+        The run.
+
+    Raises:
+        RunError: the folder is no run, is of a later format, is not complete, is damaged, or holds
+            ablated contexts, which have no references.
+    """
+    run = read_any_run(folder)
+    if isinstance(run, AblatedRun):
+        message = (
+            f"{folder}: a run on ablated contexts has no references, so that nothing in it is "
+            "right or wrong: it is good for `pact-eval report` and, beside the runs on whole "
+            "contexts, for `pact-eval scorecard`"
+        )
+        raise RunError(message)
+    return run
+
+
+def read_any_run(folder: Path) -> Run | AblatedRun:
+    """Read a complete run of either sort.
 
     Args:
         folder: a run folder.
@@ -88,10 +146,13 @@ def read_run(folder: Path) -> Run:
         raise RunError(message)
     frame = _read_rows(folder / _PREDICTIONS)
     try:
-        return Run(folder, provenance, Predictions.from_frame(frame))
+        predictions = predictions_from_frame(frame)
     except RunError as error:
         message = f"{folder / _PREDICTIONS}: {error}"
         raise RunError(message) from None
+    if isinstance(predictions, AblatedPredictions):
+        return AblatedRun(folder, provenance, predictions)
+    return Run(folder, provenance, predictions)
 
 
 class RunWriter:

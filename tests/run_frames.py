@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pact_eval.predictions import SCHEMA, Predictions
+from pact_eval.predictions import ABLATED_SCHEMA, SCHEMA, AblatedPredictions, Predictions
 from pact_eval.runs import RunWriter
 from pact_eval.strict_json import Json
 
@@ -50,6 +50,27 @@ def rows(seed: int, *, families: int = 30, k: int = 3, skill: float = 1.0) -> pl
 
 def predictions(seed: int, **options: Any) -> Predictions:
     return Predictions.from_frame(rows(seed, **options))
+
+
+def ablated_rows(seed: int, *, families: int = 30, k: int = 3, lean: float = 1.0) -> pl.DataFrame:
+    """Returns the rows of a run on the ablated contexts of the families of `rows`.
+
+    The first of the two answers is ahead of the second by about `lean`.
+    """
+    base = rows(seed, families=families, k=k, skill=0.0).filter(pl.col("variant") == "base")
+    made = []
+    for row in base.iter_rows(named=True):
+        first = row["reference"]
+        logits = list(row["logits"])
+        logits[first] += lean
+        answers = [first, (first + 1) % row["n_choices"]]
+        row |= {"id": f"{row['id']}-ablated", "variant": "ablated", "reference": None}
+        made.append(row | {"logits": logits, "answers": answers})
+    return pl.DataFrame(made, schema=ABLATED_SCHEMA)
+
+
+def ablated_predictions(seed: int, **options: Any) -> AblatedPredictions:
+    return AblatedPredictions.from_frame(ablated_rows(seed, **options))
 
 
 def write_run(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -115,6 +115,15 @@ def test_runs_are_joined_on_ids() -> None:
     shuffled = b.taken(np.random.default_rng(0).permutation(len(b)))
     aligned = align(a, shuffled)
     np.testing.assert_equal(aligned.ids, b.ids)
+    np.testing.assert_equal(aligned.logits, b.logits)
+
+
+def test_what_an_import_may_lack_is_taken_from_the_first_run() -> None:
+    a, b = predictions(1), predictions(2)
+    unknown = np.full(len(b), "")
+    aligned = align(a, replace(b, domain=unknown, source_family=unknown, variant=unknown))
+    for column in ("domain", "source_family", "variant"):
+        np.testing.assert_equal(getattr(aligned, column), getattr(a, column))
     np.testing.assert_equal(aligned.logits, b.logits)
 
 

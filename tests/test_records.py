@@ -7,7 +7,13 @@ import pytest
 from builders import question, record, write_jsonl
 
 from pact_eval.errors import Problem, RecordError
-from pact_eval.records import iter_records, parse_field, parse_record, read_records
+from pact_eval.records import (
+    AblatedFrom,
+    iter_records,
+    parse_field,
+    parse_record,
+    read_records,
+)
 
 
 def test_a_choice_keeps_the_order_of_its_schema() -> None:
@@ -81,6 +87,69 @@ BAD: list[tuple[dict[str, Any], str]] = [
 def test_a_malformed_record_is_refused_with_the_reason(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         parse_record(record(**changes))
+
+
+def ablated(record_id: str = "f1-base-ablated", **changes: Any) -> dict[str, Any]:
+    value = record(record_id, variant="base", **changes)
+    value.pop("reference")
+    return {"ablation": {"record": "f1-base", "answers": [2, 0]}} | value
+
+
+def test_an_ablated_context_is_read_where_it_is_asked_for() -> None:
+    read = parse_record(ablated(), allow_ablated=True)
+    assert (read.reference, read.variant) == (None, "ablated")
+    assert read.ablation == AblatedFrom("f1-base", (2, 0))
+    again = parse_record(ablated() | {"variant": "ablated"}, allow_ablated=True)
+    assert again == read
+    with pytest.raises(ValueError, match="an ablated context, which has no reference"):
+        parse_record(ablated())
+    plain = parse_record(record() | {"ablation": None}, allow_ablated=True)
+    assert (plain.ablation, plain.variant) == (None, "base")
+
+
+BAD_ABLATIONS: list[tuple[dict[str, Any], str]] = [
+    *(
+        ({"ablation": {"record": "f1-base", "answers": answers}}, "two different canonical indices")
+        for answers in ([1, 1], [0, 3], [-1, 0], [0], [0, 1, 2], [True, 0], [0.0, 1], "01", None)
+    ),
+    ({"ablation": {"answers": [0, 1]}}, "ablation.record: expected the id of the base record"),
+    ({"ablation": "f1-base"}, "ablation: expected an object, got text"),
+    ({"reference": {"target": "answer_1"}}, "expected none beside ablation"),
+    ({"variant": "counterfactual"}, "variant: expected base or ablated"),
+]
+
+
+@pytest.mark.parametrize(("changes", "words"), BAD_ABLATIONS)
+def test_a_malformed_ablation_is_refused_with_the_reason(
+    changes: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse_record(ablated() | changes, allow_ablated=True)
+
+
+def test_a_plain_record_must_not_call_itself_ablated() -> None:
+    with pytest.raises(ValueError, match="variant: expected base or counterfactual"):
+        parse_record(record(variant="ablated"), allow_ablated=True)
+
+
+def test_a_file_of_ablated_contexts_alone_is_read_and_a_mixed_one_told(tmp_path: Path) -> None:
+    alone = write_jsonl(tmp_path / "alone.jsonl", [ablated("a"), ablated("b")])
+    assert [each.id for each in read_records(alone, allow_ablated=True)] == ["a", "b"]
+    with pytest.raises(RecordError, match=r"alone.jsonl:1 \(id a\): an ablated context"):
+        read_records(alone)
+    mixed = write_jsonl(tmp_path / "mixed.jsonl", [record("a"), record("b"), ablated("c")])
+    words = r"mixed.jsonl:3 \(id c\): an ablated context, but line 1 is a record with a reference"
+    with pytest.raises(RecordError, match=words):
+        read_records(mixed, allow_ablated=True)
+    assert len(read_records(mixed, require_reference=False)) == 3
+    without = {key: value for key, value in record("b").items() if key != "reference"}
+    bad = write_jsonl(
+        tmp_path / "bad.jsonl", [record("a"), without, ablated("c") | {"ablation": {}}]
+    )
+    with pytest.raises(RecordError) as caught:
+        read_records(bad, allow_ablated=True)
+    assert [problem.line for problem in caught.value.problems] == [2, 3]
+    assert "reference: expected an object, got null" in str(caught.value)
 
 
 def test_all_problems_of_a_file_are_told_together_with_line_and_id(tmp_path: Path) -> None:

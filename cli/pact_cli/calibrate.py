@@ -55,14 +55,22 @@ def calibrate(
     whose families meet those it was fitted on. Nothing is written where anything is refused.
     """
     from pact_eval.run_calibration import fit_on_run
-    from pact_reports.calibration_tables import choice_report, effect_report, fit_report
-    from pact_reports.json_values import to_json
+    from pact_reports.calibration_tables import (
+        calibration_json,
+        choice_report,
+        effect_report,
+        fit_report,
+    )
+    from pact_reports.plain_text import one_line
 
-    fitted = fit_on_run(run, holdout, mode=mode, decoding=decoding)
+    with output(to_stderr=True).status("Fitting"):
+        fitted = fit_on_run(run, holdout, mode=mode, decoding=decoding)
     warn(fitted.warnings)
     path = fitted.write(out)
     if as_json:
-        print_json({"calibration": str(path), "result": to_json(fitted)})
+        for name, effect in fitted.effects.items():
+            warn(f"{name}: {warning}" for warning in effect.warnings)
+        print_json({"calibration": str(path), "result": calibration_json(fitted)})
         return
     console = output()
     plain = not console.is_terminal
@@ -73,4 +81,4 @@ def calibrate(
         parts += effect_report(title, effect, plain=plain)
     for part in parts:
         console.print(part)
-    click.echo(f"wrote {path}")
+    click.echo(f"wrote {one_line(str(path))}")

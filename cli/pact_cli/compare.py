@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +14,16 @@ if TYPE_CHECKING:
     from pact_eval.predictions import Decoding
 
 __all__ = ["compare"]
+
+
+def _finite(
+    context: click.Context, parameter: click.Parameter, value: float | None
+) -> float | None:
+    """Refuse nan, which no bound of a range keeps out."""
+    if value is not None and math.isnan(value):
+        message = "nan is not in the range 0<x<=1."
+        raise click.BadParameter(message, context, parameter)
+    return value
 
 
 @click.command()
@@ -36,10 +47,13 @@ __all__ = ["compare"]
     "--equivalence-margin",
     "margin",
     type=click.FloatRange(min=0, min_open=True, max=1),
+    callback=_finite,
     help="Largest difference in a rate that does not matter, as a fraction: say whether the runs "
     "are equivalent.",
 )
-@click.option("--holm", is_flag=True, help="Adjust the p-values of the groups, or of the seeds.")
+@click.option(
+    "--holm", is_flag=True, help="Adjust the p-values over the groups; of arms over the seeds."
+)
 @click.option("--calibrated", is_flag=True, help="Apply the calibration.json in each run's folder.")
 @decoding_option
 @bootstrap_options

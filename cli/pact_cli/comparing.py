@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 import numpy as np
+from rich.status import Status
 
 from pact_cli.console import output, print_json, warn
 from pact_eval.arms import compare_arms
@@ -64,20 +65,21 @@ def compare_runs_command(folders: Sequence[str], request: ComparisonRequest) -> 
     reader = RunReader(request.decoding, calibrated=request.calibrated)
     first, *others = [(name, reader.read(Path(name))) for name in folders]
     warn(reader.warnings)
-    compared = [
-        (
-            name,
-            compare(
-                first[1],
-                items,
-                by=request.by,
-                rng=deepcopy(request.rng),
-                resamples=request.resamples,
-                margin=request.margin,
-            ),
-        )
-        for name, items in others
-    ]
+    with _computing():
+        compared = [
+            (
+                name,
+                compare(
+                    first[1],
+                    items,
+                    by=request.by,
+                    rng=deepcopy(request.rng),
+                    resamples=request.resamples,
+                    margin=request.margin,
+                ),
+            )
+            for name, items in others
+        ]
     if request.as_json:
         values: list[Json] = [
             {"a": first[0], "b": name, "comparison": to_json(each)} for name, each in compared
@@ -103,17 +105,23 @@ def compare_arms_command(arguments: Sequence[str], request: ComparisonRequest) -
         for name, folders in arm_folders(arguments).items()
     }
     warn(reader.warnings)
-    compared = compare_arms(
-        arms, by=request.by, rng=request.rng, resamples=request.resamples, margin=request.margin
-    )
+    with _computing():
+        compared = compare_arms(
+            arms, by=request.by, rng=request.rng, resamples=request.resamples, margin=request.margin
+        )
     if request.as_json:
         print_json({"decoding": request.label, "arms": to_json(compared)})
         return
     console = output()
     console.print(_decoding_line(request))
     plain = not console.is_terminal
-    for part in arms_report(compared, show_holm=request.holm, plain=plain):
+    parts = arms_report(compared, show_holm=request.holm, show_items=request.mcnemar, plain=plain)
+    for part in parts:
         console.print(part)
+
+
+def _computing() -> Status:
+    return output(to_stderr=True).status("Computing intervals")
 
 
 def _decoding_line(request: ComparisonRequest) -> str:

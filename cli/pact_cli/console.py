@@ -41,12 +41,22 @@ def output(*, to_stderr: bool = False) -> Console:
     if isinstance(stream, io.TextIOWrapper):
         # A terminal that cannot show an arrow shall show something like it, not a traceback.
         stream.reconfigure(errors=_ASCII_LIKE)
-    console = Console(stderr=to_stderr, highlight=False)
+    console = _Console(stderr=to_stderr, highlight=False)
     if console.is_terminal:
         return console
     given = os.environ.get("COLUMNS", "")
     width = int(given) if given.isdigit() and int(given) > 0 else _PIPED_WIDTH
-    return Console(stderr=to_stderr, highlight=False, width=width, color_system=None)
+    return _Console(stderr=to_stderr, highlight=False, width=width, color_system=None)
+
+
+class _Console(Console):
+    """A console whose reader may have gone (`| head`): that is no failure."""
+
+    def on_broken_pipe(self) -> None:
+        try:
+            super().on_broken_pipe()
+        except SystemExit:
+            raise SystemExit(0) from None
 
 
 def print_json(value: Mapping[str, Json]) -> None:

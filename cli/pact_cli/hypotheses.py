@@ -34,10 +34,12 @@ def register(criteria: Path, data: tuple[Path, ...]) -> None:
     """
     from pact_eval.hypotheses import lock_path
     from pact_eval.hypotheses import register as register_criteria
+    from pact_reports.plain_text import one_line
 
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     lock = register_criteria(criteria, data=data, now=now)
-    click.echo(f"{lock_path(criteria)}: registered at {lock.registered_at.isoformat()}")
+    place = one_line(str(lock_path(criteria)))
+    click.echo(f"{place}: registered at {lock.registered_at.isoformat()}")
 
 
 @click.command()
@@ -85,9 +87,10 @@ def scorecard(
     from pact_eval.run_scorecard import judge_sources
     from pact_reports.scorecard_table import scorecard_json, scorecard_report
 
-    judged = judge_sources(
-        criteria, sources, rng=np.random.default_rng(bootstrap_seed), resamples=resamples
-    )
+    with output(to_stderr=True).status("Judging"):
+        judged = judge_sources(
+            criteria, sources, rng=np.random.default_rng(bootstrap_seed), resamples=resamples
+        )
     warn(judged.warnings)
     if as_json:
         print_json(scorecard_json(judged))

@@ -40,9 +40,10 @@ def import_rows(
     """
     # Imported here so that `pact-eval --help` does not wait for polars.
     from pact_eval.imports import import_run, parse_mapping
+    from pact_reports.plain_text import one_line
 
     labels = run_labels(arm, seed)
     imported = import_run(rows, parse_mapping(pairs), out, labels)
     for remark in imported.remarks:
-        click.echo(remark, err=True)
+        click.echo(one_line(remark), err=True)
     print_report(out, ReportRequest(as_json=as_json))

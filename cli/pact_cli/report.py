@@ -19,5 +19,8 @@ __all__ = ["report"]
 @calibration_option
 @json_option
 def report(run: Path, **options: Any) -> None:
-    """Show every number of RUN, with intervals over families."""
+    """Show every number of RUN, with intervals over families.
+
+    Of a run on ablated contexts: confidence, gap of the two answers, TV, flips and code mass.
+    """
     print_report(run, ReportRequest(**options))

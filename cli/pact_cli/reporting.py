@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pact_cli.console import output, print_json, warn
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
     from pact_eval.evaluation import GroupBy
     from pact_eval.predictions import Decoding
+    from pact_eval.runs import AblatedRun, Run
+    from pact_eval.strict_json import Json
 
 __all__ = ["ReportRequest", "print_report"]
 
@@ -37,35 +43,53 @@ class ReportRequest:
 
 
 def print_report(folder: Path, request: ReportRequest) -> None:
-    """Read a run, evaluate it and print the report to stdout."""
+    """Read a run, on whole or on ablated contexts, evaluate it and print the report to stdout."""
     # Imported here so that `pact-eval --help` does not wait for polars and scipy.
-    import numpy as np
+    from pact_eval.runs import read_any_run
+    from pact_reports.evaluation_tables import heading
 
-    from pact_eval.evaluation import evaluate
-    from pact_eval.run_calibration import calibrator_for
-    from pact_eval.runs import read_run
-    from pact_reports.evaluation_json import evaluation_json
-    from pact_reports.evaluation_tables import evaluation_report, heading
-
-    run = read_run(folder)
-    calibrator = None
-    if request.calibration is not None:
-        calibrator, warnings = calibrator_for(request.calibration, run.predictions)
-        warn(warnings)
-    with output(to_stderr=True).status("Computing intervals"):
-        evaluation = evaluate(
-            run.predictions,
-            decoding=request.decoding,
-            by=request.by,
-            rng=np.random.default_rng(request.bootstrap_seed),
-            resamples=request.resamples,
-            calibrator=calibrator,
-        )
+    run = read_any_run(folder)
+    value, parts = _evaluated(run, request)
     if request.as_json:
-        print_json(evaluation_json(evaluation, run.provenance))
+        print_json(value)
         return
     console = output()
     console.print(heading(str(folder), run.provenance))
-    plain = not console.is_terminal
-    for part in evaluation_report(evaluation, width=console.width, plain=plain):
+    for part in parts:
         console.print(part)
+
+
+def _evaluated(
+    run: Run | AblatedRun, request: ReportRequest
+) -> tuple[dict[str, Json], Iterable[RenderableType]]:
+    """Return the report as JSON, and as what a terminal shows."""
+    import numpy as np
+
+    from pact_eval.evaluation import evaluate, evaluate_ablated
+    from pact_eval.run_calibration import calibrator_for
+    from pact_eval.runs import AblatedRun
+    from pact_reports.ablated_report import ablated_json, ablated_report
+    from pact_reports.evaluation_json import evaluation_json
+    from pact_reports.evaluation_tables import evaluation_report
+
+    calibrator = None
+    if request.calibration is not None:
+        calibrator, warnings = calibrator_for(
+            request.calibration, run.predictions, request.decoding
+        )
+        warn(warnings)
+    how: dict[str, Any] = {
+        "decoding": request.decoding,
+        "by": request.by,
+        "rng": np.random.default_rng(request.bootstrap_seed),
+        "resamples": request.resamples,
+        "calibrator": calibrator,
+    }
+    console = output()
+    layout: dict[str, Any] = {"width": console.width, "plain": not console.is_terminal}
+    with output(to_stderr=True).status("Computing intervals"):
+        if isinstance(run, AblatedRun):
+            ablated = evaluate_ablated(run.predictions, **how)
+            return ablated_json(ablated, run.provenance), ablated_report(ablated, **layout)
+        evaluation = evaluate(run.predictions, **how)
+    return evaluation_json(evaluation, run.provenance), evaluation_report(evaluation, **layout)

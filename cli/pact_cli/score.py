@@ -21,7 +21,8 @@ __all__ = ["score"]
     "--data",
     required=True,
     type=click.Path(path_type=Path),
-    help="Dataset file, JSON lines.",
+    help="Dataset file, JSON lines: records with references, or the ablated contexts of "
+    "`pact-audit ablate`.",
 )
 @click.option(
     "--out",
@@ -57,7 +58,8 @@ def score(
     """Score an adapter on a dataset into a run folder, and report.
 
     The same command goes on where a killed one stopped. ADAPTER is a LoRA folder as PEFT writes it;
-    without it, give --base-model and --no-adapter.
+    without it, give --base-model and --no-adapter. A run on ablated contexts says how sure the
+    model is without the evidence: report and scorecard read it.
     """
     request = subject_request(**subject)
     with needs_model_extra():

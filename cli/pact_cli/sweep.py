@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pact_cli.console import output, print_json, warn
 from pact_cli.options import bootstrap_options, calibration_option, json_option, path_argument
+
+if TYPE_CHECKING:
+    from pact_eval.evaluation import Calibration
+    from pact_eval.strict_json import Json
 
 __all__ = ["sweep"]
 
@@ -43,31 +48,37 @@ def sweep(
     from pact_eval.runs import read_run
     from pact_eval.sweep import sweep as sweep_run
     from pact_reports.json_values import to_json
-    from pact_reports.sweep_table import sweep_table
+    from pact_reports.plain_text import cell
+    from pact_reports.sweep_table import sweep_report
 
     predictions = read_run(run).predictions
     calibrator = None
     if calibration is not None:
-        calibrator, warnings = calibrator_for(calibration, predictions)
+        calibrator, warnings = calibrator_for(calibration, predictions, "ensemble")
         warn(warnings)
-    points = sweep_run(
-        predictions,
-        _range(views, predictions.k),
-        rng=np.random.default_rng(bootstrap_seed),
-        resamples=resamples,
-        calibrator=calibrator,
-    )
+    with output(to_stderr=True).status("Computing intervals"):
+        points = sweep_run(
+            predictions,
+            _range(views, predictions.k),
+            rng=np.random.default_rng(bootstrap_seed),
+            resamples=resamples,
+            calibrator=calibrator,
+        )
+    made: Calibration = "raw" if calibrator is None else "calibrated"
     if as_json:
-        print_json({"run": str(run), "points": to_json(points)})
+        decoding: dict[str, Json] = {"views": "ensemble", "calibration": made}
+        print_json({"run": str(run), "decoding": decoding, "points": to_json(points)})
         return
     console = output()
-    console.print(sweep_table(points, plain=not console.is_terminal))
+    console.print(cell(str(run), style="bold"))
+    for part in sweep_report(points, made, plain=not console.is_terminal):
+        console.print(part)
 
 
 def _range(text: str | None, most: int) -> range:
     if text is None:
         return range(1, most + 1)
-    match = re.fullmatch(r"(\d+)(?:\.\.(\d+))?", text)
+    match = re.fullmatch(r"(\d{1,9})(?:\.\.(\d{1,9}))?", text)
     if match is None:
         message = f"--k: expected a number or FROM..TO, got {text!r}"
         raise click.UsageError(message)

@@ -27,6 +27,7 @@ from pact_eval.calibration.effect import (
     GroupEffect,
     Scores,
     calibration_effect,
+    calibration_notes,
 )
 from pact_eval.calibration.files import (
     FORMAT,
@@ -40,8 +41,10 @@ from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.items import CalibrationItems
 from pact_eval.calibration.parameters import Parameter, Wald
 from pact_eval.calibration.selection import RIDGES, Candidate, ModeChoice, choose_mode
+from pact_eval.calibration.uncertainty import CONDITION_LIMIT
 
 __all__ = [
+    "CONDITION_LIMIT",
     "FORMAT",
     "KINDS",
     "MODES",
@@ -65,6 +68,7 @@ __all__ = [
     "Wald",
     "Weights",
     "calibration_effect",
+    "calibration_notes",
     "calibrator_from_json",
     "calibrator_to_json",
     "check_disjoint",

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pact_eval.errors import InputError
 from pact_eval.metrics import log_softmax
 from pact_eval.metrics._arrays import TIE, check_log_probs, check_whole, rows_of
-from pact_eval.predictions import Decoding, Predictions
+from pact_eval.predictions import Decoding, ScoredViews
 from pact_eval.records import FieldKind
 from pact_eval.strict_json import Json
 
@@ -256,7 +256,7 @@ class Calibrator:
         calibrated = log_softmax(ordered, n_choices)
         return np.where((temperature == 1.0) & np.isfinite(normal), given, calibrated)
 
-    def decode(self, predictions: Predictions, decoding: Decoding) -> FloatArray:
+    def decode(self, predictions: ScoredViews, decoding: Decoding) -> FloatArray:
         """Return the calibrated log-probabilities of a run under a decoding, shape (n, C).
 
         Args:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pact_eval.calibration.calibrators import Calibrator
 from pact_eval.errors import InputError
-from pact_eval.predictions import Predictions
+from pact_eval.predictions import ScoredViews
 from pact_eval.strict_json import Json
 
 __all__ = ["Members", "check_disjoint"]
@@ -30,7 +30,7 @@ class Members:
     known: bool = True
 
     @classmethod
-    def of_run(cls, predictions: Predictions) -> Members:
+    def of_run(cls, predictions: ScoredViews) -> Members:
         """Return the members of a run."""
         families = set(predictions.family.tolist())
         source_families = set(predictions.source_family.tolist())

@@ -14,7 +14,13 @@ from pact_eval.calibration.items import CalibrationItems
 from pact_eval.predictions import Decoding
 from pact_eval.strict_json import Json
 
-__all__ = ["CalibrationEffect", "GroupEffect", "Scores", "calibration_effect"]
+__all__ = [
+    "CalibrationEffect",
+    "GroupEffect",
+    "Scores",
+    "calibration_effect",
+    "calibration_notes",
+]
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
@@ -151,7 +157,14 @@ def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> Calib
         )
         for name, mask in masks.items()
     )
-    return CalibrationEffect(items.decoding, groups, _notes(items, calibrator))
+    notes = calibration_notes(
+        calibrator,
+        kind=items.kind,
+        n_choices=items.n_choices,
+        prompt_tokens=items.prompt_tokens,
+        decoding=items.decoding,
+    )
+    return CalibrationEffect(items.decoding, groups, notes)
 
 
 def _warning(group: GroupEffect, name: str) -> str:
@@ -164,22 +177,48 @@ def _warning(group: GroupEffect, name: str) -> str:
     return f"{_TITLES[name]} of {where} got worse: {change}"
 
 
-def _notes(items: CalibrationItems, calibrator: Calibrator) -> tuple[str, ...]:
-    """Say where the calibrator is used outside what it was fitted on."""
+def calibration_notes(
+    calibrator: Calibrator,
+    *,
+    kind: npt.NDArray[np.str_],
+    n_choices: npt.NDArray[np.int64],
+    prompt_tokens: FloatArray,
+    decoding: Decoding | None,
+) -> tuple[str, ...]:
+    """Say where a calibrator is used outside what it was fitted on, as far as its file tells.
+
+    Args:
+        calibrator: what is applied.
+        kind: (n,) "choice", "boolean" or "score", of the items that it is applied to.
+        n_choices: (n,) number of answers.
+        prompt_tokens: (n,) tokens of view 0, NaN where unknown.
+        decoding: how the distributions were made; None where nobody said.
+
+    Returns:
+        Sentences: another decoding, kinds that it never saw, answers or lengths beyond its range.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.calibration import calibration_notes, neutral_calibrator
+        >>> calibration_notes(
+        ...     neutral_calibrator().with_provenance(decoding="single"), kind=np.array(["score"]),
+        ...     n_choices=np.array([5]), prompt_tokens=np.array([300.0]), decoding="ensemble")[1]
+        'fitted on the single decoding, applied to the ensemble one'
+    """
     notes = []
     if calibrator.is_neutral:
         notes.append("every temperature is 1: this calibrator changes nothing")
     fit = calibrator.fit or {}
     fitted_on = fit.get("decoding")
-    if fitted_on and items.decoding and fitted_on != items.decoding:
-        notes.append(f"fitted on the {fitted_on} decoding, applied to the {items.decoding} one")
+    if fitted_on and decoding and fitted_on != decoding:
+        notes.append(f"fitted on the {fitted_on} decoding, applied to the {decoding} one")
     kinds = fit.get("kinds")
     if calibrator.mode == "per-kind" and isinstance(kinds, dict):
-        unseen = [kind for kind in np.unique(items.kind).tolist() if not kinds.get(kind)]
-        notes += [f"fitted without items of kind {kind}: T = 1 there" for kind in unseen]
+        unseen = [name for name in np.unique(kind).tolist() if not kinds.get(name)]
+        notes += [f"fitted without items of kind {name}: T = 1 there" for name in unseen]
     if calibrator.mode == "contextual":
-        notes += _outside("answers", items.n_choices.astype(np.float64), fit.get("n_choices"))
-        notes += _outside("prompt tokens", items.prompt_tokens, fit.get("prompt_tokens"))
+        notes += _outside("answers", n_choices.astype(np.float64), fit.get("n_choices"))
+        notes += _outside("prompt tokens", prompt_tokens, fit.get("prompt_tokens"))
     return tuple(notes)
 
 

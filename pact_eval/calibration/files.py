@@ -11,6 +11,7 @@ Scalar and contextual calibrators read bias[0] for all kinds; we write it three 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, cast
 
@@ -128,6 +129,8 @@ def write_calibrator(path: Path, calibrator: Calibrator) -> None:
         part.write_text(text, encoding="utf-8")
         part.replace(path)
     except OSError as error:
+        with suppress(OSError):
+            part.unlink()
         message = f"{path}: cannot be written ({error.strerror})"
         raise InputError(message) from None
 

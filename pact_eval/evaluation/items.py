@@ -10,7 +10,7 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval.calibration import Calibrator
 from pact_eval.evaluation.specs import GroupBy
-from pact_eval.predictions import Decoding, Predictions
+from pact_eval.predictions import Decoding, Predictions, ScoredViews
 
 __all__ = ["ScoredItems", "group_rows", "label_codes"]
 
@@ -88,7 +88,7 @@ class ScoredItems:
         )
 
 
-def group_rows(predictions: Predictions, by: GroupBy) -> dict[str, npt.NDArray[np.int64]]:
+def group_rows(predictions: ScoredViews, by: GroupBy) -> dict[str, npt.NDArray[np.int64]]:
     """Return the rows of all items, then of each kind, domain or source family, by name."""
     column = getattr(predictions, by)
     groups = {"all": np.arange(len(predictions))}

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-__all__ = ["CONFIDENT", "METRICS", "GroupBy", "MetricSpec", "Unit"]
+__all__ = [
+    "ABLATED_CONFIDENCE",
+    "ABLATED_GAP",
+    "ABLATED_METRICS",
+    "CONFIDENT",
+    "METRICS",
+    "GroupBy",
+    "MetricSpec",
+    "Unit",
+]
 
 GroupBy = Literal["kind", "domain", "source_family"]
 """What items are grouped by, beside all of them together."""
@@ -34,6 +43,9 @@ class MetricSpec:
     better: Literal[-1, 0, 1]
 
 
+_TV: Final = MetricSpec("tv", "TV between views", "percent", -1)
+_FLIP_RATE: Final = MetricSpec("flip_rate", "Flip rate", "percent", -1)
+
 METRICS: Final = (
     MetricSpec("accuracy", "Accuracy", "percent", 1),
     MetricSpec("pair_accuracy", "Pair accuracy", "percent", 1),
@@ -43,9 +55,21 @@ METRICS: Final = (
     MetricSpec("aurc", "AURC", "percent", -1),
     MetricSpec("score_mae", "Score MAE", "levels", -1),
     MetricSpec("score_level_mae", "Score level MAE", "levels", -1),
-    MetricSpec("tv", "TV between views", "percent", -1),
-    MetricSpec("flip_rate", "Flip rate", "percent", -1),
+    _TV,
+    _FLIP_RATE,
     MetricSpec("gain_from_k", "Gain from K", "points", 0),
     MetricSpec("confident_errors", "Confident errors", "percent", -1),
 )
 """The metrics of the report, in its order."""
+
+ABLATED_CONFIDENCE: Final = "ablated_confidence"
+ABLATED_GAP: Final = "ablated_gap"
+
+ABLATED_METRICS: Final = (
+    MetricSpec(ABLATED_CONFIDENCE, "Mean confidence", "percent", -1),
+    MetricSpec(ABLATED_GAP, "Answer gap", "nats", -1),
+    _TV,
+    _FLIP_RATE,
+    MetricSpec("code_mass", "Code mass", "percent", 1),
+)
+"""The metrics of the report on ablated contexts, which have no right answer, in its order."""

@@ -30,13 +30,18 @@ class StatisticSet:
 
     Attributes:
         statistics: by metric name.
-        n_clusters: families that are resampled.
+        families: (F,) names of the families that are resampled, in the order of the weights.
         n: items behind them.
     """
 
     statistics: Mapping[str, Statistic]
-    n_clusters: int
+    families: npt.NDArray[np.str_]
     n: int
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of families that are resampled, F."""
+        return len(self.families)
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,8 @@ def group_statistics(items: ScoredItems) -> GroupStatistics:
     """
     predictions = items.predictions
     cluster = label_codes(predictions.family)
-    n_clusters = int(cluster.max(initial=-1)) + 1
+    families = np.unique(predictions.family)
+    n_clusters = len(families)
     pairs = metrics.pair_rows(cluster, predictions.variant == "base")
     pair_accuracy = mean_statistic(
         metrics.pair_correct(pairs, items.correct), cluster[pairs.base], n_clusters
@@ -100,7 +106,7 @@ def group_statistics(items: ScoredItems) -> GroupStatistics:
         items=items,
         cluster=cluster,
         pairs=pairs,
-        sets=(StatisticSet(statistics, n_clusters, len(predictions)), _score_set(items)),
+        sets=(StatisticSet(statistics, families, len(predictions)), _score_set(items)),
         bases=_bases(items, cluster, pairs),
     )
 
@@ -108,12 +114,13 @@ def group_statistics(items: ScoredItems) -> GroupStatistics:
 def _score_set(items: ScoredItems) -> StatisticSet:
     rows = np.flatnonzero(items.predictions.kind == "score")
     cluster = label_codes(items.predictions.family[rows])
-    n_clusters = int(cluster.max(initial=-1)) + 1
+    families = np.unique(items.predictions.family[rows])
+    n_clusters = len(families)
     statistics = {
         "score_mae": mean_statistic(items.expected_level_error[rows], cluster, n_clusters),
         "score_level_mae": mean_statistic(items.level_error[rows], cluster, n_clusters),
     }
-    return StatisticSet(statistics, n_clusters, len(rows))
+    return StatisticSet(statistics, families, len(rows))
 
 
 def _item_statistics(

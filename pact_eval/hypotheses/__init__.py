@@ -1,8 +1,9 @@
 """Registered hypotheses: criteria written down first, frozen in a lock, and judged on numbers.
 
 `read_hypotheses` reads the criteria (`pact_hypotheses` those of the PACT paper), `register` freezes
-them; `read_metric_table`, `rows_from_evaluation` and `rows_from_items` bring the numbers; `judge`
-gives a scorecard of verdicts with their evidence, and `check_lock` says what the lock proves.
+them; `read_metric_table`, `rows_from_evaluation`, `rows_from_ablated` and `rows_from_items` bring
+the numbers; `judge` gives a scorecard of verdicts with their evidence, and `check_lock` says what
+the lock proves.
 """
 
 from pact_eval.hypotheses.canonical import canonical_criteria, criteria_changes, criteria_sha256
@@ -35,7 +36,13 @@ from pact_eval.hypotheses.registration import (
     check_lock,
     run_facts,
 )
-from pact_eval.hypotheses.run_rows import decoding_name, rows_from_evaluation, rows_from_items
+from pact_eval.hypotheses.run_rows import (
+    ABLATED_ROWS,
+    decoding_name,
+    rows_from_ablated,
+    rows_from_evaluation,
+    rows_from_items,
+)
 from pact_eval.hypotheses.scorecard import (
     CheckResult,
     Comparison,
@@ -48,6 +55,7 @@ from pact_eval.hypotheses.table import MetricRow, MetricTable
 from pact_eval.hypotheses.verdicts import OUTCOMES, VERDICTS, Outcome, Verdict
 from pact_eval.hypotheses.vocabulary import (
     ABLATED_CONFIDENCE,
+    ABLATED_GAP,
     DECODINGS,
     MEAN_CONFIDENCE,
     METRIC_SPECS,
@@ -61,6 +69,8 @@ from pact_eval.hypotheses.vocabulary import (
 
 __all__ = [
     "ABLATED_CONFIDENCE",
+    "ABLATED_GAP",
+    "ABLATED_ROWS",
     "DECODINGS",
     "FORMAT",
     "LOCK_FORMAT",
@@ -111,6 +121,7 @@ __all__ = [
     "read_lock",
     "read_metric_table",
     "register",
+    "rows_from_ablated",
     "rows_from_evaluation",
     "rows_from_items",
     "run_facts",

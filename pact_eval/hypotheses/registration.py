@@ -10,7 +10,7 @@ from typing import Final, Literal
 from pact_eval.hypotheses.canonical import canonical_criteria, criteria_changes, sha256_of_json
 from pact_eval.hypotheses.criteria import Hypotheses
 from pact_eval.hypotheses.locking import Lock
-from pact_eval.runs import Run
+from pact_eval.runs import AblatedRun, RunFolder
 from pact_eval.strict_json import Json
 
 __all__ = ["Registration", "RegistrationStatus", "RunFacts", "check_lock", "run_facts"]
@@ -26,6 +26,9 @@ RegistrationStatus = Literal[
 began or on which data."""
 
 _SCORED: Final = "score"
+_ABLATED_TOO: Final = (
+    "; a file of ablated contexts is registered like any other (`register --data`)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +40,18 @@ class RunFacts:
         seed: seed it was trained with; None where it has none.
         started_at: when it began, with its time zone; None where nobody knows.
         data_sha256: SHA-256 of the dataset file that it scored; None where nobody knows.
+        ablated: whether it is a run on ablated contexts, beside that on whole ones.
     """
 
     arm: str
     seed: int | None
     started_at: dt.datetime | None
     data_sha256: str | None
+    ablated: bool = False
 
     def __str__(self) -> str:
-        return self.arm if self.seed is None else f"{self.arm} seed {self.seed}"
+        name = self.arm if self.seed is None else f"{self.arm} seed {self.seed}"
+        return f"{name} on ablated contexts" if self.ablated else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ class Registration:
     registered_at: dt.datetime | None = None
 
 
-def run_facts(run: Run) -> RunFacts:
+def run_facts(run: RunFolder) -> RunFacts:
     """Gather what a registration is compared with from a run folder.
 
     A run of imported predictions does not know when they were made, nor on which dataset: its times
@@ -80,6 +86,7 @@ def run_facts(run: Run) -> RunFacts:
         seed=seed if isinstance(seed, int) else None,
         started_at=_time(created) if scored else None,
         data_sha256=_data_sha256(run) if scored else None,
+        ablated=isinstance(run, AblatedRun),
     )
 
 
@@ -130,7 +137,10 @@ def _other_data(lock: Lock, runs: Sequence[RunFacts]) -> Iterator[str]:
     names = ", ".join(f"{name} {sha256[:12]}" for sha256, name in registered.items())
     for run in runs:
         if registered and run.data_sha256 is not None and run.data_sha256 not in registered:
-            yield f"{run} was scored on data {run.data_sha256[:12]}, registered: {names}"
+            yield (
+                f"{run} was scored on data {run.data_sha256[:12]}, registered: {names}"
+                f"{_ABLATED_TOO if run.ablated else ''}"
+            )
 
 
 def _early_runs(lock: Lock, runs: Sequence[RunFacts]) -> Iterator[str]:
@@ -155,7 +165,7 @@ def _unknown(lock: Lock, runs: Sequence[RunFacts]) -> Iterator[str]:
         yield f"nobody can tell which data these runs were scored on: {', '.join(data)}"
 
 
-def _data_sha256(run: Run) -> str | None:
+def _data_sha256(run: RunFolder) -> str | None:
     data = run.settings.get("data")
     found = data.get("sha256") if isinstance(data, dict) else None
     return found if isinstance(found, str) else None

@@ -1,4 +1,8 @@
-"""Rows of a metric table from run folders: from evaluations, and from numbers by item."""
+"""Rows of a metric table from run folders: from evaluations, and from numbers by item.
+
+Runs on ablated contexts give rows of metrics of their own, which stand beside those of the run of
+the same arm and seed on whole contexts.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,30 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.evaluation import Calibration, Evaluation
+from pact_eval.evaluation import AblatedEvaluation, Calibration, Evaluation
 from pact_eval.hypotheses.criteria import Cell
 from pact_eval.hypotheses.table import MetricRow
 from pact_eval.hypotheses.vocabulary import (
+    ABLATED_CONFIDENCE,
+    ABLATED_GAP,
     METRIC_SPECS,
     TEMPERATURE_FREE,
     VIEW_METRICS,
     DecodingName,
 )
 from pact_eval.predictions import Decoding
+from pact_eval.stats import Estimate
 
-__all__ = ["decoding_name", "rows_from_evaluation", "rows_from_items"]
+__all__ = [
+    "ABLATED_ROWS",
+    "decoding_name",
+    "rows_from_ablated",
+    "rows_from_evaluation",
+    "rows_from_items",
+]
+
+ABLATED_ROWS: Final = (ABLATED_CONFIDENCE, ABLATED_GAP)
+"""Metrics of ablated contexts, told apart from those of whole contexts by their names."""
 
 _NAMES: Final[dict[tuple[Decoding, Calibration], DecodingName]] = {
     ("single", "raw"): "single",
@@ -59,19 +75,44 @@ def rows_from_evaluation(
     """
     name = decoding_name(evaluation.decoding, evaluation.calibration)
     return tuple(
-        MetricRow(
-            cell=Cell(metric, arm, decoding, group.name),
-            seed=seed,
-            value=estimate.value,
-            n=estimate.n,
-            low=estimate.low,
-            high=estimate.high,
-            reason=estimate.reason,
-        )
+        _row(Cell(metric, arm, decoding, group.name), seed, estimate)
         for group in evaluation.groups
         for metric, estimate in group.estimates.items()
         if metric in METRIC_SPECS
         for decoding in _decodings(metric, name)
+    )
+
+
+def rows_from_ablated(
+    arm: str, seed: int | None, evaluation: AblatedEvaluation
+) -> tuple[MetricRow, ...]:
+    """Return the confidence and the gap on ablated contexts as rows of a metric table.
+
+    Args:
+        arm: the arm of the run.
+        seed: the seed it was trained with; None for a base model.
+        evaluation: of one decoding.
+
+    Returns:
+        One row for each of `ABLATED_ROWS` and group, with its interval.
+    """
+    name = decoding_name(evaluation.decoding, evaluation.calibration)
+    return tuple(
+        _row(Cell(metric, arm, name, group.name), seed, group.estimates[metric])
+        for group in evaluation.groups
+        for metric in ABLATED_ROWS
+    )
+
+
+def _row(cell: Cell, seed: int | None, estimate: Estimate) -> MetricRow:
+    return MetricRow(
+        cell=cell,
+        seed=seed,
+        value=estimate.value,
+        n=estimate.n,
+        low=estimate.low,
+        high=estimate.high,
+        reason=estimate.reason,
     )
 
 
@@ -89,8 +130,8 @@ def rows_from_items(
 ) -> tuple[MetricRow, ...]:
     """Return the mean of a number by item, over all items and over each kind.
 
-    For metrics that an evaluation lacks: `mean_confidence` and `ablated_confidence` (from
-    `metrics.confidence`, the latter of a run on ablated contexts), and the TV of calibrated views.
+    For metrics that an evaluation lacks: `mean_confidence` (from `metrics.confidence`), and the TV
+    of calibrated views.
 
     Args:
         cell: metric, arm and decoding; its group is not read.

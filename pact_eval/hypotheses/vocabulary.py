@@ -7,10 +7,17 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from pact_eval.evaluation import METRICS, MetricSpec, Unit
+from pact_eval.evaluation import (
+    ABLATED_CONFIDENCE,
+    ABLATED_GAP,
+    METRICS,
+    MetricSpec,
+    Unit,
+)
 
 __all__ = [
     "ABLATED_CONFIDENCE",
+    "ABLATED_GAP",
     "DECODINGS",
     "JUDGED_ON",
     "MEAN_CONFIDENCE",
@@ -43,7 +50,6 @@ JudgedOn = Literal["matched", "means"]
 JUDGED_ON: Final[tuple[JudgedOn, ...]] = get_args(JudgedOn)
 
 MEAN_CONFIDENCE: Final = "mean_confidence"
-ABLATED_CONFIDENCE: Final = "ablated_confidence"
 
 METRIC_SPECS: Final = {
     spec.name: spec
@@ -51,10 +57,12 @@ METRIC_SPECS: Final = {
         *METRICS,
         MetricSpec(MEAN_CONFIDENCE, "Mean confidence", "percent", 0),
         MetricSpec(ABLATED_CONFIDENCE, "Confidence on ablated contexts", "percent", -1),
+        MetricSpec(ABLATED_GAP, "Answer gap on ablated contexts", "nats", -1),
     )
 }
-"""Every metric that a check may name: those of the report, the mean top probability, and the mean
-top probability on contexts whose focus sentence was deleted."""
+"""Every metric that a check may name: those of the report, the mean top probability, and two on
+contexts without their changed focus sentence: the mean top probability, and the mean distance of
+the logits of the two answers that nothing tells apart there."""
 
 VIEW_METRICS: Final = ("tv", "flip_rate", "gain_from_k")
 """Metrics of the K views; they stand under the ensemble decodings."""

@@ -5,6 +5,7 @@ unused slots; `reference` is (n,) canonical indices; `logits` is (n, K, C_max). 
 rows are NaN.
 """
 
+from pact_eval.metrics.ablated import answer_gap_nats
 from pact_eval.metrics.calibration_error import (
     BINS,
     Reliability,
@@ -45,6 +46,7 @@ __all__ = [
     "PairOutcomes",
     "Reliability",
     "RiskCoverage",
+    "answer_gap_nats",
     "aurc",
     "aurc_from_groups",
     "aurc_in_row_order",

@@ -17,7 +17,7 @@ import polars as pl
 from pact_eval.encoding import EncodedView
 from pact_eval.errors import PromptError
 from pact_eval.model_files import sha256_of_file
-from pact_eval.predictions import SCHEMA
+from pact_eval.predictions import ABLATED_SCHEMA, SCHEMA
 from pact_eval.records import Record, read_records
 from pact_eval.runs import RunWriter
 from pact_eval.scoring.engine import ScoredView
@@ -68,16 +68,18 @@ def read_dataset(path: Path, *, k: int, order_seed: int = 0, limit: int | None =
     """Read the records to be scored.
 
     Args:
-        path: a dataset file.
+        path: a dataset file: records with references, or ablated contexts as `pact-audit ablate`
+            writes them.
         k: views a record, at least 1.
         order_seed: seed of the code orders.
         limit: score only the first so many records of the file.
 
     Raises:
         InputError: the file cannot be read.
-        RecordError: any record is malformed, also beyond the limit.
+        RecordError: any record is malformed or of the other sort than the first one, also beyond
+            the limit.
     """
-    records = read_records(path)
+    records = read_records(path, allow_ablated=True)
     return Dataset(path, sha256_of_file(path), records[:limit], k, order_seed)
 
 
@@ -181,8 +183,10 @@ def _rows(
             "logits": result.logits.tolist(),
             "prompt_tokens": len(view.token_ids),
             "code_mass": result.code_mass,
+            **({} if record.ablation is None else {"answers": list(record.ablation.answers)}),
         }
         for view, result in zip(views, scored, strict=True)
         if (record := by_id[view.record_id])
     ]
-    return pl.DataFrame(rows, schema=SCHEMA)
+    ablated = any(record.ablation is not None for record in records)
+    return pl.DataFrame(rows, schema=ABLATED_SCHEMA if ablated else SCHEMA)

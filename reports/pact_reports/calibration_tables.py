@@ -1,33 +1,36 @@
-"""Tables of a fitted calibrator: its temperatures, why its form, and what it does to runs."""
+"""A fitted calibrator: its temperatures, why its form, and what it does to runs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
-from rich.box import ASCII2, SIMPLE_HEAD
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from pact_eval.calibration import (
+    CONDITION_LIMIT,
     CalibrationEffect,
     CalibratorFit,
     ModeChoice,
     Parameter,
     Scores,
 )
+from pact_eval.run_calibration import FittedRun
+from pact_eval.strict_json import Json
+from pact_reports.json_values import to_json
 from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.plain_text import cell, visible
+from pact_reports.tables import new_table, whole
 
-__all__ = ["choice_report", "effect_report", "fit_report"]
+__all__ = ["calibration_json", "choice_report", "effect_report", "fit_report"]
 
 
 def choice_report(choice: ModeChoice, *, plain: bool) -> Iterator[RenderableType]:
     """Lay out why a form was chosen: NLL on source families that were left out."""
     if choice.candidates:
         title = f"NLL on source families left out ({choice.folds} folds)"
-        table = _table("form", plain=plain, title=title)
+        table = new_table("form", plain=plain, title=title)
         for name in ("ridge", "numbers", "NLL", "above the best", "standard error"):
             table.add_column(name, justify="right")
         for each in choice.candidates:
@@ -39,7 +42,7 @@ def choice_report(choice: ModeChoice, *, plain: bool) -> Iterator[RenderableType
                 f"{each.excess:+.4f}",
                 _number(each.standard_error, 4),
             )
-        yield table
+        yield whole(table)
     for sentence in (choice.why, *choice.left_out):
         yield Text(visible(sentence))
 
@@ -53,16 +56,24 @@ def fit_report(fit: CalibratorFit, *, plain: bool) -> Iterator[RenderableType]:
         f"{fit.families:,} families",
         style="bold",
     )
-    table = _table("95% intervals", plain=plain)
+    table = new_table("95% intervals", plain=plain)
     for name in ("value", "by family", "if items were independent"):
         table.add_column(name, justify="right")
     table.add_column("")
     for parameter in (*fit.levels, *fit.parameters):
         table.add_row(*_parameter(parameter))
-    yield table
+    yield whole(table)
+    if len(fit.parameters) > len(fit.levels):
+        yield Text(f"Condition number of the information: {_condition(fit.condition_number)}.")
     reasons = [f"{each.name}: {each.reason}" for each in fit.unidentified if each.reason]
     for note in dict.fromkeys([*fit.notes, *reasons]):
         yield Text(f"Note: {visible(note)}", style="yellow")
+
+
+def _condition(number: float) -> str:
+    """Write a condition number beside the limit above which slopes are not told apart."""
+    shown = UNDEFINED if math.isnan(number) else "∞" if math.isinf(number) else f"{number:,.1f}"
+    return f"{shown} (above {CONDITION_LIMIT:,.0f} the slopes are not told apart)"
 
 
 def _parameter(parameter: Parameter) -> tuple[Text | str, ...]:
@@ -89,7 +100,8 @@ def effect_report(name: str, effect: CalibrationEffect, *, plain: bool) -> Itera
     Yields:
         A table by kind, then warnings and notes.
     """
-    table = _table("before -> after", plain=plain, title=name)
+    made = f", {effect.decoding} decoding" if effect.decoding else ""
+    table = new_table("before -> after", plain=plain, title=f"{name}{made}")
     for title in ("items", "T", "NLL ↓", "Brier ↓", "ECE ↓", "AURC ↓", "accuracy"):
         table.add_column(title, justify="right")
     for group in effect.groups:
@@ -105,7 +117,7 @@ def effect_report(name: str, effect: CalibrationEffect, *, plain: bool) -> Itera
             *(f"{b} -> {a}" for b, a in zip(before, after, strict=True)),
             value_text(group.after.accuracy, "percent"),
         )
-    yield table
+    yield whole(table)
     for warning in effect.warnings:
         yield Text(f"Warning: {visible(warning)}", style="bold yellow")
     for note in effect.notes:
@@ -121,16 +133,33 @@ def _scores(scores: Scores) -> tuple[str, ...]:
     )
 
 
-def _table(first: str, *, plain: bool, title: str | None = None) -> Table:
-    table = Table(
-        box=ASCII2 if plain else SIMPLE_HEAD,
-        pad_edge=False,
-        header_style="bold",
-        title=None if title is None else cell(title, style="italic"),
-        title_justify="left",
-    )
-    table.add_column(first)
-    return table
+def calibration_json(fitted: FittedRun) -> dict[str, Json]:
+    """Turn a fit on a run into JSON values: the fit, its reasons, and what it does to runs.
+
+    Args:
+        fitted: the fit.
+
+    Returns:
+        Rates as fractions, NLL in nats. Beside the scores of every run stand its `warnings`, one
+        for every score that got worse on all items or on a kind.
+    """
+    effects: dict[str, Json] = {}
+    for name, effect in fitted.effects.items():
+        warnings: list[Json] = [*effect.warnings]
+        effects[str(name)] = {
+            "decoding": effect.decoding,
+            "groups": to_json(effect.groups),
+            "warnings": warnings,
+            "notes": to_json(effect.notes),
+        }
+    return {
+        "folder": str(fitted.folder),
+        "calibrator": to_json(fitted.calibrator),
+        "choice": to_json(fitted.choice),
+        "fit": to_json(fitted.fit),
+        "effects": effects,
+        "warnings": [*fitted.warnings],
+    }
 
 
 def _number(value: float, decimals: int) -> str:

@@ -11,7 +11,7 @@ from pact_eval.evaluation import METRICS, Evaluation, Group
 from pact_eval.stats import Estimate
 from pact_eval.strict_json import Json
 
-__all__ = ["evaluation_json"]
+__all__ = ["estimate_json", "evaluation_json"]
 
 
 def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> dict[str, Json]:
@@ -59,7 +59,7 @@ def _group(group: Group, smallest_probability: float) -> Json:
         "name": group.name,
         "items": group.items,
         "families": group.families,
-        "metrics": {name: _estimate(estimate) for name, estimate in group.estimates.items()},
+        "metrics": {name: estimate_json(estimate) for name, estimate in group.estimates.items()},
         "pairs": asdict(group.pairs),
         "nll": {
             "infinite_items": group.nll.infinite_items,
@@ -69,7 +69,14 @@ def _group(group: Group, smallest_probability: float) -> Json:
     }
 
 
-def _estimate(estimate: Estimate) -> Json:
+def estimate_json(estimate: Estimate) -> Json:
+    """Turn an estimate into JSON values: rates as fractions, null where there is no finite number.
+
+    Example:
+        >>> value = estimate_json(Estimate(0.5, 0.25, float("nan"), 2, 1, "none"))
+        >>> value["value"], value["high"], value["families"]
+        (0.5, None, 1)
+    """
     return {
         "value": _number(estimate.value),
         "infinite": math.isinf(estimate.value),

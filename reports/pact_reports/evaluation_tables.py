@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from rich.box import ASCII2, SIMPLE_HEAD, Box
 from rich.console import RenderableType
@@ -12,16 +13,37 @@ from rich.text import Text
 
 from pact_eval.contract import CODES
 from pact_eval.evaluation import CONFIDENT, METRICS, Evaluation, Group, MetricSpec
+from pact_eval.stats import Estimate
 from pact_eval.strict_json import Json
 from pact_reports.numbers import UNDEFINED, count_and_share, estimate_text, p_value_text
 from pact_reports.plain_text import cell, lines, one_line, visible
 
-__all__ = ["evaluation_report", "heading"]
+__all__ = ["EstimatedGroup", "evaluation_report", "heading", "metric_tables"]
 
 _LABEL_WIDTH = 19
 _GROUP_WIDTH = 21
 _ARROW = {1: " ↑", -1: " ↓", 0: ""}
 _SIGNIFICANT = 0.05
+
+
+class EstimatedGroup(Protocol):
+    """A group of items with estimates by metric name."""
+
+    @property
+    def name(self) -> str:
+        """What its items have in common, or "all"."""
+
+    @property
+    def items(self) -> int:
+        """Number of items."""
+
+    @property
+    def families(self) -> int:
+        """Number of families, the clusters of the intervals."""
+
+    @property
+    def estimates(self) -> Mapping[str, Estimate]:
+        """By metric name."""
 
 
 def heading(title: str, provenance: Mapping[str, Json]) -> RenderableType:
@@ -55,10 +77,7 @@ def evaluation_report(
     """
     box = ASCII2 if plain else SIMPLE_HEAD
     yield Text(_decoding_line(evaluation))
-    per_table = max(1, (width - _LABEL_WIDTH - 2) // (_GROUP_WIDTH + 3))
-    for start in range(0, len(evaluation.groups), per_table):
-        yield _metric_table(evaluation.groups[start : start + per_table], box)
-    yield from _reason_lines(evaluation.groups)
+    yield from metric_tables(evaluation.groups, METRICS, width=width, plain=plain)
     if any(_n_pairs(group) for group in evaluation.groups):
         yield Text("\nHow the pairs come out", style="bold")
         yield _pair_table(evaluation.groups, box)
@@ -67,6 +86,27 @@ def evaluation_report(
     yield Text(_letter_verdict(evaluation))
     for note in evaluation.notes:
         yield Text(f"\nNote: {visible(note)}", style="yellow")
+
+
+def metric_tables(
+    groups: Sequence[EstimatedGroup], specs: Sequence[MetricSpec], *, width: int, plain: bool
+) -> Iterator[RenderableType]:
+    """Lay out one row a metric and one column a group, and why numbers are undefined.
+
+    Args:
+        groups: with an estimate of every metric.
+        specs: the metrics.
+        width: columns of the terminal; groups that do not fit beside each other go below.
+        plain: ASCII rules.
+
+    Yields:
+        Tables, then lines with reasons.
+    """
+    box = ASCII2 if plain else SIMPLE_HEAD
+    per_table = max(1, (width - _LABEL_WIDTH - 2) // (_GROUP_WIDTH + 3))
+    for start in range(0, len(groups), per_table):
+        yield _metric_table(groups[start : start + per_table], specs, box)
+    yield from _reason_lines(groups, specs)
 
 
 def _decoding_line(evaluation: Evaluation) -> str:
@@ -88,19 +128,19 @@ def _decoding_line(evaluation: Evaluation) -> str:
     )
 
 
-def _metric_table(groups: Sequence[Group], box: Box) -> Table:
+def _metric_table(groups: Sequence[EstimatedGroup], specs: Sequence[MetricSpec], box: Box) -> Table:
     table = Table(box=box, pad_edge=False, header_style="bold")
     table.add_column("", max_width=_LABEL_WIDTH)
     for group in groups:
         title = lines([group.name, f"{group.items:,} items, {group.families:,} fam."])
         table.add_column(title, max_width=_GROUP_WIDTH)
-    for spec in METRICS:
+    for spec in specs:
         label = spec.title + _ARROW[spec.better]
         table.add_row(label, *(_cell(group, spec) for group in groups))
     return table
 
 
-def _cell(group: Group, spec: MetricSpec) -> Text:
+def _cell(group: EstimatedGroup, spec: MetricSpec) -> Text:
     estimate = group.estimates[spec.name]
     text = Text(estimate_text(estimate, spec.unit))
     if estimate.n and estimate.n != group.items:
@@ -112,10 +152,12 @@ def _cell(group: Group, spec: MetricSpec) -> Text:
     return text
 
 
-def _reason_lines(groups: Sequence[Group]) -> Iterator[RenderableType]:
+def _reason_lines(
+    groups: Sequence[EstimatedGroup], specs: Sequence[MetricSpec]
+) -> Iterator[RenderableType]:
     """Say, once a reason, which numbers of which groups are undefined or qualified."""
     metrics: dict[tuple[str, str], list[str]] = {}
-    for spec in METRICS:
+    for spec in specs:
         reasons: dict[str, list[str]] = {}
         for group in groups:
             reason = group.estimates[spec.name].reason

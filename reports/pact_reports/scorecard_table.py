@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from rich.box import ASCII2, SIMPLE_HEAD
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -23,6 +22,7 @@ from pact_eval.strict_json import Json
 from pact_reports.json_values import to_json
 from pact_reports.numbers import UNDEFINED, estimate_text, value_text
 from pact_reports.plain_text import cell, one_line, visible
+from pact_reports.tables import new_table, whole
 
 __all__ = ["scorecard_json", "scorecard_report"]
 
@@ -57,6 +57,8 @@ def scorecard_report(judged: JudgedHypotheses, *, plain: bool) -> Iterator[Rende
             (each.check.needs or reason) for each in result.checks for reason in each.reasons
         ):
             yield Text(f"Lacks data: {visible(reason)}", style="dim")
+    yield from _brackets(judged)
+    yield _all_verdicts(judged)
     registration = judged.registration
     style = "bold green" if registration.status == "REGISTERED BEFORE THE RUNS" else "bold yellow"
     if registration.status in ("TAMPERED", "REGISTERED AFTER THE RUNS"):
@@ -68,14 +70,32 @@ def scorecard_report(judged: JudgedHypotheses, *, plain: bool) -> Iterator[Rende
 
 
 def _evidence(result: HypothesisResult, *, plain: bool) -> Table:
-    table = Table(box=ASCII2 if plain else SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for title in ("check", "", "seeds", "first", "second", "difference"):
-        table.add_column(title)
+    table = new_table("check", "", "seeds", "first", "second", "difference", plain=plain)
     for check in result.checks:
         _add_check(table, check, beside=False)
     for check in result.beside:
         _add_check(table, check, beside=True)
-    return table
+    return whole(table)
+
+
+def _brackets(judged: JudgedHypotheses) -> Iterator[RenderableType]:
+    """Say what stands in brackets, where something does."""
+    for result in judged.scorecard.results:
+        for check in (*result.checks, *result.beside):
+            for interval in (each.interval for each in check.comparisons):
+                if interval is not None and not math.isnan(interval.low):
+                    method = interval.method.replace("clusters", "families")
+                    yield Text(f"\nDifferences are first - second, in brackets the {method}.")
+                    return
+
+
+def _all_verdicts(judged: JudgedHypotheses) -> Text:
+    """All verdicts in one place, after pages of evidence."""
+    text = Text()
+    for result in judged.scorecard.results:
+        text.append(f"\n{one_line(result.hypothesis.id)} ", style="bold")
+        text.append(result.verdict, style=_STYLE[result.verdict])
+    return text
 
 
 def _add_check(table: Table, result: CheckResult, *, beside: bool) -> None:
@@ -92,10 +112,13 @@ def _add_check(table: Table, result: CheckResult, *, beside: bool) -> None:
 
 
 def _where(comparison: Comparison) -> str:
-    """Name what the comparisons of one check differ in: arm, decoding, group."""
-    left = comparison.question.left.cell
+    """Name the first quantity by arm, decoding and group, and what is other in the second."""
+    left, right = comparison.question.left.cell, comparison.question.right.cell
     shown = [left.arm, left.decoding, *([left.group] if left.group != "all" else [])]
-    return ", ".join(shown)
+    names = ("metric", "arm", "decoding", "group")
+    pairs = ((getattr(left, name), getattr(right, name)) for name in names)
+    other = [theirs for ours, theirs in pairs if ours != theirs]
+    return f"{', '.join(shown)} vs {', '.join(other)}"
 
 
 def _value(comparison: Comparison, value: float, *, signed: bool) -> str:

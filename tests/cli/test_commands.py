@@ -142,6 +142,9 @@ def test_control_characters_of_data_never_reach_the_terminal(tmp_path: Path) -> 
     message = failed("import", bad, "--out", tmp_path / "other")
     assert "\x1b" not in message
     assert "\\x1b[2J" in message
+    odd = write_jsonl(tmp_path / "odd.jsonl", [row | {"\x1b[2J\n": 1}])
+    remark = run("import", odd, "--out", tmp_path / "odd").stderr
+    assert "Not used: the columns \\x1b[2J\\n.\n" in remark
 
 
 def test_bad_input_is_one_message_and_exit_code_1(tmp_path: Path, published: Path) -> None:

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 from run_frames import rows, write_run
+from statsmodels.stats.multitest import multipletests
 
 from pact_cli.evaluate import main
 
 FAST = ("--resamples", "200")
+HOSTILE = "x[red]\x1b[31m\n"
+SHOWN = "x[red]\\x1b[31m\\n"
+
+
+NEUTRAL = 0.5413248538970947
+WARM = {"bias": [1.8545865, NEUTRAL, NEUTRAL], "log_choices": 0, "log_tokens": 0}
+"""A scalar temperature of 2, in the published form."""
 
 
 def run(*arguments: object, code: int = 0) -> Result:
@@ -42,11 +53,15 @@ def b(tmp_path: Path) -> Path:
 @pytest.fixture
 def calibration_run(tmp_path: Path) -> Path:
     """The same items under names of their own, 200 families."""
-    frame = rows(9, families=200).with_columns(
+    return write_run(tmp_path / "calib", other_items(rows(9, families=200)))
+
+
+def other_items(frame: pl.DataFrame) -> pl.DataFrame:
+    """Returns the rows under names of their own."""
+    return frame.with_columns(
         *(pl.format("calib-{}", pl.col(name)).alias(name) for name in ("id", "family")),
         source_family=pl.format("c{}", pl.col("source_family")),
     )
-    return write_run(tmp_path / "calib", frame)
 
 
 def test_two_runs_side_by_side(a: Path, b: Path) -> None:
@@ -64,6 +79,22 @@ def test_two_runs_side_by_side(a: Path, b: Path) -> None:
     assert metric["difference"]["value"] == pytest.approx(
         metric["a"]["value"] - metric["b"]["value"]
     )
+
+
+def test_every_metric_is_compared_by_group(a: Path, b: Path) -> None:
+    """What the table by group shows is what JSON says, where that has a value."""
+    text = run("compare", a, b, *FAST).stdout
+    (value,) = json.loads(run("compare", a, b, *FAST, "--json").stdout)["comparisons"]
+    table = text.split("A - B by kind\n")[1]
+    lines = [line.split("|") for line in table.splitlines() if line.startswith("|")]
+    cells = {line[1].strip(): line[2:-1] for line in lines}
+    groups = value["comparison"]["groups"][1:]
+    for title, name, scale in (("Flip rate ↓", "flip_rate", 100), ("NLL ↓", "nll_nats", 1)):
+        for shown, group in zip(cells[title], groups, strict=True):
+            difference = group["metrics"][name]["difference"]["value"]
+            decimals = 1 if scale > 1 else 3
+            assert float(shown.split("[")[0]) == round(scale * difference, decimals)
+    assert "– Score MAE (choice), Score MAE (boolean), Score level MAE (choice)" in table
 
 
 def test_more_runs_are_each_compared_with_the_first(a: Path, b: Path, tmp_path: Path) -> None:
@@ -85,6 +116,140 @@ def test_arms_over_seeds(a: Path, b: Path, tmp_path: Path) -> None:
     assert [arm["seeds"] for arm in value["arms"]["arms"]] == [[17, 18], [17, 18]]
 
 
+@pytest.fixture
+def arms(a: Path, b: Path, tmp_path: Path) -> tuple[str, str]:
+    """Two arms with two seeds each."""
+    write_run(tmp_path / "a-18", rows(11), arm="a", seed=18)
+    write_run(tmp_path / "b-18", rows(12, skill=2.0), arm="b", seed=18)
+    return f"a={tmp_path}/a-*", f"b={tmp_path}/b-*"
+
+
+def test_adjusted_p_values_are_numbers_in_json_and_those_of_statsmodels(
+    a: Path, b: Path, arms: tuple[str, str]
+) -> None:
+    (value,) = json.loads(run("compare", a, b, *FAST, "--json").stdout)["comparisons"]
+    comparison = value["comparison"]
+    raw = [group["accuracy"]["families"]["p_value"] for group in comparison["groups"][1:]]
+    np.testing.assert_allclose(
+        comparison["holm"]["adjusted"], multipletests(raw, method="holm")[1], rtol=1e-12
+    )
+    (pair,) = json.loads(run("compare", "--arms", *arms, *FAST, "--json").stdout)["arms"]["pairs"]
+    tests = [
+        (group["name"], seed, group["accuracy"]["families"]["p_value"])
+        for seed, each in pair["seeds"].items()
+        for group in each["groups"][1:]
+    ]
+    assert len(tests) == 6
+    adjusted = multipletests([p_value for _, _, p_value in tests], method="holm")[1]
+    found = [pair["group_holm"][group][seed] for group, seed, _ in tests]
+    np.testing.assert_allclose(found, adjusted, rtol=1e-12)
+
+
+def test_arms_show_by_seed_what_a_pair_of_runs_shows(arms: tuple[str, str]) -> None:
+    plain = run("compare", "--arms", *arms, *FAST).stdout
+    assert "Holm" not in plain
+    assert "is right" not in plain
+    assert "margin" not in plain
+    text = run(
+        "compare", "--arms", *arms, *FAST, "--holm", "--mcnemar", "--equivalence-margin", 0.5
+    ).stdout
+    assert "Holm over 6 tests" in text
+    assert "2 seeds do so one time in 2 by chance" in text
+    (pair,) = json.loads(run("compare", "--arms", *arms, *FAST, "--json").stdout)["arms"]["pairs"]
+    for seed, comparison in pair["seeds"].items():
+        for name, ids in (("a", comparison["only_a"]), ("b", comparison["only_b"])):
+            listed = "".join(f"  {item}\n" for item in ids)
+            assert f"Seed {seed}: Only {name} is right ({len(ids)}):\n{listed}" in text
+        assert f"Seed {seed}: Accuracy, margin 50.0 points: " in text
+        assert f"  seed {seed}: " in text.split("shows with 80% power:")[1]
+    rows_of = {
+        line.split("|")[1].strip(): line.split("|") for line in plain.splitlines() if "|" in line
+    }
+    for title, name in (("NLL ↓", "nll_nats"), ("Flip rate ↓", "flip_rate")):
+        assert (rows_of[title][-2].strip() == "=") == pair["signs"]["all"][name]["same"]
+
+
+def test_arms_without_a_common_seed_say_so(a: Path, tmp_path: Path) -> None:
+    write_run(tmp_path / "b-18", rows(12), arm="b", seed=18)
+    text = run("compare", "--arms", f"a={a}", f"b={tmp_path}/b-18", *FAST, "--holm").stdout
+    assert "Note: a and b have no seed in common: nothing is compared by seed" in text
+    assert "seed by seed" not in text
+
+
+def test_a_folder_is_found_by_its_own_name_whatever_its_signs(b: Path, tmp_path: Path) -> None:
+    odd = write_run(tmp_path / "a[17]", rows(1), arm="a", seed=17)
+    text = run("compare", "--arms", f"a={odd}", f"b={b}", *FAST).stdout
+    assert "a - b, seed by seed" in text
+
+
+def test_groups_in_which_too_few_items_differ_are_named(a: Path, tmp_path: Path) -> None:
+    same = write_run(tmp_path / "same", rows(1), arm="b", seed=17)
+    text = run("compare", a, same, *FAST).stdout
+    assert "Note: no item differs: nothing to test" in text
+    few = "too few items differ for any p-value below 0.05: choice (0), boolean (0), score (0)"
+    assert f"Note: {few}" in text
+    text = run("compare", "--arms", f"a={a}", f"b={same}", *FAST).stdout
+    assert f"Note: seed 17: {few}" in text
+
+
+def test_what_is_undefined_says_why_beside_the_table(tmp_path: Path) -> None:
+    one, other = (write_run(tmp_path / str(seed), rows(seed, k=1)) for seed in (1, 2))
+    reason = "one view only: K is 1"
+    text = run("compare", one, other, *FAST).stdout
+    assert f"– TV between views, Flip rate, Gain from K: {reason}\n" in text
+    text = run("sweep", one, *FAST).stdout
+    assert (
+        f"– TV between views at K = 1, Flip rate at K = 1, Gain from K at K = 1: {reason}" in text
+    )
+
+
+def test_every_number_of_a_sweep_names_its_decoding(a: Path, tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps({"mode": "scalar", "weights": WARM}))
+    for options, calibration in ((), "raw"), (("--calibration", path), "calibrated"):
+        text = run("sweep", a, *FAST, *options).stdout
+        assert text.startswith(f"{a}\nDecoding: ensemble of the first K views, {calibration}; ")
+        value = json.loads(run("sweep", a, *FAST, *options, "--json").stdout)
+        assert value["decoding"] == {"views": "ensemble", "calibration": calibration}
+
+
+def test_no_number_is_cut_in_a_narrow_terminal(
+    a: Path, b: Path, calibration_run: Path, arms: tuple[str, str], tmp_path: Path
+) -> None:
+    calibrate = ("calibrate", calibration_run, "--mode", "contextual", "-o", tmp_path / "c.json")
+    for arguments in (
+        ("compare", a, b, *FAST, "--holm"),
+        ("compare", "--arms", *arms, *FAST, "--holm"),
+        ("sweep", a, *FAST),
+        calibrate,
+    ):
+        wide, narrow = (printed(arguments, width) for width in (400, 45))
+        assert "…" not in narrow
+        assert len(narrow.splitlines()) > len(wide.splitlines())
+
+
+def printed(arguments: tuple[object, ...], width: int) -> str:
+    given = [str(argument) for argument in arguments]
+    result = CliRunner().invoke(main, given, env={"COLUMNS": str(width)})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_groups_are_what_the_first_run_calls_them(a: Path, tmp_path: Path) -> None:
+    """An import may lack domains; the items are the same ones."""
+    nameless = rows(2).with_columns(domain=pl.lit(""), source_family=pl.lit(""))
+    b = write_run(tmp_path / "b-17", nameless, arm="b", seed=17)
+    c = write_run(tmp_path / "b-18", nameless, arm="b", seed=18)
+    d = write_run(tmp_path / "a-18", nameless, arm="a", seed=18)
+    arguments = (f"a={a}", f"a={d}", f"b={b}", f"b={c}")
+    value = json.loads(
+        run("compare", "--arms", *arguments, *FAST, "--by", "domain", "--json").stdout
+    )["arms"]
+    assert value["groups"] == ["all", "d0", "d1", "d2", "d3"]
+    assert list(value["pairs"][0]["signs"]) == value["groups"]
+    run("compare", "--arms", *arguments, *FAST, "--by", "domain")
+
+
 def test_what_cannot_be_compared_is_told(a: Path, b: Path, tmp_path: Path) -> None:
     other = write_run(tmp_path / "other", rows(2, families=20))
     assert "20 only in" in refused("compare", a, other, *FAST)
@@ -97,6 +262,9 @@ def test_what_cannot_be_compared_is_told(a: Path, b: Path, tmp_path: Path) -> No
     nameless = write_run(tmp_path / "nameless", rows(4))
     assert "has no seed" in refused("compare", "--arms", f"a={nameless}", f"b={b}")
     assert "expected calibration.json in the run folder" in refused("compare", a, b, "--calibrated")
+    for margin in ("nan", 0, 2):
+        message = refused("compare", a, b, "--equivalence-margin", margin, code=2)
+        assert "is not in the range 0<x<=1" in message
 
 
 def test_a_sweep_shows_every_number_of_views(a: Path) -> None:
@@ -106,7 +274,8 @@ def test_a_sweep_shows_every_number_of_views(a: Path) -> None:
     assert [point["k"] for point in value["points"]] == [2, 3]
     assert json.loads(run("sweep", a, "--k", "2", *FAST, "--json").stdout)["points"][0]["k"] == 2
     assert "from 1 to 3, got 1 to 9" in refused("sweep", a, "--k", "1..9")
-    assert "expected a number or FROM..TO" in refused("sweep", a, "--k", "all", code=2)
+    for k in ("all", "9" * 5000, "1..", "-1"):
+        assert "expected a number or FROM..TO" in refused("sweep", a, f"--k={k}", code=2)
 
 
 def test_a_calibrator_is_fitted_shown_written_and_applied(
@@ -166,3 +335,89 @@ def test_the_published_form_of_a_calibrator_is_read(a: Path, tmp_path: Path) -> 
     result = run("report", a, *FAST, "--calibration", path)
     assert "calibrated" in result.stdout
     assert "Warning: " in result.stderr  # nobody knows what it was fitted on
+
+
+def test_what_calibration_made_worse_is_told_in_json_and_on_stderr(tmp_path: Path) -> None:
+    """On a run that is more accurate than the one it was fitted on, T is too high."""
+    poor = write_run(tmp_path / "poor", other_items(rows(9, families=200, skill=0.3)))
+    sure = write_run(tmp_path / "sure", rows(4, skill=3.0))
+    arguments = ("calibrate", poor, "--mode", "scalar", "--holdout", sure)
+    result = run(*arguments, "--json")
+    effects = json.loads(result.stdout)["result"]["effects"]
+    warnings = effects[str(sure)]["warnings"]
+    worse = [
+        (group["name"], score)
+        for group in effects[str(sure)]["groups"]
+        for score in ("nll_nats", "brier", "ece", "aurc")
+        if group["after"][score] > group["before"][score] + 1e-9
+    ]
+    assert worse
+    assert len(warnings) == len(worse)
+    for warning in warnings:
+        assert f"Warning: {sure}: {warning}\n" in result.stderr
+    text = run(*arguments).stdout
+    assert " ".join(f"Warning: {warnings[0]}".split()) in " ".join(text.split())
+
+
+def test_a_contextual_fit_shows_its_condition_number(calibration_run: Path, tmp_path: Path) -> None:
+    arguments = ("calibrate", calibration_run, "--mode", "contextual", "-o", tmp_path / "c.json")
+    number = json.loads(run(*arguments, "--json").stdout)["result"]["fit"]["condition_number"]
+    assert f"Condition number of the information: {number:,.1f} " in run(*arguments).stdout
+
+
+def test_names_do_not_steer_the_terminal(b: Path, tmp_path: Path) -> None:
+    calibration = write_run(tmp_path / f"{HOSTILE}c", other_items(rows(9)))
+    holdout = write_run(tmp_path / f"{HOSTILE}a", rows(1), arm="a", seed=17)
+    for arguments in (
+        ("calibrate", calibration, "--mode", "scalar", "--holdout", holdout),
+        ("compare", holdout, b, *FAST),
+        ("compare", "--arms", f"{HOSTILE}={holdout}", f"b={b}", *FAST, "--mcnemar"),
+        ("sweep", holdout, *FAST),
+        ("report", holdout, *FAST, "--calibration", holdout / "calibration.json"),
+    ):
+        result = run(*arguments)
+        assert "\x1b" not in result.output
+        assert SHOWN in result.output.replace("\n", "")
+
+
+def test_nothing_is_left_where_a_calibrator_cannot_be_written(
+    calibration_run: Path, tmp_path: Path
+) -> None:
+    taken = tmp_path / "folder"
+    taken.mkdir()
+    assert "cannot be written" in refused("calibrate", calibration_run, "-o", taken)
+    assert {each.name for each in tmp_path.iterdir()} == {"calib", "folder"}
+
+
+def test_a_calibrator_used_beyond_its_fit_is_warned_of(
+    calibration_run: Path, a: Path, b: Path
+) -> None:
+    run("calibrate", calibration_run, "--mode", "scalar", "--holdout", a, "--holdout", b)
+    path = a / "calibration.json"
+    beyond = "fitted on the single decoding, applied to the ensemble one"
+    for arguments in (
+        ("report", a, *FAST, "--calibration", path),
+        ("compare", a, b, *FAST, "--calibrated"),
+    ):
+        assert beyond not in run(*arguments).stderr
+        assert beyond in run(*arguments, "--decoding", "ensemble").stderr
+    assert beyond in run("sweep", a, *FAST, "--calibration", path).stderr
+    run("calibrate", calibration_run, "--mode", "contextual", "--holdout", a)
+    value = json.loads(path.read_bytes())
+    value["fit"]["n_choices"] = [2, 3]
+    path.write_text(json.dumps(value))
+    assert (
+        "items have answers outside the 2 to 3 of the fit"
+        in run("report", a, *FAST, "--calibration", path).stderr
+    )
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_reader_that_has_gone_is_no_failure(a: Path, b: Path, options: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "pact_cli", "compare", str(a), str(b), *FAST, *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0

@@ -82,6 +82,33 @@ def test_the_five_verdicts_of_the_paper_with_its_evidence() -> None:
     ):
         cells = [[each.strip() for each in line.split("|")] for line in text.splitlines()]
         assert any(list(numbers) == row[4:7] for row in cells), numbers
+    verdicts = (
+        "\n\nH1 INCONCLUSIVE\nH2 SUPPORTED\nH3 PARTLY TESTED\nH4 PARTLY SUPPORTED\nH5 SUPPORTED\n"
+    )
+    assert text.count(verdicts) == 1  # once more after pages of evidence
+
+
+def test_the_evidence_names_both_quantities() -> None:
+    result = CliRunner().invoke(
+        main,
+        ["scorecard", str(PACT), str(published_path("run_metrics.csv"))],
+        env={"COLUMNS": "200"},
+    )
+    for named in (
+        "no_cf, single vs pact_full",
+        "no_cf, ensemble vs accuracy",
+        "pact_full, ensemble_calibrated vs ce_only",
+        "no_emd, single, score vs pact_full",
+        "nimble_recipe, single_calibrated vs single",
+    ):
+        assert f"| {named} " in result.stdout
+
+
+def test_the_name_of_a_lock_does_not_steer_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "x\x1b[31m[red]\n.toml"
+    path.write_text(CRITERIA)
+    text = run("register", path).stdout
+    assert "x\\x1b[31m[red]\\n.lock: registered at 20" in text
 
 
 def test_a_demand_fails_where_the_evidence_does() -> None:

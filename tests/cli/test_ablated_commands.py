@@ -1,0 +1,128 @@
+"""Ablated contexts as a user meets them: what works on them, and what says why it cannot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from datasets import healthy
+from run_frames import ablated_rows, rows, write_run
+
+import pact_eval
+from pact_cli.audit.main import main as audit
+from pact_cli.evaluate import main
+from pact_eval.ablated_records import write_ablated_records
+from pact_eval.calibration import Calibrator, Weights, write_calibrator
+
+PACT = Path(pact_eval.__file__).parent / "hypotheses" / "pact.toml"
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "whole", rows(1), arm="no_nr", seed=17)
+
+
+@pytest.fixture
+def ablated(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "ablated", ablated_rows(1, lean=3.0), arm="no_nr", seed=17)
+
+
+def test_the_report_of_ablated_contexts(ablated: Path) -> None:
+    text = run("report", ablated, "--resamples", 300).stdout
+    for words in (
+        "arm:        no_nr",
+        "Ablated contexts: without the evidence no answer is right",
+        "Decoding: single, raw; K = 3.",
+        "95% percentile bootstrap over families, 300 resamples",
+        "30 items, 30 fam.",
+        "Mean confidence",
+        "Answer gap",
+        "Flip rate",
+        "90.0 [90.0, 90.0]",
+        "every resample agrees: the width 0 is no certainty",
+    ):
+        assert words in text, words
+    for words in ("Accuracy", "NLL", "Letters", "pairs"):
+        assert words not in text
+    assert max(len(line) for line in text.splitlines()) <= 120
+    narrow = CliRunner(env={"COLUMNS": "70"}).invoke(main, ["report", str(ablated)]).stdout
+    assert max(len(line) for line in narrow.splitlines()) <= 70
+
+
+def test_the_report_takes_its_options(ablated: Path, tmp_path: Path) -> None:
+    write_calibrator(tmp_path / "flat.json", Calibrator("scalar", Weights(bias=(3.0, 0.0, 0.0))))
+    value = json.loads(
+        run(
+            *("report", ablated, "--by", "domain", "--decoding", "ensemble", "--json"),
+            *("--calibration", tmp_path / "flat.json", "--resamples", 200, "--seed", 4),
+        ).stdout
+    )
+    assert value["contexts"] == "ablated"
+    assert value["decoding"] == {"views": "ensemble", "calibration": "calibrated"}
+    assert [group["name"] for group in value["groups"]] == ["all", "d0", "d1", "d2", "d3"]
+    assert value["run"]["arm"] == "no_nr"
+    raw = json.loads(run("report", ablated, "--decoding", "ensemble", "--json").stdout)
+    gaps = [each["groups"][0]["metrics"]["ablated_gap"]["value"] for each in (value, raw)]
+    assert 0 < gaps[0] < gaps[1]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "compare {ablated} {ablated}",
+        "compare {whole} {ablated}",
+        "compare --arms a={ablated} b={whole}",
+        "calibrate {ablated}",
+        "calibrate {whole} --holdout {ablated}",
+        "sweep {ablated}",
+    ],
+)
+def test_what_needs_references_says_what_the_run_is_good_for(
+    command: str, whole: Path, ablated: Path
+) -> None:
+    result = run(*command.format(whole=whole, ablated=ablated).split(), code=1)
+    assert result.stdout == ""
+    assert "ablated: a run on ablated contexts has no references" in result.stderr
+    assert "good for `pact-eval report` and" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not list(whole.glob("calibration.json"))
+
+
+def test_h3_has_its_evidence(tmp_path: Path, whole: Path, ablated: Path) -> None:
+    other = [
+        write_run(tmp_path / "pact", rows(2), arm="pact_full", seed=17),
+        write_run(tmp_path / "pact-abl", ablated_rows(2, lean=0.0), arm="pact_full", seed=17),
+    ]
+    arguments = ("scorecard", PACT, whole, ablated, *other, "--resamples", 200)
+    text = run(*arguments).stdout
+    assert "H3 Necessity" in text
+    assert "H3 Necessity: PARTLY TESTED" not in text
+    value = json.loads(run(*arguments, "--json").stdout)
+    h3 = next(each for each in value["hypotheses"] if each["id"] == "H3")
+    (comparison,) = h3["checks"][0]["comparisons"]
+    assert comparison["holds"]
+    assert comparison["interval"]["low"] > 0
+
+
+def test_the_audit_says_what_a_file_of_ablated_contexts_is(tmp_path: Path) -> None:
+    source = healthy(families=4).write(tmp_path)
+    written = write_ablated_records(source / "holdout.jsonl", tmp_path / "ablated.jsonl")
+    result = CliRunner().invoke(audit, ["data", "--eval", str(written.path)])
+    assert result.exit_code == 3
+    assert "Traceback" not in result.output
+    text = " ".join(result.stdout.split())
+    assert "an ablated context, which has no reference: `pact-eval score` reads it" in text
+    again = CliRunner().invoke(
+        audit, ["ablate", str(written.path), "--out", str(tmp_path / "twice.jsonl")]
+    )
+    assert again.exit_code == 1
+    assert "an ablated context, which has no reference" in again.output

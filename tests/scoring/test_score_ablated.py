@@ -1,0 +1,164 @@
+"""Scoring ablated contexts of the shipped dataset with the shipped model and adapter."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from builders import record, write_jsonl
+from click.testing import CliRunner
+
+from pact_cli.evaluate import main
+from pact_eval.ablated_records import write_ablated_records
+from pact_eval.errors import RecordError
+from pact_eval.evaluation import ABLATED_METRICS
+from pact_eval.model_files import sha256_of_file
+from pact_eval.predictions import ABLATED_SCHEMA
+from pact_eval.records import read_records
+from pact_eval.runs import AblatedRun, read_any_run
+from pact_eval.scoring.score import WINDOW_RECORDS, read_dataset, score
+from pact_eval.scoring.subject import Subject, SubjectRequest, identify
+from scoring.conftest import FIXTURES, HOLDOUT, MODEL
+
+ADAPTER = FIXTURES / "adapters" / "ce_permuted"
+
+
+@pytest.fixture(scope="module")
+def subject() -> Subject:
+    return identify(SubjectRequest(ADAPTER, str(MODEL)))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("ablated") / "ablated.jsonl"
+    return write_ablated_records(HOLDOUT, path).path
+
+
+@pytest.fixture(scope="module")
+def folder(subject: Subject, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "ablated"
+    dataset = read_dataset(data, k=2, limit=24)
+    score(subject, dataset, out, labels={"arm": "no_nr", "seed": 17})
+    return out
+
+
+def test_rows_say_which_two_answers_and_know_no_reference(folder: Path, data: Path) -> None:
+    frame = pl.read_parquet(folder / "predictions.parquet")
+    assert frame.schema == ABLATED_SCHEMA
+    assert len(frame) == 48
+    assert frame["reference"].null_count() == 48
+    assert set(frame["variant"]) == {"ablated"}
+    references = {each.id: each.reference for each in read_records(HOLDOUT)}
+    for row in frame.iter_rows(named=True):
+        base = row["id"].removesuffix("-ablated")
+        assert base.endswith("-base")
+        other = base.removesuffix("base") + "counterfactual"
+        assert row["answers"] == [references[base], references[other]]
+    run = read_any_run(folder)
+    assert isinstance(run, AblatedRun)
+    assert run.settings["data"] == {"sha256": sha256_of_file(data), "records": 24}
+    assert run.provenance["counts"] == {"items": 24, "views": 48}
+
+
+def test_logits_are_those_of_the_engine_on_the_text_without_the_sentence(
+    subject: Subject, folder: Path, data: Path
+) -> None:
+    loaded = subject.load()
+    run = read_any_run(folder)
+    records = read_records(data, allow_ablated=True)[:3]
+    for item, each in enumerate(records):
+        for view, scored in zip(
+            views := subject.encoder.encode([each], 2, 0), loaded.engine.score(views), strict=True
+        ):
+            n = len(view.code_order)
+            found = run.predictions.logits[item, view.view, :n]
+            np.testing.assert_allclose(found, scored.logits, atol=1e-4)
+
+
+def test_the_report_against_the_equations_row_by_row(folder: Path) -> None:
+    result = CliRunner().invoke(main, ["report", str(folder), "--json"])
+    assert result.exit_code == 0, result.output
+    value: dict[str, Any] = json.loads(result.stdout)
+    everything = value["groups"][0]
+    frame = pl.read_parquet(folder / "predictions.parquet").filter(pl.col("view") == 0)
+    gaps, tops = [], []
+    for row in frame.iter_rows(named=True):
+        z, (first, second) = row["logits"], row["answers"]
+        gaps.append(abs(z[first] - z[second]))
+        tops.append(math.exp(max(z)) / math.fsum(map(math.exp, z)))
+    assert everything["metrics"]["ablated_gap"]["value"] == pytest.approx(math.fsum(gaps) / 24)
+    confidence = everything["metrics"]["ablated_confidence"]
+    assert confidence["value"] == pytest.approx(math.fsum(tops) / 24)
+    assert (confidence["n"], confidence["families"]) == (24, 24)
+    assert set(everything["metrics"]) == {spec.name for spec in ABLATED_METRICS}
+
+
+def _command(data: Path, out: Path) -> list[str]:
+    return [
+        *(sys.executable, "-m", "pact_cli", "score", str(ADAPTER), "--base-model", str(MODEL)),
+        *("--data", str(data), "--k", "2", "--out", str(out)),
+    ]
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(data: Path, tmp_path: Path) -> None:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        _command(data, tmp_path / "killed"),
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    parts = tmp_path / "killed" / "parts"
+    deadline = time.monotonic() + 120
+    while not list(parts.glob("part-*")):
+        assert process.poll() is None, "the run ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert 1 <= len(list(parts.glob("part-*"))) < 162 / WINDOW_RECORDS
+    printed = {
+        name: subprocess.run(
+            _command(data, tmp_path / name),
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for name in ("killed", "whole")
+    }
+    killed, whole = (
+        (tmp_path / name / "predictions.parquet").read_bytes() for name in ("killed", "whole")
+    )
+    assert killed == whole
+    for words in ("Ablated contexts", "Mean confidence", "Answer gap", "162 items, 162 fam."):
+        assert words in printed["killed"]
+    assert "Accuracy" not in printed["killed"]
+
+
+def test_a_file_that_cannot_be_scored_is_refused_before_a_model_is_loaded(
+    data: Path, tmp_path: Path
+) -> None:
+    lines = data.read_text(encoding="utf-8").split("\n")[:2]
+    mixed = write_jsonl(tmp_path / "mixed.jsonl", [*lines, record()])
+    with pytest.raises(RecordError, match=r"mixed.jsonl:3 .*line 1 is an ablated context"):
+        read_dataset(mixed, k=1, limit=1)
+    bare = {key: value for key, value in record().items() if key != "reference"}
+    plain = write_jsonl(tmp_path / "plain.jsonl", [record("a-base"), bare])
+    with pytest.raises(RecordError, match=r"plain.jsonl:2 .*reference: expected an object"):
+        read_dataset(plain, k=1)
+    same = json.loads(lines[0])
+    same["ablation"]["answers"] = [1, 1]
+    bad = write_jsonl(tmp_path / "bad.jsonl", [same])
+    with pytest.raises(RecordError, match=r"bad.jsonl:1 .*two different canonical indices"):
+        read_dataset(bad, k=1)
