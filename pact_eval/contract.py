@@ -53,8 +53,16 @@ class PromptContract(Protocol):
         """The `task` that an adapter's `schema_config.json` must name."""
 
     @property
+    def system_prompt(self) -> str:
+        """The system message; an adapter's `schema_config.json` repeats it."""
+
+    @property
     def max_prompt_tokens(self) -> int:
         """Longest prompt that may be scored, in tokens."""
+
+    @property
+    def known_prompt_code_sha256(self) -> frozenset[str]:
+        """Hashes of source files in which others keep this rendering; may be empty."""
 
     @property
     def fingerprint(self) -> str:

@@ -1,1 +1,70 @@
-"""Room for the PACT objective: torch only, nothing of ours imported. Nothing is in it yet."""
+"""The PACT objective for any trainer: torch only, nothing of ours imported."""
+
+from pact_losses.batch import NO_REFERENCE, PactBatch
+from pact_losses.candidates import candidate_logits
+from pact_losses.collator import PactCollator
+from pact_losses.errors import BatchError, FamilyError, NonFiniteError, PactLossError, ViewError
+from pact_losses.families import Family, FamilyBatchSampler, group_families
+from pact_losses.objective import PactLoss, PactOutput, PactWeights, unit_totals
+from pact_losses.optimisation import (
+    NIMBLE_RECIPE_SETTINGS,
+    PACT_SETTINGS,
+    PaperSettings,
+    learning_rate_schedule,
+    lora_config,
+    lora_plus_optimizer,
+    nf4_config,
+)
+from pact_losses.selection import BestCheckpoint, selection_nll
+from pact_losses.terms import (
+    MASKED_LOGIT,
+    ablated_gap,
+    counterfactual_margin_loss,
+    cross_entropy,
+    jensen_shannon,
+    necessity_loss,
+    ordinal_transport_loss,
+    pair_margin,
+    to_canonical,
+)
+from pact_losses.views import FieldKind, TrainingView, ViewRole
+
+__all__ = [
+    "MASKED_LOGIT",
+    "NIMBLE_RECIPE_SETTINGS",
+    "NO_REFERENCE",
+    "PACT_SETTINGS",
+    "BatchError",
+    "BestCheckpoint",
+    "Family",
+    "FamilyBatchSampler",
+    "FamilyError",
+    "FieldKind",
+    "NonFiniteError",
+    "PactBatch",
+    "PactCollator",
+    "PactLoss",
+    "PactLossError",
+    "PactOutput",
+    "PactWeights",
+    "PaperSettings",
+    "TrainingView",
+    "ViewError",
+    "ViewRole",
+    "ablated_gap",
+    "candidate_logits",
+    "counterfactual_margin_loss",
+    "cross_entropy",
+    "group_families",
+    "jensen_shannon",
+    "learning_rate_schedule",
+    "lora_config",
+    "lora_plus_optimizer",
+    "necessity_loss",
+    "nf4_config",
+    "ordinal_transport_loss",
+    "pair_margin",
+    "selection_nll",
+    "to_canonical",
+    "unit_totals",
+]

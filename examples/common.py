@@ -1,0 +1,117 @@
+"""What the examples share: options, the model with its adapter, views of the data, a loader.
+
+Everything that the paper settles is its default here (`PACT_SETTINGS`). The shipped model is tiny:
+`--learning-rate 1e-3` moves it within a few steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import get_peft_model
+from torch.utils.data import DataLoader
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from pact_eval.contract import NIMBLE
+from pact_eval.encoding import Encoder
+from pact_eval.records import read_records
+from pact_eval.training import ViewPlan, save_adapter, training_views
+from pact_losses import (
+    PACT_SETTINGS,
+    FamilyBatchSampler,
+    PactBatch,
+    PactCollator,
+    PactLoss,
+    TrainingView,
+    learning_rate_schedule,
+    lora_config,
+    lora_plus_optimizer,
+)
+
+FIXTURES = Path(__file__).parent.parent / "fixtures" / "pact_fixtures"
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of every example: `--learning-rate` and so on."""
+
+    steps: int = 8
+    families: int = 16
+    selection_families: int = 4
+    seed: int = PACT_SETTINGS.seeds[0]
+    learning_rate: float = PACT_SETTINGS.learning_rate
+    dropout: float = PACT_SETTINGS.dropout
+    pairs_per_batch: int = PACT_SETTINGS.pairs_per_batch
+    accumulation: int = PACT_SETTINGS.accumulation
+    model: Path = FIXTURES / "model"
+    data: Path = FIXTURES / "data" / "train.jsonl"
+    out: Path | None = None
+
+    @classmethod
+    def parse(cls) -> Options:
+        """Read the command line."""
+        parser = argparse.ArgumentParser()
+        for field in fields(cls):
+            kind = Path if field.default is None else type(field.default)
+            name = "--" + field.name.replace("_", "-")
+            parser.add_argument(name, type=kind, default=field.default, help=f"({field.default})")
+        return cls(**vars(parser.parse_args()))
+
+
+class Task:
+    """All that a trainer is given."""
+
+    def __init__(self, options: Options) -> None:
+        torch.manual_seed(options.seed)
+        self.options = options
+        base = AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.float32)
+        self.model = get_peft_model(base, lora_config(dropout=options.dropout)).train()
+        tokenizer = AutoTokenizer.from_pretrained(options.model)
+        encoder = Encoder(tokenizer, NIMBLE)
+        records = read_records(options.data)  # those of a family stand together
+        cut = 2 * options.families
+        held_out = records[cut : cut + 2 * options.selection_families]
+        self.views = training_views(records[:cut], encoder, ViewPlan(seed=options.seed))
+        self.selection = training_views(held_out, encoder, ViewPlan(permuted=0, ablated=False))
+        self.loss = PactLoss()  # the paper's weights, margin and ramp
+        self.optimizer = lora_plus_optimizer(self.model, learning_rate=options.learning_rate)
+        self.schedule = learning_rate_schedule(self.optimizer, n_steps=options.steps)
+        self.sampler = FamilyBatchSampler(self.views, options.pairs_per_batch, seed=options.seed)
+        self.collate = PactCollator(tokenizer.pad_token_id)
+        self.weights = [each for each in self.model.parameters() if each.requires_grad]
+
+    def selection_batches(self, rows: int = 4) -> list[PactBatch]:
+        """Cut the selection views into batches of so many rows."""
+        starts = range(0, len(self.selection), rows)
+        return [self.collate(self.selection[start : start + rows]) for start in starts]
+
+    def save(self) -> None:
+        """Save the adapter so that `pact-eval score` takes it, if `--out` names a folder."""
+        o = self.options
+        if o.out is not None:
+            save_adapter(self.model, o.out, base=o.model, arm="pact", seed=o.seed)
+
+
+class StepLoader:
+    """Yields the batches of one optimiser step at a time, in the order of the sampler's epoch."""
+
+    def __init__(self, task: Task) -> None:
+        self.sampler, self.accumulation = task.sampler, task.options.accumulation
+        views: Any = task.views
+        self.loader: DataLoader[TrainingView] = DataLoader(
+            views, batch_sampler=self.sampler, collate_fn=task.collate
+        )
+
+    def __len__(self) -> int:
+        return -(-len(self.sampler) // self.accumulation)
+
+    def __iter__(self) -> Iterator[list[PactBatch]]:
+        batches = iter(self.loader)
+        while step := list(islice(batches, self.accumulation)):
+            yield step

@@ -1,0 +1,14 @@
+"""What a trainer needs that knows records and the prompt contract: views, their cache, saving."""
+
+from pact_eval.training.adapters import save_adapter
+from pact_eval.training.cache import cache_key, cached_training_views
+from pact_eval.training.views import DEFAULT_PLAN, ViewPlan, training_views
+
+__all__ = [
+    "DEFAULT_PLAN",
+    "ViewPlan",
+    "cache_key",
+    "cached_training_views",
+    "save_adapter",
+    "training_views",
+]

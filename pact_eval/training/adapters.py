@@ -1,0 +1,134 @@
+"""Saving a trained adapter so that `pact-eval score` accepts it.
+
+PEFT writes the weights; what makes the folder a typed-decision adapter is `schema_config.json`: the
+prompt contract that it was trained on, the base model and the hash of its weights, arm and seed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from pact_eval.contract import NIMBLE, PromptContract
+from pact_eval.errors import AdapterError
+from pact_eval.model_files import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    SCHEMA_CONFIG,
+    read_adapter_files,
+    sha256_of_weights,
+)
+from pact_eval.strict_json import Json
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+
+__all__ = ["save_adapter"]
+
+
+def save_adapter(
+    model: PeftModel,
+    folder: Path,
+    *,
+    base: str | Path,
+    arm: str | None = None,
+    seed: int | None = None,
+    contract: PromptContract = NIMBLE,
+    max_prompt_tokens: int | None = None,
+    revision: str | None = None,
+    dtype: torch.dtype = torch.bfloat16,
+    facts: Mapping[str, Json] | None = None,
+) -> None:
+    """Save a LoRA adapter in PEFT's format with its `schema_config.json`.
+
+    Args:
+        model: the trained model.
+        folder: where to save; files of an adapter that is there already are replaced.
+        base: hub id of the base model, or its folder: written as a path relative to `folder`, with
+            the hash of its weights beside it.
+        arm: the recipe, for reports.
+        seed: that it was trained with.
+        contract: that its prompts were made with.
+        max_prompt_tokens: the limit of its prompts; the contract's by default.
+        revision: of a hub model.
+        dtype: of the saved weights.
+        facts: further keys of `schema_config.json`, which may not be any of the above.
+
+    Raises:
+        AdapterError: the base folder holds no weights, the model holds no LoRA, or a weight is no
+            finite number.
+        ValueError: `facts` names a key that is written anyway.
+
+    Example:
+        >>> from inspect import signature
+        >>> [name for name in signature(save_adapter).parameters][:3]
+        ['model', 'folder', 'base']
+    """
+    schema = _schema_config(base, folder, contract, max_prompt_tokens, revision)
+    schema |= {"arm": arm, "seed": seed}
+    taken = sorted(set(schema) & set(facts or {}))
+    if taken:
+        message = f"facts: these keys are written anyway: {', '.join(taken)}"
+        raise ValueError(message)
+    state = _lora_weights(model, dtype)
+    # Left to itself, PEFT asks the hub for the base's configuration by name.
+    model.save_pretrained(str(folder), state_dict=state, save_embedding_layers=False)
+    (folder / "README.md").unlink(missing_ok=True)  # PEFT's empty form
+    config = json.loads((folder / ADAPTER_CONFIG).read_text("utf-8"))
+    if isinstance(config.get("target_modules"), list):
+        config["target_modules"].sort()  # a set in memory: otherwise in another order every time
+    config["base_model_name_or_path"] = _public_name(config.get("base_model_name_or_path"))
+    _write_json(folder / ADAPTER_CONFIG, config)
+    (folder / ADAPTER_WEIGHTS).chmod(0o644)
+    _write_json(folder / SCHEMA_CONFIG, schema | dict(facts or {}))
+    contract.check_adapter(read_adapter_files(folder).schema_config or {})
+
+
+def _schema_config(
+    base: str | Path,
+    folder: Path,
+    contract: PromptContract,
+    max_prompt_tokens: int | None,
+    revision: str | None,
+) -> dict[str, Json]:
+    is_folder = isinstance(base, Path)
+    return {
+        "task": contract.task,
+        "model": os.path.relpath(base, folder) if is_folder else str(base),
+        "revision": revision,
+        "system_prompt": contract.system_prompt,
+        "prompt_code_sha256": min(contract.known_prompt_code_sha256, default=None),
+        "contract_fingerprint": contract.fingerprint,
+        "base_weights_sha256": sha256_of_weights(base) if isinstance(base, Path) else None,
+        "max_length": max_prompt_tokens or contract.max_prompt_tokens,
+    }
+
+
+def _lora_weights(model: Any, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    state = {
+        name: weight.detach().to(dtype)
+        for name, weight in model.state_dict().items()
+        if "lora_" in name
+    }
+    if not state:
+        message = "expected a model with LoRA layers, found none"
+        raise AdapterError(message)
+    broken = [name for name, weight in state.items() if not bool(torch.isfinite(weight).all())]
+    if broken:
+        message = f"{len(broken)} weights hold a number that is not finite in {dtype}: {broken[0]}"
+        raise AdapterError(message)
+    return state
+
+
+def _public_name(name: Json) -> Json:
+    """Return the base's name without the folders of this machine."""
+    return Path(name).name if isinstance(name, str) and Path(name).exists() else name
+
+
+def _write_json(path: Path, value: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -1,0 +1,133 @@
+"""Encoded training views on disk, by content: what was encoded once is not encoded again.
+
+The name of a cache file is a hash of all that decides its content: the records, the tokenizer and
+prompt (the encoder's fingerprint, and the contract's), the limit, and the plan of views. A file
+that is damaged is made anew. Nothing in it is trusted for more than its numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from pact_eval.encoding import Encoder
+from pact_eval.records import Record
+from pact_eval.strict_json import Json, dumps
+from pact_eval.training.views import ViewPlan, training_views
+from pact_losses import PactLossError, TrainingView
+
+__all__ = ["cache_key", "cached_training_views"]
+
+# Part of every key: raised whenever the columns or the making of views change.
+_FORMAT: Final = 1
+_PROBES: Final = 64
+
+_SCHEMA: Final = pl.Schema(
+    {
+        "record_id": pl.String(),
+        "family": pl.String(),
+        "variant": pl.String(),
+        "view": pl.Int32(),
+        "kind": pl.String(),
+        "token_ids": pl.List(pl.Int32()),
+        "code_tokens": pl.List(pl.Int32()),
+        "code_order": pl.List(pl.Int16()),
+        "reference": pl.Int16(),
+        "ablated_answers": pl.List(pl.Int16()),
+        "weight": pl.Float64(),
+    }
+)
+
+
+def cached_training_views(
+    records: Sequence[Record],
+    encoder: Encoder,
+    plan: ViewPlan,
+    folder: Path,
+    *,
+    source: str = "training records",
+    log: Callable[[str], None] = lambda _line: None,
+) -> list[TrainingView]:
+    """Return `training_views`, from a file in `folder` where they were made before.
+
+    Args:
+        records: as for `training_views`.
+        encoder: likewise.
+        plan: likewise.
+        folder: of the cache; made where it does not exist. Files are a Parquet table each.
+        source: what the records are called in messages.
+        log: told in a line what was read, made, or found damaged.
+
+    Raises:
+        RecordError: as for `training_views`.
+        PromptError: likewise.
+    """
+    path = folder / f"views-{cache_key(records, encoder, plan)[:32]}.parquet"
+    if path.exists():
+        try:
+            views = _read(path)
+        except (OSError, pl.exceptions.PolarsError, PactLossError, TypeError) as error:
+            log(f"{path}: damaged, made anew ({str(error).splitlines()[0]})")
+        else:
+            log(f"{path}: {len(views):,} views, encoded before")
+            return views
+    views = training_views(records, encoder, plan, source=source)
+    _write(views, path)
+    log(f"{path}: {len(views):,} views encoded")
+    return views
+
+
+def cache_key(records: Sequence[Record], encoder: Encoder, plan: ViewPlan) -> str:
+    """Return the SHA-256 of all that decides the views, as 64 hex digits.
+
+    The line of a record in its file decides nothing; its state, question, reference, certificate
+    and names do, and so does the order of the records.
+    """
+    digest = hashlib.sha256()
+    # The fingerprint knows one probe; a tokenizer that differs elsewhere differs on the records.
+    probes = records[:: max(1, len(records) // _PROBES)]
+    head: dict[str, Json] = {
+        "format": _FORMAT,
+        "encoder": encoder.fingerprint,
+        "contract": encoder.contract.fingerprint,
+        "max_prompt_tokens": encoder.max_prompt_tokens,
+        "tokens": [list(view.token_ids) for view in encoder.encode(probes, 1, plan.seed)],
+        **asdict(plan),
+    }
+    digest.update(dumps(head).encode("utf-8"))
+    for record in records:
+        content = asdict(record) | {"line": 0}
+        digest.update(b"\n" + dumps(content).encode("utf-8"))
+    return digest.hexdigest()
+
+
+def _write(views: Sequence[TrainingView], path: Path) -> None:
+    rows = [asdict(view) for view in views]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Renamed into its place, so that two trainings that start together cannot read half a file.
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    try:
+        pl.DataFrame(rows, schema=_SCHEMA).write_parquet(partial)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> list[TrainingView]:
+    frame = pl.read_parquet(path)
+    if frame.schema != _SCHEMA:
+        message = f"expected the columns {', '.join(_SCHEMA)}"
+        raise TypeError(message)
+    return [_view(row) for row in frame.iter_rows(named=True)]
+
+
+def _view(row: dict[str, Any]) -> TrainingView:
+    lists = ("token_ids", "code_tokens", "code_order", "ablated_answers")
+    tuples = {name: None if row[name] is None else tuple(row[name]) for name in lists}
+    return TrainingView(**(row | tuples))

@@ -1,0 +1,168 @@
+"""Records to training views, through the encoding that scores them.
+
+A family gives its canonical views, permuted views of both members, and one ablated view: the base
+context without its changed focus sentence. The prompts come from the same `Encoder` as in scoring,
+so that training and scoring cannot drift apart.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pact_eval.ablation import ablate
+from pact_eval.certificate import parse_certificate
+from pact_eval.encoding import EncodedView, Encoder
+from pact_eval.errors import Problem, RecordError
+from pact_eval.records import Record
+from pact_losses import TrainingView
+
+__all__ = ["DEFAULT_PLAN", "ViewPlan", "training_views"]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPlan:
+    """Which views a family gives.
+
+    Attributes:
+        permuted: permuted views of each member, 0 or more.
+        ablated: whether the base gives an ablated view.
+        seed: of the code orders.
+    """
+
+    permuted: int = 1
+    ablated: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.permuted < 0:
+            message = f"expected 0 or more permuted views, got {self.permuted}"
+            raise ValueError(message)
+
+
+DEFAULT_PLAN: Final = ViewPlan()
+"""The published one: 2 primary, 2 permuted, 1 ablated view a family."""
+
+
+def training_views(
+    records: Sequence[Record],
+    encoder: Encoder,
+    plan: ViewPlan = DEFAULT_PLAN,
+    *,
+    source: str = "training records",
+) -> list[TrainingView]:
+    """Encode every view that a training run shows.
+
+    Args:
+        records: labelled records, both members of every family.
+        encoder: tokenizer and prompt contract.
+        plan: which views.
+        source: what the records are called in messages, usually their file.
+
+    Returns:
+        The views of one family after the other: base, counterfactual, their permuted views, the
+        ablated view. A record whose answers allow no further order (C = 2 and `permuted` above 1)
+        repeats one, as in scoring.
+
+    Raises:
+        RecordError: a family is no pair, its references do not flip or its ablated context cannot
+            be made; all of them together.
+        PromptError: a prompt is over the limit.
+
+    Example:
+        >>> ViewPlan(permuted=1, ablated=True)
+        ViewPlan(permuted=1, ablated=True, seed=0)
+    """
+    pairs, problems = _pairs(records)
+    contexts: dict[str, Record] = {}
+    if plan.ablated:
+        for base, _ in pairs:
+            try:
+                contexts[base.id] = _without_evidence(base)
+            except ValueError as error:
+                problems.append(Problem(base.line, base.id, str(error)))
+    if problems:
+        raise RecordError(source, problems)
+    members = [member for pair in pairs for member in pair]
+    k = 1 + plan.permuted
+    encoded = encoder.encode(members, k, plan.seed)
+    ablated = encoder.encode([contexts[base.id] for base, _ in pairs if plan.ablated], 1, plan.seed)
+    views: list[TrainingView] = []
+    for number, pair in enumerate(pairs):
+        by_member = (encoded[k * row : k * (row + 1)] for row in (2 * number, 2 * number + 1))
+        for shown in zip(*by_member, strict=True):  # primary views first, then permuted ones
+            views += (_labelled(*each) for each in zip(pair, shown, strict=True))
+        if plan.ablated:
+            views.append(_ablated(pair, ablated[number]))
+    return views
+
+
+def _pairs(records: Sequence[Record]) -> tuple[list[tuple[Record, Record]], list[Problem]]:
+    families: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        families[record.family].append(record)
+    pairs: list[tuple[Record, Record]] = []
+    problems: list[Problem] = []
+    for members in families.values():
+        fault = next(_faults(members), None)
+        if fault is None:
+            base, other = sorted(members, key=lambda member: member.variant)
+            pairs.append((base, other))
+        else:
+            problems.append(Problem(members[0].line, members[0].id, fault))
+    return pairs, problems
+
+
+def _faults(members: Sequence[Record]) -> Iterator[str]:
+    family = f"family {members[0].family}"
+    variants = sorted(member.variant for member in members)
+    if variants != ["base", "counterfactual"]:
+        found = ", ".join(variants)
+        yield f"{family}: expected one base and one counterfactual record, got {found}"
+        return
+    first, second = members
+    if first.reference is None or second.reference is None:
+        yield f"{family}: expected references, a member has none"
+    elif first.field.answers != second.field.answers or first.field.kind != second.field.kind:
+        yield f"{family}: expected the same answers in both members"
+    elif first.reference == second.reference:
+        yield f"{family}: expected references that differ, both are {first.reference}"
+
+
+def _without_evidence(base: Record) -> Record:
+    """Return the base record in its ablated context."""
+    if base.certificate is None:
+        message = "expected an evidence certificate to make the ablated view from, got none"
+        raise ValueError(message)
+    return replace(base, state=ablate(base, parse_certificate(base.certificate).changed).state)
+
+
+def _labelled(record: Record, view: EncodedView) -> TrainingView:
+    return _view(record, view, reference=record.reference)
+
+
+def _ablated(pair: tuple[Record, Record], view: EncodedView) -> TrainingView:
+    y_a, y_b = (member.reference for member in pair)
+    if y_a is None or y_b is None:  # `_faults` has seen to it
+        message = f"record {pair[0].id}: expected references"
+        raise ValueError(message)
+    return replace(_view(pair[0], view, reference=y_a), reference=None, ablated_answers=(y_a, y_b))
+
+
+def _view(record: Record, view: EncodedView, *, reference: int | None) -> TrainingView:
+    if record.variant not in ("base", "counterfactual"):
+        message = f"record {record.id}: expected a base or counterfactual, got {record.variant}"
+        raise ValueError(message)
+    return TrainingView(
+        record_id=record.id,
+        family=record.family,
+        variant=record.variant,
+        view=view.view,
+        kind=record.field.kind,
+        token_ids=view.token_ids,
+        code_tokens=view.code_tokens,
+        code_order=view.code_order,
+        reference=reference,
+    )

@@ -1,0 +1,127 @@
+"""The logits of the code letters: one position and a handful of tokens, whatever the vocabulary."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from pact_losses.batch import PactBatch
+from pact_losses.errors import BatchError
+
+__all__ = ["candidate_logits"]
+
+
+def candidate_logits(model: nn.Module, batch: PactBatch) -> Tensor:
+    """Run the model and read the logits of the code tokens at the answer position.
+
+    The model is always called as a whole, so that adapters, autocast, gradient checkpointing and
+    `DistributedDataParallel` do their work. Never are there logits for every token of a prompt.
+    Where the output head is a plain linear layer, only its rows for the code tokens of each prompt
+    are multiplied; whatever the model does to its logits afterwards (soft-capping, a scale) is done
+    to these. Any other head (with LoRA, quantised, sharded) gives all tokens at the last position.
+
+    Args:
+        model: a causal language model of transformers (or its multimodal shell), with or without
+            PEFT, on one device.
+        batch: n rows with `input_ids`, `attention_mask` and `code_tokens`, padded on the left, on
+            any device.
+
+    Returns:
+        Logits in code order, shape (n, C), float32 (float64 from a float64 model), on the model's
+        device; unused slots are 0 and carry no gradient.
+
+    Raises:
+        BatchError: the batch has no token ids, a row ends in padding, or the model gives logits of
+            another shape.
+
+    Example:
+        >>> from inspect import signature
+        >>> list(signature(candidate_logits).parameters)
+        ['model', 'batch']
+    """
+    batch = batch.to(next(model.parameters()).device)
+    inputs, tokens = _inputs(model, batch)
+    head = _plain_head(model)
+    logits: Tensor
+    if head is None:
+        # Some models take no such argument and give the logits of every position.
+        keep = {"logits_to_keep": 1} if _takes(model, "logits_to_keep") else {}
+        logits = model(**inputs, **keep).logits[:, -1].gather(-1, tokens)
+    else:
+        with _only_codes(head, tokens):
+            logits = model(**inputs).logits[:, -1]
+    if logits.shape != tokens.shape:
+        message = f"expected code logits of shape {tuple(tokens.shape)}, got {tuple(logits.shape)}"
+        raise BatchError(message)
+    if logits.dtype != torch.float64:
+        logits = logits.float()
+    return logits.masked_fill(~batch.mask, 0.0)
+
+
+def _inputs(model: nn.Module, batch: PactBatch) -> tuple[dict[str, Any], Tensor]:
+    ids, mask, tokens = batch.input_ids, batch.attention_mask, batch.code_tokens
+    if ids is None or mask is None or tokens is None:
+        message = "expected input_ids, attention_mask and code_tokens in the batch (PactCollator)"
+        raise BatchError(message)
+    ends_in_padding = mask[:, -1] == 0
+    if bool(ends_in_padding.any()):
+        row = int(ends_in_padding.nonzero()[0])
+        message = f"record {batch.record_ids[row]} (row {row}): expected padding on the left"
+        raise BatchError(message)
+    inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
+    # A multimodal shell derives positions of its own from the mask.
+    if _takes(model, "position_ids") and not _takes(model, "pixel_values"):
+        inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)
+    return inputs, tokens
+
+
+def _takes(model: nn.Module, name: str) -> bool:
+    return name in inspect.signature(type(_bare(model)).forward).parameters
+
+
+def _bare(model: Any) -> Any:
+    """The model of transformers inside of whatever is wrapped around it."""
+    for inner in ("module", "_orig_mod"):
+        if isinstance(getattr(model, inner, None), nn.Module):
+            return _bare(getattr(model, inner))
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def _plain_head(model: nn.Module) -> nn.Linear | None:
+    """Return the output head where it can be narrowed to some of its rows, else None."""
+    if isinstance(model, DistributedDataParallel):
+        model = model.module
+    outer: Any = model
+    # Compiled code and replicas in threads do not see what is changed for one call.
+    is_bare = _bare(model) is (
+        outer.get_base_model() if hasattr(outer, "get_base_model") else outer
+    )
+    if not is_bare or getattr(outer, "_compiled_call_impl", None) is not None:
+        return None
+    get_head = getattr(_bare(model), "get_output_embeddings", None)
+    head = None if get_head is None else get_head()
+    # Subclasses (quantised, LoRA) multiply in their own way; an own `forward` is a hook of someone.
+    if type(head) is not nn.Linear or "forward" in vars(head):
+        return None
+    return head if type(head.weight.data) is Tensor else None
+
+
+@contextlib.contextmanager
+def _only_codes(head: nn.Linear, tokens: Tensor) -> Iterator[None]:
+    """Make the head answer for its own tokens of each row (n, C) at the last position only."""
+
+    def forward(hidden: Tensor) -> Tensor:
+        logits = torch.einsum("nlh,nch->nlc", hidden[:, -1:], head.weight[tokens])
+        return logits if head.bias is None else logits + head.bias[tokens][:, None]
+
+    head.forward = forward  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        del head.forward

@@ -1,0 +1,32 @@
+"""The errors of pact_losses: one tree, all of them `ValueError`.
+
+PactLossError
+├── ViewError        a view that cannot be trained on (named by its record)
+├── FamilyError      views that do not make a family: a single member, references that do not flip
+├── BatchError       index tables or logits that do not fit each other
+└── NonFiniteError   a term or a logit that is no finite number (named)
+"""
+
+from __future__ import annotations
+
+__all__ = ["BatchError", "FamilyError", "NonFiniteError", "PactLossError", "ViewError"]
+
+
+class PactLossError(ValueError):
+    """Anything that pact_losses refuses."""
+
+
+class ViewError(PactLossError):
+    """A view that cannot be trained on."""
+
+
+class FamilyError(PactLossError):
+    """Views that do not make a family."""
+
+
+class BatchError(PactLossError):
+    """Index tables or logits that do not fit each other."""
+
+
+class NonFiniteError(PactLossError):
+    """A term or a logit that is no finite number."""

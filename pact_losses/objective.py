@@ -1,0 +1,353 @@
+"""The PACT objective: the terms of a batch, weighted, ramped in and summed.
+
+    L = L_CE + r_t (cf L_CF + pc L_PC + nr L_NR + emd L_EMD)
+
+Every term is the weighted mean over the units that it applies to: cross-entropy over labelled rows,
+the margin over pairs, consistency over pairs of views, necessity over ablated rows, transport over
+labelled rows of Score fields.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor, nn
+
+from pact_losses.batch import PactBatch
+from pact_losses.errors import BatchError, NonFiniteError, PactLossError
+from pact_losses.terms import (
+    ablated_gap,
+    counterfactual_margin_loss,
+    cross_entropy,
+    jensen_shannon,
+    necessity_loss,
+    ordinal_transport_loss,
+    pair_margin,
+    to_canonical,
+)
+
+__all__ = ["PactLoss", "PactOutput", "PactWeights", "unit_totals"]
+
+_NAMED_AT_MOST = 5
+
+
+@dataclass(frozen=True)
+class PactWeights:
+    """The weights of the terms beside cross-entropy, whose weight is 1; the paper's by default.
+
+    Attributes:
+        cf: of the counterfactual margin.
+        pc: of permutation consistency.
+        nr: of evidence necessity.
+        emd: of ordinal transport.
+
+    Raises:
+        PactLossError: a weight is below 0 or not finite.
+
+    Example:
+        >>> PactWeights(nr=0.0)
+        PactWeights(cf=0.5, pc=0.5, nr=0.0, emd=0.3)
+    """
+
+    cf: float = 0.5
+    pc: float = 0.5
+    nr: float = 0.2
+    emd: float = 0.3
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            _check_range(f"weight {field.name}", getattr(self, field.name), math.inf)
+
+
+@dataclass(frozen=True)
+class PactOutput:
+    """What one batch costs.
+
+    Attributes:
+        total: scalar with a graph; what to call `backward` on.
+        terms: the raw means without weight or ramp, detached: "ce", "cf", "pc", "nr", "emd". A term
+            without units in the batch is absent, one of weight 0 is there.
+        diagnostics: detached scalars, each present only where the batch has units for it:
+            "pair_margin" (mean d, nats), "pairs_beyond_margin" (share of pairs with d > m),
+            "jsd" (mean, nats), "ablated_gap" (mean, nats), and always "ramp" (r_t). They are
+            weighted as the terms are.
+        unit_weights: for every entry of `terms` the summed weight of its units, which is their
+            number where all weights are 1. Over several batches, sum(weight * term) / sum(weight)
+            is the exact mean.
+    """
+
+    total: Tensor
+    terms: Mapping[str, Tensor]
+    diagnostics: Mapping[str, Tensor]
+    unit_weights: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True)
+class _Term:
+    """One term of one batch: u units, each of k rows."""
+
+    name: str
+    factor: float
+    rows: Tensor
+    weight: Tensor
+    values: Tensor
+    diagnostics: Mapping[str, Tensor]
+
+    def mean(self, values: Tensor, unit_total: Tensor | float | None = None) -> Tensor:
+        """Weighted mean over the units: of this batch, or its part of a mean over `unit_total`."""
+        whole = self.weight.sum() if unit_total is None else unit_total
+        return (values * (self.weight / whole)).sum()
+
+
+class PactLoss(nn.Module):
+    """The PACT objective as a module without parameters.
+
+    A term whose weight (ramp included) is 0 is as good as removed: it is measured without a graph,
+    and nothing of it, NaN included, reaches the total or a gradient.
+
+    Args:
+        weights: of the terms.
+        margin: m of the counterfactual margin, nats, 0 or above.
+        epsilon: eps of evidence necessity, nats, 0 or above.
+        ramp: the share of the training over which r_t rises linearly from 0 to 1; 0 for none.
+
+    Raises:
+        PactLossError: a setting is out of its range.
+
+    Example:
+        >>> batch = PactBatch.of([[0, 1], [0, 1]], [0, 1], pairs=[[0, 1]])
+        >>> loss_fn = PactLoss()
+        >>> out = loss_fn(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), batch, progress=1.0)
+        >>> {name: round(float(value), 4) for name, value in out.terms.items()}
+        {'ce': 0.3133, 'cf': 0.6931}
+        >>> round(float(out.total), 4), float(out.diagnostics["pair_margin"])
+        (0.6598, 2.0)
+    """
+
+    __call__: Callable[..., PactOutput]
+
+    def __init__(
+        self,
+        weights: PactWeights | None = None,
+        margin: float = 2.0,
+        epsilon: float = 0.0,
+        ramp: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.weights = PactWeights() if weights is None else weights
+        self.margin = _check_range("margin", margin, math.inf)
+        self.epsilon = _check_range("epsilon", epsilon, math.inf)
+        self.ramp = _check_range("ramp", ramp, 1.0)
+
+    def extra_repr(self) -> str:
+        """Show the settings."""
+        return f"{self.weights}, margin={self.margin}, epsilon={self.epsilon}, ramp={self.ramp}"
+
+    def ramp_at(self, progress: float) -> float:
+        """r_t: the factor of all terms but cross-entropy, from 0 to 1.
+
+        Args:
+            progress: share of the training that is done, 0 to 1.
+
+        Raises:
+            PactLossError: progress is outside of that.
+
+        Example:
+            >>> [PactLoss(ramp=0.1).ramp_at(progress) for progress in (0.0, 0.05, 0.1, 1.0)]
+            [0.0, 0.5, 1.0, 1.0]
+        """
+        _check_range("progress", progress, 1.0)
+        return 1.0 if self.ramp == 0 else min(1.0, progress / self.ramp)
+
+    def forward(
+        self,
+        code_logits: Tensor,
+        batch: PactBatch,
+        *,
+        progress: float,
+        totals: Mapping[str, float] | None = None,
+    ) -> PactOutput:
+        """Measure every term of a batch.
+
+        Args:
+            code_logits: shape (n, C), any floating type; logits of the code tokens at the last
+                position, in code order. What stands in unused slots does not matter.
+            batch: what the n rows are.
+            progress: share of the training that is done, step / total_steps.
+            totals: for gradient accumulation, `unit_totals` of all batches of the optimiser step.
+                The totals of those batches then add up to the loss of the step as if it were one
+                batch; do not divide them by the number of batches. Without it every batch is a mean
+                of its own, and the mean over batches is exact only where all hold the same units.
+
+        Raises:
+            BatchError: the logits do not fit the batch, or no view is labelled.
+            NonFiniteError: the total, or a logit that takes part in it, is no finite number; the
+                message names the term and up to five records.
+            PactLossError: progress is outside [0, 1].
+        """
+        ramp = self.ramp_at(progress)
+        _check_fit(code_logits, batch)
+        canonical = to_canonical(code_logits, batch.code_order)
+        terms = [
+            self._measure(name, rows, canonical, batch, ramp)
+            for name, rows in _unit_rows(batch).items()
+        ]
+        active = [term for term in terms if term.factor > 0]
+        total = _weighted_sum(active, totals)
+        _refuse_non_finite(total, active, code_logits, batch)
+        diagnostics = {
+            name: term.mean(values).detach()
+            for term in terms
+            for name, values in term.diagnostics.items()
+        }
+        return PactOutput(
+            total=total,
+            terms={term.name: term.mean(term.values).detach() for term in terms},
+            diagnostics=diagnostics | {"ramp": total.new_tensor(ramp)},
+            unit_weights={term.name: term.weight.sum() for term in terms},
+        )
+
+    def _measure(
+        self, name: str, rows: Tensor, canonical: Tensor, batch: PactBatch, ramp: float
+    ) -> _Term:
+        factor = 1.0 if name == "ce" else ramp * getattr(self.weights, name)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and factor > 0):
+            values, diagnostics = self._values(name, rows, canonical, batch)
+        weight = batch.weight[rows].to(values.dtype).mean(-1)
+        return _Term(name, factor, rows, weight, values, diagnostics)
+
+    def _values(
+        self, name: str, rows: Tensor, canonical: Tensor, batch: PactBatch
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """One value a unit, and what else is known of the units."""
+        first, last = rows[:, 0], rows[:, -1]
+        logits, reference = canonical[first], batch.reference[first]
+        if name == "ce":
+            return cross_entropy(logits, reference), {}
+        if name == "emd":
+            return ordinal_transport_loss(logits, reference), {}
+        if name == "pc":
+            divergence = jensen_shannon(logits, canonical[last])
+            return divergence, {"jsd": divergence}
+        if name == "cf":
+            margins = pair_margin(logits, canonical[last], reference, batch.reference[last])
+            loss = counterfactual_margin_loss(margins, self.margin)
+            return loss, {"pair_margin": margins, "pairs_beyond_margin": margins > self.margin}
+        gap = ablated_gap(logits, *batch.ablations[:, 1:].unbind(-1))
+        return necessity_loss(gap, self.epsilon), {"ablated_gap": gap}
+
+
+def unit_totals(batches: Iterable[PactBatch]) -> dict[str, float]:
+    """Sum up the weight of the units of each term over the batches of one optimiser step.
+
+    Given as `totals` to `PactLoss`, it makes gradient accumulation exact. Under data parallelism,
+    sum it over the processes as well, and multiply the loss by their number if gradients are
+    averaged.
+
+    Args:
+        batches: all batches of the step.
+
+    Returns:
+        A number for each of "ce", "cf", "pc", "nr", "emd" that has units in them.
+
+    Example:
+        >>> batch = PactBatch.of([[0, 1], [0, 1]], [0, 1], pairs=[[0, 1]])
+        >>> unit_totals([batch, batch])
+        {'ce': 4.0, 'cf': 2.0}
+    """
+    sums: dict[str, float] = {}
+    for batch in batches:
+        for name, rows in _unit_rows(batch).items():
+            weight = float(batch.weight[rows].mean(-1).sum())
+            sums[name] = sums.get(name, 0.0) + weight
+    return sums
+
+
+def _unit_rows(batch: PactBatch) -> dict[str, Tensor]:
+    """The rows of every unit, shape (units, rows of a unit); terms without units are left out."""
+    labelled = batch.is_labelled
+    rows = {
+        "ce": labelled.nonzero(),
+        "cf": batch.pairs,
+        "pc": batch.views,
+        "nr": batch.ablations[:, :1],
+        "emd": (labelled & batch.is_score).nonzero(),
+    }
+    return {name: table for name, table in rows.items() if len(table)}
+
+
+def _weighted_sum(active: list[_Term], totals: Mapping[str, float] | None) -> Tensor:
+    parts = []
+    for term in active:
+        unit_total = None if totals is None else totals.get(term.name, 0.0)
+        if unit_total is not None and not unit_total > 0:
+            message = (
+                f"totals: expected the summed unit weight of term {term.name}, above 0, got "
+                f"{unit_total}; make it with unit_totals of all batches of the optimiser step"
+            )
+            raise BatchError(message)
+        parts.append(term.factor * term.mean(term.values, unit_total))
+    return torch.stack(parts).sum()
+
+
+def _check_range(name: str, value: float, highest: float) -> float:
+    if not (math.isfinite(value) and 0 <= value <= highest):
+        wanted = "a finite number, 0 or above" if math.isinf(highest) else f"0 to {highest:g}"
+        message = f"{name}: expected {wanted}, got {value}"
+        raise PactLossError(message)
+    return value
+
+
+def _check_fit(code_logits: Tensor, batch: PactBatch) -> None:
+    expected, shape = tuple(batch.code_order.shape), tuple(code_logits.shape)
+    message = None
+    if shape != expected:
+        message = f"code_logits: expected shape {expected}, the mask of the batch, got {shape}"
+        if len(shape) == 2 and shape[1] > expected[1]:
+            message += ": more codes than the mask is wide"
+    elif not code_logits.is_floating_point():
+        message = f"code_logits: expected a floating type, got {code_logits.dtype}"
+    elif code_logits.device != batch.code_order.device:
+        message = (
+            f"code_logits are on {code_logits.device}, the batch on {batch.code_order.device}; "
+            "move it with batch.to(code_logits.device)"
+        )
+    elif not bool(batch.is_labelled.any()):
+        names = _named(batch, range(len(batch))) or "none"
+        message = f"expected a labelled view in every batch, got no reference for records: {names}"
+    if message is not None:
+        raise BatchError(message)
+
+
+def _refuse_non_finite(
+    total: Tensor, active: list[_Term], code_logits: Tensor, batch: PactBatch
+) -> None:
+    involved = torch.zeros_like(batch.is_labelled)
+    for term in active:
+        involved[term.rows.flatten()] = True
+    bad = involved & (~code_logits.detach().isfinite() & batch.mask).any(-1)
+    if bool(total.isfinite() & ~bad.any()):
+        return
+    if bool(bad.any()):
+        entered = ", ".join(term.name for term in active if bool(bad[term.rows].any()))
+        names = _named(batch, bad.nonzero().flatten().tolist())
+        message = f"code logits are not finite (they enter {entered}) for records: {names}"
+        raise NonFiniteError(message)
+    for term in active:
+        faulty = ~term.values.isfinite()
+        if bool(faulty.any()):
+            names = _named(batch, term.rows[faulty].flatten().tolist())
+            message = f"term {term.name} is not finite for records: {names}"
+            raise NonFiniteError(message)
+    parts = ", ".join(f"{t.name} {t.factor:g} x {float(t.mean(t.values)):g}" for t in active)
+    message = f"the total is not finite, though each of its terms is: {parts}"
+    raise NonFiniteError(message)
+
+
+def _named(batch: PactBatch, rows: Iterable[int]) -> str:
+    names = list(dict.fromkeys(batch.record_ids[row] for row in rows))
+    more = f" and {len(names) - _NAMED_AT_MOST} more" if len(names) > _NAMED_AT_MOST else ""
+    return ", ".join(names[:_NAMED_AT_MOST]) + more

@@ -1,0 +1,304 @@
+"""The paper's settings, and what they take from PEFT and transformers: LoRA, LoRA+, schedule, NF4.
+
+PEFT and transformers are imported by the functions that need them: the objective runs without.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeVar
+
+import torch
+from torch.optim.lr_scheduler import LambdaLR
+
+from pact_losses.errors import PactLossError
+from pact_losses.objective import PactWeights
+
+if TYPE_CHECKING:
+    from peft import PeftModel
+
+__all__ = [
+    "NIMBLE_RECIPE_SETTINGS",
+    "PACT_SETTINGS",
+    "PaperSettings",
+    "learning_rate_schedule",
+    "lora_config",
+    "lora_plus_optimizer",
+    "nf4_config",
+]
+
+Schedule = Literal["cosine", "linear"]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+@dataclass(frozen=True)
+class PaperSettings:
+    """The paper's table of hyper-parameters; the defaults are those of PACT.
+
+    What the table leaves open (the betas and epsilon of AdamW) is PyTorch's default here.
+
+    Attributes:
+        rank: of LoRA.
+        alpha: of LoRA.
+        dropout: of the LoRA input.
+        rslora: scale by alpha/sqrt(rank) instead of alpha/rank.
+        targets: modules with LoRA, of the language model.
+        learning_rate: peak, of the A matrices.
+        weight_decay: of AdamW.
+        lora_plus_ratio: learning rate of the B matrices over that of the A matrices.
+        schedule: how the rate falls to 0 after warm-up.
+        warmup: share of the steps in which the rate rises from 0.
+        epochs: passes over the families.
+        pairs_per_batch: families a forward pass.
+        accumulation: forward passes an optimiser step.
+        max_gradient_norm: gradients are clipped to this global norm.
+        permuted_views: of each member.
+        ablated_view: whether the base has one.
+        weights: of the terms.
+        margin: m, nats.
+        epsilon: eps, nats.
+        ramp: share of the steps over which the terms are ramped in.
+        bucket: families that are sorted by length together.
+        select_share: the selection split is scored after every such share of the steps.
+        max_prompt_tokens: a longer prompt is refused.
+        evaluation_views: K.
+        seeds: of the main arms.
+
+    Example:
+        >>> PACT_SETTINGS.pairs_per_step, PACT_SETTINGS.n_steps(1167)
+        (4, 584)
+        >>> PACT_SETTINGS.select_every(584)
+        146
+    """
+
+    rank: int = 16
+    alpha: int = 32
+    dropout: float = 0.05
+    rslora: bool = True
+    targets: tuple[str, ...] = (
+        "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
+    )  # fmt: skip
+    learning_rate: float = 5e-5
+    weight_decay: float = 0.0
+    lora_plus_ratio: float = 8.0
+    schedule: Schedule = "cosine"
+    warmup: float = 0.1
+    epochs: int = 2
+    pairs_per_batch: int = 2
+    accumulation: int = 2
+    max_gradient_norm: float = 1.0
+    permuted_views: int = 1
+    ablated_view: bool = True
+    weights: PactWeights = field(default_factory=PactWeights)
+    margin: float = 2.0
+    epsilon: float = 0.0
+    ramp: float = 0.1
+    bucket: int = 64
+    select_share: float = 0.25
+    max_prompt_tokens: int = 2048
+    evaluation_views: int = 4
+    seeds: tuple[int, ...] = (17, 18, 19)
+
+    @property
+    def pairs_per_step(self) -> int:
+        """Families an optimiser step."""
+        return self.pairs_per_batch * self.accumulation
+
+    def n_steps(self, families: int) -> int:
+        """Optimiser steps of a training on so many families."""
+        return self.epochs * math.ceil(families / self.pairs_per_step)
+
+    def select_every(self, n_steps: int) -> int:
+        """Steps from one look at the selection split to the next."""
+        return max(1, round(self.select_share * n_steps))
+
+
+PACT_SETTINGS: Final = PaperSettings()
+"""The settings of PACT."""
+
+NIMBLE_RECIPE_SETTINGS: Final = replace(
+    PACT_SETTINGS,
+    epochs=1,
+    schedule="linear",
+    rslora=False,
+    lora_plus_ratio=1.0,
+    permuted_views=0,
+    ablated_view=False,
+    weights=PactWeights(cf=0.0, pc=0.0, nr=0.0, emd=0.0),
+)
+"""The settings of the published recipe: what the paper says that it differs in."""
+
+
+def _needs_model_extra(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Say what to install where peft or transformers is missing."""
+
+    @wraps(function)
+    def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return function(*args, **kwargs)
+        except ModuleNotFoundError as error:
+            message = (
+                f"{function.__name__} needs {error.name}: install pact-eval with its model extra, "
+                "pact-eval[model]"
+            )
+            raise ModuleNotFoundError(message, name=error.name) from error
+
+    return checked
+
+
+@_needs_model_extra
+def lora_config(
+    *,
+    rank: int = PACT_SETTINGS.rank,
+    alpha: int = PACT_SETTINGS.alpha,
+    dropout: float = PACT_SETTINGS.dropout,
+    rslora: bool = PACT_SETTINGS.rslora,
+    targets: Sequence[str] = PACT_SETTINGS.targets,
+) -> Any:
+    """Return the `peft.LoraConfig` of the adapter, for `peft.get_peft_model`.
+
+    Args:
+        rank: r.
+        alpha: alpha.
+        dropout: of the LoRA input, while training.
+        rslora: scale by alpha/sqrt(r) (8 at the defaults) instead of alpha/r (2).
+        targets: names of the modules that are adapted.
+
+    Raises:
+        ModuleNotFoundError: peft is not installed.
+
+    Example:
+        >>> config = lora_config()
+        >>> config.r, config.lora_alpha, config.use_rslora
+        (16, 32, True)
+    """
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=rank,
+        lora_alpha=alpha,
+        lora_dropout=dropout,
+        use_rslora=rslora,
+        target_modules=list(targets),
+        bias="none",
+        task_type="CAUSAL_LM",
+    )
+
+
+@_needs_model_extra
+def lora_plus_optimizer(
+    model: PeftModel,
+    *,
+    learning_rate: float = PACT_SETTINGS.learning_rate,
+    ratio: float = PACT_SETTINGS.lora_plus_ratio,
+    weight_decay: float = PACT_SETTINGS.weight_decay,
+) -> torch.optim.Optimizer:
+    """Return AdamW with a higher learning rate for the B matrices (LoRA+).
+
+    Args:
+        model: a PEFT model with LoRA.
+        learning_rate: of the A matrices, and of anything else that is trained.
+        ratio: learning rate of the B matrices over that; 1 is plain LoRA.
+        weight_decay: of all of them.
+
+    Returns:
+        The optimiser that PEFT makes; its first parameter group holds the A matrices.
+
+    Raises:
+        ModuleNotFoundError: peft is not installed.
+        PactLossError: no LoRA weights of the model are trained.
+
+    References:
+        Hayou, Ghosh and Yu, "LoRA+: Efficient Low Rank Adaptation of Large Models", 2024.
+    """
+    from peft.optimizers import create_loraplus_optimizer
+
+    if not any("lora_" in name and each.requires_grad for name, each in model.named_parameters()):
+        message = "expected a model with LoRA weights that are trained (peft.get_peft_model)"
+        raise PactLossError(message)
+    optimizer: torch.optim.Optimizer = create_loraplus_optimizer(
+        model,
+        torch.optim.AdamW,
+        lr=learning_rate,
+        loraplus_lr_ratio=ratio,
+        loraplus_weight_decay=weight_decay,
+    )
+    return optimizer
+
+
+@_needs_model_extra
+def learning_rate_schedule(
+    optimizer: torch.optim.Optimizer,
+    schedule: Schedule = PACT_SETTINGS.schedule,
+    *,
+    n_steps: int,
+    warmup: float = PACT_SETTINGS.warmup,
+) -> LambdaLR:
+    """Return transformers' schedule: linear warm-up from 0, then down to 0 at the last step.
+
+    Args:
+        optimizer: every parameter group keeps its ratio to the others.
+        schedule: the way down.
+        n_steps: optimiser steps of the whole training.
+        warmup: share of the steps that warm up, rounded up as Trainer does.
+
+    Raises:
+        ModuleNotFoundError: transformers is not installed.
+        PactLossError: no steps, a share outside [0, 1], or another schedule.
+
+    Example:
+        >>> weight = torch.nn.Parameter(torch.zeros(1))
+        >>> optimizer = torch.optim.AdamW([weight], lr=1.0)
+        >>> rates, steps = [], learning_rate_schedule(optimizer, "linear", n_steps=10, warmup=0.2)
+        >>> for _ in range(10):
+        ...     rates.append(round(steps.get_last_lr()[0], 3))
+        ...     optimizer.step()
+        ...     steps.step()
+        >>> rates
+        [0.0, 0.5, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
+    """
+    from transformers import get_cosine_schedule_with_warmup, get_linear_schedule_with_warmup
+
+    makers: dict[str, Callable[..., LambdaLR]] = {
+        "cosine": get_cosine_schedule_with_warmup,
+        "linear": get_linear_schedule_with_warmup,
+    }
+    if n_steps < 1 or not 0.0 <= warmup <= 1.0 or schedule not in makers:
+        message = (
+            "expected n_steps of 1 or more, warmup from 0 to 1 and one of "
+            f"{', '.join(makers)}; got {n_steps}, {warmup} and {schedule}"
+        )
+        raise PactLossError(message)
+    return makers[schedule](optimizer, math.ceil(warmup * n_steps), n_steps)
+
+
+@_needs_model_extra
+def nf4_config() -> Any:
+    """Return the 4-bit configuration for cards of 24 GB: NF4, double quantisation, bf16 arithmetic.
+
+    For `from_pretrained(..., quantization_config=nf4_config())`, which needs bitsandbytes and a
+    GPU; call `peft.prepare_model_for_kbit_training` before LoRA is added. The output head stays as
+    it is. The paper keeps 4-bit results apart from its bf16 ones, for quantisation moves logits.
+
+    Raises:
+        ModuleNotFoundError: transformers is not installed.
+
+    Example:
+        >>> config = nf4_config()
+        >>> config.bnb_4bit_quant_type, config.bnb_4bit_use_double_quant
+        ('nf4', True)
+    """
+    from transformers import BitsAndBytesConfig
+
+    make: Callable[..., Any] = BitsAndBytesConfig
+    return make(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=torch.bfloat16,
+    )

@@ -1,0 +1,176 @@
+"""Choosing a checkpoint by its negative log-likelihood on a split that is not trained on."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+
+from pact_losses.batch import PactBatch
+from pact_losses.candidates import candidate_logits
+from pact_losses.errors import BatchError, NonFiniteError, PactLossError
+
+__all__ = ["BestCheckpoint", "selection_nll"]
+
+
+def selection_nll(
+    model: nn.Module,
+    batches: Iterable[PactBatch],
+    *,
+    code_logits: Callable[[nn.Module, PactBatch], Tensor] = candidate_logits,
+) -> float:
+    """Return the mean NLL of the labelled primary views.
+
+    The model runs in evaluation mode and without gradients; afterwards every module is in the mode
+    that it was in. Permuted views (those that the batch's `views` table ties to a primary one) and
+    ablated views do not count.
+
+    Args:
+        model: what `candidate_logits` takes.
+        batches: of the selection split, made by `PactCollator`; `require_pairs=False` makes them of
+            primary views alone.
+        code_logits: gives the logits of a batch in code order, shape (n, C).
+
+    Returns:
+        -log p(reference) in nats, the mean over views by their weights, in float64.
+
+    Raises:
+        BatchError: the batches hold no labelled primary view.
+        NonFiniteError: a view has an NLL that is no finite number; the message names the record.
+
+    Example:
+        >>> import torch
+        >>> batch = PactBatch.of([[1, 0], [0, 1]], [0, 1])
+        >>> round(selection_nll(torch.nn.Identity(), [batch], code_logits=lambda model, batch:
+        ...     torch.tensor([[0.0, 0.0], [0.0, 0.0]])), 6)
+        0.693147
+    """
+    total = weight = 0.0
+    with _evaluating(model):
+        for batch in batches:
+            nll, weights = _nll(code_logits(model, batch), batch)
+            total += float((nll * weights).sum())
+            weight += float(weights.sum())
+    if weight == 0.0:
+        message = "expected labelled primary views to select a checkpoint by, got none"
+        raise BatchError(message)
+    return total / weight
+
+
+def _nll(logits: Tensor, batch: PactBatch) -> tuple[Tensor, Tensor]:
+    """NLL in nats and weight of each labelled primary view, float64."""
+    batch = batch.to(logits.device)
+    counts = batch.is_labelled.clone()
+    counts[batch.views[:, 1]] = False
+    log_p = logits.double().masked_fill(~batch.mask, -math.inf).log_softmax(-1)
+    is_reference = batch.code_order == batch.reference[:, None]
+    nll = -log_p.masked_fill(~(is_reference & batch.mask), 0.0).sum(-1)
+    bad = counts & ~nll.isfinite()
+    if bool(bad.any()):
+        row = int(bad.nonzero()[0])
+        message = f"record {batch.record_ids[row]} (row {row}): its NLL is {float(nll[row])}"
+        raise NonFiniteError(message)
+    return nll[counts], batch.weight[counts].double()
+
+
+@contextlib.contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+@dataclass
+class BestCheckpoint:
+    """The checkpoint of the lowest NLL so far; of equal ones the earlier.
+
+    Keeps a copy of the trainable weights in main memory (a LoRA adapter is small), or calls `save`
+    for every new best instead.
+
+    Args:
+        save: called with the model and the step of a new best; no copy is kept then.
+
+    Attributes:
+        step: of the best checkpoint; None before the first.
+        nll: of the best checkpoint, in nats; infinite before the first.
+        history: (step, nll) of every checkpoint that was offered.
+
+    Example:
+        >>> import torch
+        >>> model, best = torch.nn.Linear(1, 1), BestCheckpoint()
+        >>> [best.offer(model, step, nll) for step, nll in ((146, 0.9), (292, 0.7), (438, 0.7))]
+        [True, True, False]
+        >>> best.step, best.nll
+        (292, 0.7)
+        >>> best.restore(model)
+    """
+
+    save: Callable[[nn.Module, int], object] | None = None
+    step: int | None = field(default=None, init=False)
+    nll: float = field(default=math.inf, init=False)
+    history: list[tuple[int, float]] = field(default_factory=list, init=False)
+    _weights: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
+
+    def offer(self, model: nn.Module, step: int, nll: float) -> bool:
+        """Keep the model if it is the best so far.
+
+        Args:
+            model: as it is at this step.
+            step: optimiser steps done; ascending.
+            nll: on the selection split, in nats.
+
+        Returns:
+            Whether it was kept.
+
+        Raises:
+            NonFiniteError: `nll` is no finite number.
+            ValueError: the step is not after the one before.
+        """
+        if not math.isfinite(nll):
+            message = f"step {step}: expected a finite selection NLL, got {nll}"
+            raise NonFiniteError(message)
+        if self.history and step <= self.history[-1][0]:
+            message = f"expected a step after {self.history[-1][0]}, got {step}"
+            raise ValueError(message)
+        is_best = nll < self.nll
+        if is_best:
+            if self.save is None:
+                self._weights = {
+                    name: weight.detach().to("cpu", copy=True) for name, weight in _trainable(model)
+                }
+            else:
+                self.save(model, step)
+            self.step, self.nll = step, nll
+        self.history.append((step, nll))
+        return is_best
+
+    def restore(self, model: nn.Module) -> None:
+        """Put the kept weights back into the model.
+
+        Raises:
+            PactLossError: nothing was kept, or the model's trainable weights are not those kept.
+        """
+        weights = dict(_trainable(model))
+        if self.step is None or self.save is not None:
+            message = "no weights are kept: no checkpoint was offered, or `save` has taken them"
+            raise PactLossError(message)
+        other = sorted(set(weights) ^ set(self._weights))
+        if other:
+            message = f"{len(other)} trainable weights are not in both models: {other[0]}"
+            raise PactLossError(message)
+        with torch.no_grad():
+            for name, weight in weights.items():
+                weight.copy_(self._weights[name])
+
+
+def _trainable(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    return (each for each in model.named_parameters() if each[1].requires_grad)

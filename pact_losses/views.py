@@ -1,0 +1,117 @@
+"""A view for training: one rendering of a record as token ids, and what the loss must know of it.
+
+A family is the two records of a contrastive pair with all of their views: the canonical (primary)
+view of each, permuted views under other code orders, and an ablated view of the base record without
+its decisive sentence. Nothing here knows of records or prompts: whoever encodes them makes these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Literal
+
+from pact_losses.errors import ViewError
+
+__all__ = ["FieldKind", "TrainingView", "ViewRole"]
+
+FieldKind = Literal["choice", "boolean", "score"]
+"""The three kinds of typed decision; `score` answers are ordered levels."""
+
+ViewRole = Literal["primary", "permuted", "ablated"]
+"""What a view is to its family."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingView:
+    """One encoded view.
+
+    Attributes:
+        record_id: the record; all views of one record carry its id, an ablated view that of the
+            base record.
+        family: the contrastive pair.
+        variant: which member of the pair; an ablated view is of the base.
+        view: 0 is the canonical code order, 1, 2, ... are permuted ones; an ablated view is 0.
+        kind: of the field.
+        token_ids: the prompt, one id a token.
+        code_tokens: the token of the code letter at each code position, C of them.
+        code_order: the canonical index shown at each code position, a permutation of 0..C-1.
+        reference: canonical index of the right answer; None for an ablated view.
+        ablated_answers: for an ablated view the two references that nothing in its context tells
+            apart: (base, counterfactual); None for a labelled view.
+        weight: of the view in every mean, above 0.
+
+    Raises:
+        ViewError: what is said of the view does not fit together; the message names the record.
+
+    Example:
+        >>> view = TrainingView(
+        ...     record_id="a-base", family="a", variant="base", view=1, kind="boolean",
+        ...     token_ids=(5, 6, 7), code_tokens=(8, 9), code_order=(1, 0), reference=1)
+        >>> view.role, view.n_choices
+        ('permuted', 2)
+    """
+
+    record_id: str
+    family: Hashable
+    variant: Literal["base", "counterfactual"]
+    view: int
+    kind: FieldKind
+    token_ids: tuple[int, ...]
+    code_tokens: tuple[int, ...]
+    code_order: tuple[int, ...]
+    reference: int | None
+    ablated_answers: tuple[int, int] | None = None
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        fault = self._fault()
+        if fault is not None:
+            message = f"record {self.record_id}, view {self.view}: {fault}"
+            raise ViewError(message)
+
+    @property
+    def n_choices(self) -> int:
+        """Number of allowed answers, C."""
+        return len(self.code_order)
+
+    @property
+    def role(self) -> ViewRole:
+        """Primary, permuted or ablated."""
+        if self.ablated_answers is not None:
+            return "ablated"
+        return "primary" if self.view == 0 else "permuted"
+
+    def _fault(self) -> str | None:
+        n = len(self.code_order)
+        if not self.token_ids:
+            return "expected at least one token, got none"
+        if n < 2 or sorted(self.code_order) != list(range(n)):
+            return f"expected a permutation of two or more answers, got {list(self.code_order)}"
+        if len(self.code_tokens) != n or len(set(self.code_tokens)) != n:
+            return f"expected {n} distinct code tokens, got {list(self.code_tokens)}"
+        if not self.weight > 0:
+            return f"expected a weight above 0, got {self.weight}"
+        if self.ablated_answers is None:
+            return self._fault_of_labelled()
+        return self._fault_of_ablated(self.ablated_answers)
+
+    def _fault_of_labelled(self) -> str | None:
+        if self.reference is None:
+            return (
+                "expected a reference, or for an ablated view the two answers that it leaves "
+                "undecided (ablated_answers); got neither"
+            )
+        if not 0 <= self.reference < self.n_choices:
+            return f"reference {self.reference} is none of {self.n_choices} answers"
+        return None
+
+    def _fault_of_ablated(self, answers: tuple[int, int]) -> str | None:
+        if self.reference is not None:
+            return f"an ablated view has no reference, got {self.reference}"
+        if len(set(answers)) != 2 or not all(0 <= answer < self.n_choices for answer in answers):
+            return (
+                f"expected two different answers of {self.n_choices} as ablated_answers, "
+                f"got {list(answers)}"
+            )
+        return None

@@ -1,0 +1,186 @@
+"""The batch: what it refuses and says, what it fills in, and that moving it checks nothing."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from pact_losses import NO_REFERENCE, BatchError, PactBatch
+
+
+def tensors(**changes: Any) -> dict[str, Any]:
+    """A healthy pair with a permuted view of its base and an ablated one, as keyword arguments."""
+    return {
+        "code_order": torch.tensor([[0, 1, 2], [0, 1, 2], [2, 0, 1], [0, 1, 2]]),
+        "reference": torch.tensor([0, 2, 0, NO_REFERENCE]),
+        "is_score": torch.zeros(4, dtype=torch.bool),
+        "pairs": torch.tensor([[0, 1]]),
+        "views": torch.tensor([[0, 2]]),
+        "ablations": torch.tensor([[3, 0, 2]]),
+        "weight": torch.ones(4),
+        "record_ids": ("a-base", "a-cf", "a-base", "a-base"),
+    } | changes
+
+
+def test_what_it_derives() -> None:
+    batch = PactBatch.of([[1, 0], [2, 0, 1]], [None, 2])
+    assert batch.code_order.tolist() == [[1, 0, -1], [2, 0, 1]]
+    assert batch.mask.tolist() == [[True, True, False], [True, True, True]]
+    assert batch.n_choices.tolist() == [2, 3]
+    assert batch.is_labelled.tolist() == [False, True]
+    assert batch.weight.tolist() == [1.0, 1.0]
+    assert batch.record_ids == ("row 0", "row 1")
+    assert batch.pairs.shape == batch.views.shape == (0, 2)
+    assert batch.ablations.shape == (0, 3)
+    assert len(batch) == 2
+
+
+def test_of_equals_the_tensors() -> None:
+    expected = PactBatch(**tensors())
+    found = PactBatch.of(
+        expected.code_order.tolist(),
+        [0, 2, 0, None],
+        is_score=[False] * 4,
+        pairs=[(0, 1)],
+        views=[(0, 2)],
+        ablations=[(3, 0, 2)],
+        weight=[1, 1, 1, 1],
+        record_ids=list(expected.record_ids),
+    )
+    for name, value in vars(expected).items():
+        other = getattr(found, name)
+        if isinstance(value, torch.Tensor):
+            assert torch.equal(other, value)
+            assert other.dtype == value.dtype
+        else:
+            assert other == value
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"code_order": torch.tensor([0, 1])}, r"code_order: expected shape \(n, C\), got \(2,\)"),
+        ({"code_order": torch.zeros(3, 2).long()}, r"code_order: expected shape \(4, 2\), got"),
+        ({"reference": torch.tensor([0])}, r"reference: expected shape \(4,\), got \(1,\)"),
+        ({"weight": torch.ones(4, 1)}, r"weight: expected shape \(4,\), got \(4, 1\)"),
+        ({"pairs": torch.zeros(1, 3).long()}, r"pairs: expected shape \(1, 2\), got \(1, 3\)"),
+        ({"views": torch.zeros(2).long()}, r"views: expected shape \(2, 2\), got \(2,\)"),
+        ({"ablations": torch.zeros(1, 2).long()}, r"ablations: expected shape \(1, 3\)"),
+        ({"code_tokens": torch.zeros(4, 2).long()}, r"code_tokens: expected shape \(4, 3\)"),
+        (
+            {"input_ids": torch.zeros(4, 7).long(), "attention_mask": torch.zeros(4, 6).long()},
+            r"attention_mask: expected shape \(4, 7\), got \(4, 6\)",
+        ),
+        (
+            {"input_ids": torch.zeros(3, 7).long(), "attention_mask": torch.zeros(3, 7).long()},
+            r"input_ids: expected shape \(4, 7\), got \(3, 7\)",
+        ),
+        ({"input_ids": torch.zeros(4, 7).long()}, "expected input_ids and attention_mask together"),
+        ({"code_order": torch.zeros(4, 3)}, "code_order: expected int64, got float32"),
+        ({"reference": torch.zeros(4)}, "reference: expected int64, got float32"),
+        ({"pairs": torch.zeros(1, 2).int()}, "pairs: expected int64, got int32"),
+        ({"is_score": torch.zeros(4).long()}, "is_score: expected bool, got int64"),
+        ({"weight": torch.ones(4).half()}, "weight: expected float32 or float64, got float16"),
+    ],
+)
+def test_shapes_and_types(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(BatchError, match=message):
+        PactBatch(**tensors(**changes))
+
+
+@pytest.mark.parametrize("order", [[0, 0, 1], [1, 2, 3], [0, -1, 1], [0, -1, -1], [-1, -1, -1]])
+def test_code_orders_that_are_no_permutations(order: list[int]) -> None:
+    orders = tensors()["code_order"].clone()
+    orders[1] = torch.tensor(order)
+    message = (
+        rf"record a-cf \(row 1\): expected a permutation of two or more answers .*\[{order[0]}"
+    )
+    with pytest.raises(BatchError, match=message):
+        PactBatch(**tensors(code_order=orders))
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, math.nan, math.inf])
+def test_weights(weight: float) -> None:
+    message = r"record a-cf \(row 1\): expected a finite weight above 0"
+    with pytest.raises(BatchError, match=message):
+        PactBatch(**tensors(weight=torch.tensor([1.0, weight, 1.0, 1.0])))
+
+
+@pytest.mark.parametrize("reference", [-2, 3])
+def test_references_outside_of_the_answers(reference: int) -> None:
+    message = r"record a-cf \(row 1\): the reference is none of its answers"
+    with pytest.raises(BatchError, match=message):
+        PactBatch(**tensors(reference=torch.tensor([0, reference, 0, NO_REFERENCE])))
+
+
+def test_a_reference_on_an_unused_slot() -> None:
+    with pytest.raises(BatchError, match=r"row 0 \(row 0\): the reference is none of its answers"):
+        PactBatch.of([[0, 1], [0, 1, 2]], [2, 2])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"pairs": [[0, 4]]}, "pairs: expected rows from 0 to 3, got 4"),
+        ({"views": [[-1, 2]]}, "views: expected rows from 0 to 3, got -1"),
+        ({"ablations": [[4, 0, 1]]}, "ablations: expected rows from 0 to 3, got 4"),
+        ({"pairs": [[0, 3]]}, r"record a-base \(row 3\): a member of a pair has no reference"),
+        ({"pairs": [[3, 0]]}, r"record a-base \(row 3\): a member of a pair has no reference"),
+        ({"pairs": [[0, 2]]}, r"record a-base \(row 0\): the references of its pair do not differ"),
+        ({"pairs": [[1, 1]]}, r"record a-cf \(row 1\): the references of its pair do not differ"),
+        ({"views": [[0, 0]]}, r"\(row 0\): two views of a record must be two rows of it"),
+        ({"views": [[0, 1]]}, r"\(row 0\): two views of a record must have the same reference"),
+        ({"ablations": [[3, 1, 1]]}, r"\(row 3\): an ablation takes two different answers"),
+        ({"ablations": [[3, 0, 3]]}, r"\(row 3\): an ablation takes two different answers"),
+        ({"ablations": [[3, -1, 0]]}, r"\(row 3\): an ablation takes two different answers"),
+    ],
+)
+def test_index_tables(changes: dict[str, Any], message: str) -> None:
+    tables = {name: torch.tensor(value) for name, value in changes.items()}
+    with pytest.raises(BatchError, match=message):
+        PactBatch(**tensors(**tables))
+
+
+@pytest.mark.parametrize("table", ["pairs", "views"])
+def test_rows_with_different_numbers_of_answers(table: str) -> None:
+    message = {"pairs": "different numbers of answers", "views": "must be two rows of it"}[table]
+    with pytest.raises(BatchError, match=rf"row 1 \(row 1\): .*{message}"):
+        PactBatch.of([[0, 1], [0, 1], [0, 1, 2]], [1, 0, 1], **{table: [[1, 2]]})
+
+
+def test_an_empty_batch() -> None:
+    batch = PactBatch.of([], [])
+    assert len(batch) == 0
+    assert batch.mask.shape == (0, 0)
+
+
+def test_moving_takes_every_tensor_and_leaves_the_batch_as_it_was() -> None:
+    tokens = torch.zeros(4, 5).long()
+    batch = PactBatch(**tensors(input_ids=tokens, attention_mask=tokens, code_tokens=tokens[:, :3]))
+    moved = batch.to("meta", non_blocking=True)
+    for name, value in vars(batch).items():
+        if isinstance(value, torch.Tensor):
+            assert value.device.type == "cpu"
+            assert getattr(moved, name).device.type == "meta"
+            assert getattr(moved, name).shape == value.shape
+    assert moved.record_ids == batch.record_ids
+    assert isinstance(moved, PactBatch)
+
+
+def test_moving_repeats_no_check() -> None:
+    """On the meta device tensors hold no data: every check of a value would raise."""
+    on_meta: dict[str, Any] = {
+        name: value.to("meta") if isinstance(value, torch.Tensor) else value
+        for name, value in tensors().items()
+    }
+    with pytest.raises((NotImplementedError, RuntimeError)):
+        PactBatch(**on_meta)
+    PactBatch(**tensors()).to("meta")
+
+
+def test_batches_are_compared_by_identity() -> None:
+    batch, other = PactBatch(**tensors()), PactBatch(**tensors())
+    assert batch == batch
+    assert batch != other
+    assert len({batch, other}) == 2

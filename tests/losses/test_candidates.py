@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from losses.tiny import short_views, tiny_base, with_lora
+from torch import Tensor, nn
+from transformers import (
+    AutoModelForCausalLM,
+    CohereConfig,
+    Gemma2Config,
+    GraniteConfig,
+    PreTrainedConfig,
+    Qwen3_5TextConfig,
+)
+
+from pact_losses import BatchError, PactBatch, PactCollator, TrainingView, candidate_logits
+
+FAMILIES = 2
+SMALL: dict[str, Any] = {
+    "vocab_size": 400,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+OTHERS: dict[str, PreTrainedConfig] = {
+    "logits capped": Gemma2Config(**SMALL, final_logit_softcapping=0.5),
+    "logits scaled": CohereConfig(**SMALL, logit_scale=0.25),
+    "logits divided": GraniteConfig(**SMALL, logits_scaling=4.0),
+    "hybrid layers": Qwen3_5TextConfig(
+        **SMALL, layer_types=["linear_attention", "full_attention"], linear_num_value_heads=2,
+        linear_num_key_heads=2, linear_key_head_dim=16, linear_value_head_dim=16,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def views() -> list[TrainingView]:
+    return list(short_views(FAMILIES))
+
+
+@pytest.fixture(scope="module")
+def batch(views: list[TrainingView]) -> PactBatch:
+    return PactCollator(0, n_codes=7)(views)
+
+
+@pytest.fixture(scope="module", params=["base", "adapter", "adapter on the head"])
+def model(request: pytest.FixtureRequest) -> Any:
+    base = tiny_base()
+    return base if request.param == "base" else with_lora(base, head="head" in request.param)
+
+
+@torch.no_grad()
+def test_against_the_plain_forward_pass_of_one_prompt(
+    model: Any, views: list[TrainingView], batch: PactBatch
+) -> None:
+    logits = candidate_logits(model, batch)
+    assert logits.shape == (5 * FAMILIES, 7)
+    assert logits.dtype == torch.float32
+    torch.testing.assert_close(logits, _one_by_one(model, views, 7), atol=2e-4, rtol=1e-4)
+    assert len({len(view.token_ids) for view in views}) > 1
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@torch.no_grad()
+def test_whatever_the_model_does_to_its_logits_is_done(name: str) -> None:
+    torch.manual_seed(0)
+    make: Any = AutoModelForCausalLM.from_config
+    model = make(OTHERS[name]).eval()
+    views = [
+        replace(view, token_ids=tuple(each % 400 for each in view.token_ids))
+        for view in short_views(1)
+    ]
+    batch = PactCollator(0)(views)
+    width = batch.code_order.shape[1]
+    expected = _one_by_one(model, views, width)
+    torch.testing.assert_close(candidate_logits(model, batch), expected, atol=1e-5, rtol=1e-4)
+    assert float(expected.abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize("head", [False, True])
+def test_gradient_flows_to_the_adapter_only_and_is_that_of_the_full_head(
+    batch: PactBatch, head: bool
+) -> None:
+    model = with_lora(tiny_base(torch.float64), head=head).train()
+    picked = candidate_logits(model, batch)
+    (picked * batch.mask).square().sum().backward()  # type: ignore[no-untyped-call]
+    found = {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
+    assert found
+    assert all("lora_" in name for name in found)
+    assert any("lm_head" in name for name in found) == head
+    assert all(bool((grad != 0).any()) for grad in found.values())
+    model.zero_grad()
+    assert batch.input_ids is not None
+    assert batch.code_tokens is not None
+    full = model(
+        input_ids=batch.input_ids,
+        attention_mask=batch.attention_mask,
+        position_ids=_positions(batch),
+    ).logits[:, -1]
+    (full.gather(-1, batch.code_tokens) * batch.mask).square().sum().backward()
+    for name, each in model.named_parameters():
+        if each.requires_grad:
+            torch.testing.assert_close(found[name], each.grad)
+
+
+def test_no_logits_but_those_of_the_codes_are_made(batch: PactBatch) -> None:
+    base = tiny_base()
+    shapes: list[tuple[int, ...]] = []
+    base.lm_head.register_forward_hook(lambda _head, _inputs, out: shapes.append(tuple(out.shape)))
+    model = with_lora(base)
+    candidate_logits(model, batch)
+    with_lora_on_head = with_lora(tiny_base(), head=True)
+    with_lora_on_head.base_model.model.lm_head.register_forward_hook(
+        lambda _head, _inputs, out: shapes.append(tuple(out.shape))
+    )
+    candidate_logits(with_lora_on_head, batch)
+    n = len(batch)
+    assert shapes == [(n, 1, 7), (n, 1, base.config.vocab_size)]
+
+
+def test_the_head_is_whole_again_afterwards_even_after_an_error(batch: PactBatch) -> None:
+    model = tiny_base()
+    candidate_logits(model, batch)
+    assert "forward" not in vars(model.lm_head)
+    model.model.register_forward_hook(_fail)
+    with pytest.raises(RuntimeError, match="broken"):
+        candidate_logits(model, batch)
+    assert "forward" not in vars(model.lm_head)
+
+
+def test_gradient_checkpointing_changes_nothing(batch: PactBatch) -> None:
+    model = with_lora(tiny_base()).train()
+    plain = candidate_logits(model, batch)
+    model.base_model.model.activation_checkpointing_enable()
+    checkpointed = candidate_logits(model, batch)
+    torch.testing.assert_close(plain, checkpointed, atol=1e-5, rtol=1e-5)
+    checkpointed.sum().backward()  # type: ignore[no-untyped-call]
+    assert any(each.grad is not None for each in model.parameters())
+
+
+def test_autocast_gives_float32_logits_of_bfloat16_arithmetic(batch: PactBatch) -> None:
+    model = with_lora(tiny_base())
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        logits = candidate_logits(model, batch)
+    exact = candidate_logits(model, batch)
+    assert logits.dtype == torch.float32
+    assert not torch.equal(logits, exact)
+    torch.testing.assert_close(logits, exact, atol=1.0, rtol=0.1)
+
+
+def test_in_bfloat16_and_in_float64(batch: PactBatch) -> None:
+    with torch.no_grad():
+        assert candidate_logits(tiny_base(torch.bfloat16), batch).dtype == torch.float32
+        exact = candidate_logits(tiny_base(torch.float64), batch)
+        assert exact.dtype == torch.float64
+        found = candidate_logits(tiny_base(), batch)
+    torch.testing.assert_close(found.double(), exact, atol=2e-4, rtol=1e-4)
+
+
+@pytest.fixture
+def process_group(tmp_path: Path) -> Iterator[None]:
+    where = f"file://{tmp_path}/store"
+    dist.init_process_group("gloo", init_method=where, rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("process_group")
+def test_a_distributed_model_is_called_as_a_whole(batch: PactBatch) -> None:
+    model = with_lora(tiny_base())
+    expected = candidate_logits(model, batch).detach()
+    distributed = nn.parallel.DistributedDataParallel(model)
+    calls: list[int] = []
+    distributed.register_forward_hook(lambda *_: calls.append(1))
+    logits = candidate_logits(distributed, batch)
+    torch.testing.assert_close(logits, expected)
+    logits.sum().backward()  # type: ignore[no-untyped-call]
+    assert calls == [1]
+
+
+class Wrapped(nn.Module):
+    """Some wrapper that we know nothing of."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, **inputs: Any) -> Any:
+        return self.module(**inputs)
+
+
+@torch.no_grad()
+def test_a_wrapper_that_we_do_not_know_gets_the_whole_head(batch: PactBatch) -> None:
+    base = tiny_base()
+    expected = candidate_logits(base, batch)
+    shapes: list[tuple[int, ...]] = []
+    base.lm_head.register_forward_hook(lambda _head, _inputs, out: shapes.append(tuple(out.shape)))
+    torch.testing.assert_close(candidate_logits(Wrapped(base), batch), expected)
+    assert shapes == [(len(batch), 1, base.config.vocab_size)]
+
+
+def test_bad_batches_are_refused(views: list[TrainingView], batch: PactBatch) -> None:
+    model = tiny_base()
+    with pytest.raises(BatchError, match="expected input_ids, attention_mask and code_tokens"):
+        candidate_logits(model, PactBatch.of([[0, 1]], [0]))
+    assert batch.attention_mask is not None
+    right = replace(batch, attention_mask=batch.attention_mask.flip(-1))
+    row = next(k for k in range(len(batch)) if not bool(batch.attention_mask[k, 0]))
+    said = rf"record {views[row].record_id} \(row {row}\): expected padding on the left"
+    with pytest.raises(BatchError, match=said):
+        candidate_logits(model, right)
+
+
+@torch.no_grad()
+def _one_by_one(model: Any, views: list[TrainingView], width: int) -> Tensor:
+    rows = torch.zeros(len(views), width)
+    for row, view in enumerate(views):
+        full = model(input_ids=torch.tensor([view.token_ids])).logits[0, -1]
+        rows[row, : view.n_choices] = full[list(view.code_tokens)]
+    return rows
+
+
+def _positions(batch: PactBatch) -> Tensor:
+    assert batch.attention_mask is not None
+    return (batch.attention_mask.cumsum(-1) - 1).clamp(min=0)
+
+
+def _fail(*_: object) -> None:
+    message = "broken"
+    raise RuntimeError(message)

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from losses.made_views import families, family
+
+from pact_losses import FamilyBatchSampler, FamilyError, TrainingView, group_families
+
+LENGTHS = st.lists(st.integers(2, 30), min_size=1, max_size=40)
+
+
+@given(
+    lengths=LENGTHS,
+    size=st.integers(1, 5),
+    ranks=st.integers(1, 4),
+    epoch=st.integers(0, 3),
+    drop_last=st.booleans(),
+    bucket=st.integers(1, 9),
+)
+def test_no_family_is_split_over_batches_or_ranks(
+    lengths: list[int], size: int, ranks: int, epoch: int, drop_last: bool, bucket: int
+) -> None:
+    views = families(lengths)
+    if drop_last and len(lengths) // size // ranks == 0:
+        with pytest.raises(ValueError, match="at least one batch on every rank"):
+            _sampler(views, size, num_replicas=ranks, drop_last=True)
+        return
+    samplers = [
+        _sampler(views, size, num_replicas=ranks, rank=rank, drop_last=drop_last, bucket=bucket)
+        for rank in range(ranks)
+    ]
+    whole = {frozenset(each.rows) for each in group_families(views)}
+    seen: list[frozenset[int]] = []
+    for sampler in samplers:
+        sampler.set_epoch(epoch)
+        batches = list(sampler)
+        assert len(batches) == len(sampler) == len(samplers[0])
+        for batch in batches:
+            assert len(batch) == len(set(batch))
+            groups = [each for each in whole if each & set(batch)]
+            assert frozenset[int]().union(*groups) == set(batch)
+            assert len(groups) <= size
+            seen += groups
+    if drop_last:
+        assert len(seen) == len(set(seen)) == len(samplers[0]) * ranks * size
+    else:
+        assert set(seen) == whole
+        # Only to fill up the last step is anything seen again.
+        assert len(seen) - len(whole) <= (ranks - 1) * size
+
+
+@given(lengths=LENGTHS, size=st.integers(1, 5), epoch=st.integers(0, 3))
+def test_each_family_exactly_once_an_epoch(lengths: list[int], size: int, epoch: int) -> None:
+    views = families(lengths)
+    sampler = _sampler(views, size)
+    sampler.set_epoch(epoch)
+    assert sorted(row for batch in sampler for row in batch) == list(range(len(views)))
+
+
+def test_the_order_follows_from_seed_and_epoch_alone() -> None:
+    views = families(list(range(2, 80)))
+    random.seed(1)
+    first = list(_sampler(views, 4))
+    random.seed(2)
+    again = _sampler(views, 4)
+    assert list(again) == first == list(again)
+    again.set_epoch(1)
+    assert list(again) != first
+    again.set_epoch(0)
+    assert list(again) == first
+    assert list(_sampler(views, 4, seed=18)) != first
+
+
+def test_the_next_epoch_of_a_seed_is_not_the_first_of_the_next_seed() -> None:
+    views = families(list(range(2, 80)))
+    second_epoch = _sampler(views, 4, seed=17)
+    second_epoch.set_epoch(1)
+    assert list(second_epoch) != list(_sampler(views, 4, seed=18))
+
+
+def test_padding_waste_is_far_below_that_of_an_unsorted_order() -> None:
+    rng = random.Random(3)
+    views = families([rng.randrange(300, 1100) for _ in range(256)])
+    bucketed, unsorted = (_waste(views, _sampler(views, 4, bucket=bucket)) for bucket in (64, 1))
+    assert bucketed < 0.04 < 0.2 < unsorted
+
+
+def test_lengths_do_not_drift_through_an_epoch() -> None:
+    views = families(list(range(100, 356)))
+    longest = [max(len(views[row].token_ids) for row in batch) for batch in _sampler(views, 4)]
+    half = len(longest) // 2
+    assert abs(sum(longest[:half]) - sum(longest[half:])) / sum(longest) < 0.1
+
+
+def test_the_batches_of_one_step_have_similar_lengths_on_all_ranks() -> None:
+    views = families(list(range(100, 356)))
+    first, second = (
+        [max(len(views[row].token_ids) for row in batch) for batch in sampler]
+        for sampler in (_sampler(views, 4, num_replicas=2, rank=rank) for rank in range(2))
+    )
+    gaps = [abs(a - b) for a, b in zip(first, second, strict=True)]
+    assert sum(gaps) / len(gaps) < 30
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_accelerate_hands_out_whole_families(ranks: int) -> None:
+    sharding = pytest.importorskip("accelerate.data_loader")
+    views = families([5] * 10)
+    shards = [
+        sharding.BatchSamplerShard(_sampler(views, 3), num_processes=ranks, process_index=rank)
+        for rank in range(ranks)
+    ]
+    batches = [list(shard) for shard in shards]
+    assert {len(each) for each in batches} == {-(-4 // ranks)}
+    for batch in (batch for each in batches for batch in each):
+        group_families([views[row] for row in batch])
+    assert {row for each in batches for batch in each for row in batch} == set(range(len(views)))
+
+
+def test_what_is_wrong_with_a_family_is_said_of_its_record() -> None:
+    base, other, base_1, other_1, ablated = family("a", n_choices=3)
+    cases: list[tuple[list[TrainingView], str]] = [
+        (
+            [base, base_1, ablated],
+            "record a-base: expected a base and a counterfactual, got the",
+        ),
+        (
+            [other],
+            "record a-counterfactual: expected a base and a counterfactual, got",
+        ),
+        ([ablated], "record a-base: expected a base and a counterfactual, got no primary view"),
+        ([base, replace(other, reference=0)], "references that differ, both members have 0"),
+        ([base, other, base], "record a-base: two primary views, both number 0, of the b"),
+        (
+            [base, other, base_1, base_1],
+            "record a-base: two permuted views, both number 1, of the b",
+        ),
+        ([other, base_1], "record a-base: permuted view 1 without its primary view"),
+        ([base, replace(other, kind="score")], "a-counterfactual: expected choice as in the base"),
+        ([base, family("a", n_choices=2)[1]], "expected 3 answers as in the base, got 2"),
+        ([base, replace(other, record_id="a-base")], "expected two records, both members have"),
+        (
+            [base, other, replace(other_1, record_id="b")],
+            "record b: its primary view is of",
+        ),
+        ([base, other, replace(base_1, reference=2)], "view 1 has reference 2, its primary view 0"),
+        (
+            [base, other, replace(ablated, ablated_answers=(1, 0))],
+            "expects the references of its pair, (base, counterfactual) (0, 1), got (1, 0)",
+        ),
+        (
+            [base, other, replace(ablated, variant="counterfactual", record_id=other.record_id)],
+            "record a-counterfactual: expected the ablated view to be of the base",
+        ),
+    ]
+    for views, said in cases:
+        with pytest.raises(FamilyError) as caught:
+            group_families(views)
+        assert said in str(caught.value)
+        assert str(caught.value).startswith("family a, record ")
+
+
+def test_all_faulty_families_are_named_up_to_twenty() -> None:
+    views = [view for number in range(25) for view in family(f"f{number}")[:1]]
+    with pytest.raises(FamilyError) as caught:
+        group_families(views + family("good"))
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "and 5 more families"
+
+
+@pytest.mark.parametrize(
+    ("size", "arguments", "said"),
+    [
+        (0, {}, "families_per_batch, bucket and num_replicas of 1 or more, got 0, 64 and 1"),
+        (1, {"bucket": 0}, "got 1, 0 and 1"),
+        (1, {"num_replicas": 2, "rank": 2}, "expected a rank from 0 to 1, got 2"),
+        (2, {"drop_last": True}, "families for at least one batch on every rank, got 1"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(
+    size: int, arguments: dict[str, int], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        FamilyBatchSampler(family("a"), size, seed=0, **arguments)  # type: ignore[arg-type]
+
+
+def test_no_views_make_no_batches() -> None:
+    with pytest.raises(ValueError, match="at least one batch on every rank, got 0"):
+        FamilyBatchSampler([], 1, seed=0)
+
+
+def _sampler(
+    views: list[TrainingView],
+    size: int,
+    *,
+    seed: int = 17,
+    bucket: int = 64,
+    num_replicas: int = 1,
+    rank: int = 0,
+    drop_last: bool = False,
+) -> FamilyBatchSampler:
+    return FamilyBatchSampler(
+        views,
+        size,
+        seed=seed,
+        bucket=bucket,
+        num_replicas=num_replicas,
+        rank=rank,
+        drop_last=drop_last,
+    )
+
+
+def _waste(views: list[TrainingView], sampler: FamilyBatchSampler) -> float:
+    """Share of a batch's places that is padding."""
+    padded = sum(len(batch) * max(len(views[row].token_ids) for row in batch) for batch in sampler)
+    return 1 - sum(len(view.token_ids) for view in views) / padded

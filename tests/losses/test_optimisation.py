@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from typing import Any
+
+import pytest
+import torch
+from adapters import MODEL
+from losses.tiny import short_views, tiny_base
+from torch import nn
+
+from pact_losses import (
+    NIMBLE_RECIPE_SETTINGS,
+    PACT_SETTINGS,
+    PactCollator,
+    PactLossError,
+    PactWeights,
+    candidate_logits,
+    learning_rate_schedule,
+    lora_config,
+    lora_plus_optimizer,
+    nf4_config,
+)
+
+
+def test_settings_against_the_table_of_the_paper() -> None:
+    s = PACT_SETTINGS
+    assert s.max_prompt_tokens == 2048
+    assert (s.rank, s.alpha, s.dropout, s.rslora) == (16, 32, 0.05, True)
+    short = [name.removesuffix("_proj") for name in s.targets]
+    assert short == ["q", "k", "v", "o", "gate", "up", "down"]
+    assert (s.learning_rate, s.weight_decay, s.lora_plus_ratio) == (5e-5, 0.0, 8.0)
+    assert (s.schedule, s.warmup, s.epochs) == ("cosine", 0.1, 2)
+    assert (s.pairs_per_batch, s.accumulation, s.pairs_per_step) == (2, 2, 4)
+    assert s.max_gradient_norm == 1.0
+    assert s.weights == PactWeights(cf=0.5, pc=0.5, nr=0.2, emd=0.3)
+    assert (s.margin, s.epsilon, s.ramp) == (2.0, 0.0, 0.1)
+    assert (s.bucket, s.select_share, s.evaluation_views) == (64, 0.25, 4)
+    assert (s.permuted_views, s.ablated_view) == (1, True)
+    assert s.seeds == (17, 18, 19)
+
+
+def test_steps_against_the_text_of_the_paper() -> None:
+    assert PACT_SETTINGS.n_steps(1167) == 584
+    assert PACT_SETTINGS.select_every(584) == 146
+    assert NIMBLE_RECIPE_SETTINGS.n_steps(1167) == 292
+    assert NIMBLE_RECIPE_SETTINGS.select_every(292) == 73
+    assert PACT_SETTINGS.select_every(1) == 1
+
+
+def test_the_published_recipe_differs_in_what_the_paper_says() -> None:
+    recipe, pact = vars(NIMBLE_RECIPE_SETTINGS), vars(PACT_SETTINGS)
+    assert {name: recipe[name] for name in recipe if recipe[name] != pact[name]} == {
+        "epochs": 1,
+        "schedule": "linear",
+        "rslora": False,
+        "lora_plus_ratio": 1.0,
+        "permuted_views": 0,
+        "ablated_view": False,
+        "weights": PactWeights(cf=0.0, pc=0.0, nr=0.0, emd=0.0),
+    }
+
+
+@pytest.mark.parametrize(("rslora", "scaling"), [(True, 8.0), (False, 2.0)])
+def test_lora_config_adapts_every_projection(rslora: bool, scaling: float) -> None:
+    model = _with_lora(rslora=rslora)
+    layers = [each for each in model.modules() if hasattr(each, "lora_A") and len(each.lora_A)]
+    assert len(layers) == 7 * model.config.num_hidden_layers
+    assert {each.scaling["default"] for each in layers} == {scaling}
+    assert {each.lora_dropout["default"].p for each in layers} == {0.05}
+    assert all("lora_" in name for name, each in model.named_parameters() if each.requires_grad)
+
+
+def test_lora_plus_gives_the_b_matrices_eight_times_the_rate() -> None:
+    model = _with_lora()
+    optimizer = lora_plus_optimizer(model)
+    assert type(optimizer) is torch.optim.AdamW
+    names = {id(each): name for name, each in model.named_parameters()}
+    rates = {
+        names[id(each)]: group["lr"] for group in optimizer.param_groups for each in group["params"]
+    }
+    assert {rate for name, rate in rates.items() if "lora_A" in name} == {5e-5}
+    assert {rate for name, rate in rates.items() if "lora_B" in name} == {8 * 5e-5}
+    assert set(rates) == {name for name, each in model.named_parameters() if each.requires_grad}
+    assert {group["weight_decay"] for group in optimizer.param_groups} == {0.0}
+    assert optimizer.param_groups[0]["lr"] == 5e-5
+
+
+def test_a_ratio_of_1_is_plain_lora() -> None:
+    optimizer = lora_plus_optimizer(_with_lora(), learning_rate=1e-3, ratio=1.0, weight_decay=0.1)
+    used = [group for group in optimizer.param_groups if group["params"]]
+    assert {group["lr"] for group in used} == {1e-3}
+    assert {group["weight_decay"] for group in used} == {0.1}
+
+
+def test_a_model_without_trained_lora_is_refused() -> None:
+    model: Any = nn.Linear(2, 2)
+    with pytest.raises(PactLossError, match="expected a model with LoRA weights that are trained"):
+        lora_plus_optimizer(model)
+    frozen = _with_lora()
+    for each in frozen.parameters():
+        each.requires_grad_(False)
+    with pytest.raises(PactLossError, match="LoRA weights that are trained"):
+        lora_plus_optimizer(frozen)
+
+
+def test_cosine_against_its_formula_in_every_group() -> None:
+    n, warm = 40, 4
+    weights = [nn.Parameter(torch.zeros(1)) for _ in range(2)]
+    groups = [{"params": [weights[0]], "lr": 1.0}, {"params": [weights[1]], "lr": 8.0}]
+    optimizer = torch.optim.AdamW(groups)
+    schedule = learning_rate_schedule(optimizer, n_steps=n)
+    for step in range(n + 1):
+        expected = (
+            step / warm
+            if step < warm
+            else 0.5 * (1 + math.cos(math.pi * (step - warm) / (n - warm)))
+        )
+        assert schedule.get_last_lr() == pytest.approx([expected, 8 * expected])
+        optimizer.step()
+        schedule.step()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "arguments", "said"),
+    [
+        ("cosine", {"n_steps": 0}, "got 0, 0.1 and cosine"),
+        ("cosine", {"n_steps": 5, "warmup": 1.5}, "got 5, 1.5 and cosine"),
+        ("steps", {"n_steps": 5}, "one of cosine, linear; got 5, 0.1 and steps"),
+    ],
+)
+def test_a_schedule_that_is_none_is_refused(
+    schedule: Any, arguments: dict[str, Any], said: str
+) -> None:
+    optimizer = torch.optim.AdamW([nn.Parameter(torch.zeros(1))])
+    with pytest.raises(PactLossError, match=said):
+        learning_rate_schedule(optimizer, schedule, **arguments)
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "peft", None)
+    with pytest.raises(ModuleNotFoundError, match=r"lora_config needs peft: .*pact-eval\[model\]"):
+        lora_config()
+
+
+def test_nf4_config_is_that_of_the_paper() -> None:
+    config = nf4_config()
+    assert config.load_in_4bit
+    assert config.bnb_4bit_quant_type == "nf4"
+    assert config.bnb_4bit_use_double_quant
+    assert config.bnb_4bit_compute_dtype == torch.bfloat16
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("bitsandbytes") is None or not torch.cuda.is_available(),
+    reason="4-bit weights need bitsandbytes and a CUDA device",
+)
+def test_a_4_bit_model_trains_its_adapter() -> None:
+    from peft import get_peft_model, prepare_model_for_kbit_training
+    from transformers import AutoModelForCausalLM
+
+    load: Any = AutoModelForCausalLM.from_pretrained
+    base = load(MODEL, quantization_config=nf4_config(), device_map={"": 0})
+    prepare: Any = prepare_model_for_kbit_training
+    model = get_peft_model(prepare(base), lora_config()).train()
+    logits = candidate_logits(model, PactCollator(0)(short_views(2)))
+    assert bool(logits.isfinite().all())
+    logits.sum().backward()  # type: ignore[no-untyped-call]
+    assert all(each.grad is not None for each in model.parameters() if each.requires_grad)
+
+
+def _with_lora(**changes: Any) -> Any:
+    from peft import get_peft_model
+
+    return get_peft_model(tiny_base(), lora_config(**changes))

@@ -1,0 +1,193 @@
+"""What the paper proves or claims of the terms, as properties."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from pact_losses import (
+    ablated_gap,
+    counterfactual_margin_loss,
+    cross_entropy,
+    jensen_shannon,
+    necessity_loss,
+    ordinal_transport_loss,
+    pair_margin,
+    to_canonical,
+)
+
+LOGIT = st.floats(-1e4, 1e4, width=32)
+MILD = st.floats(-20, 20, width=32)
+
+
+def vectors(count: int, elements: st.SearchStrategy[float] = LOGIT) -> st.SearchStrategy[Any]:
+    """Draws `count` vectors of 2 to 6 logits, float64 tensors of shape (count, C)."""
+    return st.integers(2, 6).flatmap(
+        lambda n: hnp.arrays(np.float64, (count, n), elements=elements).map(torch.from_numpy)
+    )
+
+
+def at(*index: int) -> torch.Tensor:
+    return torch.tensor(index)
+
+
+@given(vectors(3, MILD))
+def test_proposition_1_an_offset_of_both_members_leaves_d_unchanged(z: torch.Tensor) -> None:
+    base, other, offset = z
+    d = pair_margin(base, other, at(0)[0], at(1)[0])
+    moved = pair_margin(base + offset, other + offset, at(0)[0], at(1)[0])
+    torch.testing.assert_close(moved, d, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        counterfactual_margin_loss(moved), counterfactual_margin_loss(d), rtol=1e-9, atol=1e-9
+    )
+
+
+@given(vectors(2))
+def test_proposition_1_both_right_implies_positive_d(z: torch.Tensor) -> None:
+    base, other = z
+    y_a, y_b = 0, z.shape[1] - 1
+    right = bool(base[y_a] > base[y_b]) and bool(other[y_b] > other[y_a])
+    d = pair_margin(base, other, torch.tensor(y_a), torch.tensor(y_b))
+    assert not right or d > 0
+    # Both wrong is the mirror image, so that the test does not hold for want of right pairs.
+    mirrored = pair_margin(other, base, torch.tensor(y_a), torch.tensor(y_b))
+    assert not right or mirrored < 0
+
+
+def test_a_prior_moves_cross_entropy_but_not_d() -> None:
+    z, prior = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([3.0, 0.0])
+    y = at(0, 1)
+    assert (cross_entropy(z + prior, y).mean() > cross_entropy(z, y).mean() + 0.5).item()
+    torch.testing.assert_close(
+        pair_margin(z[0] + prior, z[1] + prior, y[0], y[1]), pair_margin(z[0], z[1], y[0], y[1])
+    )
+
+
+@given(vectors(2))
+def test_jensen_shannon_is_symmetric_and_bounded_by_log_2(z: torch.Tensor) -> None:
+    for dtype in (torch.float64, torch.float32):
+        one, other = z.to(dtype)
+        value = jensen_shannon(one, other)
+        assert 0.0 <= value.item() <= torch.tensor(math.log(2.0), dtype=dtype).item()
+        assert jensen_shannon(other, one).item() == value.item()
+
+
+@given(vectors(1), st.floats(-100, 100))
+def test_jensen_shannon_of_equal_distributions_is_0(z: torch.Tensor, shift: float) -> None:
+    assert jensen_shannon(z[0], z[0]).item() == 0.0
+    assert jensen_shannon(z[0], z[0] + shift).item() == pytest.approx(0.0, abs=1e-12)
+
+
+@given(vectors(2, MILD))
+def test_jensen_shannon_of_other_distributions_is_above_0(z: torch.Tensor) -> None:
+    p, q = z.softmax(-1)
+    distance = (p - q).abs().sum().item() / 2
+    # Pinsker's inequality for each half.
+    assert jensen_shannon(z[0], z[1]).item() >= distance**2 / 2 * (1 - 1e-9)
+    assert distance < 1e-6 or jensen_shannon(z[0], z[1]).item() > 0
+
+
+def test_jensen_shannon_of_disjoint_distributions_is_log_2() -> None:
+    value = jensen_shannon(torch.tensor([200.0, 0.0]), torch.tensor([0.0, 200.0]))
+    assert value.item() == pytest.approx(math.log(2), rel=1e-7)
+
+
+def test_jensen_shannon_stays_in_its_bounds_under_rounding() -> None:
+    """The masses of 26 answers need not add up to 1 in float32, nor logarithms cancel to 0."""
+    generator = torch.Generator().manual_seed(5)
+    one, other = torch.randn(2, 2000, 26, generator=generator)
+    one[:, ::2] -= 300
+    other[:, 1::2] -= 300
+    assert (jensen_shannon(one, other) <= torch.tensor(math.log(2.0))).all()
+    close = one + 1e-7 * other
+    assert (jensen_shannon(one, close) >= 0).all()
+
+
+@given(vectors(1), st.integers(0, 5))
+def test_ordinal_transport_is_bounded(z: torch.Tensor, level: int) -> None:
+    n = z.shape[1]
+    value = ordinal_transport_loss(z[0], torch.tensor(level % n)).item()
+    assert 0.0 <= value <= (n - 1) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 3, 6])
+def test_ordinal_transport_of_one_hot_is_its_distance_and_0_at_the_reference_alone(n: int) -> None:
+    for y in range(n):
+        sure = torch.full((n, n), -200.0, dtype=torch.float64).fill_diagonal_(200.0)
+        values = ordinal_transport_loss(sure, torch.full((n,), y))
+        distances = [float(abs(j - y)) for j in range(n)]
+        np.testing.assert_allclose(values, distances, atol=1e-12)
+
+
+@given(vectors(1, MILD), st.integers(0, 5))
+def test_ordinal_transport_is_above_0_off_the_one_hot_reference(
+    z: torch.Tensor, level: int
+) -> None:
+    y = level % z.shape[1]
+    p = z[0].softmax(-1)
+    missing = p[:y].sum() + p[y + 1 :].sum()
+    # At least half of the missing mass lies on one side, and is counted beside the reference.
+    value = ordinal_transport_loss(z[0], torch.tensor(y))
+    assert value.item() >= (missing.item() / 2) ** 2 * (1 - 1e-6)
+
+
+@given(vectors(1, st.floats(-5, 5)), st.floats(0.05, 0.95))
+def test_moving_mass_to_a_farther_level_costs_more(z: torch.Tensor, share: float) -> None:
+    """Beyond the reference, a share of the mass of a level is moved one level outwards."""
+    p = torch.nn.functional.pad(z[0], (0, 1)).softmax(-1)
+    y = 0
+    for j in range(1, len(p) - 1):
+        farther = p.clone()
+        farther[j], farther[j + 1] = p[j] * (1 - share), p[j + 1] + p[j] * share
+        before, after = (ordinal_transport_loss(q.log(), torch.tensor(y)) for q in (p, farther))
+        assert after > before
+
+
+def test_near_misses_cost_less_than_far_ones_where_cross_entropy_sees_no_difference() -> None:
+    near, far = torch.tensor([1.0, 3.0, 0.0, 0.0]), torch.tensor([1.0, 0.0, 0.0, 3.0])
+    y = torch.tensor(0)
+    assert cross_entropy(near, y).item() == pytest.approx(cross_entropy(far, y).item())
+    assert ordinal_transport_loss(near, y) < ordinal_transport_loss(far, y)
+
+
+@given(vectors(1, MILD), st.floats(0, 3))
+def test_necessity_is_silent_about_other_answers(z: torch.Tensor, eps: float) -> None:
+    logits = z[0].clone().requires_grad_()
+    n = len(logits)
+    loss = necessity_loss(ablated_gap(logits, torch.tensor(0), torch.tensor(n - 1)), eps)
+    (grad,) = torch.autograd.grad(loss, logits)
+    assert (grad[1:-1] == 0).all()
+    torch.testing.assert_close(grad[0], -grad[-1])
+    if n > 2:
+        other = z[0].clone()
+        other[1:-1] += 7.0
+        again = necessity_loss(ablated_gap(other, torch.tensor(0), torch.tensor(n - 1)), eps)
+        assert again.item() == loss.item()
+
+
+def test_necessity_takes_no_side() -> None:
+    z = torch.tensor([0.3, 2.0, -1.0])
+    assert ablated_gap(z, at(0)[0], at(2)[0]) == ablated_gap(z, at(2)[0], at(0)[0])
+
+
+def test_necessity_costs_nothing_up_to_epsilon() -> None:
+    gap = torch.tensor([0.0, 0.4, 0.5, 0.6], dtype=torch.float64, requires_grad=True)
+    loss = necessity_loss(gap, 0.5)
+    np.testing.assert_allclose(loss.detach(), [0, 0, 0, 0.01], atol=1e-15)
+    (grad,) = torch.autograd.grad(loss.sum(), gap)
+    np.testing.assert_allclose(grad, [0, 0, 0, 0.2], atol=1e-15)
+
+
+@settings(max_examples=50)
+@given(vectors(2, MILD), st.randoms(use_true_random=False))
+def test_permuting_codes_leaves_canonical_logits_unchanged(z: torch.Tensor, random: Any) -> None:
+    order = list(range(z.shape[1]))
+    random.shuffle(order)
+    shown = z[:, order]
+    found = to_canonical(shown, torch.tensor([order, order]))
+    assert torch.equal(found, z)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file
+
+import pact_fixtures
+from pact_eval.contract import NIMBLE
+from pact_eval.errors import AdapterError
+from pact_eval.model_files import sha256_of_weights
+from pact_eval.records import read_records
+from pact_eval.scoring.engine import Engine
+from pact_eval.scoring.subject import SubjectRequest, identify
+from pact_eval.training import save_adapter
+from pact_fixtures.training.artefacts import load_base
+
+FIXTURES = Path(pact_fixtures.__file__).parent
+MODEL = FIXTURES / "model"
+
+
+@pytest.fixture
+def model() -> Any:
+    torch.manual_seed(3)
+    config = LoraConfig(
+        task_type="CAUSAL_LM", r=4, target_modules=["v_proj", "q_proj"], init_lora_weights=False
+    )
+    return get_peft_model(load_base(MODEL)[0], config).eval()
+
+
+def test_what_was_saved_scores_as_the_model_in_memory(model: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "adapter"
+    save_adapter(model, folder, base=MODEL, arm="pact", seed=17, dtype=torch.float32)
+    loaded = identify(SubjectRequest(folder)).load()
+    records = read_records(FIXTURES / "data" / "holdout.jsonl")[:4]
+    views = loaded.subject.encoder.encode(records, 2, 0)
+    for ours, theirs in zip(
+        loaded.engine.score(views), Engine(model, 4096).score(views), strict=True
+    ):
+        assert ours.logits == pytest.approx(theirs.logits, abs=1e-5)
+
+
+def test_the_folder_says_what_score_asks_for(model: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "adapter"
+    save_adapter(model, folder, base=MODEL, arm="pact", seed=17, facts={"selected_step": 300})
+    schema = json.loads((folder / "schema_config.json").read_text("utf-8"))
+    NIMBLE.check_adapter(schema)
+    assert schema["arm"] == "pact"
+    assert schema["seed"] == 17
+    assert schema["selected_step"] == 300
+    assert schema["max_length"] == 2048
+    assert schema["base_weights_sha256"] == sha256_of_weights(MODEL)
+    assert (folder / schema["model"]).resolve() == MODEL.resolve()
+    lora = json.loads((folder / "adapter_config.json").read_text("utf-8"))
+    assert lora["base_model_name_or_path"] == "pact-tiny-qwen3"
+    assert lora["target_modules"] == ["q_proj", "v_proj"]
+    assert {path.name for path in folder.iterdir()} == {
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "schema_config.json",
+    }
+    dtypes = {weight.dtype for weight in load_file(folder / "adapter_model.safetensors").values()}
+    assert dtypes == {torch.bfloat16}
+
+
+def test_no_path_of_this_machine_is_saved(model: Any, tmp_path: Path) -> None:
+    model.peft_config["default"].base_model_name_or_path = str(MODEL)
+    save_adapter(model, tmp_path / "adapter", base=MODEL)
+    lora = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text("utf-8"))
+    assert lora["base_model_name_or_path"] == "model"
+
+
+def test_a_hub_id_is_kept_as_it_is(model: Any, tmp_path: Path) -> None:
+    save_adapter(model, tmp_path / "adapter", base="Qwen/Qwen3-0.6B", revision="c1899de")
+    schema = json.loads((tmp_path / "adapter" / "schema_config.json").read_text("utf-8"))
+    assert schema["model"] == "Qwen/Qwen3-0.6B"
+    assert schema["revision"] == "c1899de"
+    assert schema["base_weights_sha256"] is None
+
+
+def test_weights_that_are_no_finite_numbers_are_not_saved(model: Any, tmp_path: Path) -> None:
+    weight = next(each for each in model.parameters() if each.requires_grad)
+    with torch.no_grad():
+        weight[0, 0] = float("nan")
+    with pytest.raises(AdapterError, match=r"1 weights hold a number that is not finite.*lora_"):
+        save_adapter(model, tmp_path / "adapter", base=MODEL)
+    assert not (tmp_path / "adapter").exists()
+
+
+def test_a_model_without_lora_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AdapterError, match="expected a model with LoRA layers"):
+        save_adapter(load_base(MODEL)[0], tmp_path / "adapter", base=MODEL)  # type: ignore[arg-type]
+
+
+def test_facts_may_not_replace_what_is_written_anyway(model: Any, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="these keys are written anyway: seed, task"):
+        save_adapter(model, tmp_path / "a", base=MODEL, facts={"task": "x", "seed": 1})

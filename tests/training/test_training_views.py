@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from datasets import healthy
+
+import pact_fixtures
+from pact_eval.ablated_records import write_ablated_records
+from pact_eval.contract import NIMBLE
+from pact_eval.encoding import Encoder
+from pact_eval.errors import PromptError, RecordError
+from pact_eval.records import Record, parse_record, read_records
+from pact_eval.scoring.tokenizer import load_tokenizer
+from pact_eval.training import ViewPlan, cache_key, cached_training_views, training_views
+from pact_eval.views import code_orders
+from pact_losses import TrainingView
+
+MODEL = Path(pact_fixtures.__file__).parent / "model"
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    return Encoder(load_tokenizer(MODEL), NIMBLE)
+
+
+@pytest.fixture
+def records() -> list[Record]:
+    return [parse_record(value, line=k) for k, value in enumerate(healthy(4).train, 1)]
+
+
+def by_role(views: list[TrainingView], role: str) -> list[TrainingView]:
+    return [view for view in views if view.role == role]
+
+
+def test_a_family_gives_two_primary_two_permuted_and_one_ablated_view_as_in_the_paper(
+    encoder: Encoder, records: list[Record]
+) -> None:
+    views = training_views(records, encoder)
+    for _, family in itertools.groupby(views, key=lambda view: view.family):
+        assert [view.role for view in family] == [
+            *("primary", "primary"),
+            *("permuted", "permuted"),
+            "ablated",
+        ]
+    assert len(views) == 5 * len(records) // 2
+
+
+def test_labelled_views_against_the_encoding_of_scoring(
+    encoder: Encoder, records: list[Record]
+) -> None:
+    views = training_views(records, encoder, ViewPlan(permuted=2, ablated=False, seed=5))
+    scored = {(view.record_id, view.view): view for view in encoder.encode(records, 3, 5)}
+    assert len(views) == len(scored)
+    for view in views:
+        other = scored[view.record_id, view.view]
+        assert view.token_ids == other.token_ids
+        assert view.code_tokens == other.code_tokens
+        assert view.code_order == other.code_order
+
+
+def test_references_stay_canonical_whatever_the_code_order(
+    encoder: Encoder, records: list[Record]
+) -> None:
+    reference = {record.id: record.reference for record in records}
+    for view in training_views(records, encoder, ViewPlan(seed=3)):
+        if view.role != "ablated":
+            assert view.reference == reference[view.record_id]
+            orders = code_orders(3, view.record_id, view.n_choices, 2)
+            assert view.code_order == orders[view.view]
+
+
+def test_ablated_views_against_the_ablated_file_that_is_scored(
+    encoder: Encoder, tmp_path: Path
+) -> None:
+    """One context in training and in `pact-audit ablate`: H3 would measure something else."""
+    folder = healthy(4).write(tmp_path / "data")
+    write_ablated_records(folder / "train.jsonl", tmp_path / "ablated.jsonl")
+    ablated = read_records(tmp_path / "ablated.jsonl", require_reference=False)
+    records = read_records(folder / "train.jsonl")
+    scored = encoder.encode(ablated, 1, 0)
+    views = by_role(training_views(records, encoder), "ablated")
+    assert [view.token_ids for view in views] == [view.token_ids for view in scored]
+    reference = {record.id: record.reference for record in records}
+    for view in views:
+        pair = [record for record in records if record.family == view.family]
+        assert view.ablated_answers == tuple(reference[record.id] for record in pair)
+
+
+def spoiled(records: list[Record], **changes: Any) -> list[Record]:
+    return [replace(records[0], **changes), *records[1:]]
+
+
+def test_families_that_cannot_be_trained_on_are_named_together(
+    encoder: Encoder, records: list[Record]
+) -> None:
+    other = next(record.reference for record in records[1:2])
+    bad = [
+        replace(records[0], reference=other),
+        records[1],
+        records[2],  # without its partner
+        replace(records[4], certificate=None),
+        records[5],
+        replace(records[6], reference=None),
+        records[7],
+    ]
+    with pytest.raises(RecordError) as caught:
+        training_views(bad, encoder, source="train.jsonl")
+    said = str(caught.value)
+    assert f"train.jsonl:1 (id {records[0].id}): family {records[0].family}: expected ref" in said
+    assert "references that differ, both are" in said
+    assert f"train.jsonl:3 (id {records[2].id})" in said
+    assert "expected one base and one counterfactual record, got base" in said
+    assert f"train.jsonl:5 (id {records[4].id}): expected an evidence certificate" in said
+    assert f"train.jsonl:7 (id {records[6].id})" in said
+    assert "expected references, a member has none" in said
+    assert len(caught.value.problems) == 4
+
+
+def test_members_with_other_answers_are_refused(encoder: Encoder, records: list[Record]) -> None:
+    field = records[0].field
+    turned = replace(field, answers=field.answers[::-1])
+    with pytest.raises(RecordError, match="expected the same answers in both members"):
+        training_views(spoiled(records, field=turned), encoder)
+
+
+def test_without_ablated_views_no_certificate_is_needed(
+    encoder: Encoder, records: list[Record]
+) -> None:
+    bare = [replace(record, certificate=None) for record in records]
+    views = training_views(bare, encoder, ViewPlan(permuted=0, ablated=False))
+    assert [view.role for view in views] == ["primary"] * len(records)
+
+
+def test_a_sentence_that_is_not_in_the_context_is_named(
+    encoder: Encoder, records: list[Record]
+) -> None:
+    with pytest.raises(RecordError, match=f"id {records[0].id}.*focus sentence is not in"):
+        training_views(spoiled(records, state="Nothing is known."), encoder)
+
+
+def test_prompts_over_the_limit_are_refused_never_cut(records: list[Record]) -> None:
+    short = Encoder(load_tokenizer(MODEL), NIMBLE, max_prompt_tokens=50)
+    with pytest.raises(PromptError, match="over the limit of 50 tokens"):
+        training_views(records, short)
+
+
+def test_fewer_than_no_permuted_views_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected 0 or more permuted views, got -1"):
+        ViewPlan(permuted=-1)
+
+
+def test_the_cache_gives_back_what_was_encoded(
+    encoder: Encoder, records: list[Record], tmp_path: Path
+) -> None:
+    lines: list[str] = []
+    plan = ViewPlan(seed=2)
+    first = cached_training_views(records, encoder, plan, tmp_path, log=lines.append)
+    again = cached_training_views(records, encoder, plan, tmp_path, log=lines.append)
+    assert first == again == training_views(records, encoder, plan)
+    assert ["encoded before" in line for line in lines] == [False, True]
+    assert [path.suffix for path in tmp_path.iterdir()] == [".parquet"]
+
+
+def test_a_damaged_cache_is_made_anew(
+    encoder: Encoder, records: list[Record], tmp_path: Path
+) -> None:
+    plan = ViewPlan()
+    first = cached_training_views(records, encoder, plan, tmp_path)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:-100])
+    lines: list[str] = []
+    assert cached_training_views(records, encoder, plan, tmp_path, log=lines.append) == first
+    assert "damaged, made anew" in lines[0]
+
+
+def test_the_cache_key_knows_all_that_decides_the_views(
+    encoder: Encoder, records: list[Record]
+) -> None:
+    plan = ViewPlan()
+    key = cache_key(records, encoder, plan)
+    assert key == cache_key([replace(record, line=99) for record in records], encoder, plan)
+    others = [
+        cache_key(records[::-1], encoder, plan),
+        cache_key(records[:-2], encoder, plan),
+        cache_key(spoiled(records, state="Other."), encoder, plan),
+        cache_key(spoiled(records, reference=1 - (records[0].reference or 0)), encoder, plan),
+        cache_key(records, encoder, ViewPlan(permuted=2)),
+        cache_key(records, encoder, ViewPlan(ablated=False)),
+        cache_key(records, encoder, ViewPlan(seed=1)),
+        cache_key(records, Encoder(load_tokenizer(MODEL), NIMBLE, max_prompt_tokens=1000), plan),
+    ]
+    assert len({key, *others}) == len(others) + 1
+
+
+def test_the_cache_key_knows_the_tokenizer_beyond_its_probe(
+    encoder: Encoder, records: list[Record]
+) -> None:
+    """The encoder's fingerprint covers one probe only; here a word of the records is split."""
+    other = load_tokenizer(MODEL)
+    prompt = other.decode(encoder.encode(records[:1], 1, 0)[0].token_ids)
+    start = prompt.index('"context"') + 30
+    other.add_tokens([prompt[start : start + 8]])
+    changed = Encoder(other, NIMBLE)
+    plan = ViewPlan()
+    assert changed.fingerprint == encoder.fingerprint
+    assert changed.encode(records, 1, 0) != encoder.encode(records, 1, 0)
+    assert cache_key(records, changed, plan) != cache_key(records, encoder, plan)
