@@ -7,11 +7,11 @@ FIXTURES := fixtures/pact_fixtures
 RUNS ?= runs
 DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --seed 17
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint replicate clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model and print both reports
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
-	$(BIN)/pact-eval score $(FIXTURES)/adapters/ce_permuted $(DEMO) --arm ce_permuted --out $(RUNS)/demo-ce_permuted
+	$(BIN)/pact-eval score $(FIXTURES)/adapters/pact $(DEMO) --arm pact --out $(RUNS)/demo-pact
 
 test: lint  ## everything that CI runs
 	$(BIN)/python -m pytest -q
@@ -22,6 +22,9 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/mypy tests
 	$(BIN)/lint-imports
+
+replicate: $(VENV)/.model  ## the paper's experiment in miniature: under an hour on two cores
+	$(BIN)/python -m pact_fixtures replicate --out $(RUNS)/replicate
 
 clean:
 	rm -rf $(VENV) runs

@@ -41,7 +41,7 @@ FIXTURES = Path(__file__).parent.parent / "fixtures" / "pact_fixtures"
 class Options:
     """The options of every example: `--learning-rate` and so on."""
 
-    steps: int = 8
+    steps: int = PACT_SETTINGS.n_steps(16)  # its epochs over so many families
     families: int = 16
     selection_families: int = 4
     seed: int = PACT_SETTINGS.seeds[0]

@@ -8,6 +8,7 @@ order. Three tables say which rows belong together: `pairs` (the two members of 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
@@ -52,8 +53,8 @@ class PactBatch:
         code_tokens: shape (n, C), int64; token of the code letter at each code position, unused
             slots 0.
 
-    The checks run once, when a batch is made: `to` does not repeat them, since each of them waits
-    for the device. Two batches are equal if they are the same object.
+    The checks run once, when a batch is made: `to` and `pin_memory` do not repeat them, since each
+    of them waits for the device. Two batches are equal if they are the same object.
 
     Raises:
         BatchError: shapes, types, ranges or tables do not fit; the message names the record.
@@ -147,13 +148,20 @@ class PactBatch:
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> PactBatch:
         """Return the batch with all of its tensors on a device; nothing is checked again."""
-        moved = copy.copy(self)
+        return self._with_each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> PactBatch:
+        """Return the batch in page-locked memory; `DataLoader(pin_memory=True)` asks for it."""
+        return self._with_each(Tensor.pin_memory)
+
+    def _with_each(self, change: Callable[[Tensor], Tensor]) -> PactBatch:
+        changed = copy.copy(self)
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, Tensor):
-                # A frozen dataclass is written to in this way alone; `moved` is ours still.
-                object.__setattr__(moved, field.name, value.to(device, non_blocking=non_blocking))
-        return moved
+                # A frozen dataclass is written to in this way alone; `changed` is ours still.
+                object.__setattr__(changed, field.name, change(value))
+        return changed
 
     def _check_shapes(self) -> None:
         if self.code_order.ndim != 2:

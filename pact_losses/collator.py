@@ -56,6 +56,12 @@ class PactCollator:
         lowest = {"pad_token_id": 0, "n_codes": 2, "pad_to_multiple_of": 1}
         for name, low in lowest.items():
             value = getattr(self, name)
+            if value is None and name == "pad_token_id":  # what tokenizers without one say
+                message = (
+                    "expected a pad_token_id, got None: any valid id will do where the tokenizer "
+                    "has no padding token, such as its eos_token_id"
+                )
+                raise ValueError(message)
             if value is not None and value < low:
                 message = f"expected {name} of {low} or more, got {value}"
                 raise ValueError(message)

@@ -116,7 +116,7 @@ def _fault_of_view(view: TrainingView, base: TrainingView, other: TrainingView) 
     if view.role == "ablated" and view.variant != "base":
         return "expected the ablated view to be of the base, got the counterfactual"
     pair = (base.reference, other.reference)
-    if view.role == "ablated" and view.ablated_answers != pair:
+    if view.ablated_answers is not None and tuple(view.ablated_answers) != pair:
         return (
             f"the ablated view expects the references of its pair, (base, counterfactual) {pair}, "
             f"got {view.ablated_answers}"

@@ -7,9 +7,10 @@ its decisive sentence. Nothing here knows of records or prompts: whoever encodes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from pact_losses.errors import ViewError
 
@@ -17,6 +18,9 @@ __all__ = ["FieldKind", "TrainingView", "ViewRole"]
 
 FieldKind = Literal["choice", "boolean", "score"]
 """The three kinds of typed decision; `score` answers are ordered levels."""
+
+_Variant = Literal["base", "counterfactual"]
+"""The two members of a contrastive pair."""
 
 ViewRole = Literal["primary", "permuted", "ablated"]
 """What a view is to its family."""
@@ -39,7 +43,7 @@ class TrainingView:
         reference: canonical index of the right answer; None for an ablated view.
         ablated_answers: for an ablated view the two references that nothing in its context tells
             apart: (base, counterfactual); None for a labelled view.
-        weight: of the view in every mean, above 0.
+        weight: of the view in every mean, above 0 and finite.
 
     Raises:
         ViewError: what is said of the view does not fit together; the message names the record.
@@ -54,7 +58,7 @@ class TrainingView:
 
     record_id: str
     family: Hashable
-    variant: Literal["base", "counterfactual"]
+    variant: _Variant
     view: int
     kind: FieldKind
     token_ids: tuple[int, ...]
@@ -83,6 +87,14 @@ class TrainingView:
         return "primary" if self.view == 0 else "permuted"
 
     def _fault(self) -> str | None:
+        for name, value, known in (
+            ("variant", self.variant, get_args(_Variant)),
+            ("kind", self.kind, get_args(FieldKind)),
+        ):
+            if value not in known:
+                return f"expected a {name} among {', '.join(known)}, got {value}"
+        if self.view < 0:
+            return f"expected a view of 0 or more, got {self.view}"
         n = len(self.code_order)
         if not self.token_ids:
             return "expected at least one token, got none"
@@ -90,8 +102,8 @@ class TrainingView:
             return f"expected a permutation of two or more answers, got {list(self.code_order)}"
         if len(self.code_tokens) != n or len(set(self.code_tokens)) != n:
             return f"expected {n} distinct code tokens, got {list(self.code_tokens)}"
-        if not self.weight > 0:
-            return f"expected a weight above 0, got {self.weight}"
+        if not 0 < self.weight < math.inf:
+            return f"expected a finite weight above 0, got {self.weight}"
         if self.ablated_answers is None:
             return self._fault_of_labelled()
         return self._fault_of_ablated(self.ablated_answers)

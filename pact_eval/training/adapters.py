@@ -49,8 +49,8 @@ def save_adapter(
     Args:
         model: the trained model.
         folder: where to save; files of an adapter that is there already are replaced.
-        base: hub id of the base model, or its folder: written as a path relative to `folder`, with
-            the hash of its weights beside it.
+        base: hub id of the base model, or its folder (a string that names a folder is one, as in
+            transformers): written as a path relative to `folder`, with the hash of its weights.
         arm: the recipe, for reports.
         seed: that it was trained with.
         contract: that its prompts were made with.
@@ -60,8 +60,8 @@ def save_adapter(
         facts: further keys of `schema_config.json`, which may not be any of the above.
 
     Raises:
-        AdapterError: the base folder holds no weights, the model holds no LoRA, or a weight is no
-            finite number.
+        AdapterError: the base folder holds no weights, the model holds no LoRA, it trains weights
+            that are none and would be lost, or a weight is no finite number.
         ValueError: `facts` names a key that is written anyway.
 
     Example:
@@ -69,6 +69,7 @@ def save_adapter(
         >>> [name for name in signature(save_adapter).parameters][:3]
         ['model', 'folder', 'base']
     """
+    base = Path(base) if Path(base).is_dir() else base
     schema = _schema_config(base, folder, contract, max_prompt_tokens, revision)
     schema |= {"arm": arm, "seed": seed}
     taken = sorted(set(schema) & set(facts or {}))
@@ -76,6 +77,8 @@ def save_adapter(
         message = f"facts: these keys are written anyway: {', '.join(taken)}"
         raise ValueError(message)
     state = _lora_weights(model, dtype)
+    # Written last: a folder without it is no adapter to `score`, however far this save came.
+    (folder / SCHEMA_CONFIG).unlink(missing_ok=True)
     # Left to itself, PEFT asks the hub for the base's configuration by name.
     model.save_pretrained(str(folder), state_dict=state, save_embedding_layers=False)
     (folder / "README.md").unlink(missing_ok=True)  # PEFT's empty form
@@ -117,6 +120,17 @@ def _lora_weights(model: Any, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     }
     if not state:
         message = "expected a model with LoRA layers, found none"
+        raise AdapterError(message)
+    lost = [
+        name
+        for name, weight in model.named_parameters()
+        if weight.requires_grad and "lora_" not in name
+    ]
+    if lost:
+        message = (
+            f"{len(lost)} trained weights are no LoRA and would be lost, for the adapter holds "
+            f"LoRA only: {lost[0]}"
+        )
         raise AdapterError(message)
     broken = [name for name, weight in state.items() if not bool(torch.isfinite(weight).all())]
     if broken:

@@ -120,7 +120,8 @@ def _write(views: Sequence[TrainingView], path: Path) -> None:
 
 
 def _read(path: Path) -> list[TrainingView]:
-    frame = pl.read_parquet(path)
+    # Without globbing: a folder may be called "[new]".
+    frame = pl.read_parquet(path, glob=False)
     if frame.schema != _SCHEMA:
         message = f"expected the columns {', '.join(_SCHEMA)}"
         raise TypeError(message)

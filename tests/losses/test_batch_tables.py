@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 from pact_losses import NO_REFERENCE, BatchError, PactBatch
 
@@ -166,6 +167,33 @@ def test_moving_takes_every_tensor_and_leaves_the_batch_as_it_was() -> None:
             assert getattr(moved, name).shape == value.shape
     assert moved.record_ids == batch.record_ids
     assert isinstance(moved, PactBatch)
+
+
+def test_pinning_takes_every_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    pinned: list[int] = []
+
+    def pin(tensor: torch.Tensor) -> torch.Tensor:
+        pinned.append(id(tensor))
+        return tensor.clone()
+
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    tokens = torch.ones(4, 5).long()
+    batch = PactBatch(**tensors(input_ids=tokens, attention_mask=tokens, code_tokens=tokens[:, :3]))
+    copied = batch.pin_memory()
+    held = {name: value for name, value in vars(batch).items() if isinstance(value, torch.Tensor)}
+    assert sorted(pinned) == sorted(map(id, held.values()))
+    assert all(getattr(copied, name).equal(value) for name, value in held.items())
+    assert not any(getattr(copied, name) is value for name, value in held.items())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="memory is pinned for a GPU")
+def test_a_loader_that_pins_pins_the_whole_batch() -> None:
+    batch = next(
+        iter(DataLoader([PactBatch(**tensors())], batch_size=None, pin_memory=True))  # type: ignore[arg-type]
+    )
+    held = [value for value in vars(batch).values() if isinstance(value, torch.Tensor)]
+    assert held
+    assert all(value.is_pinned() for value in held)
 
 
 def test_moving_repeats_no_check() -> None:

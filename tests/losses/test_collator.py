@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -114,15 +115,21 @@ def test_arguments_out_of_range_are_refused(arguments: dict[str, int], said: str
         PactCollator(**{"pad_token_id": 0, **arguments})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_data_loader_yields_batches_of_whole_families(workers: int) -> None:
+def test_a_tokenizer_without_a_padding_token_is_told_what_to_give() -> None:
+    nothing: Any = None
+    with pytest.raises(ValueError, match="expected a pad_token_id, got None: any valid id will do"):
+        PactCollator(nothing)
+
+
+@pytest.mark.parametrize(("workers", "start"), [(0, None), (1, "fork"), (2, "spawn")])
+def test_a_data_loader_yields_batches_of_whole_families(workers: int, start: str | None) -> None:
     views = families([3, 9, 4, 8, 5])
     loader: DataLoader[TrainingView] = DataLoader(
         views,  # type: ignore[arg-type]
         batch_sampler=FamilyBatchSampler(views, 2, seed=17),
         collate_fn=PactCollator(0),
         num_workers=workers,
-        multiprocessing_context="fork" if workers else None,
+        multiprocessing_context=start,
     )
     batches = list(loader)
     assert all(isinstance(batch, PactBatch) for batch in batches)

@@ -172,6 +172,8 @@ def test_the_settings_of_the_examples_are_those_of_the_paper() -> None:
     options = importlib.import_module("common").Options()
     for name in ("learning_rate", "dropout", "pairs_per_batch", "accumulation"):
         assert getattr(options, name) == getattr(PACT_SETTINGS, name)
+    assert options.seed == PACT_SETTINGS.seeds[0]
+    assert options.steps == PACT_SETTINGS.n_steps(options.families)
     task = _task(learning_rate=PACT_SETTINGS.learning_rate)
     loss = PactLoss(
         PACT_SETTINGS.weights, PACT_SETTINGS.margin, PACT_SETTINGS.epsilon, PACT_SETTINGS.ramp

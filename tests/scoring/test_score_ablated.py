@@ -30,7 +30,7 @@ from pact_eval.scoring.score import WINDOW_RECORDS, read_dataset, score
 from pact_eval.scoring.subject import Subject, SubjectRequest, identify
 from scoring.conftest import FIXTURES, HOLDOUT, MODEL
 
-ADAPTER = FIXTURES / "adapters" / "ce_permuted"
+ADAPTER = FIXTURES / "adapters" / "pact"
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 import pact_fixtures
 from pact_eval.contract import NIMBLE
-from pact_eval.errors import AdapterError
+from pact_eval.errors import AdapterError, PactError
 from pact_eval.model_files import sha256_of_weights
 from pact_eval.records import read_records
 from pact_eval.scoring.engine import Engine
@@ -80,6 +80,43 @@ def test_a_hub_id_is_kept_as_it_is(model: Any, tmp_path: Path) -> None:
     assert schema["model"] == "Qwen/Qwen3-0.6B"
     assert schema["revision"] == "c1899de"
     assert schema["base_weights_sha256"] is None
+
+
+def test_a_folder_of_the_base_may_be_a_string_as_in_transformers(
+    model: Any, tmp_path: Path
+) -> None:
+    save_adapter(model, tmp_path / "adapter", base=str(MODEL))
+    schema = json.loads((tmp_path / "adapter" / "schema_config.json").read_text("utf-8"))
+    assert schema["base_weights_sha256"] == sha256_of_weights(MODEL)
+    assert not Path(schema["model"]).is_absolute()
+    assert (tmp_path / "adapter" / schema["model"]).resolve() == MODEL.resolve()
+
+
+def test_a_save_that_was_interrupted_leaves_no_adapter(
+    model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "adapter"
+    save_adapter(model, folder, base=MODEL, seed=1)
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(model), "save_pretrained", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save_adapter(model, folder, base=MODEL, seed=2)
+    assert not (folder / "schema_config.json").exists()
+    with pytest.raises(PactError):
+        identify(SubjectRequest(folder))
+
+
+def test_trained_weights_that_would_be_lost_are_named(tmp_path: Path) -> None:
+    config = LoraConfig(
+        task_type="CAUSAL_LM", r=4, target_modules=["v_proj"], modules_to_save=["lm_head"]
+    )
+    model: Any = get_peft_model(load_base(MODEL)[0], config)
+    with pytest.raises(AdapterError, match=r"1 trained weights are no LoRA .*: .*lm_head"):
+        save_adapter(model, tmp_path / "adapter", base=MODEL)
+    assert not (tmp_path / "adapter").exists()
 
 
 def test_weights_that_are_no_finite_numbers_are_not_saved(model: Any, tmp_path: Path) -> None:

@@ -165,6 +165,15 @@ def test_the_cache_gives_back_what_was_encoded(
     assert [path.suffix for path in tmp_path.iterdir()] == [".parquet"]
 
 
+def test_a_cache_folder_may_have_any_name(
+    encoder: Encoder, records: list[Record], tmp_path: Path
+) -> None:
+    lines: list[str] = []
+    for _ in range(2):
+        cached_training_views(records, encoder, ViewPlan(), tmp_path / "[new]", log=lines.append)
+    assert lines[1].endswith("encoded before")
+
+
 def test_a_damaged_cache_is_made_anew(
     encoder: Encoder, records: list[Record], tmp_path: Path
 ) -> None:

@@ -45,9 +45,7 @@ def adapter(tmp_path: Path) -> Path:
     return copied(tmp_path / "adapter")
 
 
-@pytest.mark.parametrize(
-    ("name", "scale"), [("nimble_recipe", 32 / 16), ("ce_permuted", 32 / 16**0.5)]
-)
+@pytest.mark.parametrize(("name", "scale"), [("nimble_recipe", 32 / 16), ("pact", 32 / 16**0.5)])
 def test_a_shipped_adapter_is_sound(name: str, scale: float) -> None:
     audit = audit_adapter(SHIPPED / name, keep=20)
     facts = audit.facts
@@ -56,7 +54,7 @@ def test_a_shipped_adapter_is_sound(name: str, scale: float) -> None:
     assert not any(check.skipped for check in audit.checks)
     assert facts.settings is not None
     assert (facts.settings.rank, facts.settings.alpha, facts.scale) == (16, 32, scale)
-    assert facts.settings.use_rslora == (name == "ce_permuted")
+    assert facts.settings.use_rslora == (name == "pact")
     assert facts.settings.targets == (
         "down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj",
     )  # fmt: skip

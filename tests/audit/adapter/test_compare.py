@@ -14,19 +14,17 @@ from pact_eval.audit.adapter.compare import Difference, compare_adapters
 
 
 def test_two_shipped_adapters_side_by_side() -> None:
-    audits = [audit_adapter(SHIPPED / name, keep=5) for name in ("nimble_recipe", "ce_permuted")]
+    audits = [audit_adapter(SHIPPED / name, keep=5) for name in ("nimble_recipe", "pact")]
     found = compare_adapters(*audits)
     rows = {(row.topic, row.name): (row.left, row.right) for row in found.differences}
     assert rows.pop(("fact", "scale")) == ("2.0", "8.0")
     assert rows.pop(("adapter_config.json", "use_rslora")) == ("false", "true")
-    assert rows.pop(("schema_config.json", "arm")) == ("nimble_recipe", "ce_permuted")
+    assert rows.pop(("schema_config.json", "arm")) == ("nimble_recipe", "pact")
     assert {topic for topic, _ in rows} == {"file"}
     assert len(rows) == 4
     assert found.weights is not None
     assert (found.weights.compared, found.weights.different) == (84, 84)
-    paths = [
-        SHIPPED / name / "adapter_model.safetensors" for name in ("nimble_recipe", "ce_permuted")
-    ]
+    paths = [SHIPPED / name / "adapter_model.safetensors" for name in ("nimble_recipe", "pact")]
     left, right = (load_file(path) for path in paths)
     apart = {
         name: float(

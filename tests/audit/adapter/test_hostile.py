@@ -133,7 +133,7 @@ def test_any_json_in_a_configuration_is_taken(
         config(**in_config)(plain)
         schema(**in_schema)(plain)
         audit = audit_adapter(plain, keep=3)
-        compare_adapters(audit, audit_adapter(SHIPPED / "ce_permuted", keep=3))
+        compare_adapters(audit, audit_adapter(SHIPPED / "pact", keep=3))
     finally:
         for name, content in sound.items():
             (plain / name).write_bytes(content)
@@ -159,7 +159,7 @@ print(compare_adapters(left, right).weights.different)
 
 
 def test_nothing_but_numpy_is_needed() -> None:
-    folders = [str(SHIPPED / name) for name in ("nimble_recipe", "ce_permuted")]
+    folders = [str(SHIPPED / name) for name in ("nimble_recipe", "pact")]
     done = subprocess.run(
         [sys.executable, "-c", BLOCKED, *folders], capture_output=True, text=True, check=False
     )
