@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ __all__ = [
     "decoding_option",
     "json_option",
     "label_options",
+    "listed",
     "path_argument",
     "report_options",
     "run_labels",
@@ -157,3 +158,22 @@ def json_option(command: Command) -> Command:
 def path_argument(name: str, metavar: str) -> Callable[[Command], Command]:
     """Return an argument that is a path; what is wrong with it is said by the library."""
     return click.argument(name, type=click.Path(path_type=Path), metavar=metavar)
+
+
+def listed(option: str, text: str, known: Sequence[str]) -> list[str]:
+    """Take the names of a list with commas apart.
+
+    Raises:
+        click.UsageError: a name is not known, or there is none; the message lists those that are.
+
+    Example:
+        >>> listed("--format", "svg, pdf", ("svg", "pdf", "png"))
+        ['svg', 'pdf']
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        got = ", ".join(map(repr, unknown)) or "none"
+        message = f"{option}: expected some of {', '.join(known)}; got {got}"
+        raise click.UsageError(message)
+    return names

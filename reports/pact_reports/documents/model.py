@@ -1,0 +1,146 @@
+"""What a table is, whichever way it is written: columns, rows, numbers with their text, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+__all__ = ["MARKS", "Align", "Cell", "Column", "Mark", "Number", "Row", "Table", "unique"]
+
+Align = Literal["left", "right", "center"]
+"""How the cells of a column stand."""
+
+Mark = Literal["best", "significant", "clearly better", "better", "worse", "clearly worse"]
+"""Why a cell stands out."""
+
+Number: TypeAlias = float | None
+"""A number as it is kept: rates as fractions, every digit; None and NaN where there is none."""
+
+MARKS: Final[dict[Mark, str]] = {
+    "best": "the best of its column",
+    "significant": "p below 0.05",
+    "clearly better": "clearly better",
+    "better": "slightly better",
+    "worse": "slightly worse",
+    "clearly worse": "clearly worse",
+}
+"""What the marks say where a table does not say it in words of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+        title: its head.
+        align: how its cells stand.
+        numbers: names of the numbers that each of its cells carries, units in brackets; none where
+            its cells are text.
+        better: 1 higher, -1 lower, 0 neither: an arrow in the head.
+        width: share of the line that running text is broken to; None for short cells.
+    """
+
+    title: str
+    align: Align = "right"
+    numbers: tuple[str, ...] = ()
+    better: Literal[-1, 0, 1] = 0
+    width: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a table.
+
+    Attributes:
+        text: as documents show it.
+        numbers: those behind the text, one for each of its column's; none stands for none known.
+        mark: why it stands out, or None.
+        reason: why it is undefined, or only partly defined; becomes a footnote.
+    """
+
+    text: str
+    numbers: tuple[Number, ...] = ()
+    mark: Mark | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a table.
+
+    Attributes:
+        cells: one a column.
+        rule: whether a rule parts it from the row above.
+    """
+
+    cells: tuple[Cell, ...]
+    rule: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, ready to be written.
+
+    Attributes:
+        name: of its files and labels: letters, digits and dashes.
+        title: what it shows, in a few words.
+        caption: decoding, n and clusters of what it shows, in sentences.
+        columns: from left to right.
+        rows: from top to bottom.
+        legend: what marks mean here where `MARKS` does not say it well.
+        notes: stand below it.
+
+    Raises:
+        ValueError: a row has more or fewer cells than there are columns, or a cell other numbers
+            than its column.
+
+    Example:
+        >>> columns = (Column("Run", "left"), Column("Accuracy", numbers=("accuracy (fraction)",)))
+        >>> row = Row((Cell("pact"), Cell("84.6", (0.8457,), "best")))
+        >>> table = Table("main", "Main results", "324 items.", columns, (row,))
+        >>> table.marks, table.reasons
+        (('best',), ())
+    """
+
+    name: str
+    title: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    legend: tuple[tuple[Mark, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for number, row in enumerate(self.rows, start=1):
+            if len(row.cells) != len(self.columns):
+                wanted = len(self.columns)
+                message = f"row {number}: expected {wanted} cells, got {len(row.cells)}"
+                raise ValueError(message)
+            for column, cell in zip(self.columns, row.cells, strict=True):
+                if cell.numbers and len(cell.numbers) != len(column.numbers):
+                    message = (
+                        f"row {number}, {column.title}: expected {len(column.numbers)} numbers, "
+                        f"got {len(cell.numbers)}"
+                    )
+                    raise ValueError(message)
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        """The marks that occur, each once, in the order of `MARKS`."""
+        found = {cell.mark for row in self.rows for cell in row.cells}
+        return tuple(mark for mark in MARKS if mark in found)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why cells are undefined, each reason once, in the order of the cells."""
+        return unique(cell.reason for row in self.rows for cell in row.cells)
+
+    def meaning(self, mark: Mark) -> str:
+        """Return what a mark means in this table."""
+        return dict(self.legend).get(mark, MARKS[mark])
+
+
+def unique(texts: Iterable[str | None]) -> tuple[str, ...]:
+    """Return texts that are no None, each once, in their order."""
+    return tuple(dict.fromkeys(text for text in texts if text is not None))

@@ -1,0 +1,222 @@
+"""Reliability, risk-coverage, TV and confidence: what is drawn, against numpy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.patches import StepPatch
+from published import published_path
+from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
+from reports.figures.figure_runs import rows
+from run_frames import write_run
+from scipy.special import log_softmax
+
+from pact_eval import metrics
+from pact_eval.imports import import_run
+from pact_eval.run_collection import RunCollection, collect_runs
+from pact_reports.figures import FIGURES, FigureRequest
+from pact_reports.figures.bands import curve_band
+from pact_reports.figures.confidence import (
+    confidence_figure,
+    draw_confidence,
+    weighted_median,
+)
+from pact_reports.figures.reliability import draw_reliability, reliability_figure
+from pact_reports.figures.risk_coverage import (
+    draw_risk_coverage,
+    error_rate_curve,
+    risk_coverage_figure,
+)
+from pact_reports.figures.style import ARM_COLOURS, MUTED
+from pact_reports.figures.tv_distribution import draw_tv, tv_figure
+
+
+def test_reliability_against_numpy(request_: FigureRequest) -> None:
+    run = request_.collection.runs[0]
+    result = reliability_figure(request_, run)
+    ax = drawn(partial(draw_reliability, result))
+    p = run.predictions
+    log_p = log_softmax(p.logits[:, 0], axis=1)
+    confidence, right = np.exp(log_p.max(axis=1)), log_p.argmax(axis=1) == p.reference
+    bins = np.minimum((confidence * 15).astype(int), 14)
+    filled = np.unique(bins)
+    x = [100 * confidence[bins == b].mean() for b in filled]
+    y = [100 * right[bins == b].mean() for b in filled]
+    raw = next(line for line in ax.lines if line.get_color() == MUTED and points(line).shape[1] > 2)
+    np.testing.assert_allclose(points(raw)[0], x)
+    np.testing.assert_allclose(points(raw)[1], y)
+    areas = ax.collections[2].get_sizes()  # type: ignore[attr-defined]
+    counts = np.array([(bins == b).sum() for b in filled])
+    np.testing.assert_allclose((areas - 3) / 70, counts / counts.max(), atol=0.2)
+    ece = sum(abs(right[bins == b].sum() - confidence[bins == b].sum()) for b in filled) / len(p)
+    assert legend_texts(ax)[0].startswith(f"raw: ECE {100 * ece:.1f}% [")
+    assert "after T(x): ECE" in legend_texts(ax)[1]
+    assert "n = 48 items, 24 families" in all_text(ax)
+    assert ax.get_xlabel().endswith("(%)")
+    assert ax.get_ylabel() == "Accuracy (%)"
+
+
+def test_reliability_after_is_that_of_the_calibrated_items(request_: FigureRequest) -> None:
+    run = request_.collection.runs[0]
+    raw, after = reliability_figure(request_, run).curves
+    items = run.scored(calibrated=True)
+    assert after.ece.value == pytest.approx(metrics.ece(items.confidence, items.correct))
+    assert raw.bins.count.sum() == after.bins.count.sum() == 48
+
+
+def test_intervals_of_bins_hold_their_accuracy(request_: FigureRequest) -> None:
+    curve = reliability_figure(request_, request_.collection.runs[1]).curves[0]
+    known = ~np.isnan(curve.low)
+    assert known.any()
+    assert (curve.low[known] <= curve.bins.accuracy[known]).all()
+    assert (curve.bins.accuracy[known] <= curve.high[known]).all()
+    assert np.isnan(curve.low[curve.bins.count == 0]).all()
+
+
+def test_reliability_of_the_published_run(tmp_path: Path) -> None:
+    rows_path = published_path("shipped_holdout_rows.jsonl")
+    import_run(rows_path, {}, tmp_path / "shipped", {"arm": "pact_full", "seed": 18})
+    request = FigureRequest(collect_runs([tmp_path / "shipped"]), resamples=200)
+    result = reliability_figure(request, request.collection.runs[0])
+    summary = published_path("run_metrics.csv").read_text().splitlines()
+    head = summary[0].split(",")
+    row = next(line.split(",") for line in summary if line.startswith("pact_full,18,single,all,"))
+    assert result.curves[0].ece.value == pytest.approx(float(row[head.index("ece")]), abs=1e-6)
+    assert (result.items, result.families) == (324, 162)
+    assert result.colour == ARM_COLOURS["pact"]
+    built = FIGURES["reliability"].build(request)
+    assert [plate.name for plate in built.plates] == ["reliability-pact_full-18"]
+    assert built.missing == ("pact_full, seed 18: no calibrator, so that it is shown raw only",)
+    with pytest.raises(ValueError, match="one view only"):
+        FIGURES["views"].build(request)
+    confidence = confidence_figure(request, request.collection.runs[0])
+    assert (confidence.wrong.items, confidence.right.items) == (58, 266)
+    assert confidence.confident_errors.value == pytest.approx(16 / 58)
+    assert confidence.wrong.median == pytest.approx(0.74, abs=0.005)
+    assert confidence.right.median == pytest.approx(0.995, abs=0.0005)
+
+
+def test_risk_coverage_against_the_metric(request_: FigureRequest) -> None:
+    result = risk_coverage_figure(request_)
+    runs = request_.collection.arms["pact"]
+    each = [metrics.risk_coverage(r.scored().confidence, r.scored().correct) for r in runs]
+    np.testing.assert_allclose(result.x, each[0].coverage)
+    for curve, expected in zip(result.arms[0].curves, each, strict=True):
+        np.testing.assert_allclose(curve, expected.error_rate, atol=1e-12)
+    ax = drawn(partial(draw_risk_coverage, result))
+    area = 100 * np.mean([curve.error_rate.mean() for curve in each])
+    assert legend_texts(ax)[0] == f"pact: AURC {area:.1f}%"
+    thick = [line for line in ax.lines if line.get_marker() != "None"]
+    np.testing.assert_allclose(points(thick[0])[1], 100 * result.arms[0].mean)
+    assert thick[0].get_color() == ARM_COLOURS["pact"]
+    assert (ax.get_xlabel()[-3:], ax.get_ylabel()[-3:]) == ("(%)", "(%)")
+    assert "n = 48 items, 24 families; bands: 95%" in all_text(ax)
+
+
+def test_ties_count_by_their_expected_order() -> None:
+    confidence, correct = np.array([0.9, 0.6, 0.6]), np.array([True, True, False])
+    curve = error_rate_curve(confidence, correct, np.array([1, 2, 3]) / 3)
+    np.testing.assert_allclose(curve(np.ones(3)), [0, 0.25, 1 / 3])
+    np.testing.assert_allclose(curve(np.array([1.0, 0.0, 2.0])), [0, 0.5, 2 / 3])
+
+
+def test_bands_against_another_bootstrap() -> None:
+    rng = np.random.default_rng(3)
+    values, family = rng.random(80), np.arange(80) // 2
+    band = curve_band(
+        lambda weights: np.array([weights @ values / weights.sum()]),
+        family,
+        rng=np.random.default_rng(0),
+        resamples=4000,
+    )
+    means = values.reshape(40, 2).mean(axis=1)
+    draws = means[rng.integers(0, 40, (4000, 40))].mean(axis=1)
+    np.testing.assert_allclose(
+        [band.low[0], band.high[0]], np.percentile(draws, [2.5, 97.5]), atol=0.01
+    )
+    one = curve_band(lambda w: w, np.zeros(3, np.int64), rng=rng, resamples=5)
+    assert np.isnan(one.low).all()
+
+
+def test_tv_against_numpy(request_: FigureRequest) -> None:
+    result = tv_figure(request_)
+    run = request_.collection.runs[0]
+    tv = run.scored().tv
+    expected = [(tv <= x + 1e-12).mean() for x in result.x]
+    np.testing.assert_allclose(result.arms[0].curves[0], expected)
+    ax = drawn(partial(draw_tv, result))
+    assert ax.get_xscale() == "log"
+    assert "TV between views of an item (%, log scale)" in ax.get_xlabel()
+    mean = 100 * np.mean([each.scored().tv.mean() for each in request_.collection.arms["pact"]])
+    assert legend_texts(ax)[0] == f"pact: mean {mean:.1f}%"
+    ax.figure.canvas.draw()
+    ticks = [label.get_text() for label in ax.get_xticklabels()]
+    assert {"0.01", "1", "100"} <= set(ticks)
+
+
+def test_tv_of_one_view_says_why_not(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", rows(1, families=6, k=1), arm="pact", seed=1)
+    request = FigureRequest(collect_runs([run]), resamples=100)
+    for name in ("tv", "views"):
+        with pytest.raises(ValueError, match="K is 1"):
+            FIGURES[name].build(request)
+    main = FIGURES["main"].build(request)
+    assert len(main.plates[0].panels) == 3
+    assert "TV: one view only (K is 1)" in main.missing
+
+
+def test_confidence_against_numpy(request_: FigureRequest) -> None:
+    run = request_.collection.runs[-1]
+    result = confidence_figure(request_, run)
+    items = run.scored()
+    for answers, which in ((result.right, items.correct), (result.wrong, ~items.correct)):
+        expected = np.histogram(items.confidence[which], result.edges)[0]
+        assert answers.count.tolist() == expected.tolist()
+        assert answers.median == pytest.approx(np.median(items.confidence[which]))
+        assert answers.low <= answers.median <= answers.high
+    ax = drawn(partial(draw_confidence, result))
+    right, wrong = (patch for patch in ax.patches if isinstance(patch, StepPatch))
+    np.testing.assert_allclose(right.get_data()[0], np.maximum(result.right.count, 0.7))
+    assert wrong.get_hatch()
+    assert ax.get_yscale() == "log"
+    assert legend_texts(ax)[1].startswith(f"wrong ({result.wrong.items}): median ")
+    share = (items.confidence[~items.correct] >= 0.9).mean()
+    assert f"errors at 90% or more: {100 * share:.1f}%" in legend_texts(ax)[2]
+
+
+def test_confidence_without_errors_is_drawn(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", _sure(), arm="pact", seed=1)
+    request = FigureRequest(collect_runs([run]), resamples=100)
+    result = confidence_figure(request, request.collection.runs[0])
+    ax = drawn(partial(draw_confidence, result))
+    assert legend_texts(ax)[1:] == ["wrong (0): median –", "errors at 90% or more: –"]
+
+
+def _sure() -> pl.DataFrame:
+    frame = rows(1, families=6, k=1)
+    sure = [
+        [9.0 if slot == reference else 0.0 for slot in range(n)]
+        for reference, n in zip(frame["reference"], frame["n_choices"], strict=True)
+    ]
+    return frame.with_columns(pl.Series("logits", sure, dtype=frame.schema["logits"]))
+
+
+@pytest.mark.parametrize("weights", [[1, 1, 1, 1], [0, 3, 1, 0], [2, 0, 0, 1], [0, 0, 5, 0]])
+def test_weighted_median_against_repeated_values(weights: list[int]) -> None:
+    values = np.array([0.4, 0.1, 0.9, 0.6])
+    repeated = np.repeat(values, weights)
+    found = weighted_median(values, np.array(weights, dtype=np.float64))
+    assert found == pytest.approx(np.median(repeated))
+
+
+def test_runs_on_other_items_are_not_laid_side_by_side(collection: RunCollection) -> None:
+    apart = FigureRequest(replace(collection, same_items=False), resamples=100)
+    for name in ("main", "risk-coverage", "tv", "views", "ece-kind"):
+        with pytest.raises(ValueError, match="other items"):
+            FIGURES[name].build(apart)
+    assert FIGURES["differences"].build(apart).plates == ()

@@ -1,0 +1,247 @@
+"""Figures as files, and the command that draws them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import matplotlib as mpl
+import pytest
+from click.testing import CliRunner, Result
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from reports.figures.figure_runs import rows, simulated_folders
+from run_frames import write_run
+
+from pact_cli.evaluate import main
+from pact_eval.errors import InputError
+from pact_eval.run_collection import RunCollection, collect_runs
+from pact_reports.figures import FIGURES, FigureRequest, Plate
+from pact_reports.figures.files import (
+    draw_figures,
+    figure_bytes,
+    figure_of,
+    in_style,
+    inline_svg,
+)
+from pact_reports.figures.names import stem
+
+HOSTILE = ('$\\frac{a}{<script>alert("1")</script>', "_x\x1b[31m\u202e & y", "../../up")
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result
+
+
+def texts(svg: bytes) -> str:
+    root = ET.fromstring(svg)  # noqa: S314 - our own
+    return "\n".join("".join(element.itertext()) for element in root.iter(f"{SVG}text"))
+
+
+def every_plate(request: FigureRequest) -> list[Plate]:
+    return [plate for spec in FIGURES.values() for plate in spec.build(request).plates]
+
+
+@pytest.fixture(scope="module")
+def plates(request_: FigureRequest) -> list[Plate]:
+    return every_plate(request_)
+
+
+def test_every_figure_is_drawn_in_bytes_that_stay_the_same(
+    request_: FigureRequest, plates: list[Plate]
+) -> None:
+    again = every_plate(FigureRequest(request_.collection, resamples=200))
+    seen: set[str] = set()
+    for first, second in zip(plates, again, strict=True):
+        figure = first.name.partition("-")[0]
+        if figure in seen:
+            continue
+        seen.add(figure)
+        svg, notes = figure_bytes(first, "svg")
+        assert svg == figure_bytes(second, "svg")[0], first.name
+        assert notes == ()
+        assert b"<dc:date>" not in svg
+    for format_ in ("pdf", "png"):
+        assert figure_bytes(plates[0], format_) == figure_bytes(again[0], format_)
+
+
+def test_svg_holds_text_no_address_and_no_small_print(plates: list[Plate]) -> None:
+    for plate in {plate.name.partition("-")[0]: plate for plate in plates}.values():
+        svg = figure_bytes(plate, "svg")[0].decode()
+        assert "DejaVu Sans" in svg
+        assert "@font-face" not in svg
+        loaded = re.findall(r'(?:xlink:href|src|href)="([^"]*)"|url\(([^)]*)\)', svg)
+        assert all((a or b).startswith("#") for a, b in loaded), plate.name
+        sizes = [float(size) for size in re.findall(r"(?:font:|font-size:)[^;\"]*?([\d.]+)px", svg)]
+        assert min(sizes) >= 7, plate.name
+        width = re.search(r'width="([\d.]+)pt"', svg)
+        assert width is not None
+        assert float(width[1]) == pytest.approx(3.5 * 72)
+
+
+def test_nothing_is_cut_off_at_the_edges(plates: list[Plate], tmp_path: Path) -> None:
+    arms = ("a long name of an arm, longer than that", "_another_name_that_goes_on")
+    folders = simulated_folders(tmp_path, arms=arms, seeds=(117, 118), families=9)
+    long = every_plate(FigureRequest(collect_runs(folders), resamples=100))
+    for plate in (*plates, *long):
+        with in_style():
+            figure = figure_of(plate)
+            figure.set_canvas(FigureCanvasAgg(figure))
+            figure.draw_without_rendering()
+            box = figure.get_tightbbox()
+        assert box.x0 >= -0.005, plate.name
+        assert box.y0 >= -0.005, plate.name
+        assert box.x1 <= plate.width + 0.005, plate.name
+        assert box.y1 <= plate.height + 0.005, plate.name
+
+
+def test_the_users_own_style_does_not_reach_a_figure(plates: list[Plate]) -> None:
+    plain = figure_bytes(plates[0], "svg")
+    with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.hashsalt": "x"}):
+        assert figure_bytes(plates[0], "svg") == plain
+        assert mpl.rcParams["font.size"] == 30
+
+
+def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
+    folders = simulated_folders(tmp_path / "runs", arms=HOSTILE, seeds=(1,), families=9)
+    out = tmp_path / "out"
+    drawn = draw_figures(collect_runs(folders), list(FIGURES), out)
+    assert set(drawn.files) == set(FIGURES)
+    files = [path for paths in drawn.files.values() for path in paths]
+    assert sorted(out.iterdir()) == sorted(files)
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]+\.svg", path.name) for path in files)
+    for path in files:
+        raw = path.read_bytes()
+        assert b"<script" not in raw
+        assert not set(raw) & ({*range(32)} - {9, 10, 13})
+        assert "\u202e" not in raw.decode()
+        ET.fromstring(raw)  # noqa: S314 - our own
+    said = texts((out / "risk-coverage.svg").read_bytes())
+    assert "$\\frac{a}{…" in said
+    assert "_x\\x1b[31" in said
+    assert "../../up" in said
+
+
+def test_names_are_inert_on_axes_of_ones_own(tmp_path: Path) -> None:
+    folders = simulated_folders(tmp_path, arms=HOSTILE[:1], seeds=(1, 2), families=9)
+    request = FigureRequest(collect_runs(folders), resamples=100)
+    for plate in every_plate(request):
+        for panel in plate.panels:
+            figure = Figure()
+            panel(figure.subplots())
+            figure.savefig(tmp_path / "x.svg")
+
+
+def test_two_arms_whose_names_fall_together_get_two_files(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / str(n), rows(n, families=6), arm=arm, seed=1)
+        for n, arm in enumerate(("a b", "a/b"))
+    ]
+    drawn = draw_figures(collect_runs(folders), ["pairs"], tmp_path / "out")
+    assert [path.name for path in drawn.files["pairs"]] == ["pairs-a-b-1.svg", "pairs-a-b-1-2.svg"]
+
+
+def test_signs_that_the_font_lacks_are_told(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", rows(1, families=6), arm="\u6f22", seed=1)
+    drawn = draw_figures(collect_runs([folder]), ["pairs"], tmp_path / "out", ("svg", "png"))
+    assert drawn.notes["pairs"] == ("pairs-1.png: the font lacks some signs of the names in it",)
+    assert "\u6f22" in (tmp_path / "out" / "pairs-1.svg").read_text()
+
+
+def test_inline_svg_stands_in_a_page(plates: list[Plate]) -> None:
+    elements = [inline_svg(plate) for plate in plates[:4]]
+    ids: list[str] = []
+    for plate, element in zip(plates, elements, strict=False):
+        root = ET.fromstring(element)  # noqa: S314 - our own
+        assert root.get("role") == "img"
+        assert root.get("aria-label") == plate.title
+        mine = [each.get("id", "") for each in root.iter() if each.get("id")]
+        assert all(name.startswith(f"{plate.name}-") for name in mine)
+        used = re.findall(r'(?:href="#|url\(#)([^")]+)', element)
+        assert set(used) <= set(mine)
+        ids += mine
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize(
+    ("names", "formats"), [(["x"], ["svg"]), (["main"], ["gif"]), ([], ["svg"])]
+)
+def test_unknown_names_list_what_is_known(
+    collection: RunCollection, tmp_path: Path, names: list[str], formats: list[str]
+) -> None:
+    with pytest.raises(
+        InputError, match="expected (figures of main, rel|formats of svg, pdf, png)"
+    ):
+        draw_figures(collection, names, tmp_path, formats)
+
+
+def test_stems_are_plain() -> None:
+    assert stem("x", "../a b", "", "\u202e") == "x-a-b"
+    assert len(stem("x" * 300)) == 80
+
+
+def test_the_command_draws_what_it_can(tmp_path: Path) -> None:
+    folders = simulated_folders(
+        tmp_path / "runs", arms=("pact",), seeds=(1,), base=False, families=6, logs=False
+    )
+    out = tmp_path / "figs"
+    result = run("figures", *folders, "-o", out, "--format", "svg,png", "--resamples", 100)
+    assert str(out / "main.svg") in result.stdout.splitlines()
+    assert (out / "reliability-pact-1.png").read_bytes().startswith(b"\x89PNG")
+    assert "differences: not drawn: one arm only" in result.stderr
+    assert "training: not drawn: pact, seed 1: run.json names no adapter folder" in result.stderr
+    assert "not drawn" not in result.stdout
+
+
+def test_the_command_as_json(tmp_path: Path) -> None:
+    folders = simulated_folders(tmp_path / "runs", arms=("pact",), seeds=(1,), families=6)
+    only = ("--only", "pairs, differences", "--json", "--resamples", 100)
+    result = run("figures", *folders, "-o", tmp_path / "figs", *only)
+    said = json.loads(result.stdout)
+    assert set(said) == {"files", "skipped", "notes"}
+    assert said["files"]["pairs"][0] == str(tmp_path / "figs" / "pairs-pact-1.svg")
+    assert said["skipped"] == {}
+
+
+def test_the_command_fails_where_nothing_can_be_drawn(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", rows(1, families=6, k=1), arm="pact", seed=1)
+    result = run("figures", folder, "--only", "tv", "-o", tmp_path / "figs", code=1)
+    assert "no figure could be drawn" in result.stderr
+    assert "tv: not drawn: one view only (K is 1)" in result.stderr
+    assert not (tmp_path / "figs").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--only", "relibility"), "expected some of main, reliability, risk-coverage, tv"),
+        (("--only", ","), "got none"),
+        (("--format", "svg,gif"), "--format: expected some of svg, pdf, png; got 'gif'"),
+    ],
+)
+def test_wrong_names_are_wrong_usage(tmp_path: Path, option: tuple[str, ...], said: str) -> None:
+    result = run("figures", tmp_path, *option, code=2)
+    assert said in result.stderr
+
+
+def test_a_file_is_no_folder_for_figures(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", rows(1, families=6), arm="pact", seed=1)
+    (tmp_path / "file").write_text("")
+    result = run("figures", folder, "--only", "pairs", "-o", tmp_path / "file", code=1)
+    assert "expected a folder for figures, got a file" in result.stderr
+
+
+def test_results_need_no_matplotlib() -> None:
+    code = (
+        "import sys, pact_cli.evaluate; assert 'numpy' not in sys.modules\n"
+        "import pact_reports.figures; assert 'matplotlib' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
