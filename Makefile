@@ -23,7 +23,7 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy tests
 	$(BIN)/lint-imports
 
-replicate: $(VENV)/.model  ## the paper's experiment in miniature: under an hour on two cores
+replicate: $(VENV)/.model  ## the paper's experiment in miniature: about an hour on two cores
 	$(BIN)/python -m pact_fixtures replicate --out $(RUNS)/replicate
 
 clean:
