@@ -114,8 +114,11 @@ class PaperSettings:
         return self.epochs * math.ceil(families / self.pairs_per_step)
 
     def select_every(self, n_steps: int) -> int:
-        """Steps from one look at the selection split to the next."""
-        return max(1, round(self.select_share * n_steps))
+        """Steps from one look at the selection split to the next, rounded up.
+
+        Rounded down, the last look but one would fall on the steps just before the end.
+        """
+        return max(1, math.ceil(self.select_share * n_steps))
 
 
 PACT_SETTINGS: Final = PaperSettings()

@@ -48,6 +48,7 @@ def test_steps_against_the_text_of_the_paper() -> None:
     assert NIMBLE_RECIPE_SETTINGS.n_steps(1167) == 292
     assert NIMBLE_RECIPE_SETTINGS.select_every(292) == 73
     assert PACT_SETTINGS.select_every(1) == 1
+    assert PACT_SETTINGS.select_every(298) == 75  # 74 once: looks at 296 and again at 298
 
 
 def test_the_published_recipe_differs_in_what_the_paper_says() -> None:
