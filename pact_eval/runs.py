@@ -45,6 +45,7 @@ __all__ = [
     "Run",
     "RunFolder",
     "RunWriter",
+    "open_run",
     "read_any_run",
     "read_run",
 ]
@@ -76,6 +77,11 @@ class RunFolder:
         """What decided the numbers: adapter, base, dataset, K, ... as recorded."""
         settings = self.provenance.get("settings")
         return settings if isinstance(settings, dict) else {}
+
+    @property
+    def predictions_file(self) -> Path:
+        """The Parquet file that holds its rows."""
+        return self.folder / _PREDICTIONS
 
 
 @dataclass(frozen=True)
@@ -136,14 +142,7 @@ def read_any_run(folder: Path) -> Run | AblatedRun:
     Raises:
         RunError: the folder is no run, is of a later format, is not complete, or is damaged.
     """
-    provenance = _read_provenance(folder)
-    if not (folder / _PREDICTIONS).exists():
-        done = sum(len(_read_rows(part)) for part in _parts(folder))
-        message = (
-            f"{folder}: the run is not complete ({done:,} views are scored); run the command that "
-            "began it again, it goes on where it stopped"
-        )
-        raise RunError(message)
+    provenance = open_run(folder).provenance
     frame = _read_rows(folder / _PREDICTIONS)
     try:
         predictions = predictions_from_frame(frame)
@@ -153,6 +152,29 @@ def read_any_run(folder: Path) -> Run | AblatedRun:
     if isinstance(predictions, AblatedPredictions):
         return AblatedRun(folder, provenance, predictions)
     return Run(folder, provenance, predictions)
+
+
+def open_run(folder: Path) -> RunFolder:
+    """Read what a complete run says of itself, and none of its rows.
+
+    Args:
+        folder: a run folder.
+
+    Returns:
+        The folder with its provenance; `predictions_file` is there to be read.
+
+    Raises:
+        RunError: the folder is no run, is of a later format, or is not complete.
+    """
+    provenance = _read_provenance(folder)
+    if not (folder / _PREDICTIONS).exists():
+        done = sum(len(_read_rows(part)) for part in _parts(folder))
+        message = (
+            f"{folder}: the run is not complete ({done:,} views are scored); run the command that "
+            "began it again, it goes on where it stopped"
+        )
+        raise RunError(message)
+    return RunFolder(folder, provenance)
 
 
 class RunWriter:

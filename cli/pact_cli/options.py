@@ -19,6 +19,7 @@ __all__ = [
     "label_options",
     "listed",
     "path_argument",
+    "report_files_options",
     "report_options",
     "run_labels",
     "subject_options",
@@ -39,7 +40,7 @@ def _bundle(*options: Callable[[Command], Command]) -> Callable[[Command], Comma
 
 
 def subject_options(command: Command) -> Command:
-    """Add what chooses the model: base model, adapter on or off, device, dtype, batch size."""
+    """Add what chooses the model and how it runs: base, adapter, device, dtype, engine."""
     return _bundle(
         click.option(
             "--base-model",
@@ -67,7 +68,23 @@ def subject_options(command: Command) -> Command:
         click.option(
             "--batch-tokens",
             type=click.IntRange(min=1),
-            help="Padded tokens a batch. Default: 4096 on a CPU, 32768 on CUDA.",
+            help="Tokens a pass through the model, padding included; halved where memory runs out. "
+            "Default: 4096 on a CPU, 32768 on CUDA.",
+        ),
+        click.option(
+            "--engine",
+            type=click.Choice(["auto", "fork", "batched", "naive"]),
+            default="auto",
+            show_default=True,
+            help="How prompts pass through the model: fork computes shared prefixes once, batched "
+            "pads whole prompts, naive runs one at a time; auto takes the first that the model "
+            "allows and that agrees with naive.",
+        ),
+        click.option(
+            "--merge",
+            is_flag=True,
+            help="Add the adapter to the weights before scoring: faster, and the run records how "
+            "far logits drift by it.",
         ),
         click.option(
             "--allow-contract-mismatch",
@@ -105,6 +122,54 @@ def report_options(command: Command) -> Command:
     )(command)
 
 
+def report_files_options(command: Command) -> Command:
+    """Add what a report is written to, and what is written from beside the runs."""
+    path = click.Path(path_type=Path)
+    return _bundle(
+        click.option(
+            "--html",
+            metavar="FILE",
+            type=path,
+            help="Write one page that opens offline: summary, figures, tables, every item.",
+        ),
+        click.option(
+            "--figures",
+            metavar="DIR",
+            type=path,
+            help="Write the figures as SVG; `pact-eval figures` chooses and has other formats.",
+        ),
+        click.option(
+            "--latex",
+            metavar="DIR",
+            type=path,
+            help="Write the tables as LaTeX for booktabs; `pact-eval tables` chooses.",
+        ),
+        click.option(
+            "--markdown", metavar="FILE", type=path, help="Write all tables as one document."
+        ),
+        click.option(
+            "--data",
+            metavar="FILE_OR_FOLDER",
+            type=path,
+            multiple=True,
+            help="Records that the runs scored, to show their texts in the page; a folder's files "
+            "are counted in the tables. May be given several times.",
+        ),
+        click.option(
+            "--criteria",
+            metavar="FILE",
+            type=path,
+            help="Hypotheses for the scorecard, as `scorecard` takes them.",
+        ),
+        click.option(
+            "--method",
+            metavar="ARM",
+            help="Arm that files compare the others with. Default: that of the first run with a "
+            "seed.",
+        ),
+    )(command)
+
+
 def calibration_option(command: Command) -> Command:
     """Add `--calibration`: a fitted calibrator to apply."""
     return click.option(
@@ -122,7 +187,7 @@ def bootstrap_options(command: Command) -> Command:
             "--bootstrap",
             "resamples",
             type=click.IntRange(min=100),
-            help="Bootstrap resamples over families behind each interval. Default: 10,000, fewer "
+            help="Bootstrap resamples over families behind each interval. Default: 10,000, 2,000 "
             "beyond 20,000 items.",
         ),
         click.option(

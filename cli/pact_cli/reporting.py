@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from pact_cli.console import output, print_json, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rich.console import RenderableType
 
     from pact_eval.evaluation import GroupBy
     from pact_eval.predictions import Decoding
-    from pact_eval.runs import AblatedRun, Run
+    from pact_eval.runs import AblatedRun, Run, RunFolder
     from pact_eval.strict_json import Json
 
-__all__ = ["ReportRequest", "print_report"]
+    _Report = tuple[dict[str, Json], Iterable[RenderableType]]
+
+__all__ = ["ReportRequest", "print_report", "print_reports"]
 
 
 @dataclass(frozen=True)
@@ -45,27 +49,84 @@ class ReportRequest:
 def print_report(folder: Path, request: ReportRequest) -> None:
     """Read a run, on whole or on ablated contexts, evaluate it and print the report to stdout."""
     # Imported here so that `pact-eval --help` does not wait for polars and scipy.
-    from pact_eval.runs import read_any_run
+    from pact_eval.runs import open_run, read_any_run
     from pact_reports.evaluation_tables import heading
 
-    run = read_any_run(folder)
-    value, parts = _evaluated(run, request)
+    about = open_run(folder)
+    large = _evaluated_in_slices(about, request)
+    value, parts = large or _evaluated(read_any_run(folder), request)
     if request.as_json:
         print_json(value)
         return
     console = output()
-    console.print(heading(str(folder), run.provenance))
+    console.print(heading(str(folder), about.provenance))
     for part in parts:
         console.print(part)
 
 
-def _evaluated(
-    run: Run | AblatedRun, request: ReportRequest
-) -> tuple[dict[str, Json], Iterable[RenderableType]]:
+def print_reports(folders: Sequence[Path], request: ReportRequest) -> None:
+    """Print the report on each run in turn; with JSON, one object that holds all of them.
+
+    Raises:
+        click.UsageError: one calibrator was named for several runs.
+    """
+    if len(folders) == 1:
+        print_report(folders[0], request)
+        return
+    if request.calibration is not None:
+        message = (
+            f"--calibration belongs to one RUN, got {len(folders):,}: a calibrator is fitted on "
+            "one adapter; give each run its own"
+        )
+        raise click.UsageError(message)
+    if not request.as_json:
+        for folder in folders:
+            print_report(folder, request)
+        return
+    from pact_eval.runs import read_any_run
+
+    # All are read before anything is computed: a wrong folder is known at once.
+    runs = [read_any_run(folder) for folder in folders]
+    reports: list[Json] = [
+        {"folder": str(folder), **_evaluated(run, request)[0]}
+        for folder, run in zip(folders, runs, strict=True)
+    ]
+    print_json({"runs": reports})
+
+
+def _evaluated_in_slices(about: RunFolder, request: ReportRequest) -> _Report | None:
+    """Evaluate a run of very many items without holding its rows; None for all other runs."""
+    import numpy as np
+
+    from pact_eval.evaluation import GROUPED_ITEMS, evaluate_file
+    from pact_eval.streaming import streamable_items
+    from pact_reports.evaluation_json import evaluation_json
+    from pact_reports.evaluation_tables import evaluation_report
+
+    path = about.predictions_file
+    # A temperature depends on the number of answers and the prompt, which the slices do not keep.
+    if request.calibration is not None or streamable_items(path) <= GROUPED_ITEMS:
+        return None
+    console = output()
+    with output(to_stderr=True).status("Reading the run slice by slice"):
+        evaluation = evaluate_file(
+            path,
+            decoding=request.decoding,
+            by=request.by,
+            rng=np.random.default_rng(request.bootstrap_seed),
+            resamples=request.resamples,
+        )
+    value = evaluation_json(evaluation, about.provenance) | {"near_ties": None}
+    parts = evaluation_report(evaluation, width=console.width, plain=not console.is_terminal)
+    return value, parts
+
+
+def _evaluated(run: Run | AblatedRun, request: ReportRequest) -> _Report:
     """Return the report as JSON, and as what a terminal shows."""
     import numpy as np
 
     from pact_eval.evaluation import evaluate, evaluate_ablated
+    from pact_eval.near_ties import near_ties, numeric_noise
     from pact_eval.run_calibration import calibrator_for
     from pact_eval.runs import AblatedRun
     from pact_reports.ablated_report import ablated_json, ablated_report
@@ -92,4 +153,10 @@ def _evaluated(
             ablated = evaluate_ablated(run.predictions, **how)
             return ablated_json(ablated, run.provenance), ablated_report(ablated, **layout)
         evaluation = evaluate(run.predictions, **how)
-    return evaluation_json(evaluation, run.provenance), evaluation_report(evaluation, **layout)
+    noise = numeric_noise(run.provenance)
+    ties = None if noise is None else near_ties(run.predictions, noise)
+    if ties is not None and ties.note is not None:
+        evaluation = replace(evaluation, notes=(*evaluation.notes, ties.note))
+    value = evaluation_json(evaluation, run.provenance)
+    value["near_ties"] = None if ties is None else {"items": ties.items, "noise": ties.noise}
+    return value, evaluation_report(evaluation, **layout)

@@ -12,6 +12,7 @@ import click
 from pact_eval.errors import MissingExtraError
 
 if TYPE_CHECKING:
+    from pact_eval.scoring.engine import EngineName
     from pact_eval.scoring.subject import SubjectRequest
 
 __all__ = ["needs_model_extra", "subject_request"]
@@ -28,12 +29,18 @@ def subject_request(
     dtype: str,
     batch_tokens: int | None,
     allow_contract_mismatch: bool,
+    engine: EngineName,
+    merge: bool,
 ) -> SubjectRequest:
     """Check the options against each other and gather them.
 
     Raises:
-        UsageError: neither an adapter nor a base model without one was asked for.
+        UsageError: neither an adapter nor a base model without one was asked for, or no adapter is
+            there to be merged.
     """
+    if merge and no_adapter:
+        message = "--merge adds the adapter to the weights, --no-adapter leaves it out"
+        raise click.UsageError(message)
     if adapter is None and not (no_adapter and base_model):
         message = "expected ADAPTER, or --base-model with --no-adapter for a base model alone"
         raise click.UsageError(message)
@@ -47,6 +54,8 @@ def subject_request(
         dtype=dtype,
         batch_tokens=batch_tokens,
         allow_contract_mismatch=allow_contract_mismatch,
+        engine=engine,
+        merge=merge,
     )
 
 

@@ -13,13 +13,18 @@ from pact_eval.evaluation.ablated import (
     ablated_statistics,
     evaluate_ablated,
 )
-from pact_eval.evaluation.items import ScoredItems, group_rows, label_codes
+from pact_eval.evaluation.columns import ItemColumns
+from pact_eval.evaluation.grouped import GROUPED_ITEMS, GroupedEstimates, grouped_estimates
+from pact_eval.evaluation.items import ScoredItems, group_rows, label_codes, ordered_groups
 from pact_eval.evaluation.report import (
     Calibration,
     Evaluation,
     Group,
     default_resamples,
     evaluate,
+    grouped_groups,
+    repeated_views,
+    report_notes,
 )
 from pact_eval.evaluation.specs import (
     ABLATED_CONFIDENCE,
@@ -36,14 +41,17 @@ from pact_eval.evaluation.statistics import (
     GroupStatistics,
     StatisticSet,
     group_statistics,
+    metric_bases,
     point_values,
 )
+from pact_eval.evaluation.streamed import evaluate_file
 
 __all__ = [
     "ABLATED_CONFIDENCE",
     "ABLATED_GAP",
     "ABLATED_METRICS",
     "CONFIDENT",
+    "GROUPED_ITEMS",
     "METRICS",
     "AblatedEvaluation",
     "AblatedGroup",
@@ -54,6 +62,8 @@ __all__ = [
     "Group",
     "GroupBy",
     "GroupStatistics",
+    "GroupedEstimates",
+    "ItemColumns",
     "MetricSpec",
     "ScoredItems",
     "StatisticSet",
@@ -62,8 +72,15 @@ __all__ = [
     "default_resamples",
     "evaluate",
     "evaluate_ablated",
+    "evaluate_file",
     "group_rows",
     "group_statistics",
+    "grouped_estimates",
+    "grouped_groups",
     "label_codes",
+    "metric_bases",
+    "ordered_groups",
     "point_values",
+    "repeated_views",
+    "report_notes",
 ]

@@ -12,7 +12,7 @@ from pact_eval.calibration import Calibrator
 from pact_eval.evaluation.specs import GroupBy
 from pact_eval.predictions import Decoding, Predictions, ScoredViews
 
-__all__ = ["ScoredItems", "group_rows", "label_codes"]
+__all__ = ["ScoredItems", "group_rows", "label_codes", "ordered_groups"]
 
 _KIND_ORDER = ("choice", "boolean", "score")
 
@@ -93,7 +93,7 @@ def group_rows(predictions: ScoredViews, by: GroupBy) -> dict[str, npt.NDArray[n
     column = getattr(predictions, by)
     groups = {"all": np.arange(len(predictions))}
     return groups | {
-        name: np.flatnonzero(column == name) for name in _ordered(np.unique(column).tolist())
+        name: np.flatnonzero(column == name) for name in ordered_groups(np.unique(column).tolist())
     }
 
 
@@ -114,6 +114,7 @@ def _gain(predictions: Predictions) -> npt.NDArray[np.float64]:
     return together.astype(np.float64) - single
 
 
-def _ordered(names: list[str]) -> list[str]:
+def ordered_groups(names: list[str]) -> list[str]:
+    """Return the names of groups in the order of the report: kinds first, in their own order."""
     known = [name for name in _KIND_ORDER if name in names]
     return known + [name for name in names if name not in known]

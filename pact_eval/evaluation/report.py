@@ -9,16 +9,28 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval.calibration import Calibrator
+from pact_eval.evaluation.columns import ItemColumns
+from pact_eval.evaluation.grouped import GROUPED_ITEMS, grouped_estimates
 from pact_eval.evaluation.items import ScoredItems, group_rows, label_codes
 from pact_eval.evaluation.specs import METRICS, GroupBy
 from pact_eval.evaluation.statistics import GroupStatistics, group_statistics
 from pact_eval.predictions import Decoding, Predictions
 from pact_eval.stats import Estimate, SlotHomogeneity, bootstrap_intervals, slot_homogeneity
 
-__all__ = ["Calibration", "Evaluation", "Group", "default_resamples", "evaluate"]
+__all__ = [
+    "Calibration",
+    "Evaluation",
+    "Group",
+    "default_resamples",
+    "evaluate",
+    "grouped_groups",
+    "repeated_views",
+    "report_notes",
+]
 
 Calibration = Literal["raw", "calibrated"]
 """Whether distributions were divided by a fitted temperature."""
@@ -26,6 +38,8 @@ Calibration = Literal["raw", "calibrated"]
 _LOW_CODE_MASS = 0.5
 _MOST_RESAMPLES = 10_000
 _FEWEST_RESAMPLES = 200
+_GROUPED_RESAMPLES = 2_000
+_PAIR = 2
 # Items times resamples that a report may cost: about a minute.
 _ITEM_DRAWS = 200_000_000
 
@@ -107,7 +121,8 @@ def evaluate(
         by: kind, domain or source_family.
         rng: source of the resamples; every group draws the same ones, so that an interval does
             not depend on what stands beside it.
-        resamples: bootstrap resamples of each interval; None takes `default_resamples`.
+        resamples: bootstrap resamples of each interval; None takes `default_resamples`, and 2,000
+            beyond `GROUPED_ITEMS` items, whose families are resampled by kind.
         calibrator: temperatures to divide by; None leaves the distributions raw.
 
     Returns:
@@ -119,12 +134,8 @@ def evaluate(
             ensemble has none at all.
         InputError: the calibrator needs prompt lengths that are not known.
     """
-    resamples = resamples or default_resamples(len(predictions))
     items = ScoredItems.of(predictions, decoding, calibrator)
-    groups = tuple(
-        _group(name, group_statistics(items.taken(rows)), rng, resamples)
-        for name, rows in group_rows(predictions, by).items()
-    )
+    groups = _groups(items, by, rng, resamples)
     known = predictions.code_mass[~np.isnan(predictions.code_mass)]
     finite = predictions.log_probs_by_view[np.isfinite(predictions.log_probs_by_view)]
     smallest = float(np.exp(finite.min(initial=0.0)))
@@ -138,8 +149,58 @@ def evaluate(
         letters=_letters(predictions),
         mean_code_mass=mean_code_mass,
         smallest_probability=smallest,
-        notes=_notes(groups[0], predictions, mean_code_mass, smallest),
+        notes=report_notes(
+            groups[0],
+            repeated=repeated_views(predictions.n_choices, predictions.k),
+            mean_code_mass=mean_code_mass,
+            smallest=smallest,
+        ),
     )
+
+
+def _groups(
+    items: ScoredItems, by: GroupBy, rng: np.random.Generator, resamples: int | None
+) -> tuple[Group, ...]:
+    rows = group_rows(items.predictions, by)
+    if len(items.predictions) > GROUPED_ITEMS:
+        return grouped_groups(ItemColumns.of(items), rows, rng=rng, resamples=resamples)
+    resamples = resamples or default_resamples(len(items.predictions))
+    return tuple(
+        _group(name, group_statistics(items.taken(some)), rng, resamples)
+        for name, some in rows.items()
+    )
+
+
+def grouped_groups(
+    items: ItemColumns,
+    rows: Mapping[str, npt.NDArray[np.int64]],
+    *,
+    rng: np.random.Generator,
+    resamples: int | None,
+) -> tuple[Group, ...]:
+    """Compute the numbers of groups of very many items.
+
+    Args:
+        items: all items, as columns.
+        rows: the rows of each group by its name, all of them first.
+        rng: source of the resamples.
+        resamples: bootstrap resamples of each interval; None takes 2,000, or what
+            `default_resamples` gives where families are larger than pairs.
+
+    Returns:
+        The groups, in their order.
+    """
+    largest_family = int(np.bincount(items.cluster, minlength=1).max())
+    by_default = default_resamples(len(items))
+    drawn = resamples or (_GROUPED_RESAMPLES if largest_family <= _PAIR else by_default)
+    groups = []
+    for name, some in rows.items():
+        part = items if len(some) == len(items) else items.taken(some)
+        found = grouped_estimates(part, rng=rng, resamples=drawn)
+        estimates = {spec.name: found.estimates[spec.name] for spec in METRICS}
+        nll = metrics.nll_summary(part.nll)
+        groups.append(Group(name, len(part), part.n_clusters, estimates, found.pairs, nll))
+    return tuple(groups)
 
 
 def _group(name: str, group: GroupStatistics, rng: np.random.Generator, resamples: int) -> Group:
@@ -180,12 +241,32 @@ def _letters(predictions: Predictions) -> SlotHomogeneity:
     )
 
 
-def _notes(
-    everything: Group,
-    predictions: Predictions,
-    mean_code_mass: float,
-    smallest: float,
+def repeated_views(n_choices: npt.NDArray[np.integer], k: int) -> int:
+    """Count the items that have fewer code orders than views.
+
+    Args:
+        n_choices: (n,) number of answers of each item.
+        k: views of every item.
+
+    Example:
+        >>> repeated_views(np.array([2, 3]), 4)
+        1
+    """
+    orders = np.array([math.factorial(n) for n in range(int(n_choices.max(initial=0)) + 1)], float)
+    return int((orders[n_choices] < k).sum())
+
+
+def report_notes(
+    everything: Group, *, repeated: int, mean_code_mass: float, smallest: float
 ) -> tuple[str, ...]:
+    """Say what a reader must know beside the table.
+
+    Args:
+        everything: the group of all items.
+        repeated: items that have fewer code orders than views.
+        mean_code_mass: mean share of the next-token distribution on the codes; NaN where unknown.
+        smallest: smallest probability above 0 in the run.
+    """
     notes = []
     if everything.nll.infinite_items:
         bound = everything.nll.lower_bound(smallest)
@@ -204,10 +285,6 @@ def _notes(
             f"Families that are no complete pair, left out of pair accuracy: "
             f"{everything.pairs.incomplete_families:,}."
         )
-    orders = np.array(
-        [math.factorial(n) for n in range(int(predictions.n_choices.max()) + 1)], float
-    )
-    repeated = int((orders[predictions.n_choices] < predictions.k).sum())
     if repeated:
         notes.append(
             f"{repeated:,} items have fewer code orders than views (two answers have two): views "

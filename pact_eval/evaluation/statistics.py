@@ -21,7 +21,14 @@ from pact_eval.stats import (
     totals_statistic,
 )
 
-__all__ = ["Basis", "GroupStatistics", "StatisticSet", "group_statistics", "point_values"]
+__all__ = [
+    "Basis",
+    "GroupStatistics",
+    "StatisticSet",
+    "group_statistics",
+    "metric_bases",
+    "point_values",
+]
 
 
 @dataclass(frozen=True)
@@ -107,7 +114,14 @@ def group_statistics(items: ScoredItems) -> GroupStatistics:
         cluster=cluster,
         pairs=pairs,
         sets=(StatisticSet(statistics, families, len(predictions)), _score_set(items)),
-        bases=_bases(items, cluster, pairs),
+        bases=metric_bases(
+            is_score=predictions.kind == "score",
+            correct=items.correct,
+            tv=items.tv,
+            gain=items.gain,
+            cluster=cluster,
+            pairs=len(pairs),
+        ),
     )
 
 
@@ -164,24 +178,45 @@ def _ece_statistic(
     )
 
 
-def _bases(
-    items: ScoredItems, cluster: npt.NDArray[np.int64], pairs: metrics.PairIndex
+def metric_bases(
+    *,
+    is_score: npt.NDArray[np.bool_],
+    correct: npt.NDArray[np.bool_],
+    tv: npt.NDArray[np.floating],
+    gain: npt.NDArray[np.floating],
+    cluster: npt.NDArray[np.integer],
+    pairs: int,
 ) -> dict[str, Basis]:
-    def where(mask: npt.NDArray[np.bool_], reason: str) -> Basis:
-        return Basis(int(mask.sum()), len(np.unique(cluster[mask])), reason)
+    """Count what the metrics rest on that do not rest on all items.
 
-    score = where(items.predictions.kind == "score", "no score items")
-    views = where(~np.isnan(items.tv), "one view only: K is 1")
+    Args:
+        is_score: (n,) whether an item belongs to a Score field.
+        correct: (n,) whether it is right.
+        tv: (n,) NaN for one view.
+        gain: (n,) NaN for one view, or where the views exclude every answer.
+        cluster: (n,) code of each item's family, 0 or more.
+        pairs: number of complete pairs.
+
+    Returns:
+        By metric name, units, families and the reason where there are none.
+    """
+
+    def where(mask: npt.NDArray[np.bool_], reason: str) -> Basis:
+        families = int((np.bincount(cluster[mask], minlength=1) > 0).sum())
+        return Basis(int(mask.sum()), families, reason)
+
+    score = where(is_score, "no score items")
+    views = where(~np.isnan(tv), "one view only: K is 1")
     excluded = "the views of an item rule out all of its answers"
-    gain = where(~np.isnan(items.gain), excluded if views.units else views.reason_if_none)
+    by_gain = where(~np.isnan(gain), excluded if views.units else views.reason_if_none)
     return {
-        "pair_accuracy": Basis(len(pairs), len(pairs), "no complete pairs"),
+        "pair_accuracy": Basis(pairs, pairs, "no complete pairs"),
         "score_mae": score,
         "score_level_mae": score,
         "tv": views,
         "flip_rate": views,
-        "gain_from_k": gain,
-        "confident_errors": where(~items.correct, "no errors"),
+        "gain_from_k": by_gain,
+        "confident_errors": where(~correct, "no errors"),
     }
 
 

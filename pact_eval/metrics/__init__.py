@@ -6,6 +6,7 @@ rows are NaN.
 """
 
 from pact_eval.metrics.ablated import answer_gap_nats
+from pact_eval.metrics.blocks import ItemBlock, item_blocks
 from pact_eval.metrics.calibration_error import (
     BINS,
     Reliability,
@@ -21,6 +22,7 @@ from pact_eval.metrics.decoding import decode_ensemble, decode_single, log_softm
 from pact_eval.metrics.likelihood import NllSummary, brier, nll_nats, nll_summary
 from pact_eval.metrics.ordinal import expected_level_error, level_error
 from pact_eval.metrics.overconfidence import confident_errors, is_confident
+from pact_eval.metrics.pair_keys import PairTotals, pair_keys, pair_totals
 from pact_eval.metrics.pairs import (
     PairIndex,
     PairOutcomes,
@@ -29,6 +31,7 @@ from pact_eval.metrics.pairs import (
     pair_outcomes,
     pair_rows,
 )
+from pact_eval.metrics.ranking import aurc_from_keys, confidence_keys
 from pact_eval.metrics.reduction import item_mean
 from pact_eval.metrics.selective import (
     RiskCoverage,
@@ -38,22 +41,28 @@ from pact_eval.metrics.selective import (
     aurc_weighted,
     risk_coverage,
 )
+from pact_eval.metrics.totals import MetricTotals
 
 __all__ = [
     "BINS",
+    "ItemBlock",
+    "MetricTotals",
     "NllSummary",
     "PairIndex",
     "PairOutcomes",
+    "PairTotals",
     "Reliability",
     "RiskCoverage",
     "answer_gap_nats",
     "aurc",
     "aurc_from_groups",
+    "aurc_from_keys",
     "aurc_in_row_order",
     "aurc_weighted",
     "bin_index",
     "brier",
     "confidence",
+    "confidence_keys",
     "confident_errors",
     "correct",
     "decode_ensemble",
@@ -63,6 +72,7 @@ __all__ = [
     "expected_level_error",
     "flipped",
     "is_confident",
+    "item_blocks",
     "item_mean",
     "level_error",
     "log_softmax",
@@ -70,8 +80,10 @@ __all__ = [
     "nll_summary",
     "pair_accuracy",
     "pair_correct",
+    "pair_keys",
     "pair_outcomes",
     "pair_rows",
+    "pair_totals",
     "pairwise_tv",
     "picked_slot",
     "predicted",

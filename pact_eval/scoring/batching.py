@@ -1,10 +1,10 @@
-"""Batches of prompts of like length within a token budget. Pure Python."""
+"""Batches of token sequences of like length within a token budget. Pure Python."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["length_sorted_batches"]
+__all__ = ["length_sorted_batches", "tight_batches"]
 
 
 def length_sorted_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
@@ -24,9 +24,50 @@ def length_sorted_batches(lengths: Sequence[int], batch_tokens: int) -> list[lis
         [[1], [0, 2], [3]]
     """
     batches: list[list[int]] = []
-    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+    for index in _longest_first(lengths):
         if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= batch_tokens:
             batches[-1].append(index)
         else:
             batches.append([index])
     return batches
+
+
+def tight_batches(
+    lengths: Sequence[int], *, prefix: int, new_tokens: int, cached_tokens: int, padding: float
+) -> list[list[int]]:
+    """Group continuations of a cached prefix so that hardly anything is padding.
+
+    Args:
+        lengths: new tokens of each row.
+        prefix: tokens that every row has in the cache.
+        new_tokens: rows times longest row allowed in a batch.
+        cached_tokens: rows times (prefix + longest row) allowed in a batch.
+        padding: share of a batch's tokens that may be padding, from 0 (equal lengths only) to 1.
+
+    Returns:
+        Indices into `lengths`, longest first; a row over the budgets gets a batch of its own.
+
+    Example:
+        >>> lengths = [30, 29, 30, 12]
+        >>> tight_batches(lengths, prefix=90, new_tokens=99, cached_tokens=999, padding=0.05)
+        [[0, 2, 1], [3]]
+        >>> tight_batches(lengths, prefix=90, new_tokens=99, cached_tokens=999, padding=0)
+        [[0, 2], [1], [3]]
+    """
+    batches: list[list[int]] = []
+    held = 0
+    for index in _longest_first(lengths):
+        if batches:
+            rows, longest = len(batches[-1]) + 1, lengths[batches[-1][0]]
+            fits = rows * longest <= new_tokens and rows * (prefix + longest) <= cached_tokens
+            if fits and rows * longest - held - lengths[index] <= padding * rows * longest:
+                batches[-1].append(index)
+                held += lengths[index]
+                continue
+        batches.append([index])
+        held = lengths[index]
+    return batches
+
+
+def _longest_first(lengths: Sequence[int]) -> list[int]:
+    return sorted(range(len(lengths)), key=lambda index: -lengths[index])

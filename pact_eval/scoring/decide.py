@@ -36,8 +36,12 @@ def decide(
         AdapterError: the adapter changes nothing.
     """
     views = loaded.subject.encoder.encode_request(state, fields, k=k, seed=order_seed)
+    # On all views: one alone shares no prefix with another, and proves nothing about it.
+    loaded.engine.prepare(views)
     if loaded.subject.adapter is not None:
         loaded.engine.prove_adapter(views[:1])
+        if loaded.subject.merge:
+            loaded.engine.merge_adapter(views)
     scored = loaded.engine.score(views)
     decisions = []
     for number, field in enumerate(fields):

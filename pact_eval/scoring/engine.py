@@ -1,63 +1,114 @@
-"""The forward pass: encoded views in, code logits out.
+"""Encoded views in, code logits out: chooses how, checks it against the oracle, keeps in memory.
 
-Prompts are padded on the left, so that the last position of every row is the answer position, and
-only that position's logits are computed.
+The fastest executor that the model allows is checked on the first views against one plain forward
+pass a prompt. One that disagrees is not used; the difference that was found is kept with the run.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from pact_eval.encoding import EncodedView
 from pact_eval.errors import AdapterError
-from pact_eval.scoring.batching import length_sorted_batches
-from pact_eval.views import to_canonical
+from pact_eval.scoring.executors import BatchedExecutor, Executor, NaiveExecutor
+from pact_eval.scoring.fork import fork_executor
+from pact_eval.scoring.memory import drain
+from pact_eval.scoring.precision import fast_float32
+from pact_eval.scoring.scored import ScoredView
+from pact_eval.strict_json import Json
 
-__all__ = ["Engine", "ScoredView", "one_by_one"]
+__all__ = ["ENGINES", "TOLERANCE", "Engine", "EngineName", "largest_difference", "one_by_one"]
 
+EngineName = Literal["auto", "fork", "batched", "naive"]
 
-@dataclass(frozen=True)
-class ScoredView:
-    """What the model says about one view.
+ENGINES: Final[tuple[EngineName, ...]] = ("auto", "fork", "batched", "naive")
+"""Names of engines; auto is the first of the others that the model allows."""
 
-    Attributes:
-        logits: shape (C,), float32, canonical order.
-        code_mass: share of the full next-token distribution on the C codes, from 0 to 1.
-    """
+TOLERANCE: Final = {torch.float32: 1e-3, torch.float16: 0.25, torch.bfloat16: 1.0}
+"""Largest difference of a logit from the oracle's that passes, by dtype: far above rounding, below
+what a wrong mask does."""
 
-    logits: npt.NDArray[np.float32]
-    code_mass: float
+# Views of the first record share a prefix; the last ones have other lengths.
+_CHECKED: Final = (4, 2)
+
+OnBatch = Callable[[int], None]
 
 
 class Engine:
-    """Scores encoded views in length-sorted batches within a token budget.
+    """Scores encoded views.
 
     Args:
         model: a causal language model (or its multimodal shell), with or without an adapter.
-        batch_tokens: padded tokens a batch may hold.
-        pad_token_id: any valid id; padding is masked out.
+        batch_tokens: tokens that a pass may have, padding included; less where memory runs out.
+        engine: how views pass through the model.
     """
 
-    def __init__(self, model: Any, batch_tokens: int, pad_token_id: int = 0) -> None:
+    def __init__(self, model: Any, batch_tokens: int, engine: EngineName = "auto") -> None:
         self.model = model
         self.batch_tokens = batch_tokens
-        self.pad_token_id = pad_token_id
-        self.device = next(model.parameters()).device
-        inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-        # A multimodal shell derives positions of its own from the mask.
-        self._takes_positions = "pixel_values" not in inspect.signature(inner.forward).parameters
+        self.engine = engine
+        self.device: torch.device = next(model.parameters()).device
+        self.dtype: torch.dtype = next(model.parameters()).dtype
+        self._executor: Executor | None = None
+        self._passed_over: list[str] = []
+        self._check: dict[str, Json] = {}
+        self._products = "default"
+
+    @property
+    def facts(self) -> dict[str, Json]:
+        """How views were scored, for `run.json`; empty before the first were."""
+        if self._executor is None:
+            return {}
+        count = self._executor.count
+        return {
+            "name": self._executor.name,
+            "shares_prefix": bool(getattr(self._executor, "shares_prefix", False)),
+            "passed_over": [*self._passed_over],
+            "matrix_products": self._products,
+            "batch_tokens": self._executor.batch_tokens,
+            "check": dict(self._check),
+            "tokens": {"prompts": count.prompts, "floor": count.floor, "passed": count.passed},
+        }
+
+    def prepare(self, views: Sequence[EncodedView]) -> None:
+        """Choose the executor, and check it on a few views; does nothing the second time.
+
+        Args:
+            views: of the data that will be scored, one at least.
+
+        Raises:
+            AdapterError: the engine that was asked for does not work with this model.
+        """
+        if self._executor is not None:
+            return
+        first, last = _CHECKED
+        sample = [*views[:first], *views[first:][-last:]]
+        oracle = one_by_one(self.model, sample)
+        for name, executor in self._candidates():
+            if isinstance(executor, str):
+                self._passed_over.append(f"{name}: {executor}")
+                continue
+            scored = self._drained(executor, sample)
+            if scored is None:
+                self._passed_over.append(f"{name}: memory ran out")
+                continue
+            difference = largest_difference(scored, oracle)
+            if difference <= TOLERANCE[self.dtype]:
+                self._check = {"views": len(sample), "largest_logit_difference": difference}
+                self._executor = executor
+                return
+            self._passed_over.append(
+                f"{name}: its logits differ from the plain forward pass by {difference:.2g}"
+            )
+        message = "no engine works with this model; " + "; ".join(self._passed_over)
+        raise AdapterError(message)
 
     def score(
-        self,
-        views: Sequence[EncodedView],
-        on_batch: Callable[[int], None] = lambda _views_done: None,
+        self, views: Sequence[EncodedView], on_batch: OnBatch = lambda _views_done: None
     ) -> list[ScoredView]:
         """Score views.
 
@@ -69,22 +120,26 @@ class Engine:
             Their scores, in the order of `views`.
 
         Raises:
-            AdapterError: a logit is no finite number, or memory runs out.
+            AdapterError: a logit is no finite number, memory runs out with one prompt, or the
+                engine that was asked for does not work with this model.
         """
-        batches = length_sorted_batches([len(view.token_ids) for view in views], self.batch_tokens)
-        scored: dict[int, ScoredView] = {}
-        for batch in batches:
-            try:
-                results = self._forward([views[index] for index in batch])
-            except torch.OutOfMemoryError as error:
-                message = (
-                    f"out of memory at {self.batch_tokens:,} tokens a batch; what was scored is "
-                    "kept, go on with a smaller --batch-tokens in another run folder"
-                )
-                raise AdapterError(message) from error
-            scored |= dict(zip(batch, results, strict=True))
-            on_batch(len(scored))
-        return [scored[index] for index in range(len(views))]
+        if not views:
+            return []
+        self.prepare(views)
+        scored = self._drained(self._chosen, views, on_batch)
+        if scored is None and self._chosen.name == "fork":
+            self._passed_over.append("fork: memory ran out")
+            count = self._chosen.count
+            self._executor = BatchedExecutor(self.model, self.batch_tokens)
+            self._executor.count = count
+            scored = self._drained(self._executor, views, on_batch)
+        if scored is None:
+            message = (
+                "out of memory with one prompt at a time; what was scored is kept: run the command "
+                "again on a device with more memory, or with a smaller --dtype in another folder"
+            )
+            raise AdapterError(message)
+        return scored
 
     def prove_adapter(self, views: Sequence[EncodedView]) -> float:
         """Prove that the adapter changes the logits.
@@ -101,9 +156,7 @@ class Engine:
         on = self.score(views)
         with self.model.disable_adapter():
             off = self.score(views)
-        difference = max(
-            float(np.abs(a.logits - b.logits).max()) for a, b in zip(on, off, strict=True)
-        )
+        difference = largest_difference(on, off)
         if difference == 0.0:
             message = (
                 f"the adapter changes nothing: on {len(views)} views every logit is identical with "
@@ -112,46 +165,70 @@ class Engine:
             raise AdapterError(message)
         return difference
 
-    @torch.inference_mode()
-    def _forward(self, views: Sequence[EncodedView]) -> list[ScoredView]:
-        width = max(len(view.token_ids) for view in views)
-        ids = torch.full((len(views), width), self.pad_token_id, dtype=torch.long)
-        mask = torch.zeros((len(views), width), dtype=torch.long)
-        for row, view in enumerate(views):
-            ids[row, width - len(view.token_ids) :] = torch.tensor(view.token_ids)
-            mask[row, width - len(view.token_ids) :] = 1
-        inputs = {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
-        if self._takes_positions:
-            inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0).to(self.device)
-        output = self.model(**inputs, logits_to_keep=1, use_cache=False)
-        last = output.logits[:, -1].float()
-        return [_read_codes(row, view) for row, view in zip(last, views, strict=True)]
+    def merge_adapter(self, views: Sequence[EncodedView]) -> dict[str, Json]:
+        """Add the adapter to the weights, which spares its own products from now on.
+
+        Args:
+            views: a few views of the data that will be scored.
+
+        Returns:
+            What that changed on the views: number of views, largest difference of a logit, number
+            of views whose most probable answer is another one.
+        """
+        before = self.score(views)
+        self.model = self.model.merge_and_unload()
+        self._executor, self._passed_over = None, []
+        after = self.score(views)
+        flips = sum(
+            int(a.logits.argmax() != b.logits.argmax()) for a, b in zip(before, after, strict=True)
+        )
+        return {
+            "views": len(views),
+            "largest_logit_difference": largest_difference(before, after),
+            "flips": flips,
+        }
+
+    def forget_counts(self) -> None:
+        """Count tokens from nothing again: what came before was for proofs."""
+        if self._executor is not None:
+            self._executor.count.reset()
+
+    @property
+    def _chosen(self) -> Executor:
+        if self._executor is None:
+            message = "prepare() chooses the executor first"
+            raise RuntimeError(message)
+        return self._executor
+
+    def _candidates(self) -> Iterator[tuple[str, Executor | str]]:
+        if self.engine in ("auto", "fork"):
+            yield "fork", fork_executor(self.model, self.device, self.batch_tokens)
+        if self.engine in ("auto", "batched"):
+            yield "batched", BatchedExecutor(self.model, self.batch_tokens)
+        if self.engine in ("auto", "naive"):
+            yield "naive", NaiveExecutor(self.model)
+
+    def _drained(
+        self,
+        executor: Executor,
+        views: Sequence[EncodedView],
+        on_batch: OnBatch = lambda _views_done: None,
+    ) -> list[ScoredView] | None:
+        with fast_float32(self.device, self.dtype) as self._products:
+            return drain(executor, views, on_batch)
 
 
-@torch.inference_mode()
 def one_by_one(model: Any, views: Sequence[EncodedView]) -> list[ScoredView]:
     """Score one unpadded prompt at a time with the plain forward pass: the oracle for engines."""
-    device = next(model.parameters()).device
-    return [
-        _read_codes(
-            model(input_ids=torch.tensor([view.token_ids], device=device)).logits[0, -1].float(),
-            view,
-        )
-        for view in views
-    ]
+    scored: dict[int, ScoredView] = {}
+    NaiveExecutor(model).score(
+        views, lambda numbers, results: scored.update(zip(numbers, results, strict=True))
+    )
+    return [scored[number] for number in range(len(views))]
 
 
-def _read_codes(next_token_logits: torch.Tensor, view: EncodedView) -> ScoredView:
-    codes = next_token_logits[torch.tensor(view.code_tokens, device=next_token_logits.device)]
-    if not bool(torch.isfinite(codes).all()):
-        message = (
-            f"record {view.record_id}, view {view.view}: the model gives a logit that is no finite "
-            "number (damaged weights, or a dtype that overflows)"
-        )
-        raise AdapterError(message)
-    mass = torch.exp(codes.logsumexp(-1) - next_token_logits.logsumexp(-1))
-    in_code_order = codes.cpu().numpy()
-    return ScoredView(
-        logits=to_canonical(in_code_order, view.code_order).astype(np.float32),
-        code_mass=float(mass),
+def largest_difference(a: Sequence[ScoredView], b: Sequence[ScoredView]) -> float:
+    """Return the largest absolute difference of a logit between two scores of the same views."""
+    return max(
+        float(np.abs(mine.logits - theirs.logits).max()) for mine, theirs in zip(a, b, strict=True)
     )

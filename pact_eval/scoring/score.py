@@ -20,7 +20,7 @@ from pact_eval.model_files import sha256_of_file
 from pact_eval.predictions import ABLATED_SCHEMA, SCHEMA
 from pact_eval.records import Record, read_records
 from pact_eval.runs import RunWriter
-from pact_eval.scoring.engine import ScoredView
+from pact_eval.scoring.scored import ScoredView
 from pact_eval.scoring.subject import LoadedSubject, Subject
 from pact_eval.strict_json import Json
 
@@ -138,9 +138,14 @@ def _score_windows(
 ) -> dict[str, Json]:
     records, total = dataset.records, len(dataset.records)
     facts: dict[str, Json] = {"attention": loaded.attention}
+    # Always on the first records, so that a run that is taken up again chooses the same engine.
+    proof = _encode(loaded, dataset, records[:_PROOF_RECORDS])
+    loaded.engine.prepare(proof)
     if loaded.subject.adapter is not None:
-        proof = _encode(loaded, dataset, records[:_PROOF_RECORDS])
         facts["adapter_largest_logit_change"] = loaded.engine.prove_adapter(proof)
+        if loaded.subject.merge:
+            facts["merge_drift"] = loaded.engine.merge_adapter(proof)
+    loaded.engine.forget_counts()
     progress(writer.rows_done // dataset.k, total)
     for number, start in enumerate(range(0, total, WINDOW_RECORDS)):
         if writer.has_part(number):
@@ -155,6 +160,7 @@ def _score_windows(
         scored = loaded.engine.score(views, on_batch)
         writer.write_part(number, _rows(window, views, scored))
     facts["counts"] = {"items": total, "views": writer.rows_done}
+    facts["engine"] = loaded.engine.facts
     return facts
 
 

@@ -18,7 +18,7 @@ from pact_eval.model_files import (
     read_json_object,
     sha256_of_file,
 )
-from pact_eval.scoring.engine import Engine
+from pact_eval.scoring.engine import Engine, EngineName
 from pact_eval.scoring.loading import (
     BaseModel,
     attach_adapter,
@@ -46,8 +46,10 @@ class SubjectRequest:
         apply_adapter: False scores the base model that the adapter names.
         device: auto, cpu or cuda.
         dtype: auto or a name in `loading.DTYPES`.
-        batch_tokens: padded tokens a batch; None takes the device's default.
+        batch_tokens: tokens a pass, padding included; None takes the device's default.
         allow_contract_mismatch: score an adapter whose prompt contract is not ours.
+        engine: how views pass through the model; auto takes the fastest that the oracle confirms.
+        merge: add the adapter to the weights before scoring, and record the drift.
     """
 
     adapter: Path | None
@@ -57,6 +59,8 @@ class SubjectRequest:
     dtype: str = "auto"
     batch_tokens: int | None = None
     allow_contract_mismatch: bool = False
+    engine: EngineName = "auto"
+    merge: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,10 @@ class Subject:
         contract_mismatch: why the adapter's contract is another one, where that was allowed.
         device: where it will run.
         dtype: in what precision.
-        batch_tokens: padded tokens a batch.
+        batch_tokens: tokens a pass, padding included.
         encoder: turns records into token ids.
+        engine: how views pass through the model.
+        merge: whether the adapter is added to the weights before scoring.
     """
 
     adapter: AdapterFiles | None
@@ -82,6 +88,8 @@ class Subject:
     dtype: torch.dtype
     batch_tokens: int
     encoder: Encoder
+    engine: EngineName = "auto"
+    merge: bool = False
 
     @property
     def settings(self) -> Mapping[str, Json]:
@@ -105,6 +113,9 @@ class Subject:
             "device": self.device.type,
             "dtype": str(self.dtype).removeprefix("torch."),
             "batch_tokens": self.batch_tokens,
+            # Only where they are asked for: runs of earlier versions do not name them.
+            **({} if self.engine == "auto" else {"engine": self.engine}),
+            **({"merge": True} if self.merge else {}),
         }
 
     def load(self) -> LoadedSubject:
@@ -116,7 +127,7 @@ class Subject:
         model = load_base(self.base, self.adapter, self.device, self.dtype)
         if self.adapter is not None:
             model = attach_adapter(model, self.adapter)
-        return LoadedSubject(self, model, Engine(model, self.batch_tokens))
+        return LoadedSubject(self, model, Engine(model, self.batch_tokens, self.engine))
 
 
 @dataclass(frozen=True)
@@ -169,6 +180,8 @@ def identify(request: SubjectRequest) -> Subject:
         dtype=resolve_dtype(request.dtype, device),
         batch_tokens=request.batch_tokens or _BATCH_TOKENS[device.type],
         encoder=Encoder(load_tokenizer(base.folder), NIMBLE, _max_prompt_tokens(files, base)),
+        engine=request.engine,
+        merge=request.merge and files is not None and request.apply_adapter,
     )
 
 

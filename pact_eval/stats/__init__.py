@@ -6,12 +6,14 @@ from pact_eval.stats.bootstrap import (
     bootstrap_intervals,
     cluster_sums,
     mean_statistic,
+    percentile_estimate,
     ratio_statistic,
     rows_statistic,
     totals_statistic,
 )
 from pact_eval.stats.equivalence import Verdict, equivalence_verdict
 from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.grouped import mean_interval, ratio_interval, resampled_label_counts
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
 from pact_eval.stats.multiplicity import HolmAdjustment, holm
 from pact_eval.stats.paired_intervals import (
@@ -60,8 +62,12 @@ __all__ = [
     "mcnemar",
     "mcnemar_from_counts",
     "mcnemar_power",
+    "mean_interval",
     "mean_statistic",
+    "percentile_estimate",
+    "ratio_interval",
     "ratio_statistic",
+    "resampled_label_counts",
     "rows_statistic",
     "same_sign",
     "seed_summary",

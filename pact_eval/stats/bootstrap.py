@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats.estimate import Estimate
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -22,18 +23,6 @@ Statistic: TypeAlias = Callable[[FloatArray], FloatArray]
 # Numbers in one batch of weights (32 MiB): the only thing that grows with rows times resamples.
 _BATCH_NUMBERS = 2**22
 _UNDEFINED_SHARE_TO_REPORT = 0.01
-
-
-def _check_cluster(cluster: npt.ArrayLike, n_clusters: int, n: int) -> IntArray:
-    index: npt.NDArray[np.generic] = np.asarray(cluster)
-    if index.shape != (n,) or (index.dtype.kind not in "iu" and n):
-        raise ValueError(f"cluster: expected integers of shape ({n},), got shape {index.shape}")
-    codes = index.astype(np.int64)
-    if n and not (codes.min() >= 0 and codes.max() < n_clusters):
-        raise ValueError(
-            f"cluster: expected codes in 0..{n_clusters - 1}, got {codes.min()}..{codes.max()}"
-        )
-    return codes
 
 
 def cluster_sums(values: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -> FloatArray:
@@ -58,7 +47,7 @@ def cluster_sums(values: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int)
     rows = np.asarray(values, dtype=np.float64)
     if rows.ndim not in (1, 2):
         raise ValueError(f"values: expected shape (n,) or (n, m), got {rows.shape}")
-    codes = _check_cluster(cluster, n_clusters, len(rows))
+    codes = check_cluster(cluster, n_clusters, len(rows))
     columns = rows if rows.ndim == 2 else rows[:, None]
     sums = np.empty((n_clusters, columns.shape[1]))
     for column in range(columns.shape[1]):
@@ -247,13 +236,43 @@ def bootstrap_intervals(
         for batch, weights in _weight_batches(n_clusters, max(n, n_clusters), resamples, rng):
             for name, statistic in statistics.items():
                 replicates[name][batch] = _values(name, statistic, weights)
-    method = f"{100 * confidence:g}% percentile bootstrap over clusters, {resamples:,} resamples"
-    estimates = {}
-    for name, value in values.items():
-        low, high = _interval(replicates[name], value, confidence)
-        reason = _reason(value, replicates[name], n_clusters)
-        estimates[name] = Estimate(value, low, high, n, n_clusters, method, reason)
-    return estimates
+    return {
+        name: percentile_estimate(
+            value, replicates[name], n=n, n_clusters=n_clusters, confidence=confidence
+        )
+        for name, value in values.items()
+    }
+
+
+def percentile_estimate(
+    value: float, replicates: npt.ArrayLike, *, n: int, n_clusters: int, confidence: float = 0.95
+) -> Estimate:
+    """Turns replicates into the percentile interval and the reasons of `bootstrap_intervals`.
+
+    Args:
+        value: The point estimate.
+        replicates: (b,) values of the resamples; NaN ones are left out.
+        n: Number of rows, for the record.
+        n_clusters: Number of clusters F, of which there must be two for an interval.
+        confidence: Nominal coverage of the interval, in (0, 1).
+
+    Returns:
+        The estimate; what is undefined has a reason.
+
+    Raises:
+        ValueError: A count is negative, there is no replicate, or `confidence` is outside (0, 1).
+
+    Examples:
+        >>> from pact_eval.stats import percentile_estimate
+        >>> estimate = percentile_estimate(2.0, [1.0, 2.0, 3.0], n=9, n_clusters=3, confidence=0.5)
+        >>> estimate.low, estimate.high
+        (1.5, 2.5)
+    """
+    drawn = np.asarray(replicates, dtype=np.float64)
+    _check_bootstrap(n_clusters, n, drawn.size, confidence)
+    method = f"{100 * confidence:g}% percentile bootstrap over clusters, {drawn.size:,} resamples"
+    low, high = _interval(drawn, value, confidence)
+    return Estimate(value, low, high, n, n_clusters, method, _reason(value, drawn, n_clusters))
 
 
 def _check_bootstrap(n_clusters: int, n: int, resamples: int, confidence: float) -> None:

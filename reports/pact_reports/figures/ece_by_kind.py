@@ -150,12 +150,11 @@ def draw_ece_kind(result: EceFigure, ax: Axes) -> Axes:
 def _whiskers(ax: Axes, x: float, entry: ArmEce) -> None:
     if math.isnan(entry.low):
         return
-    ends = [[100 * (entry.mean - entry.low)], [100 * (entry.high - entry.mean)]]
     over_seeds = len(entry.values) > 1
     ax.errorbar(
         x,
-        100 * entry.mean,
-        yerr=ends,
+        50 * (entry.low + entry.high),  # that of ECE can lie wholly above its value
+        yerr=50 * (entry.high - entry.low),
         fmt="none",
         ecolor=INK,
         elinewidth=0.8,

@@ -177,10 +177,11 @@ def draw_metric_bars(result: MetricBars, ax: Axes, *, names: bool = True) -> Axe
                 zorder=4,
             )
         if bar.whisker != "none":
+            # About the middle of the interval: that of ECE can lie wholly above its value.
             ax.errorbar(
-                100 * bar.mean,
+                50 * (bar.low + bar.high),
                 row,
-                xerr=[[100 * (bar.mean - bar.low)], [100 * (bar.high - bar.mean)]],
+                xerr=50 * (bar.high - bar.low),
                 fmt="none",
                 ecolor=INK,
                 elinewidth=0.9,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
@@ -80,6 +84,37 @@ def test_main_draws_bars_dots_whiskers_and_diamonds(request_: FigureRequest) -> 
     plate = build_main(request_).plates[0]
     assert plate.note.startswith("n = 48 items, 24 families\ndots: seeds; whiskers: ± 1 s.d.")
     assert plate.width == 3.5
+
+
+def test_an_interval_wholly_above_its_value_is_drawn_where_it_is(
+    request_: FigureRequest,
+) -> None:
+    """Resampled bins are noisier than the sample's, so that of ECE can be; matplotlib refused."""
+    ece = main_comparison(request_)[2]
+    moved = tuple(
+        replace(bar, low=bar.mean + 0.02, high=bar.mean + 0.05, whisker="interval")
+        for bar in ece.bars
+    )
+    ends = _whisker_ends(drawn(partial(draw_metric_bars, replace(ece, bars=moved))), axis=0)
+    for bar in moved:
+        assert any(np.allclose(each, [bar.low, bar.high]) for each in ends)
+    figure = ece_figure(request_)
+    above = {
+        name: (n, tuple(replace(a, low=a.mean + 0.02, high=a.mean + 0.05) for a in arms))
+        for name, (n, arms) in figure.kinds.items()
+    }
+    ends = _whisker_ends(drawn(partial(draw_ece_kind, replace(figure, kinds=above))), axis=1)
+    for arm in above["all"][1]:
+        assert any(np.allclose(each, [arm.low, arm.high]) for each in ends)
+
+
+def _whisker_ends(ax: Axes, axis: int) -> list[npt.NDArray[np.float64]]:
+    return [
+        np.asarray(segment)[:, axis] / 100
+        for lines in ax.collections
+        if isinstance(lines, LineCollection)
+        for segment in lines.get_segments()
+    ]
 
 
 def test_sweep_against_the_sweep(request_: FigureRequest) -> None:

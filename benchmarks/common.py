@@ -1,0 +1,194 @@
+"""What the benchmarks share: the machine, interleaved blocks, tables, and where these are kept.
+
+Contestants take turns, so that a busy moment falls on all of them alike, and medians are taken
+over the turns. Where every number of a benchmark has a goal in seconds and a peer that does the
+same work, `Row` says so and `rows_table` does the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+__all__ = [
+    "Contest",
+    "Peer",
+    "Row",
+    "machine",
+    "markdown_table",
+    "parser",
+    "publish",
+    "rows_table",
+    "versions",
+    "write_section",
+]
+
+Timed = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Who does the same work.
+
+    Attributes:
+        name: the library and function.
+        run: the work.
+        share: the part of our items that it is given; its time is divided by that.
+    """
+
+    name: str
+    run: Timed
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of a benchmark.
+
+    Attributes:
+        name: what is measured.
+        ours: the work.
+        goal: seconds, or None.
+        peers: who else does it.
+    """
+
+    name: str
+    ours: Timed
+    goal: float | None
+    peers: Sequence[Peer] = ()
+
+
+def machine() -> str:
+    """Describe the machine: processor, cores, memory, system, Python."""
+    name = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        models = [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        name = models[0].partition(":")[2].strip() if models else name
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    return f"{name}, {cores} cores, {platform.system()}, {python}"
+
+
+def versions(*packages: str) -> str:
+    """Name the versions of packages, and those that are not installed."""
+    found = []
+    for package in packages:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.append(f"{package} not installed")
+    return ", ".join(found)
+
+
+class Contest:
+    """Contestants that take turns, block after block, after one turn each that does not count.
+
+    Args:
+        contestants: by name, the work of one turn.
+    """
+
+    def __init__(self, contestants: Mapping[str, Timed]) -> None:
+        self._contestants = dict(contestants)
+        self._seconds: dict[str, list[float]] = {name: [] for name in contestants}
+
+    def run(self, blocks: int) -> None:
+        """Time every contestant once a block."""
+        for work in self._contestants.values():
+            work()
+        for _ in range(blocks):
+            for name, work in self._contestants.items():
+                started = time.perf_counter()
+                work()
+                self._seconds[name].append(time.perf_counter() - started)
+
+    def seconds(self, name: str) -> float:
+        """Return the median of a contestant's turns."""
+        return statistics.median(self._seconds[name])
+
+    def ratio(self, slow: str, fast: str) -> float:
+        """Return how often `fast` is as fast as `slow`: the median of the blocks' ratios."""
+        turns = zip(self._seconds[slow], self._seconds[fast], strict=True)
+        return statistics.median(one / other for one, other in turns)
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Lay out a Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def rows_table(rows: Sequence[Row], blocks: int) -> str:
+    """Time rows and their peers, interleaved, and lay out medians, goals and ratios.
+
+    A ratio is the peer's time over ours, for equal numbers of items.
+    """
+    contestants: dict[str, Timed] = {}
+    for row in rows:
+        contestants[row.name] = row.ours
+        contestants |= {f"{row.name}: {peer.name}": peer.run for peer in row.peers}
+    contest = Contest(contestants)
+    contest.run(blocks)
+    lines = []
+    for row in rows:
+        goal = "" if row.goal is None else f"{row.goal:g}"
+        first = [row.name, f"{contest.seconds(row.name):.3g}", goal]
+        peers = [_peer_columns(contest, row, peer) for peer in row.peers]
+        for number, columns in enumerate(peers or [["", "", ""]]):
+            lines.append([*(first if number == 0 else ["", "", ""]), *columns])
+    return markdown_table(
+        ["measured", "ours, s", "goal, s", "peer", "peer, s", "peer / ours"], lines
+    )
+
+
+def _peer_columns(contest: Contest, row: Row, peer: Peer) -> list[str]:
+    name = f"{row.name}: {peer.name}"
+    seconds, ratio = contest.seconds(name), contest.ratio(name, row.name)
+    return [peer.name, f"{seconds / peer.share:.3g}", f"{ratio / peer.share:.3g}"]
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """Make a parser with the options that all benchmarks have."""
+    made = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--blocks", type=int, default=5, help="interleaved blocks of each row")
+    made.add_argument(
+        "--write", type=Path, metavar="FILE", help="put the section into FILE, between its markers"
+    )
+    return made
+
+
+def write_section(path: Path, name: str, text: str) -> None:
+    """Put a section between the markers of its name in a Markdown file.
+
+    Args:
+        path: file that has the markers `<!-- NAME:begin -->` and `<!-- NAME:end -->`.
+        name: of the section.
+        text: Markdown.
+
+    Raises:
+        SystemExit: the file does not have the markers.
+    """
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    before, found, rest = path.read_text(encoding="utf-8").partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found or not found_end:
+        message = f"{path}: expected the lines {begin} and {end}"
+        raise SystemExit(message)
+    path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+
+
+def publish(name: str, text: str, path: Path | None) -> None:
+    """Print a section, and write it where a file was given."""
+    sys.stdout.write(f"{text}\n")
+    if path is not None:
+        write_section(path, name, text)

@@ -1,0 +1,244 @@
+"""Ten million items in one pass, and the bootstrap of very many, against named peers.
+
+    python benchmarks/metrics_at_scale.py [--items 10000000] [--blocks 5] [--write FILE]
+
+The items are random (2 to 6 answers, families of two, one view), written as a run first. Peers are
+given a part of the items, because they hold or draw all of them; their time is divided by that
+part. That both compute the same number is asserted before anything is timed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import warnings
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from common import Peer, Row, machine, parser, publish, rows_table, versions
+from scipy.stats import bootstrap
+from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
+from torch import from_numpy
+from torchmetrics.functional.classification import binary_calibration_error
+
+from pact_eval import metrics
+from pact_eval.predictions import SCHEMA
+from pact_eval.stats import (
+    cluster_accuracy_difference,
+    item_accuracy_difference,
+    mean_interval,
+    ratio_interval,
+)
+from pact_eval.streaming import stream_metrics
+
+PART = 1_000_000
+RESAMPLES = 10_000
+WIDTH = 6
+
+
+def part(number: int, items: int) -> pl.DataFrame:
+    """Make the rows of some families: two items of the same number of answers each."""
+    rng = np.random.default_rng(number)
+    n_choices = rng.integers(2, WIDTH + 1, (items + 1) // 2).repeat(2)[:items]
+    reference = (rng.random(items) * n_choices).astype(np.int16)
+    logits = rng.normal(0, 1.5, (items, WIDTH)).astype(np.float32)
+    logits[np.arange(items), reference] += 1.5
+    row = number * PART + np.arange(items)
+    lists, orders = [], []
+    for answers in range(2, WIDTH + 1):
+        rows = np.flatnonzero(n_choices == answers)
+        order = np.broadcast_to(np.arange(answers, dtype=np.int16), (rows.size, answers))
+        for made, values in ((lists, logits[rows, :answers]), (orders, order)):
+            column = pl.Series(np.ascontiguousarray(values)).arr.to_list()
+            made.append(pl.DataFrame({"row": rows, "values": column}))
+    return pl.DataFrame({"row": row, "pair": row // 2}).select(
+        id=pl.format("r{}", "row"),
+        family=pl.format("f{}", "pair"),
+        source_family=pl.format("s{}", pl.col("pair") % 1_000),
+        domain=pl.format("d{}", pl.col("pair") % 5),
+        kind=pl.Series(np.where(n_choices == 2, "boolean", "choice")),
+        variant=pl.Series(np.where(row % 2 == 0, "base", "counterfactual")),
+        reference=pl.Series(reference),
+        n_choices=pl.Series(n_choices.astype(np.int16)),
+        view=pl.lit(0, dtype=pl.Int16),
+        code_order=pl.concat(orders).sort("row")["values"],
+        logits=pl.concat(lists).sort("row")["values"],
+        prompt_tokens=pl.lit(200, dtype=pl.Int32),
+        code_mass=pl.lit(0.9, dtype=pl.Float32),
+    )
+
+
+def write_rows(folder: Path, items: int) -> Path:
+    """Write the predictions of a run."""
+    parts = []
+    for number, start in enumerate(range(0, items, PART)):
+        path = folder / f"part-{number:06d}.parquet"
+        part(number, min(PART, items - start)).select(list(SCHEMA)).write_parquet(path)
+        parts.append(path)
+    whole = folder / "predictions.parquet"
+    pl.scan_parquet(parts).sink_parquet(whole)
+    for path in parts:
+        path.unlink()
+    return whole
+
+
+def padded(path: Path, items: int) -> tuple[Any, Any]:
+    """Return references and probabilities (n, 6) of the first items, as peers want them."""
+    frame = pl.read_parquet(path, n_rows=items)
+    n_choices = frame["n_choices"].to_numpy()
+    logits = np.full((len(frame), WIDTH), -np.inf)
+    logits[np.arange(WIDTH) < n_choices[:, None]] = frame["logits"].explode().to_numpy()
+    return frame["reference"].to_numpy(), np.exp(metrics.log_softmax(logits, n_choices))
+
+
+def peer_metrics(reference: Any, probabilities: Any) -> list[float]:
+    """Accuracy, NLL and Brier by scikit-learn, ECE by torchmetrics."""
+    predicted = probabilities.argmax(axis=1)
+    sure = from_numpy(probabilities.max(axis=1))
+    right = from_numpy((predicted == reference).astype(np.int64))
+    return [
+        float(accuracy_score(reference, predicted)),
+        float(log_loss(reference, probabilities, labels=range(WIDTH))),
+        float(brier_score_loss(reference, probabilities, labels=range(WIDTH), scale_by_half=False)),
+        float(binary_calibration_error(sure, right, n_bins=15, norm="l1")),
+    ]
+
+
+def our_metrics(path: Path) -> list[float]:
+    """Everything in one pass over the file: the peer's four, AURC, pair accuracy and more."""
+    found = stream_metrics(path)
+    totals = found.totals
+    first = [totals.accuracy, totals.nll.mean, totals.mean_brier, totals.ece]
+    return [*first, totals.aurc(), found.pairs.accuracy, totals.mean_confidence]
+
+
+def peer_bootstrap(values: npt.NDArray[np.float64]) -> float:
+    """Return the low end of scipy's percentile bootstrap."""
+    found = bootstrap(
+        (values,), np.mean, n_resamples=RESAMPLES, method="percentile", batch=100, rng=1
+    )
+    return float(found.confidence_interval.low)
+
+
+def bootstrap_rows(items: int, blocks_of: int = 10_000) -> list[Row]:
+    """Make the rows of the bootstrap: three counts, NLL, and both over families."""
+    rng = np.random.default_rng(0)
+    few = min(items, blocks_of)
+    million = min(items, 1_000_000)
+    nll = rng.exponential(size=million)
+    family = np.arange(million) // 2
+    right = rng.random((2, million)) < np.array([[0.75], [0.72]])
+    lead = right[0].astype(np.float64) - right[1]
+    counts = [int(items * share) for share in (0.12, 0.09)]
+    drawn = partial(np.random.default_rng, 1)
+    scipy_lead = partial(peer_bootstrap, lead[:few])
+    scipy_nll = partial(peer_bootstrap, nll[:few])
+    name = f"scipy.stats.bootstrap, percentile, {few:,} items"
+    return [
+        Row(
+            f"bootstrap of an accuracy difference, {items:,} items",
+            lambda: item_accuracy_difference(*counts, items, rng=drawn()),
+            0.02,
+            [Peer(name, scipy_lead, few / items)],
+        ),
+        Row(
+            f"the same over families, {million:,} items, counted anew",
+            lambda: cluster_accuracy_difference(right[0], right[1], family, rng=drawn()),
+            None,
+            [Peer(name, scipy_lead, few / million)],
+        ),
+        Row(
+            f"bootstrap of an NLL difference, {million:,} items",
+            lambda: mean_interval(nll, rng=drawn()),
+            1.0,
+            [Peer(name, scipy_nll, few / million)],
+        ),
+        Row(
+            f"the same over families, {million:,} items",
+            lambda: ratio_interval(nll, np.ones(million), family, family[-1] + 1, rng=drawn()),
+            1.0,
+            [Peer(name, scipy_nll, few / million)],
+        ),
+    ]
+
+
+def check(path: Path, items: int) -> None:
+    """Assert that the pass gives the peers' numbers on the same items."""
+    with tempfile.TemporaryDirectory() as temporary:
+        small = Path(temporary) / "predictions.parquet"
+        pl.read_parquet(path, n_rows=items).write_parquet(small)
+        ours, peer = our_metrics(small), peer_metrics(*padded(small, items))
+    # torchmetrics computes its bins in float32.
+    for one, other, tolerance in zip(ours, peer, (1e-12, 1e-9, 1e-9, 1e-5), strict=False):
+        if abs(one - other) > tolerance:
+            message = f"expected the numbers of the peers, {peer}, got {ours}"
+            raise SystemExit(message)
+
+
+PEAK = """
+import resource, sys
+from pathlib import Path
+from pact_eval.streaming import stream_metrics
+stream_metrics(Path(sys.argv[1])).totals.aurc()
+status = Path("/proc/self/status")
+# The resource module may tell the peak of the process that started this one.
+if status.exists():
+    print(int(status.read_text().partition("VmHWM:")[2].split()[0]) // 1000)
+else:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(peak // (1_000_000 if sys.platform == "darwin" else 1_000))
+"""
+
+
+def peak_memory(path: Path) -> int:
+    """Return the peak of a process that makes the pass and nothing else, in MB."""
+    made = subprocess.run(  # noqa: S603 -- our own code
+        [sys.executable, "-c", PEAK, str(path)], capture_output=True, text=True, check=True
+    )
+    return int(made.stdout)
+
+
+def main() -> None:
+    """Write the run, check that peers agree, time, and print the section."""
+    options = parser(__doc__)
+    options.add_argument("--items", type=int, default=10_000_000)
+    arguments = options.parse_args()
+    items = arguments.items
+    few = min(items, 500_000)
+    with tempfile.TemporaryDirectory() as temporary, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn warns that rows sum to 1 only to 1e-16
+        path = write_rows(Path(temporary), items)
+        size = path.stat().st_size / 1e6
+        check(path, few)
+        reference, probabilities = padded(path, few)
+        peer = Peer(
+            f"scikit-learn and torchmetrics (accuracy, NLL, Brier, ECE), {few:,} items in memory",
+            lambda: peer_metrics(reference, probabilities),
+            few / items,
+        )
+        one_pass = Row(
+            f"accuracy to AURC, {items:,} items, one pass over Parquet",
+            lambda: our_metrics(path),
+            3.0,
+            [peer],
+        )
+        lines = rows_table([one_pass, *bootstrap_rows(items)], arguments.blocks)
+        peak = peak_memory(path)
+    packages = versions("numpy", "scipy", "polars", "scikit-learn", "torchmetrics")
+    text = (
+        f"{machine()}; {packages}; medians of {arguments.blocks} interleaved blocks, "
+        f"{RESAMPLES:,} resamples. The file has {size:,.0f} MB; the pass, in a process of its own, "
+        f"peaked at {peak:,} MB, libraries included.\n\n{lines}\n\n"
+        "A peer that is given a part of the items has its time divided by that part.\n\n"
+        "`python benchmarks/metrics_at_scale.py`"
+    )
+    publish("metrics-at-scale", text, arguments.write)
+
+
+if __name__ == "__main__":
+    main()

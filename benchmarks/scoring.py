@@ -1,0 +1,333 @@
+"""Scoring K views: our engines against lm-evaluation-harness and transformers' decision pipeline.
+
+    python -m pip install --constraint constraints.txt lm-eval
+    python benchmarks/scoring.py --write docs/performance.md
+
+One randomly initialised Qwen3, contrastive pairs of the shipped dataset with their contexts filled
+up to some 950 tokens, one process, the same products of matrices for everyone. Contestants take
+turns, block after block; ratios are medians over blocks. The accuracy part compares every engine
+with one plain pass a prompt, on Qwen3 and on a hybrid Qwen3.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from common import Contest, machine, markdown_table, parser, publish, versions
+
+import pact_fixtures
+from pact_eval.contract import NIMBLE
+from pact_eval.encoding import EncodedView, Encoder
+from pact_eval.records import Record, read_records
+from pact_eval.scoring.engine import Engine, largest_difference, one_by_one
+from pact_eval.scoring.precision import fast_float32
+from pact_eval.scoring.prefix_tree import prefix_tree
+
+FIXTURES = Path(pact_fixtures.__file__).parent
+CPU = torch.device("cpu")
+PROMPT_TOKENS = 950
+SEED = 17
+
+
+@dataclass(frozen=True)
+class Items:
+    """What is scored.
+
+    Attributes:
+        pairs: both members of every family.
+        alone: one member of every family.
+    """
+
+    pairs: list[Record]
+    alone: list[Record]
+
+
+def make_items(encoder: Encoder, n_pairs: int) -> Items:
+    """Return pairs with 2 to 6 answers, their contexts filled up with other records' sentences."""
+    records = read_records(FIXTURES / "data" / "holdout.jsonl")
+    families: dict[str, list[Record]] = {}
+    for record in records:
+        families.setdefault(record.family, []).append(record)
+    whole = [pair for pair in families.values() if len(pair) == 2]
+    by_size: dict[int, list[list[Record]]] = {}
+    for pair in whole:
+        by_size.setdefault(pair[0].n_choices, []).append(pair)
+    # In turns over the numbers of answers, so that a small benchmark has all of them.
+    turns = [
+        by_size[size][turn]
+        for turn in range(max(map(len, by_size.values())))
+        for size in sorted(by_size)
+        if turn < len(by_size[size])
+    ]
+    chosen = turns[:n_pairs]
+    filler = [line for pair in reversed(whole) for line in _lines(pair[0].state)]
+    pairs = [
+        filled
+        for number, pair in enumerate(chosen)
+        for filled in _filled(encoder, pair, filler[number * 7 :] + filler[: number * 7])
+    ]
+    return Items(pairs, [record for record in pairs if record.variant == "base"])
+
+
+def _lines(state: Any) -> list[str]:
+    if isinstance(state, str):
+        return [state]
+    if isinstance(state, dict):
+        return [line for value in state.values() for line in _lines(value)]
+    if isinstance(state, list):
+        return [line for value in state for line in _lines(value)]
+    return [str(state)]
+
+
+def _filled(encoder: Encoder, pair: Sequence[Record], filler: Sequence[str]) -> list[Record]:
+    """Put the same sentences around both members' contexts, until prompts are long enough."""
+    count = 2
+    while True:
+        before, after = filler[: count // 2], filler[count // 2 : count]
+        longer = [
+            replace(record, state={"before": list(before), "record": record.state, "after": after})
+            for record in pair
+        ]
+        if encoder.prompt_tokens(longer, 1, SEED)[0] >= PROMPT_TOKENS:
+            return longer
+        count += 2
+
+
+def make_model(kind: str, vocabulary: int, *, small: bool = False) -> Any:
+    """Return a random model whose logits differ by more than rounding."""
+    torch.manual_seed(SEED)
+    size: dict[str, Any] = {
+        "vocab_size": vocabulary,
+        "hidden_size": 64 if small else 256,
+        "intermediate_size": 96 if small else 768,
+        "num_hidden_layers": 4 if small else 6,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16 if small else 64,
+        "max_position_embeddings": 4096,
+        "tie_word_embeddings": False,
+    }
+    if kind == "Qwen3.5":
+        size |= {
+            "linear_num_key_heads": 2,
+            "linear_num_value_heads": 4,
+            "linear_key_head_dim": 16,
+            "linear_value_head_dim": 16,
+        }
+        model: Any = transformers.Qwen3_5ForCausalLM(transformers.Qwen3_5TextConfig(**size))
+    else:
+        model = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**size))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0, 0.15 if small else 0.06)
+    return model.eval()
+
+
+def ours(model: Any, views: Sequence[EncodedView], name: Any) -> Callable[[], None]:
+    """Return a contestant: one of our engines, ready to score."""
+    engine = Engine(model, 4096, name)
+    engine.prepare(views[:4])
+    return lambda: _run(engine, views)
+
+
+def _run(engine: Engine, views: Sequence[EncodedView]) -> None:
+    engine.score(views)
+
+
+def harness(model: Any, tokenizer: Any, views: Sequence[EncodedView], size: int) -> Any:
+    """Return a contestant: lm-evaluation-harness' HFLM, one forward pass a context."""
+    from lm_eval.models.huggingface import HFLM
+
+    peer = HFLM(
+        pretrained=model, tokenizer=tokenizer, backend="causal", batch_size=size, max_length=4096
+    )
+    requests = [
+        ((f"{view.record_id}/{view.view}", str(code)), list(view.token_ids), [code])
+        for view in views
+        for code in view.code_tokens
+    ]
+    return partial(peer._loglikelihood_tokens, requests, disable_tqdm=True)
+
+
+def pipeline(model: Any, tokenizer: Any, records: Sequence[Record], k: int) -> Any:
+    """Return a contestant: `pipeline("decision")`, asked K times an item."""
+    from transformers.decision import DecisionConfig
+
+    decide = transformers.pipeline(
+        "decision",
+        model=model,
+        tokenizer=tokenizer,
+        decision_config=DecisionConfig(labels={"noul": ["A", "B"]}),
+    )
+    requests = [_request(record) for record in records for _ in range(k)]
+    tokens = [
+        inputs["input_ids"].shape[-1]
+        for request in requests
+        for inputs, _ in decide.preprocess(request)["prompts"]
+    ]
+    return (lambda: [decide(request) for request in requests]), float(np.mean(tokens))
+
+
+def _request(record: Record) -> dict[str, Any]:
+    field = record.field
+    question: dict[str, Any] = {
+        "type": "noul" if field.kind == "boolean" else field.kind,
+        "instructions": field.instructions,
+    }
+    if field.kind == "choice":
+        question["criteria"] = {answer.key: answer.description for answer in field.answers}
+    elif field.kind == "score":
+        question["criteria"] = [answer.description for answer in field.answers]
+    return {"state": record.state, "questions": {"decision": question}}
+
+
+def flops(config: Any, lengths: Sequence[tuple[int, int]]) -> float:
+    """Return multiply-adds of the decoder for runs of tokens.
+
+    Args:
+        config: of a Qwen3.
+        lengths: (tokens before, new tokens) of each run.
+    """
+    heads, keys = config.num_attention_heads, config.num_key_value_heads
+    width, inner = config.hidden_size, config.intermediate_size
+    linear = width * config.head_dim * (2 * heads + 2 * keys) + 3 * width * inner
+    attention = 2 * heads * config.head_dim
+    total = 0.0
+    for before, new in lengths:
+        read = new * before + new * (new + 1) / 2
+        total += config.num_hidden_layers * (linear * new + attention * read)
+    return total
+
+
+def flop_ratio(config: Any, views: Sequence[EncodedView]) -> float:
+    """Return what all prompts cost over what their prefix tree costs, each token once."""
+    tree = prefix_tree([view.token_ids for view in views], 0)
+    runs: list[tuple[int, int]] = []
+    stack = [(tree.root, 0)]
+    while stack:
+        branch, before = stack.pop()
+        runs.append((before, len(branch.ids)))
+        end = before + len(branch.ids)
+        runs += [(end, len(leaf.ids)) for leaf in branch.leaves]
+        stack += [(child, end) for child in branch.branches]
+    whole = flops(config, [(0, len(view.token_ids)) for view in views])
+    return whole / flops(config, runs)
+
+
+def accuracy_rows(encoder: Encoder, items: Items, vocabulary: int) -> list[list[str]]:
+    """Compare every engine with the oracle on two architectures."""
+    views = encoder.encode(items.pairs, 4, SEED)
+    rows = []
+    for kind in ("Qwen3", "Qwen3.5"):
+        model = make_model(kind, vocabulary, small=True)
+        plain = one_by_one(model, views)
+        for name in ("fork", "batched", "naive"):
+            engine = Engine(model, 4096, name)
+            scored = engine.score(views)
+            flips = sum(
+                a.logits.argmax() != b.logits.argmax() for a, b in zip(scored, plain, strict=True)
+            )
+            tokens: Any = engine.facts["tokens"]
+            rows.append(
+                [
+                    kind,
+                    name,
+                    f"{largest_difference(scored, plain):.1e}",
+                    f"{flips} of {len(views)}",
+                    f"{tokens['passed'] / tokens['floor']:.3f}",
+                ]
+            )
+    return rows
+
+
+def speed_rows(
+    encoder: Encoder, tokenizer: Any, items: Items, vocabulary: int, blocks: int
+) -> tuple[list[list[str]], str]:
+    """Race the contestants on the same views, and return ratios and a note."""
+    model = make_model("Qwen3", vocabulary)
+    pairs, alone = (encoder.encode(each, 4, SEED) for each in (items.pairs, items.alone))
+    singles = encoder.encode(items.pairs, 1, SEED)
+    decide, pipeline_tokens = pipeline(model, tokenizer, items.pairs, 4)
+    contestants = {
+        "fork, pairs": ours(model, pairs, "fork"),
+        "fork, records alone": ours(model, alone, "fork"),
+        "naive, pairs": ours(model, pairs, "naive"),
+        "naive, records alone": ours(model, alone, "naive"),
+        "batched, pairs": ours(model, pairs, "batched"),
+        "HFLM, pairs": harness(model, tokenizer, pairs, 1),
+        "HFLM, records alone": harness(model, tokenizer, alone, 1),
+        "HFLM in batches of 8, pairs": harness(model, tokenizer, pairs, 8),
+        "HFLM K = 1, pairs": harness(model, tokenizer, singles, 1),
+        "pipeline, pairs": decide,
+    }
+    with fast_float32(CPU, torch.float32) as products:
+        contest = Contest(contestants)
+        contest.run(blocks)
+    ratio = contest.ratio
+    fraction = {
+        name: ratio(f"naive, {name}", f"fork, {name}") / flop_ratio(model.config, views)
+        for name, views in (("pairs", pairs), ("records alone", alone))
+    }
+    goals = [
+        ("HFLM K = 4 / fork, pairs", ratio("HFLM, pairs", "fork, pairs"), "3.3"),
+        (
+            "HFLM K = 4 / fork, records alone",
+            ratio("HFLM, records alone", "fork, records alone"),
+            "3.0",
+        ),
+        (
+            "HFLM K = 4 in batches of 8 / fork, pairs",
+            ratio("HFLM in batches of 8, pairs", "fork, pairs"),
+            "3.3",
+        ),
+        ("HFLM K = 1 / fork K = 4, pairs", ratio("HFLM K = 1, pairs", "fork, pairs"), "1"),
+        (
+            'pipeline("decision") K = 4 / fork, pairs',
+            ratio("pipeline, pairs", "fork, pairs"),
+            "2.8",
+        ),
+        ("our naive / fork, pairs", ratio("naive, pairs", "fork, pairs"), ""),
+        ("our batched / fork, pairs", ratio("batched, pairs", "fork, pairs"), ""),
+        ("fraction of the floor's FLOP ratio, pairs", fraction["pairs"], ""),
+        ("fraction of the floor's FLOP ratio, records alone", fraction["records alone"], "0.85"),
+    ]
+    lengths = [len(view.token_ids) for view in pairs]
+    note = (
+        f"{len(items.pairs)} records in pairs, {np.mean(lengths):.0f} tokens a prompt "
+        f"({pipeline_tokens:.0f} in the pipeline's own template), matrix products: {products}; "
+        f"{contest.seconds('fork, pairs') / len(items.pairs):.3f} s an item for fork."
+    )
+    return [[name, f"{value:.2f}", goal] for name, value, goal in goals], note
+
+
+def main() -> None:
+    """Run the benchmark."""
+    options = parser(__doc__)
+    options.add_argument("--pairs", type=int, default=8, help="pairs to score")
+    chosen = options.parse_args()
+    transformers.utils.logging.set_verbosity_error()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(FIXTURES / "model")
+    encoder = Encoder(tokenizer, NIMBLE)
+    items = make_items(encoder, chosen.pairs)
+    accuracy = accuracy_rows(encoder, items, len(tokenizer))
+    speed, note = speed_rows(encoder, tokenizer, items, len(tokenizer), chosen.blocks)
+    heads = ["model", "engine", "largest logit difference", "flips", "tokens / floor"]
+    parts = [
+        f"{machine()}; {versions('torch', 'transformers', 'lm-eval')}; {chosen.blocks} blocks.",
+        markdown_table(heads, accuracy),
+        markdown_table(["ratio of times, median of blocks", "measured", "goal"], speed),
+        note,
+    ]
+    publish("scoring", "\n\n".join(parts), chosen.write)
+
+
+if __name__ == "__main__":
+    main()

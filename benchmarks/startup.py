@@ -1,0 +1,128 @@
+"""How long commands take to start: `--help`, and a small report with the share of its imports.
+
+    python benchmarks/startup.py [--blocks 7] [--write FILE]
+
+Each turn is a process of its own. The imports of a report are a process that imports the modules
+which the report had imported, and does nothing; the interpreter's own start counts in both.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from common import Contest, machine, markdown_table, parser, publish, versions
+from metrics_at_scale import write_rows
+
+ITEMS = 324
+VIEWS = 4
+HELP_GOAL, REPORT_GOAL = 0.3, 1.5
+
+PEERS = {
+    "`python -c pass`": "pass",
+    "`import polars`": "import polars",
+    "`import scipy.stats`": "import scipy.stats",
+    "`import sklearn.metrics`": "import sklearn.metrics",
+    "`import torchmetrics`": "import torchmetrics",
+}
+
+
+def write_run(folder: Path) -> Path:
+    """Write a run of 324 items and 4 views."""
+    frame = pl.read_parquet(write_rows(folder, ITEMS))
+    rng = np.random.default_rng(0)
+    views = []
+    for view in range(VIEWS):
+        noise = pl.Series(rng.normal(0, 0.5, len(frame)).astype(np.float32))
+        logits = pl.concat_list(
+            pl.col("logits").list.first() + noise, pl.col("logits").list.slice(1)
+        )
+        views.append(frame.with_columns(view=pl.lit(view, dtype=pl.Int16), logits=logits))
+    pl.concat(views).sort("id", "view").write_parquet(folder / "predictions.parquet")
+    provenance = {"format_version": 1, "status": "complete", "settings": {"k": VIEWS}}
+    (folder / "run.json").write_text(json.dumps(provenance))
+    return folder
+
+
+def run(*arguments: str) -> str:
+    """Run Python with arguments, and return what it printed."""
+    made = subprocess.run(  # noqa: S603 -- our own commands
+        [sys.executable, *arguments], capture_output=True, text=True, check=True
+    )
+    return made.stdout
+
+
+def command(*arguments: str) -> tuple[str, ...]:
+    """Return what starts `pact-eval` as its script does."""
+    start = "import sys; from pact_cli.evaluate import main; sys.argv[0] = 'pact-eval'; main()"
+    return ("-c", start, *arguments)
+
+
+def modules_of(*arguments: str) -> list[str]:
+    """Return the modules that a command has imported when it ends."""
+    code = (
+        "import sys, atexit, json; from pact_cli.evaluate import main; sys.argv[0] = 'pact-eval'\n"
+        "atexit.register(lambda: sys.stderr.write('\\n' + json.dumps(list(sys.modules))))\nmain()"
+    )
+    made = subprocess.run(  # noqa: S603 -- our own commands
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
+    found: list[str] = json.loads(made.stderr.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    """Time the commands and the peers, and print the section."""
+    arguments = parser(__doc__).parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = str(write_run(Path(temporary)))
+        modules = [
+            name
+            for name in modules_of("report", folder)
+            if name.partition(".")[0] not in ("__main__", "sitecustomize")
+        ]
+        imports = (
+            "import importlib, sys\nfor name in sys.argv[1].split(','):\n"
+            " try: importlib.import_module(name)\n except ImportError: pass"
+        )
+        contest = Contest(
+            {
+                "help": partial(run, *command("--help")),
+                "report": partial(run, *command("report", folder)),
+                "imports": partial(run, "-c", imports, ",".join(modules)),
+            }
+            | {name: partial(run, "-c", code) for name, code in PEERS.items()}
+        )
+        contest.run(arguments.blocks)
+    share = 1 / contest.ratio("report", "imports")
+    lines = [
+        ["`pact-eval --help`", f"{contest.seconds('help'):.2f}", f"{HELP_GOAL}", ""],
+        [
+            f"`pact-eval report`, {ITEMS} items x {VIEWS} views",
+            f"{contest.seconds('report'):.2f}",
+            f"{REPORT_GOAL}",
+            "",
+        ],
+        ["its imports alone", f"{contest.seconds('imports'):.2f}", "", f"{100 * share:.0f}% of it"],
+        *(
+            [name, f"{contest.seconds(name):.2f}", "", f"{contest.ratio(name, 'help'):.2f} x help"]
+            for name in PEERS
+        ),
+    ]
+    packages = versions("click", "rich", "numpy", "scipy", "polars", "scikit-learn", "torchmetrics")
+    text = (
+        f"{machine()}; {packages}; medians of {arguments.blocks} interleaved blocks, a process "
+        f"each.\n\n{markdown_table(['started', 'seconds', 'goal', 'share'], lines)}\n\n"
+        "`python benchmarks/startup.py`"
+    )
+    publish("startup", text, arguments.write)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""How views pass through a model: one interface, and its two plain implementations.
+
+`NaiveExecutor` runs one unpadded prompt at a time: slow, and what all others are checked against.
+`BatchedExecutor` runs whole prompts in padded batches, on any model that transformers can load.
+The third, `ForkExecutor` in `fork.py`, computes shared prefixes once.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from pact_eval.encoding import EncodedView
+from pact_eval.scoring.batching import length_sorted_batches
+from pact_eval.scoring.prefix_tree import prefix_tree
+from pact_eval.scoring.scored import ScoredView, from_next_token_logits
+
+__all__ = ["BatchedExecutor", "Executor", "NaiveExecutor", "OnScored", "TokenCount"]
+
+OnScored = Callable[[Sequence[int], Sequence[ScoredView]], None]
+"""Called with numbers of views and their scores, as soon as they are known."""
+
+
+@dataclass
+class TokenCount:
+    """What went through a model.
+
+    Attributes:
+        prompts: tokens of all prompts, each by itself.
+        floor: what must pass at least, if every prefix is computed once.
+        passed: what did pass, padding included.
+    """
+
+    prompts: int = 0
+    floor: int = 0
+    passed: int = 0
+
+    def reset(self) -> None:
+        """Count from nothing again."""
+        self.prompts = self.floor = self.passed = 0
+
+
+class Executor(Protocol):
+    """Runs views through a model.
+
+    Attributes:
+        name: of the way it does it.
+        batch_tokens: tokens that a pass may have, padding included.
+        count: what has gone through the model so far.
+    """
+
+    name: str
+    batch_tokens: int
+    count: TokenCount
+
+    def score(self, views: Sequence[EncodedView], on_scored: OnScored) -> None:
+        """Score views, in any order, and hand the scores over as they come.
+
+        Raises:
+            AdapterError: a logit is no finite number.
+            torch.OutOfMemoryError: memory runs out; what was handed over is good.
+        """
+
+
+class NaiveExecutor:
+    """One unpadded prompt at a time through the plain forward pass: the oracle for the others.
+
+    Args:
+        model: a causal language model or its multimodal shell, with or without an adapter.
+    """
+
+    name = "naive"
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.batch_tokens = 1
+        self.count = TokenCount()
+
+    @torch.inference_mode()
+    def score(self, views: Sequence[EncodedView], on_scored: OnScored) -> None:
+        """Score views; see `Executor`."""
+        _count_prompts(self.count, views)
+        device = next(self.model.parameters()).device
+        for number, view in enumerate(views):
+            ids = torch.tensor([view.token_ids], device=device)
+            self.count.passed += ids.numel()
+            logits = self.model(input_ids=ids, logits_to_keep=1, use_cache=False).logits[0, -1]
+            on_scored([number], [from_next_token_logits(view, logits.float())])
+
+
+class BatchedExecutor:
+    """Whole prompts in length-sorted batches, padded on the left: the last column is the answer's.
+
+    Args:
+        model: a causal language model or its multimodal shell, with or without an adapter.
+        batch_tokens: padded tokens that a batch may hold; a longer prompt runs alone.
+        pad_token_id: any valid id; padding is masked out.
+    """
+
+    name = "batched"
+
+    def __init__(self, model: Any, batch_tokens: int, pad_token_id: int = 0) -> None:
+        self.model = model
+        self.batch_tokens = batch_tokens
+        self.pad_token_id = pad_token_id
+        self.count = TokenCount()
+        inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+        # A multimodal shell derives positions of its own from the mask.
+        self._takes_positions = "pixel_values" not in inspect.signature(inner.forward).parameters
+
+    def score(self, views: Sequence[EncodedView], on_scored: OnScored) -> None:
+        """Score views; see `Executor`."""
+        _count_prompts(self.count, views)
+        lengths = [len(view.token_ids) for view in views]
+        for batch in length_sorted_batches(lengths, self.batch_tokens):
+            on_scored(batch, self._forward([views[number] for number in batch]))
+
+    @torch.inference_mode()
+    def _forward(self, views: Sequence[EncodedView]) -> list[ScoredView]:
+        device = next(self.model.parameters()).device
+        width = max(len(view.token_ids) for view in views)
+        ids = torch.full((len(views), width), self.pad_token_id, dtype=torch.long)
+        mask = torch.zeros((len(views), width), dtype=torch.long)
+        for row, view in enumerate(views):
+            ids[row, width - len(view.token_ids) :] = torch.tensor(view.token_ids)
+            mask[row, width - len(view.token_ids) :] = 1
+        self.count.passed += ids.numel()
+        inputs = {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
+        if self._takes_positions:
+            inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0).to(device)
+        output = self.model(**inputs, logits_to_keep=1, use_cache=False)
+        last = output.logits[:, -1].float()
+        return [from_next_token_logits(view, row) for row, view in zip(last, views, strict=True)]
+
+
+def _count_prompts(count: TokenCount, views: Sequence[EncodedView]) -> None:
+    tree = prefix_tree([view.token_ids for view in views])
+    count.prompts += tree.prompt_tokens
+    count.floor += tree.floor

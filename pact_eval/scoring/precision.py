@@ -1,0 +1,67 @@
+"""Faster float32 on a CPU, where it is float32.
+
+With `torch.set_float32_matmul_precision("medium")` matrix products on a CPU go through oneDNN: 2.2
+times as fast as MKL on some processors. On others "medium" means bfloat16. A probe against float64
+decides, once a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Final
+
+import torch
+
+__all__ = ["FLOAT32_ERROR", "fast_float32", "onednn_stays_float32"]
+
+FLOAT32_ERROR: Final = 1e-6
+"""Largest error of a product, as a share of its largest entry, that passes for float32.
+
+On sums of 1,024 products float32 comes to some 2e-7, TF32 to 3e-4 and bfloat16 to 3e-3.
+"""
+
+_SHAPE: Final = (192, 1024, 160)
+
+
+@cache
+def onednn_stays_float32() -> bool:
+    """Probe whether oneDNN's products on this CPU are float32.
+
+    The inner dimension is as long as those of small models, the shapes are no powers of two.
+    """
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    rows, inner, columns = _SHAPE
+    generator = torch.Generator().manual_seed(0)
+    a = torch.randn(rows, inner, generator=generator)
+    b = torch.randn(columns, inner, generator=generator)
+    exact = a.double() @ b.double().T
+    with _matmul_precision("medium"):
+        product = torch.nn.functional.linear(a, b).double()
+    return float((product - exact).abs().max() / exact.abs().max()) <= FLOAT32_ERROR
+
+
+@contextmanager
+def fast_float32(device: torch.device, dtype: torch.dtype) -> Iterator[str]:
+    """Compute float32 products on a CPU with oneDNN, where the probe allows it.
+
+    Yields:
+        What computes the products: "oneDNN, float32 by probe", or "default".
+    """
+    if device.type != "cpu" or dtype != torch.float32 or not onednn_stays_float32():
+        yield "default"
+        return
+    with _matmul_precision("medium"):
+        yield "oneDNN, float32 by probe"
+
+
+@contextmanager
+def _matmul_precision(name: str) -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(name)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)

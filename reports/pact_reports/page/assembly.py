@@ -1,0 +1,154 @@
+"""The page: sections and packed items in one file that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from string import Template
+from typing import Final
+
+from pact_eval.errors import InputError
+from pact_eval.strict_json import Json
+from pact_reports.documents import BuiltTables, build_tables
+from pact_reports.page.item_blocks import item_tables, pack_items, pack_run
+from pact_reports.page.item_columns import FLAGS
+from pact_reports.page.markup import Html, csp_hash, data_text, element, joined, script_json
+from pact_reports.page.packing import BlockStore
+from pact_reports.page.provenance import provenance_html
+from pact_reports.page.request import PageRequest, Progress
+from pact_reports.page.sections import figures_html, summary_html, tables_html
+
+__all__ = ["make_page", "write_page"]
+
+_ASSETS: Final = Path(__file__).parent / "assets"
+_SCRIPTS: Final = ("blocks.js", "texts.js", "columns.js", "detail.js", "search.js", "browser.js")
+_MOST_NAMED: Final = 6
+
+
+def make_page(
+    request: PageRequest,
+    *,
+    built: BuiltTables | None = None,
+    progress: Progress | None = None,
+) -> str:
+    """Make the page of runs.
+
+    Args:
+        request: the runs and what was chosen.
+        built: their tables, where they are made already.
+        progress: called with how many of a hundred parts are done.
+
+    Returns:
+        One HTML document; the same request gives the same text.
+
+    Raises:
+        InputError: there is no run on whole contexts, or a run lacks the decoding.
+        RecordError: the criteria or a file of data cannot be understood.
+    """
+    if not request.collection.runs:
+        message = (
+            "expected a run on whole contexts, got "
+            f"{len(request.collection.ablated):,} on ablated contexts: a page shows what is right "
+            "and wrong, which these are not; `pact-eval report RUN` shows them"
+        )
+        raise InputError(message)
+    step = progress or (lambda _done, _total: None)
+    step(0, 100)
+    _ = request.decoded
+    if built is None:
+        names = request.tables
+        built = build_tables(request.for_tables, names, _span(step, 0, 25))
+    summary = summary_html(request, built)
+    step(30, 100)
+    figures = figures_html(request, _span(step, 30, 80))
+    store = BlockStore()
+    items = _packed(store, request, _span(step, 80, 98))
+    page = _document(request, store, items, (summary, figures, tables_html(built)))
+    step(100, 100)
+    return page
+
+
+def write_page(page: str, path: Path) -> None:
+    """Write a page to a file.
+
+    Raises:
+        InputError: the folder is missing, or the file cannot be written.
+    """
+    if not path.parent.is_dir():
+        message = f"{path.parent}: no such folder to write {path.name} to"
+        raise InputError(message)
+    try:
+        path.write_bytes(page.encode("utf-8", errors="backslashreplace"))
+    except OSError as error:
+        message = f"{path}: cannot be written ({error.strerror})"
+        raise InputError(message) from None
+
+
+def _span(step: Progress, start: int, end: int) -> Progress:
+    """Return progress of a part as progress of the whole."""
+    return lambda done, total: step(start + (end - start) * done // max(total, 1), 100)
+
+
+def _packed(store: BlockStore, request: PageRequest, progress: Progress) -> Json:
+    records = None if request.records is None else request.records.records
+    tables: list[Json] = []
+    runs: list[Json] = []
+    place: dict[int, int] = {}
+    for at, owner in enumerate(item_tables(request.collection)):
+        run = request.decoded[at]
+        if owner not in place:
+            place[owner] = len(tables)
+            tables.append(pack_items(store, run.views, records, progress))
+        runs.append(pack_run(store, run, place[owner], request.decoding))
+    return {"items": tables, "runs": runs, "flags": {**FLAGS}, "blocks": store.index}
+
+
+def _document(
+    request: PageRequest, store: BlockStore, items: Json, sections: Sequence[Html]
+) -> str:
+    summary, figures, tables = sections
+    style = _asset("page.css")
+    script = "".join(map(_asset, _SCRIPTS))
+    policy = (
+        f"default-src 'none'; script-src {csp_hash(script)}; style-src {csp_hash(style)}; "
+        "img-src data:; connect-src 'none'; base-uri 'none'; form-action 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    return Template(_asset("page.html")).substitute(
+        policy=policy,
+        title=element("title", _title(request)).text,
+        style=style,
+        heading=element("h1", data_text(_title(request))).text,
+        lead=_lead(request).text,
+        summary=summary.text,
+        figures=figures.text,
+        tables=tables.text,
+        provenance=provenance_html(request).text,
+        items=script_json(items, "page-data").text,
+        blocks=store.html.text,
+        script=script,
+    )
+
+
+def _title(request: PageRequest) -> str:
+    arms = list(request.collection.arms)
+    named = ", ".join(arms[:_MOST_NAMED])
+    more = f" and {len(arms) - _MOST_NAMED:,} more" if len(arms) > _MOST_NAMED else ""
+    return f"pact-eval: {named}{more}"
+
+
+def _lead(request: PageRequest) -> Html:
+    collection = request.collection
+    runs = len(collection.runs)
+    first = collection.runs[0].predictions
+    families = len(set(first.family.tolist()))
+    items = f"{len(first):,} items of {families:,} families" if collection.same_items else ""
+    said = [f"{runs:,} {'run' if runs == 1 else 'runs'}", items or "on different items"]
+    if collection.ablated:
+        said.append(f"{len(collection.ablated):,} more on ablated contexts")
+    texts = "texts are in the page" if request.records is not None else "without texts"
+    return joined([element("p", f"{', '.join(said)}; {texts}.", class_="lead")])
+
+
+def _asset(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")

@@ -1,0 +1,85 @@
+/* Text from data as nodes: never as HTML. What nobody can see is shown as a badge. */
+
+const TEXT_SHOWN = 4000;
+const UNSEEN = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\u115f\u1160\u3164\uffa0]|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])/gu;
+
+function made(tag, className, ...children) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  node.append(...children);
+  return node;
+}
+
+function codePoint(sign) {
+  return `U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
+function appendText(node, text) {
+  let at = 0;
+  for (const match of text.matchAll(UNSEEN)) {
+    if (match.index > at) node.append(text.slice(at, match.index));
+    const badge = made("span", "control", codePoint(match[0]));
+    badge.title = "A sign that cannot be seen";
+    node.append(badge);
+    at = match.index + match[0].length;
+  }
+  if (at < text.length) node.append(text.slice(at));
+  return node;
+}
+
+/* A text of its own direction, which turns nothing around it. */
+function isolated(text) {
+  const node = document.createElement("bdi");
+  node.dir = "auto";
+  return appendText(node, text);
+}
+
+function cut(text, length) {
+  const end = /[\ud800-\udbff]/.test(text.charAt(length - 1)) ? length - 1 : length;
+  return text.slice(0, end);
+}
+
+/* Fills a node with a text, the beginning of it where it is long. */
+function fillText(node, text, limit = TEXT_SHOWN) {
+  if (text.length <= limit) {
+    node.append(isolated(text));
+    return node;
+  }
+  const button = made("button", "", `Show all ${text.length.toLocaleString("en")} signs`);
+  button.type = "button";
+  button.addEventListener("click", () => node.replaceChildren(isolated(text)));
+  node.append(isolated(cut(text, limit)), " … ", button);
+  return node;
+}
+
+/* Lines of a context with the edited words marked, up to a number of signs. Returns those shown. */
+function fillContext(box, lines, variant, limit) {
+  let left = limit;
+  for (const [label, parts] of lines) {
+    if (left <= 0) return limit - left;
+    const line = made("div", "line");
+    line.dir = "auto";
+    if (label) line.append(made("span", "label", isolated(label)), ": ");
+    for (const part of parts) {
+      left -= fillPart(line, part, variant, left);
+      if (left <= 0) break;
+    }
+    box.append(line);
+  }
+  return limit - left;
+}
+
+function fillPart(line, part, variant, left) {
+  if (typeof part === "string") {
+    line.append(isolated(cut(part, left)));
+    return part.length;
+  }
+  const [base, changed] = variant === 2 ? [part[1], part[0]] : part;
+  for (const [tag, text, name] of [["del", base, "base"], ["ins", changed, "counterfactual"]]) {
+    if (!text) continue;
+    const edited = made(tag, "", isolated(cut(text, Math.max(left, 1))));
+    edited.title = `in the ${name}`;
+    line.append(edited);
+  }
+  return part[0].length + part[1].length;
+}

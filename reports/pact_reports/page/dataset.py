@@ -1,0 +1,149 @@
+"""The records behind the items of runs: read from files or folders, checked against the runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pact_eval.errors import InputError
+from pact_eval.model_files import sha256_of_file
+from pact_eval.records import Record, read_records
+from pact_eval.run_collection import CollectedRun, RunCollection
+from pact_reports.documents.request import files_of
+
+__all__ = ["ItemRecords", "read_item_records"]
+
+_SHOWN: Final = 5
+
+
+@dataclass(frozen=True)
+class ItemRecords:
+    """The records of the items of runs.
+
+    Attributes:
+        records: by id.
+        warnings: files that are not those that the runs scored, in sentences.
+    """
+
+    records: Mapping[str, Record]
+    warnings: tuple[str, ...] = ()
+
+
+def read_item_records(paths: Sequence[Path], collection: RunCollection) -> ItemRecords:
+    """Read the records of the items of runs.
+
+    Args:
+        paths: files of records, or folders of datasets. Where a file has the hash that a run
+            recorded, that file is read; else all of them are searched for the run's ids.
+        collection: the runs.
+
+    Returns:
+        The records, and a warning for each run whose dataset has another hash.
+
+    Raises:
+        InputError: a path is missing, holds no dataset or not all items of a run, or a record
+            contradicts a run.
+        RecordError: a file cannot be understood.
+    """
+    hashes: dict[str, Path] = {}
+    for path in _files(paths):
+        hashes.setdefault(sha256_of_file(path), path)
+    read: dict[Path, dict[str, Record]] = {}
+    found: dict[str, Record] = {}
+    warnings = []
+    for run in collection.runs:
+        wanted = _scored_hash(run)
+        if wanted in hashes:
+            files = [hashes[wanted]]
+        else:
+            files = list(hashes.values())
+            warnings += _warning(run, wanted, files)
+        for file in files:
+            if file not in read:
+                read[file] = {record.id: record for record in read_records(file)}
+        records = _matched(run, [read[file] for file in files], files)
+        _refuse_other(run, records)
+        for key, record in records.items():
+            found.setdefault(key, record)
+    return ItemRecords(found, tuple(warnings))
+
+
+def _files(paths: Sequence[Path]) -> Iterable[Path]:
+    for path in paths:
+        if path.is_dir():
+            yield from (file.path for file in files_of(path))
+        elif path.is_file():
+            yield path
+        else:
+            message = f"{path}: no such file or folder of records"
+            raise InputError(message)
+
+
+def _scored_hash(run: CollectedRun) -> str | None:
+    """Return the hash of the dataset that a run scored; imports do not know theirs."""
+    data = run.run.settings.get("data")
+    sha256 = data.get("sha256") if isinstance(data, dict) else None
+    known = isinstance(sha256, str) and run.run.provenance.get("source", "score") == "score"
+    return sha256 if known and isinstance(sha256, str) else None
+
+
+def _warning(run: CollectedRun, wanted: str | None, files: Sequence[Path]) -> list[str]:
+    if wanted is None:
+        return []
+    named = ", ".join(str(file) for file in files)
+    return [
+        f"{run.run.folder}: scored a dataset with SHA-256 {wanted[:16]}..., which is none of the "
+        f"files given ({named}): the texts may not be those that the model read"
+    ]
+
+
+def _matched(
+    run: CollectedRun, sources: Sequence[Mapping[str, Record]], files: Sequence[Path]
+) -> dict[str, Record]:
+    matched: dict[str, Record] = {}
+    missing = []
+    for key in run.predictions.ids.tolist():
+        record = next((source[key] for source in sources if key in source), None)
+        if record is None:
+            missing.append(key)
+        else:
+            matched[key] = record
+    if missing:
+        message = (
+            f"{', '.join(map(str, files))}: expected the records of all {len(run.predictions):,} "
+            f"items of {run.run.folder}, {len(missing):,} are missing ({_some(missing)})"
+        )
+        raise InputError(message)
+    return matched
+
+
+def _refuse_other(run: CollectedRun, records: Mapping[str, Record]) -> None:
+    """Refuse records whose question is another than the one that the run answered."""
+    views = run.predictions
+    facts = zip(
+        views.ids.tolist(),
+        views.kind.tolist(),
+        views.n_choices.tolist(),
+        views.reference.tolist(),
+        strict=True,
+    )
+    other = [
+        key
+        for key, kind, n, reference in facts
+        if (records[key].field.kind, records[key].n_choices, records[key].reference)
+        != (kind, n, reference)
+    ]
+    if other:
+        message = (
+            f"{run.run.folder}: {len(other):,} items have another kind, number of answers or "
+            f"reference in the records that were given ({_some(other)}); give the dataset that "
+            "the run scored"
+        )
+        raise InputError(message)
+
+
+def _some(items: Sequence[str]) -> str:
+    shown = ", ".join(items[:_SHOWN])
+    return f"{shown}, ..." if len(items) > _SHOWN else shown

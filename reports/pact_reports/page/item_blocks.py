@@ -1,0 +1,172 @@
+"""Items as a page carries them: columns for sorting and filtering, blocks for what is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.predictions import Predictions
+from pact_eval.records import Record
+from pact_eval.run_collection import RunCollection
+from pact_eval.strict_json import Json
+from pact_reports.page.item_columns import (
+    KINDS,
+    Column,
+    DecodedRun,
+    item_columns,
+    partners,
+    run_columns,
+)
+from pact_reports.page.item_texts import item_text
+from pact_reports.page.packing import BlockStore, bytes_of, to_permille
+
+__all__ = ["Progress", "item_tables", "pack_items", "pack_run"]
+
+Progress = Callable[[int, int], None]
+"""Called with how many items of how many are packed."""
+
+_IDS: Final = 4_096
+_TEXTS: Final = 64
+_VIEWS: Final = 512
+
+
+def pack_items(
+    store: BlockStore,
+    views: Predictions,
+    records: Mapping[str, Record] | None,
+    progress: Progress | None = None,
+) -> Json:
+    """Pack what is the same in every run on these items.
+
+    Args:
+        store: takes the blocks.
+        views: of one of the runs.
+        records: by id, those of all items; None leaves the texts out.
+        progress: called now and then while texts are packed.
+
+    Returns:
+        Where everything lies.
+    """
+    n = len(views)
+    domains = sorted(set(views.domain.tolist()))
+    ids = views.ids.tolist()
+    packed: dict[str, Json] = {
+        "n": n,
+        "kinds": [*KINDS],
+        "domains": [*domains],
+        "columns": _columns(store, item_columns(views, domains)),
+        "ids": {
+            "size": _IDS,
+            "blocks": [store.add_json(ids[at : at + _IDS]) for at in range(0, n, _IDS)],
+        },
+        "texts": None,
+    }
+    if records is not None:
+        blocks = list(_text_blocks(store, views, records, progress))
+        packed["texts"] = {"size": _TEXTS, "blocks": [*blocks]}
+    return packed
+
+
+def pack_run(store: BlockStore, decoded: DecodedRun, items: int, decoding: str) -> Json:
+    """Pack what is of one run.
+
+    Args:
+        store: takes the blocks.
+        decoded: the run.
+        items: place of its items among those of the page.
+        decoding: of its answers and confidences.
+
+    Returns:
+        Where everything lies; the distributions of an item stand in the order of `distributions`.
+    """
+    views = decoded.views
+    names, probabilities = _distributions(decoded, decoding)
+    slots = np.arange(probabilities.shape[2]) < views.n_choices[:, np.newaxis]
+    view_blocks: list[Json] = []
+    order_blocks: list[Json] = []
+    for at in range(0, len(views), _VIEWS):
+        rows = slice(at, at + _VIEWS)
+        chosen = _flat(to_permille(probabilities[rows]), slots[rows])
+        view_blocks.append(store.add(bytes_of(chosen, "u2")))
+        # 255 stands where the order of a view is unknown.
+        orders = _flat(
+            np.where(views.code_order[rows] < 0, 255, views.code_order[rows]), slots[rows]
+        )
+        order_blocks.append(store.add(bytes_of(orders, "u1")))
+    return {
+        "label": decoded.run.label,
+        "items": items,
+        "k": views.k,
+        "decoding": decoding,
+        "distributions": [*names],
+        "columns": _columns(store, run_columns(decoded)),
+        "views": {"size": _VIEWS, "blocks": view_blocks},
+        "orders": {"size": _VIEWS, "blocks": order_blocks},
+    }
+
+
+def item_tables(collection: RunCollection) -> list[int]:
+    """Return for each run which earlier run has the same items; itself where none has."""
+    if collection.same_items:
+        return [0] * len(collection.runs)
+    return list(range(len(collection.runs)))
+
+
+def _flat(values: npt.NDArray[np.integer], slots: npt.NDArray[np.bool_]) -> npt.NDArray[np.integer]:
+    """Return (n, distributions, answers) one item after another, without unused slots."""
+    wide = np.broadcast_to(slots[:, np.newaxis, :], values.shape)
+    chosen: npt.NDArray[np.integer] = values[wide]
+    return chosen
+
+
+def _distributions(decoded: DecodedRun, decoding: str) -> tuple[list[str], npt.NDArray[np.float64]]:
+    views = decoded.views
+    names = [f"view {view}" for view in range(views.k)]
+    parts = [np.exp(views.log_probs_by_view)]
+    if views.k > 1:
+        together = _ensemble(views)
+        if together is not None:
+            names.append("ensemble")
+            parts.append(np.exp(together)[:, np.newaxis])
+    if decoded.calibrated is not None:
+        names.append(f"{decoding} after T(x)")
+        parts.append(np.exp(decoded.calibrated.log_probs)[:, np.newaxis])
+    return names, np.concatenate(parts, axis=1)
+
+
+def _ensemble(views: Predictions) -> npt.NDArray[np.float64] | None:
+    try:
+        return views.log_probs("ensemble")
+    except ValueError:
+        # The views of an item rule out all of its answers: the run has no such decoding.
+        return None
+
+
+def _columns(store: BlockStore, columns: Sequence[Column]) -> Json:
+    return {
+        column.name: [store.add(bytes_of(column.values, column.dtype)), column.dtype]
+        for column in columns
+    }
+
+
+def _text_blocks(
+    store: BlockStore,
+    views: Predictions,
+    records: Mapping[str, Record],
+    progress: Progress | None,
+) -> Iterator[int]:
+    ids = views.ids.tolist()
+    other = partners(views).tolist()
+    for at in range(0, len(ids), _TEXTS):
+        rows = range(at, min(at + _TEXTS, len(ids)))
+        yield store.add_json(
+            [
+                item_text(records[ids[row]], records[ids[other[row]]] if other[row] >= 0 else None)
+                for row in rows
+            ]
+        )
+        if progress is not None:
+            progress(rows.stop, len(ids))

@@ -1,0 +1,190 @@
+"""What the item browser sorts and filters by: one small number an item and column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval import metrics
+from pact_eval.errors import InputError
+from pact_eval.evaluation import CONFIDENT, ScoredItems
+from pact_eval.predictions import Decoding, Predictions
+from pact_eval.run_collection import CollectedRun
+from pact_reports.page.packing import NOT_KNOWN, to_steps
+
+__all__ = [
+    "FLAGS",
+    "KINDS",
+    "Column",
+    "DecodedRun",
+    "decoded",
+    "item_columns",
+    "outcome_flags",
+    "partners",
+    "run_columns",
+]
+
+KINDS: Final = ("choice", "boolean", "score")
+"""Kinds by their code; another kind is coded after them."""
+
+FLAGS: Final = {
+    "right": 1,
+    "flip": 2,
+    "confident_error": 4,
+    "pair": 8,
+    "pair_right": 16,
+    "pair_wrong": 32,
+    "pair_same": 64,
+}
+"""Bits of an item's outcome; `pair` where it is a member of a complete pair, `pair_right` where
+both members are right, `pair_wrong` where neither is, `pair_same` where both get one answer."""
+
+IntArray = npt.NDArray[np.int64]
+
+_VARIANTS: Final = ("", "base", "counterfactual")
+
+
+@dataclass(frozen=True)
+class Column:
+    """Whole numbers, one an item.
+
+    Attributes:
+        name: as the browser knows it.
+        dtype: u1, u2, u4 or i4.
+        values: (n,).
+    """
+
+    name: str
+    dtype: str
+    values: npt.NDArray[np.generic]
+
+
+@dataclass(frozen=True)
+class DecodedRun:
+    """A run under the decoding of the page.
+
+    Attributes:
+        run: the run.
+        raw: its items, uncalibrated.
+        calibrated: after T(x); None without a calibrator that can be applied.
+    """
+
+    run: CollectedRun
+    raw: ScoredItems
+    calibrated: ScoredItems | None
+
+    @property
+    def views(self) -> Predictions:
+        """The scored views."""
+        return self.run.predictions
+
+
+def decoded(run: CollectedRun, decoding: Decoding) -> DecodedRun:
+    """Decode a run.
+
+    Raises:
+        InputError: there is no such decoding of the run.
+    """
+    try:
+        raw = run.scored(decoding)
+    except ValueError as error:
+        message = f"{run.label}: {error}"
+        raise InputError(message) from None
+    calibrated = None
+    if run.calibrator is not None:
+        try:
+            calibrated = run.scored(decoding, calibrated=True)
+        except InputError:
+            # The calibrator needs prompt lengths that the run does not know: shown raw only.
+            calibrated = None
+    return DecodedRun(run, raw, calibrated)
+
+
+def partners(views: Predictions) -> IntArray:
+    """Return the row of the other member of each item's complete pair; -1 where there is none."""
+    pairs = metrics.pair_rows(views.family, views.variant == "base")
+    other = np.full(len(views), -1, dtype=np.int64)
+    other[pairs.base], other[pairs.counterfactual] = pairs.counterfactual, pairs.base
+    return other
+
+
+def item_columns(views: Predictions, domains: list[str]) -> list[Column]:
+    """Return what is the same in every run on these items.
+
+    Args:
+        views: of one of the runs.
+        domains: all domains; a domain's code is its place.
+    """
+    rows = np.arange(len(views))
+    other = partners(views)
+    rank = np.empty(len(views), dtype=np.int64)
+    rank[np.argsort(views.ids, kind="stable")] = rows
+    kind_codes = {kind: code for code, kind in enumerate(KINDS)}
+    domain_codes = {domain: code for code, domain in enumerate(domains)}
+    return [
+        Column("kind", "u1", np.array([kind_codes.get(each, 3) for each in views.kind.tolist()])),
+        Column("domain", "u2", np.array([domain_codes[each] for each in views.domain.tolist()])),
+        Column("variant", "u1", np.array([_variant(each) for each in views.variant.tolist()])),
+        Column("choices", "u1", views.n_choices),
+        Column("reference", "u1", views.reference),
+        # Distances, most of which are the same: they pack to almost nothing.
+        Column("partner", "i4", np.where(other < 0, 0, other - rows)),
+        Column("rank", "i4", rank - rows),
+    ]
+
+
+def run_columns(decoded_run: DecodedRun) -> list[Column]:
+    """Return what is of one run: answers, outcomes and probabilities."""
+    raw, calibrated, views = decoded_run.raw, decoded_run.calibrated, decoded_run.views
+    answer = metrics.predicted(raw.log_probs)
+    of_reference = np.exp(-raw.nll)
+    tokens = np.where(np.isnan(views.prompt_tokens), 0, views.prompt_tokens)
+    columns = [
+        Column("answer", "u1", answer),
+        Column("flags", "u1", outcome_flags(raw)),
+        Column("confidence", "u2", to_steps(raw.confidence)),
+        Column("of_reference", "u2", to_steps(of_reference)),
+        Column("tv", "u2", to_steps(raw.tv)),
+        Column("tokens", "u2" if tokens.max(initial=0) < NOT_KNOWN else "u4", tokens),
+        Column("code_mass", "u2", to_steps(_mean_code_mass(views))),
+    ]
+    if calibrated is not None:
+        columns.append(Column("calibrated", "u2", to_steps(calibrated.confidence)))
+    return columns
+
+
+def outcome_flags(items: ScoredItems) -> IntArray:
+    """Return the outcome of every item as bits of `FLAGS`."""
+    right = items.correct
+    answer = metrics.predicted(items.log_probs)
+    other = partners(items.predictions)
+    paired = other >= 0
+    said = {
+        "right": right,
+        "flip": items.flipped == 1,
+        "confident_error": metrics.is_confident(items.confidence, CONFIDENT) & ~right,
+        "pair": paired,
+        "pair_right": paired & right & right[other],
+        "pair_wrong": paired & ~right & ~right[other],
+        "pair_same": paired & (answer == answer[other]),
+    }
+    total: IntArray = sum(
+        (np.where(mask, FLAGS[name], 0) for name, mask in said.items()),
+        start=np.zeros(len(right), dtype=np.int64),
+    )
+    return total
+
+
+def _mean_code_mass(views: Predictions) -> npt.NDArray[np.float64]:
+    # Not nanmean: it warns of items whose views are all unknown.
+    known = ~np.isnan(views.code_mass)
+    count = known.sum(axis=1)
+    total = np.where(known, views.code_mass, 0.0).sum(axis=1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _variant(name: str) -> int:
+    return _VARIANTS.index(name) if name in _VARIANTS else 0

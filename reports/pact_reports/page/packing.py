@@ -1,0 +1,129 @@
+"""Bytes packed for a page: compressed, in base64, each block found without reading the others.
+
+A browser unpacks a block when something of it is shown. Blocks that are equal stand once, so that
+runs on the same prompts share their code orders and lengths.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.strict_json import Json
+from pact_reports.page.markup import Html
+
+__all__ = ["NOT_KNOWN", "BlockStore", "bytes_of", "to_permille", "to_steps"]
+
+NOT_KNOWN: Final = 65_535
+"""Stands for NaN among steps."""
+
+_STEPS: Final = 64
+_LEVEL: Final = 9
+# Base64 signs in one script element: a browser takes each of them in at once.
+_ELEMENT: Final = 1_000_000
+
+_DTYPES: Final = {"u1": "<u1", "u2": "<u2", "u4": "<u4", "i4": "<i4"}
+
+
+def to_steps(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
+    """Write fractions in 64ths of a per mille, so that they sort finely and round exactly.
+
+    A step divided by 64, without remainder, is the fraction rounded to a per mille: what is shown
+    with one decimal of a percent is rounded once.
+
+    Args:
+        values: fractions in [0, 1]; NaN becomes `NOT_KNOWN`.
+
+    Example:
+        >>> steps = to_steps(np.array([0.0, 0.12345, 1.0, np.nan]))
+        >>> steps.tolist(), (steps // 64).tolist()[:3]
+        ([32, 7932, 64032, 65535], [0, 123, 1000])
+    """
+    known = np.clip(np.nan_to_num(values, nan=0.0), 0.0, 1.0)
+    steps = np.floor((known * 1000 + 0.5) * _STEPS)
+    return np.where(np.isnan(values), NOT_KNOWN, steps).astype(np.uint16)
+
+
+def to_permille(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
+    """Round fractions to a per mille; NaN becomes `NOT_KNOWN`.
+
+    Example:
+        >>> to_permille(np.array([0.1234, 0.9996])).tolist()
+        [123, 1000]
+    """
+    steps = to_steps(values)
+    return np.where(steps == NOT_KNOWN, NOT_KNOWN, steps // _STEPS).astype(np.uint16)
+
+
+def bytes_of(values: npt.NDArray[np.generic], dtype: str) -> bytes:
+    r"""Return numbers as little-endian bytes, first bytes of all before second bytes of all.
+
+    Bytes of one significance are alike, so that they compress better beside each other.
+
+    Args:
+        values: whole numbers.
+        dtype: u1, u2, u4 or i4.
+
+    Example:
+        >>> bytes_of(np.array([1, 258]), "u2")
+        b'\x01\x02\x00\x01'
+    """
+    flat = np.ascontiguousarray(values.astype(_DTYPES[dtype]))
+    return flat.view(np.uint8).reshape(flat.size, flat.itemsize).T.tobytes()
+
+
+class BlockStore:
+    """Gathers blocks, and writes them as script elements that hold base64.
+
+    Example:
+        >>> store = BlockStore()
+        >>> store.add(b"abc"), store.add(b"def"), store.add(b"abc")
+        (0, 1, 0)
+        >>> store.index
+        [[16, 16]]
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, int] = {}
+        self._elements: list[list[str]] = []
+        self._length = 0
+
+    def add(self, raw: bytes) -> int:
+        """Pack a block; return its number."""
+        digest = hashlib.sha256(raw).digest()
+        if digest in self._known:
+            return self._known[digest]
+        text = base64.b64encode(zlib.compress(raw, _LEVEL)).decode("ascii")
+        if not self._elements or self._length + len(text) > _ELEMENT:
+            self._elements.append([])
+            self._length = 0
+        self._elements[-1].append(text)
+        self._length += len(text)
+        self._known[digest] = len(self._known)
+        return self._known[digest]
+
+    def add_json(self, value: Json) -> int:
+        """Pack JSON in UTF-8; return the number of its block."""
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return self.add(text.encode("utf-8", errors="backslashreplace"))
+
+    @property
+    def index(self) -> list[Json]:
+        """Lengths of the blocks of each element, in signs of base64."""
+        return [[len(text) for text in texts] for texts in self._elements]
+
+    @property
+    def html(self) -> Html:
+        """The elements; base64 holds nothing that would need escaping."""
+        return Html(
+            "\n".join(
+                f'<script type="text/plain" id="blocks-{number}">{"".join(texts)}</script>'
+                for number, texts in enumerate(self._elements)
+            )
+        )

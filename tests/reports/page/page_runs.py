@@ -1,0 +1,114 @@
+"""Runs and the records behind them, and pages made of both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from builders import question, record, write_jsonl
+from reports.figures.figure_runs import rows, write_calibrator
+from run_frames import write_run
+
+from pact_eval.predictions import SCHEMA
+from pact_eval.records import Record, parse_record
+from pact_eval.run_collection import RunCollection, collect_runs
+from pact_reports.page import ItemRecords, PageRequest, make_page, write_page
+
+__all__ = ["Row", "collection_of", "frame_of", "page_of", "record_of", "records_of", "two_runs"]
+
+Row = Mapping[str, Any]
+
+
+def record_of(row: Row, **changes: Any) -> dict[str, Any]:
+    """Returns the JSON of a record that a row of a run may have come from."""
+    kind, n, reference = row["kind"], row["n_choices"], row["reference"]
+    decision = question(kind, n) if kind != "boolean" else question("boolean")
+    target: Any = f"answer_{reference}"
+    if kind == "boolean":
+        target = bool(reference)
+    elif kind == "score":
+        target = reference
+    edited = "intact" if row["variant"] == "base" else "broken"
+    state = [
+        {"speaker": "Clerk", "text": f"The seal of {row['family']} is {edited}."},
+        {"speaker": "Guard", "text": "Nothing else was seen."},
+    ]
+    made = {
+        "family": row["family"],
+        "source_family": row["source_family"],
+        "domain": row["domain"],
+        "variant": row["variant"],
+        "state": state,
+        "decision": decision,
+        "reference": {"target": target},
+    }
+    return record(row["id"], **(made | changes))
+
+
+def records_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """Returns a record of every item."""
+    first = frame.filter(pl.col("view") == 0)
+    return [record_of(row) for row in first.iter_rows(named=True)]
+
+
+def two_runs(folder: Path, *, families: int = 40) -> tuple[list[Path], Path]:
+    """Writes two calibrated runs on the same items, and their dataset."""
+    frames = [rows(seed, arm=arm, families=families) for seed, arm in ((17, "pact"), (18, "base"))]
+    folders = []
+    for frame, arm in zip(frames, ("pact", "other"), strict=True):
+        folders.append(write_run(folder / arm, frame, arm=arm, seed=17))
+        write_calibrator(folders[-1])
+    return folders, write_jsonl(folder / "eval.jsonl", records_of(frames[0]))
+
+
+def collection_of(folders: Iterable[Path]) -> RunCollection:
+    return collect_runs(list(folders))
+
+
+def page_of(folder: Path, frame: pl.DataFrame, texts: Iterable[dict[str, Any]] | None) -> Path:
+    """Writes the page of one run, with one figure and one table."""
+    run = write_run(folder / "run", frame, arm="pact", seed=17)
+    records = None
+    if texts is not None:
+        parsed: dict[str, Record] = {}
+        for text in texts:
+            each = parse_record(json.loads(json.dumps(text)))
+            parsed[each.id] = each
+        records = ItemRecords(parsed)
+    request = PageRequest(
+        collection_of([run]),
+        records,
+        resamples=200,
+        figures=("confidence",),
+        tables=("main", "splits"),
+    )
+    write_page(make_page(request), folder / "page.html")
+    return folder / "page.html"
+
+
+def frame_of(items: Iterable[Row]) -> pl.DataFrame:
+    """Returns a run of one view of items that say only what matters to a test."""
+    made = []
+    for number, item in enumerate(items):
+        n = len(item["logits"])
+        made.append(
+            {
+                "id": f"i{number}",
+                "family": f"f{number // 2}",
+                "source_family": "s",
+                "domain": "travel",
+                "kind": "choice",
+                "variant": ("base", "counterfactual")[number % 2],
+                "reference": 0,
+                "n_choices": n,
+                "view": 0,
+                "code_order": list(range(n)),
+                "prompt_tokens": 300,
+                "code_mass": 0.95,
+            }
+            | dict(item)
+        )
+    return pl.DataFrame(made, schema=SCHEMA)

@@ -1,0 +1,354 @@
+"""The item browser in a real browser, against Python on the same numbers."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reports.page.chromium import Page
+from reports.page.page_runs import collection_of, two_runs
+from selenium.webdriver import ActionChains, Keys
+
+from pact_eval import metrics
+from pact_eval.run_collection import RunCollection
+from pact_reports.page import PageRequest, make_page, read_item_records, write_page
+from pact_reports.page.packing import to_steps
+
+
+@dataclass(frozen=True)
+class Made:
+    """A page and what it was made of."""
+
+    path: Path
+    bare: Path
+    collection: RunCollection
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    folder = tmp_path_factory.mktemp("page")
+    folders, data = two_runs(folder)
+    collection = collection_of(folders)
+    request = PageRequest(
+        collection,
+        read_item_records([data], collection),
+        resamples=200,
+        figures=("confidence", "training"),
+        tables=("main", "paired", "calibration"),
+    )
+    write_page(make_page(request), folder / "page.html")
+    bare = PageRequest(collection, resamples=200, figures=("confidence",), tables=("main",))
+    write_page(make_page(bare), folder / "bare.html")
+    return Made(folder / "page.html", folder / "bare.html", collection)
+
+
+@pytest.fixture
+def opened(page: Page, made: Made) -> Page:
+    return page.open(made.path)
+
+
+def test_no_error_and_no_request_but_the_file(opened: Page, made: Made) -> None:
+    opened.open_item()
+    opened.sort("tv")
+    opened.choose("outcome", "wrong")
+    opened.js("byId('search').value = 'seal'; return search()")
+    assert opened.console() == []
+    assert opened.requests() == [made.path.resolve().as_uri()]
+
+
+@pytest.mark.parametrize(
+    ("column", "calibrated"), [("confidence", False), ("calibrated", True), ("tv", False)]
+)
+def test_sorting_against_pythons_sort(
+    opened: Page, made: Made, column: str, calibrated: bool
+) -> None:
+    items = made.collection.runs[0].scored("single", calibrated=calibrated)
+    keys = to_steps(items.tv if column == "tv" else items.confidence).tolist()
+    opened.sort(column)
+    assert opened.rows() == sorted(range(len(keys)), key=lambda row: (-keys[row], row))
+    assert opened.one(f"th:has([data-sort={column}])").get_attribute("aria-sort") == "descending"
+    opened.sort(column)
+    assert opened.rows() == sorted(range(len(keys)), key=lambda row: (keys[row], row))
+    assert opened.one(f"th:has([data-sort={column}])").get_attribute("aria-sort") == "ascending"
+    values = items.tv if column == "tv" else items.confidence
+    first = [f"{100 * values[row]:.1f}" for row in opened.rows()[:25]]
+    assert opened.cells(column) == first
+
+
+def test_sorting_by_id_against_pythons_sort(opened: Page, made: Made) -> None:
+    ids = made.collection.runs[0].predictions.ids.tolist()
+    opened.sort("item")
+    assert [ids[row] for row in opened.rows()] == sorted(ids)
+    assert opened.cells("item") == sorted(ids)[:25]
+
+
+def test_worst_first_against_hand_order(opened: Page, made: Made) -> None:
+    items = made.collection.runs[0].scored()
+    confidence, tv = (to_steps(values).tolist() for values in (items.confidence, items.tv))
+
+    def key(row: int) -> tuple[int, float, int]:
+        if not items.correct[row] and items.confidence[row] >= 0.9:
+            return 0, -confidence[row], row
+        if items.flipped[row]:
+            return 1, -tv[row], row
+        if not items.correct[row]:
+            return 2, -confidence[row], row
+        return 3, 0, row
+
+    assert opened.rows() == sorted(range(len(items.correct)), key=key)
+
+
+def test_filtering_against_numpy(opened: Page, made: Made) -> None:
+    items = made.collection.runs[0].scored()
+    views = items.predictions
+    answer = metrics.predicted(items.log_probs)
+    pairs = metrics.pair_rows(views.family, views.variant == "base")
+    both = items.correct[pairs.base] & items.correct[pairs.counterfactual]
+    same = answer[pairs.base] == answer[pairs.counterfactual]
+
+    def members(mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> set[int]:
+        return {*pairs.base[mask].tolist(), *pairs.counterfactual[mask].tolist()}
+
+    wanted = {
+        ("outcome", "wrong"): set(np.flatnonzero(~items.correct).tolist()),
+        ("outcome", "flips between views"): set(np.flatnonzero(items.flipped == 1).tolist()),
+        ("outcome", "confident errors (90% or more)"): set(
+            np.flatnonzero(~items.correct & (items.confidence >= 0.9)).tolist()
+        ),
+        ("pair", "both right"): members(both),
+        ("pair", "both get the same answer"): members(same),
+        ("kind", "score"): set(np.flatnonzero(views.kind == "score").tolist()),
+        ("domain", "travel"): set(np.flatnonzero(views.domain == "travel").tolist()),
+    }
+    for (name, words), rows in wanted.items():
+        opened.choose(name, words)
+        assert set(opened.rows()) == rows, words
+        opened.choose(name, "all")
+    opened.choose("kind", "score")
+    opened.choose("outcome", "wrong")
+    assert set(opened.rows()) == wanted["kind", "score"] & wanted["outcome", "wrong"]
+    opened.settled(lambda: opened.one("#reset").click())
+    assert len(opened.rows()) == len(views)
+
+
+def test_another_run_has_its_own_numbers(opened: Page, made: Made) -> None:
+    opened.choose("run", "other, seed 17")
+    opened.sort("confidence")
+    confidence = np.sort(made.collection.runs[1].scored().confidence)[::-1]
+    assert opened.cells("confidence") == [f"{100 * each:.1f}" for each in confidence[:25]]
+
+
+def test_paging(opened: Page, made: Made) -> None:
+    opened.sort("item")
+    ids = sorted(made.collection.runs[0].predictions.ids.tolist())
+    assert opened.one("#previous").get_attribute("disabled")
+    opened.settled(lambda: opened.one("#next").click())
+    assert opened.cells("item") == ids[25:50]
+    assert opened.one("#count").text == "26 to 50 of 80 items."
+    opened.choose("size", "50")
+    opened.settled(lambda: opened.one("#next").click())
+    assert opened.cells("item") == ids[50:]
+    assert opened.one("#next").get_attribute("disabled")
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("F7-BASE", lambda each: each == "f7-base"),
+        ("broken", lambda each: each.endswith("counterfactual")),
+        ("no such words", lambda each: each == ""),
+    ],
+)
+def test_search_in_ids_and_contexts(opened: Page, made: Made, words: str, found: object) -> None:
+    assert callable(found)
+    ids = made.collection.runs[0].predictions.ids.tolist()
+    box = opened.one("#search")
+    opened.settled(lambda: box.send_keys(words, Keys.ENTER))
+    opened.until(lambda: not opened.one("#searching").is_displayed())
+    assert {ids[row] for row in opened.rows()} == {each for each in ids if found(each)}
+    box.clear()
+    opened.settled(lambda: box.send_keys(Keys.ENTER))
+    assert len(opened.rows()) == len(ids)
+
+
+def test_a_search_can_be_cancelled(opened: Page) -> None:
+    opened.js("byId('search').value = 'seal'; window.found = search(); cancelSearch();")
+    assert opened.js("return window.found") is None
+    assert not opened.one("#searching").is_displayed()
+    assert len(opened.rows()) == 80
+
+
+@pytest.mark.parametrize("place", [0, 3, 11])
+def test_probabilities_against_numpys_softmax(opened: Page, made: Made, place: int) -> None:
+    run = made.collection.runs[0]
+    opened.sort("item")
+    opened.open_item(place)
+    row = opened.rows()[place]
+    n = int(run.predictions.n_choices[row])
+    logits = run.predictions.logits[row, :, :n]
+    views = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    together = np.exp(np.log(views).mean(axis=0))
+    shown = [
+        *views,
+        together / together.sum(),
+        np.exp(run.scored(calibrated=True).log_probs[row, :n]),
+    ]
+    lines = opened.all(".answers tbody tr")
+    assert len(lines) == n
+    for answer, line in enumerate(lines):
+        cells = [cell.text.split()[-1] for cell in line.find_elements("css selector", "td")[1:]]
+        assert cells == [f"{100 * view[answer]:.1f}%" for view in shown]
+        letters = [cell.text.split()[0] for cell in line.find_elements("css selector", "td")[1:5]]
+        order = run.predictions.code_order[row, :, :n]
+        assert letters == ["ABCDEF"[list(view).index(answer)] for view in order]
+    heads = [head.text for head in opened.all(".answers th")]
+    assert heads[1:] == ["view 0", "view 1", "view 2", "view 3", "ensemble", "single after T(x)"]
+
+
+def test_an_open_item_marks_the_edited_words(opened: Page) -> None:
+    opened.sort("item")
+    box = opened.open_item()
+    assert [each.text for each in box.find_elements("css selector", ".context del")] == ["intact"]
+    assert [each.text for each in box.find_elements("css selector", ".context ins")] == ["broken"]
+    assert "Clerk: The seal of f0 is intact" in box.text
+    assert "Which one?" in box.text
+    assert "reference" in [each.text for each in box.find_elements("css selector", ".badge")]
+    # Not through `settled`, which draws the list again: that closes what is open.
+    opened.js("arguments[0].querySelector('button').click()", box)
+    heads = ".detail-box:has(.answers) h4"
+    opened.until(lambda: [each.text for each in opened.all(heads)] == ["f0-counterfactual"])
+
+
+def test_keyboard_alone(opened: Page) -> None:
+    def press(*keys: str) -> None:
+        ActionChains(opened.driver).send_keys(*keys).perform()
+
+    def focused() -> str:
+        text: str = opened.js("return document.activeElement.innerText")
+        return text
+
+    press(Keys.TAB)
+    assert focused() == "Skip to the summary"
+    press(Keys.ENTER)
+    opened.js("document.querySelector('[data-sort=item]').focus()")
+    opened.settled(lambda: press(Keys.ENTER))
+    assert focused() == "Item"
+    opened.js("document.querySelector('#rows button.item').focus()")
+    names = opened.cells("item")
+    press(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    assert focused() == names[2]
+    press(Keys.ARROW_UP)
+    assert focused() == names[1]
+    press(Keys.ENTER)
+    opened.until(lambda: opened.all(".detail-box .answers"))
+    assert opened.one(".detail-box h4").text == names[1]
+    press(Keys.ESCAPE)
+    opened.until(lambda: not opened.all(".detail-box"))
+    assert focused() == names[1]
+    press(Keys.END)
+    assert focused() == names[-1]
+    press(Keys.PAGE_DOWN)
+    opened.until(lambda: opened.one("#page").get_attribute("value") == "2")
+    opened.until(lambda: focused() == opened.cells("item")[0])
+
+
+def test_a_worry_shows_its_items(opened: Page, made: Made) -> None:
+    link = opened.one("a[data-show=flips][data-run='other, seed 17']")
+    opened.settled(lambda: opened.js("arguments[0].click()", link))
+    flipped = np.flatnonzero(made.collection.runs[1].scored().flipped == 1)
+    assert set(opened.rows()) == set(flipped.tolist())
+    assert opened.js("return byId('run').selectedOptions[0].text") == "other, seed 17"
+
+
+def test_without_data_the_page_says_how_to_get_it(page: Page, made: Made) -> None:
+    page.open(made.bare)
+    page.sort("item")
+    box = page.open_item()
+    assert "--data FILE_OR_FOLDER" in box.text
+    assert not box.find_elements("css selector", ".context")
+    assert page.one(".answers tbody td").text.startswith("A")
+    page.settled(lambda: page.one("#search").send_keys("f7-", Keys.ENTER))
+    page.until(lambda: not page.one("#searching").is_displayed())
+    assert len(page.rows()) == 2
+    assert page.console() == []
+
+
+def test_a_browser_that_cannot_unpack_is_told(page: Page, made: Made) -> None:
+    script = "delete globalThis.DecompressionStream"
+    added = page.cdp("Page.addScriptToEvaluateOnNewDocument", source=script)
+    try:
+        page.driver.get(made.path.resolve().as_uri())
+        page.until(lambda: "no DecompressionStream" in page.one("#items-message").text)
+        assert not page.one("#browser").is_displayed()
+    finally:
+        page.cdp("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
+
+
+def test_dark_and_light(page: Page, made: Made) -> None:
+    colour = "return getComputedStyle(document.body).backgroundColor"
+    page.open(made.path, scheme="dark")
+    dark = page.js(colour)
+    page.one("#theme").click()
+    light = page.js(colour)
+    assert (dark, light) == ("rgb(20, 24, 28)", "rgb(255, 255, 255)")
+    page.open(made.path)
+    assert page.js(colour) == light
+    page.one("#theme").click()
+    assert page.js(colour) == dark
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_have_the_contrast_of_wcag_aa(page: Page, made: Made, scheme: str) -> None:
+    page.open(made.path, scheme=scheme)
+    page.open_item()
+    for paper in ("--paper", "--raised"):
+        for ink in ("--ink", "--muted", "--accent", "--good", "--bad", "--warn"):
+            assert _contrast(page, paper, ink) >= 4.5, (scheme, paper, ink)
+    for paper in ("--added", "--removed", "--found"):
+        assert _contrast(page, paper, "--ink") >= 4.5, (scheme, paper)
+
+
+def _contrast(page: Page, one: str, other: str) -> float:
+    """Returns the contrast ratio of two colours (WCAG 2.2)."""
+    script = "return getComputedStyle(document.documentElement).getPropertyValue(arguments[0])"
+    bright = []
+    for name in (one, other):
+        code = page.js(script, name).strip().lstrip("#")
+        parts = [int(code[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+        linear = [_linear(part) for part in parts]
+        bright.append(float(np.dot(linear, [0.2126, 0.7152, 0.0722])))
+    return (max(bright) + 0.05) / (min(bright) + 0.05)
+
+
+def _linear(part: float) -> float:
+    return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+
+
+def test_print_leaves_the_controls_out_and_keeps_the_items(page: Page, made: Made) -> None:
+    page.open(made.path)
+    page.open_item()
+    page.cdp("Emulation.setEmulatedMedia", media="print")
+    for hidden in ("nav", "#theme", "#controls", ".pager", ".hint"):
+        assert not page.one(hidden).is_displayed(), hidden
+    for shown in ("#rows", "figure svg", ".detail-box", "#provenance"):
+        assert page.one(shown).is_displayed(), shown
+    assert (
+        page.js("return getComputedStyle(document.querySelector('figure')).breakInside") == "avoid"
+    )
+    printed = base64.b64decode(page.cdp("Page.printToPDF")["data"])
+    assert printed.startswith(b"%PDF")
+    assert page.js("return [...document.querySelectorAll('details')].every(each => each.open)")
+
+
+def test_narrow_screens_scroll_no_page_sideways(page: Page, made: Made) -> None:
+    metrics_ = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": True}
+    page.open(made.path)
+    page.cdp("Emulation.setDeviceMetricsOverride", **metrics_)
+    try:
+        page.open_item()
+        assert page.js("return document.documentElement.scrollWidth") <= 400
+    finally:
+        page.cdp("Emulation.clearDeviceMetricsOverride")

@@ -1,0 +1,208 @@
+"""The page as a file: its bytes, its policy, what it says; no browser is needed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from builders import write_jsonl
+from hypothesis import given
+from hypothesis import strategies as st
+from reports.figures.figure_runs import rows
+from reports.page.page_runs import collection_of, page_of, records_of, two_runs
+from run_frames import ablated_rows, write_run
+
+from pact_eval.errors import InputError
+from pact_eval.run_collection import RunCollection
+from pact_reports.page import PageRequest, make_page, read_item_records
+from pact_reports.page.edits import marked
+from pact_reports.page.markup import csp_hash
+from pact_reports.page.packing import BlockStore, bytes_of, to_permille, to_steps
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return two_runs(tmp_path_factory.mktemp("runs"), families=12)[0]
+
+
+@pytest.fixture(scope="module")
+def collection(folders: list[Path]) -> RunCollection:
+    return collection_of(folders)
+
+
+@pytest.fixture(scope="module")
+def text(collection: RunCollection, folders: list[Path]) -> str:
+    records = read_item_records([folders[0].parent / "eval.jsonl"], collection)
+    command = ("pact-eval", "report", "a b", "--html", "page.html")
+    return make_page(request_of(collection, records=records, command=command))
+
+
+def request_of(collection: RunCollection, **changes: object) -> PageRequest:
+    chosen = {"resamples": 200, "figures": ("confidence",), "tables": ("main", "cost")}
+    return PageRequest(collection, **(chosen | changes))  # type: ignore[arg-type]
+
+
+def test_the_same_runs_give_the_same_bytes(collection: RunCollection, folders: list[Path]) -> None:
+    again = collection_of(folders)
+    assert make_page(request_of(collection)) == make_page(request_of(again))
+
+
+def test_sections_stand_in_order(text: str) -> None:
+    names = ("summary", "figures", "tables", "items", "provenance")
+    places = [text.index(f'<section id="{name}"') for name in names]
+    assert places == sorted(places)
+    assert text.index("Verdicts") < text.index("Main results") < text.index("What to worry about")
+    for each in ("No criteria were given", "pact</bdi> against <bdi>other</bdi> at seed 17"):
+        assert each in text
+    assert "pact-eval report &#x27;a b&#x27; --html page.html" in text
+
+
+def test_the_policy_names_the_style_and_the_script_by_hash(text: str) -> None:
+    (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert policy.startswith("default-src 'none'; ")
+    assert f"script-src {csp_hash(script)};" in policy
+    assert f"style-src {csp_hash(style)};" in policy
+    for said in ("connect-src 'none'", "base-uri 'none'", "form-action 'none'", "img-src data:"):
+        assert said in policy
+    assert "unsafe" not in policy
+
+
+def test_nothing_is_named_that_would_be_fetched(text: str) -> None:
+    body = text.replace('xmlns:xlink="http://www.w3.org/1999/xlink"', "").replace(
+        'xmlns="http://www.w3.org/2000/svg"', ""
+    )
+    assert not re.findall(r'(?:src|href)="(?!#|data:,")[^"]*"', body)
+    assert " style=" not in body
+    assert not re.findall(r"url\((?!#)", body)
+
+
+def test_provenance_of_every_run_is_there(text: str, folders: list[Path]) -> None:
+    for folder in folders:
+        assert str(folder) in unescape(text)
+    assert text.count("<dd><bdi>float32</bdi></dd>") == 0
+    assert text.count("settings.data.sha256") == 2
+
+
+def test_what_is_packed_comes_out(text: str, collection: RunCollection) -> None:
+    data = json.loads(re.search(r'id="page-data">(.*?)</script>', text, re.DOTALL)[1])  # type: ignore[index]
+    elements = re.findall(r'id="blocks-\d+">(.*?)</script>', text, re.DOTALL)
+    blocks = []
+    for element, lengths in zip(elements, data["blocks"], strict=True):
+        ends = np.cumsum(lengths).tolist()
+        blocks += [element[end - n : end] for end, n in zip(ends, lengths, strict=True)]
+
+    def unpacked(number: int) -> bytes:
+        return zlib.decompress(base64.b64decode(blocks[number]))
+
+    views = collection.runs[0].predictions
+    assert json.loads(unpacked(data["items"][0]["ids"]["blocks"][0])) == views.ids.tolist()
+    number, dtype = data["runs"][1]["columns"]["confidence"]
+    raw = np.frombuffer(unpacked(number), np.uint8).reshape(2, -1).T
+    found = np.ascontiguousarray(raw).view("<u2").ravel()
+    assert dtype == "u2"
+    np.testing.assert_array_equal(found, to_steps(collection.runs[1].scored().confidence))
+    # Both runs were shown the same orders of the letters, which stand once.
+    assert data["runs"][0]["orders"] == data["runs"][1]["orders"]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40))
+def test_steps_round_like_python_and_keep_the_order(values: list[float]) -> None:
+    array = np.array(values)
+    steps = to_steps(array)
+    np.testing.assert_allclose(to_permille(array), 1000 * array, atol=0.5 + 1e-9)
+    np.testing.assert_array_equal(steps // 64, to_permille(array))
+    assert (np.diff(steps[np.argsort(array)].astype(int)) >= 0).all()
+
+
+@given(st.lists(st.integers(0, 65_535), max_size=30))
+def test_bytes_come_back(values: list[int]) -> None:
+    raw = bytes_of(np.array(values, dtype=np.int64), "u2")
+    n = len(values)
+    assert [raw[at] + 256 * raw[n + at] for at in range(n)] == values
+
+
+def test_equal_blocks_stand_once() -> None:
+    store = BlockStore()
+    assert [store.add_json([*each]) for each in ("ab", "b", "ab")] == [0, 1, 0]
+    assert store.html.text.count("<script") == 1
+
+
+@given(st.text("ab. \n\u200b", max_size=30), st.text("ab. \n\u200b", max_size=30))
+def test_marked_parts_join_to_both_texts(mine: str, other: str) -> None:
+    parts = marked(mine, other)
+    sides = [(part, part) if isinstance(part, str) else part for part in parts]
+    assert "".join(side[0] for side in sides) == mine
+    assert "".join(side[1] for side in sides) == other
+
+
+def test_a_run_on_ablated_contexts_alone_makes_no_page(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "ablated", ablated_rows(1), arm="a", seed=1)
+    with pytest.raises(InputError, match="expected a run on whole contexts, got 1 on ablated"):
+        make_page(PageRequest(collection_of([folder])))
+
+
+def test_runs_on_other_items_each_have_their_own(tmp_path: Path) -> None:
+    a = write_run(tmp_path / "a", rows(1, families=6), arm="a", seed=1)
+    b = write_run(tmp_path / "b", rows(1, families=9), arm="b", seed=1)
+    page = make_page(request_of(collection_of([a, b])))
+    data = json.loads(re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
+    assert [each["n"] for each in data["items"]] == [12, 18]
+    assert [each["items"] for each in data["runs"]] == [0, 1]
+    assert "Runs on other items" in page
+    assert "Every run" in page
+
+
+def test_one_view_without_calibrator_pairs_or_code_order(tmp_path: Path) -> None:
+    frame = rows(1, families=6, k=1)
+    frame = frame.with_columns(
+        variant=None,
+        code_mass=None,
+        prompt_tokens=None,
+        code_order=frame["code_order"].list.head(0),
+    )
+    frame = frame.cast({"variant": str, "code_mass": float, "prompt_tokens": int})
+    page = page_of(tmp_path, frame, None).read_text(encoding="utf-8")
+    assert "One view" in page
+
+
+def records(tmp_path: Path, families: int, **changes: object) -> Path:
+    made = records_of(rows(17, families=families))
+    return write_jsonl(tmp_path / "eval.jsonl", [each | changes for each in made])
+
+
+def test_records_that_are_missing_are_named(tmp_path: Path, collection: RunCollection) -> None:
+    path = records(tmp_path, 10)
+    with pytest.raises(InputError, match=r"24 items of .*, 4 are missing \(f10-base, f10-counterf"):
+        read_item_records([path], collection)
+
+
+def test_records_of_another_question_are_refused(tmp_path: Path, collection: RunCollection) -> None:
+    made = records_of(rows(17, families=12))
+    made[0]["reference"] = {"target": f"answer_{1 - int(made[0]['reference']['target'][-1])}"}
+    path = write_jsonl(tmp_path / "eval.jsonl", made)
+    with pytest.raises(InputError, match="1 items have another kind, number of answers or refer"):
+        read_item_records([path], collection)
+
+
+def test_a_file_with_another_hash_is_told(tmp_path: Path, collection: RunCollection) -> None:
+    found = read_item_records([records(tmp_path, 12)], collection)
+    assert len(found.records) == 24
+    assert len(found.warnings) == 2
+    assert "scored a dataset with SHA-256 0000000000000000..." in found.warnings[0]
+    page = make_page(request_of(collection, records=found))
+    assert "Not the dataset that was scored" in page
+
+
+def test_a_folder_of_data_is_searched(tmp_path: Path, collection: RunCollection) -> None:
+    records(tmp_path, 12)
+    assert len(read_item_records([tmp_path], collection).records) == 24
+    with pytest.raises(InputError, match="no such file or folder of records"):
+        read_item_records([tmp_path / "nowhere"], collection)

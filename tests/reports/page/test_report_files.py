@@ -1,0 +1,117 @@
+"""`pact-eval report` with several runs, and with files to write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from reports.documents.test_tables_command import CRITERIA
+from reports.page.page_runs import two_runs
+
+from pact_cli.evaluate import main
+
+FAST = ("--resamples", 200)
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["report", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], Path]:
+    return two_runs(tmp_path_factory.mktemp("runs"), families=12)
+
+
+@pytest.fixture(scope="module")
+def folders(made: tuple[list[Path], Path]) -> list[Path]:
+    return made[0]
+
+
+def test_several_runs_in_turn(folders: list[Path]) -> None:
+    a, b = (run(folder, *FAST).stdout for folder in folders)
+    assert run(*folders, *FAST).stdout == a + b
+
+
+def test_several_runs_as_one_json_object(folders: list[Path]) -> None:
+    alone = [json.loads(run(folder, *FAST, "--json").stdout) for folder in folders]
+    together = json.loads(run(*folders, *FAST, "--json").stdout)
+    named = zip(folders, alone, strict=True)
+    assert together == {"runs": [{"folder": str(folder), **value} for folder, value in named]}
+
+
+def test_everything_is_written_and_named(made: tuple[list[Path], Path], tmp_path: Path) -> None:
+    folders, data = made
+    files = {name: tmp_path / name for name in ("page.html", "figs", "tex", "report.md")}
+    result = run(
+        *folders,
+        *FAST,
+        *("--html", files["page.html"], "--figures", files["figs"], "--data", data),
+        *("--latex", files["tex"], "--markdown", files["report.md"], "--method", "other"),
+    )
+    paths = [Path(line) for line in result.stdout.splitlines()]
+    assert all(path.is_file() for path in paths)
+    assert paths[0] == files["page.html"]
+    assert paths[-1] == files["report.md"]
+    assert {path.suffix for path in files["figs"].iterdir()} == {".svg"}
+    assert {path.suffix for path in files["tex"].iterdir()} == {".tex"}
+    assert "table scorecard: left out: no criteria were given" in result.stderr
+    assert "scored a dataset with SHA-256 000000" in result.stderr
+    page = files["page.html"].read_text(encoding="utf-8")
+    assert "<bdi>other</bdi> against <bdi>pact</bdi>" in page
+    assert files["report.md"].read_text(encoding="utf-8").startswith("# Report\n")
+
+
+def test_json_names_the_files_alone(folders: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "page.html"
+    value = json.loads(run(*folders, *FAST, "--html", out, "--json").stdout)
+    assert value["files"] == {"html": str(out)}
+    assert "table scorecard" in value["skipped"]
+
+
+def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -> None:
+    criteria = tmp_path / "h.toml"
+    criteria.write_text(CRITERIA.replace('"a"', '"pact"').replace('"b"', '"other"'))
+    registered = CliRunner().invoke(main, ["register", str(criteria)])
+    assert registered.exit_code == 0, registered.output
+    criteria.write_text(criteria.read_text().replace('is = "higher"', 'is = "lower"'))
+    out = tmp_path / "page.html"
+    result = run(*folders, *FAST, "--html", out, "--criteria", criteria, code=5)
+    assert "TAMPERED" in result.stderr
+    page = out.read_text(encoding="utf-8")
+    assert "Registration does not hold" in page
+    assert "a is better than b." in page
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "code"),
+    [
+        (("--html", "nowhere/page.html"), "no such folder to write page.html to", 1),
+        (("--html", "."), "expected a file to write to, got a folder", 1),
+        (("--markdown", "nowhere/report.md"), "no such folder to write report.md to", 1),
+        (("--html", "page.html", "--data", "nowhere"), "no such file or folder of records", 1),
+        (("--html", "page.html", "--criteria", "nowhere.toml"), "nowhere.toml", 1),
+        (("--html", "page.html", "--method", "x"), "no run of arm 'x'", 1),
+        (("--data", "eval.jsonl"), "--data is for --html, --latex and --markdown", 2),
+        (("--figures", "figs", "--method", "x"), "--method is for --html", 2),
+        (("--html", "page.html", "--calibration", "c.json"), "--calibration is for the report", 2),
+        (("--calibration", "c.json"), "--calibration belongs to one RUN, got 2", 2),
+        (("--html", "page.html", "--by", "domain"), "--by domain groups the report in the", 2),
+    ],
+)
+def test_bad_input_is_told(
+    folders: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    said: str,
+    code: int,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run(*folders, *FAST, *options, code=code)
+    assert said in " ".join(result.stderr.split())
+    assert not list(tmp_path.iterdir())

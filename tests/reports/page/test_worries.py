@@ -1,0 +1,256 @@
+"""Worries against computations by hand, raised and not raised."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from reports.documents.table_runs import frame_of, run_of, share
+from reports.figures.figure_runs import write_calibrator
+from run_frames import write_run
+
+from pact_eval.hypotheses import Registration
+from pact_eval.run_collection import collect_runs
+from pact_eval.stats import Estimate
+from pact_reports.page.item_columns import decoded
+from pact_reports.page.worries import GRAVITIES, WORRIES, Worry, WorryContext, all_worries
+from pact_reports.page.worries.gathering import pairs_alike
+from pact_reports.page.worries.of_comparisons import (
+    Difference,
+    registration_worries,
+    seed_worries,
+    undecided_worries,
+    warning_worries,
+)
+from pact_reports.page.worries.of_provenance import (
+    contract_worries,
+    missing_worries,
+    setting_worries,
+    version_worries,
+)
+from pact_reports.page.worries.of_runs import (
+    calibration_worries,
+    chance_worries,
+    code_mass_worries,
+    confident_error_worries,
+    few_families_worries,
+    flip_worries,
+    same_answer_worries,
+)
+
+NAN = math.nan
+
+
+def estimate(value: float, low: float, high: float, n: int = 324, clusters: int = 162) -> Estimate:
+    return Estimate(value, low, high, n, clusters, "bootstrap")
+
+
+def raised(found: tuple[Worry, ...]) -> list[tuple[str, str]]:
+    return [(each.kind, each.gravity) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("mass", "gravity"),
+    [([0.96, 0.86], None), ([0.9, 0.88], "serious"), ([0.5, 0.4], "grave"), ([NAN, NAN], None)],
+)
+def test_code_mass(mass: list[float], gravity: str | None) -> None:
+    found = code_mass_worries("pact", np.array(mass))
+    assert raised(found) == ([] if gravity is None else [("code-mass", gravity)])
+
+
+def test_code_mass_says_number_and_threshold() -> None:
+    (found,) = code_mass_worries("pact", np.array([0.3, NAN, 0.5]))
+    assert found.says.startswith("40.0% of the next-token probability falls on the answer codes")
+    assert "90% or more is expected" in found.says
+    assert found.run == "pact"
+
+
+@pytest.mark.parametrize(
+    ("flips", "of", "kind"), [(9, 100, None), (10, 100, "flips"), (0, 3, None), (1, 3, "flips")]
+)
+def test_flips(flips: int, of: int, kind: str | None) -> None:
+    found = flip_worries("pact", np.array([1.0] * flips + [0.0] * (of - flips)))
+    assert [each.kind for each in found] == ([] if kind is None else [kind])
+    if found:
+        assert f"{flips} of {of} items ({100 * flips / of:.1f}%)" in found[0].says
+
+
+def test_one_view_cannot_tell() -> None:
+    assert raised(flip_worries("pact", np.array([NAN, NAN]))) == [("one-view", "minor")]
+
+
+def test_confident_errors() -> None:
+    confidence = np.array([0.95] * 20 + [0.6] * 5)
+    right = np.array([True] * 20 + [False] * 5)
+    assert confident_error_worries("pact", confidence, right) == ()
+    right[:2] = False
+    (found,) = confident_error_worries("pact", confidence, right)
+    assert found.gravity == "minor"
+    assert "2 of the 20 answers given with 90% or more are wrong (10.0%)" in found.says
+    right[:3] = False
+    assert raised(confident_error_worries("pact", confidence, right)) == [
+        ("confident-errors", "grave")
+    ]
+
+
+def test_chance() -> None:
+    accuracy = {"choice": estimate(0.4, 0.31, 0.5), "boolean": estimate(0.55, 0.5, 0.6)}
+    found = chance_worries("pact", accuracy, {"choice": 0.3, "boolean": 0.5})
+    assert raised(found) == [("chance", "serious")]
+    assert "accuracy on boolean is 55.0 [50.0, 60.0] %" in found[0].says
+    assert "a guess among the answers has 50.0%" in found[0].says
+    alone = {"score": estimate(0.2, NAN, NAN, 1, 1)}
+    assert chance_worries("pact", alone, {"score": 0.3}) == ()
+
+
+@pytest.mark.parametrize(
+    ("same", "pairs", "is_raised"), [(24, 100, False), (25, 100, True), (0, 0, False)]
+)
+def test_same_answer(same: int, pairs: int, is_raised: bool) -> None:
+    assert bool(same_answer_worries("pact", same, pairs)) == is_raised
+
+
+def test_pairs_alike_against_hand_count(tmp_path: Path) -> None:
+    # Of five pairs, two are right in both members; in three the second member is wrong, so that
+    # both members get the answer that the first one's reference is.
+    folder = run_of(tmp_path / "r", [True] * 4 + [True, False] * 3, arm="a", seed=1)
+    (run,) = collect_runs([folder]).runs
+    assert pairs_alike(run.scored()) == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_raised"), [(0.05, 0.04, False), (0.05, 0.05, True), (0.05, 0.07, True)]
+)
+def test_calibration(before: float, after: float, is_raised: bool) -> None:
+    found = calibration_worries("pact", before, after)
+    assert bool(found) == is_raised
+    if found:
+        assert f"{100 * before:.1f}% before T(x) and {100 * after:.1f}% after" in found[0].says
+
+
+def test_few_families() -> None:
+    assert few_families_worries("pact", estimate(0.8, 0.7, 0.9, 200, 100)) == ()
+    (found,) = few_families_worries("pact", estimate(0.8, 0.7, 0.9, 198, 99))
+    assert found.says.startswith("198 items of 99 families, so that accuracy is known to 70.0 to ")
+    (alone,) = few_families_worries("pact", estimate(1.0, NAN, NAN, 2, 1))
+    assert alone.says.startswith("2 items of 1 family;")
+
+
+def test_one_seed() -> None:
+    assert seed_worries({"pact": [17, 18], "base": [None]}) == ()
+    assert raised(seed_worries({"pact": [17]})) == [("one-seed", "serious")]
+
+
+def test_differences_that_cover_zero() -> None:
+    def found(low: float, high: float) -> tuple[Worry, ...]:
+        return undecided_worries([Difference("pact", "ce", 17, estimate(0.02, low, high))])
+
+    assert found(0.001, 0.04) == ()
+    assert found(-0.04, -0.001) == ()
+    assert raised(found(-0.01, 0.05)) == raised(found(0.0, 0.04)) == [("undecided", "serious")]
+    assert "pact against ce at seed 17: +2.0 [-1.0, +5.0] points" in found(-0.01, 0.05)[0].says
+    assert "no interval" in found(NAN, NAN)[0].says
+
+
+@pytest.mark.parametrize(
+    ("status", "gravity"),
+    [
+        ("REGISTERED BEFORE THE RUNS", None),
+        ("NOT REGISTERED", "serious"),
+        ("NOT VERIFIABLE", "serious"),
+        ("TAMPERED", "grave"),
+        ("REGISTERED AFTER THE RUNS", "grave"),
+    ],
+)
+def test_registration(status: Any, gravity: str | None) -> None:
+    found = registration_worries(Registration(status, ("a claim differs",)))
+    assert raised(found) == ([] if gravity is None else [("registration", gravity)])
+    assert all("a claim differs" in each.says for each in found)
+
+
+def test_warnings_of_a_collection() -> None:
+    assert warning_worries((), (), same_items=True) == ()
+    items = "the runs hold other items: 1 only in A (x), 0 only in B (none)"
+    found = warning_worries((items, "run: source families meet"), ("other",), same_items=False)
+    assert raised(found) == [
+        ("other-items", "grave"),
+        ("other-data", "grave"),
+        ("calibrator", "serious"),
+    ]
+
+
+WHOLE: dict[str, Any] = {
+    "arm": "pact",
+    "seed": 17,
+    "source": "score",
+    "settings": {
+        "adapter": {"sha256": "ab"},
+        "base": {"sha256": "cd"},
+        "contract": {"fingerprint": "ef", "mismatch": None},
+        "k": 4,
+        "dtype": "float32",
+        "order_seed": 0,
+    },
+    "versions": {"torch": "2.13.0", "numpy": "2.4"},
+}
+
+
+def changed(**settings: Any) -> dict[str, Any]:
+    return WHOLE | {"settings": WHOLE["settings"] | settings}
+
+
+def test_missing_provenance() -> None:
+    assert missing_worries("pact", WHOLE) == ()
+    assert missing_worries("base", changed(adapter=None) | {"seed": None}) == ()
+    (found,) = missing_worries("x", changed(adapter={}) | {"arm": None, "seed": None})
+    assert found.says == "run.json has no arm, no seed, no SHA-256 of the adapter"
+    (found,) = missing_worries("x", WHOLE | {"source": "import"})
+    assert "predictions were imported" in found.says
+
+
+def test_contract_mismatch() -> None:
+    assert contract_worries("pact", WHOLE) == ()
+    found = contract_worries("pact", changed(contract={"mismatch": "another prompt"}))
+    assert raised(found) == [("contract", "grave")]
+    assert found[0].says.endswith("another prompt")
+
+
+def test_settings_and_versions_that_differ() -> None:
+    assert setting_worries({"a": WHOLE, "b": WHOLE}) == ()
+    (found,) = setting_worries({"a": WHOLE, "b": changed(k=8)})
+    assert found.says == "k differs between runs: 4 (a); 8 (b)"
+    assert version_worries({"a": WHOLE, "b": WHOLE}) == ()
+    newer = WHOLE | {"versions": {"torch": "2.14.0", "numpy": "2.4"}}
+    (found,) = version_worries({"a": WHOLE, "b": newer, "c": WHOLE})
+    assert found.says == "torch differs between runs: 2.13.0 (a, c); 2.14.0 (b)"
+    (found,) = version_worries({"a": WHOLE | {"resumed_with_versions": {"torch": "3"}}})
+    assert found.run == "a"
+
+
+def test_all_worries_of_runs_gravest_first(tmp_path: Path) -> None:
+    right = share(70, 80)
+    a = run_of(tmp_path / "a", right, arm="a", seed=17, k=2, sure=4.0)
+    frame = frame_of(right, k=2).with_columns(code_mass=0.1)
+    b = write_run(tmp_path / "b", frame, arm="b", seed=17)
+    write_calibrator(a)
+    collection = collect_runs([a, b])
+    runs = [decoded(run, "single") for run in collection.runs]
+    found = all_worries(WorryContext(collection, runs))
+    places = [(GRAVITIES.index(each.gravity), [*WORRIES].index(each.kind)) for each in found]
+    assert places == sorted(places)
+    kinds = {(each.kind, each.run) for each in found}
+    assert ("code-mass", "b, seed 17") in kinds
+    assert ("code-mass", "a, seed 17") not in kinds
+    # 10 errors with confidence 0.98 among 80 answers: 12.5% of the confident ones are wrong.
+    assert ("confident-errors", "a, seed 17") in kinds
+    assert {each.kind for each in found} >= {"one-seed", "few-families"}
+
+
+def test_every_worry_and_threshold_is_documented() -> None:
+    root = Path(__file__).resolve().parents[3]
+    text = (root / "docs" / "page.md").read_text(encoding="utf-8")
+    for name, kind in WORRIES.items():
+        assert f"| {kind.title} |" in text, name

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from pact_eval.encoding import EncodedView
+from pact_eval.errors import AdapterError
+from pact_eval.scoring.engine import Engine, largest_difference, one_by_one
+from pact_eval.scoring.executors import BatchedExecutor
+from pact_eval.scoring.fork import ForkExecutor
+
+
+@pytest.fixture(scope="module")
+def model(qwen3: Path) -> Any:
+    return transformers.AutoModelForCausalLM.from_pretrained(qwen3, dtype=torch.float32).eval()
+
+
+@pytest.fixture
+def views() -> list[EncodedView]:
+    generator = torch.Generator().manual_seed(2)
+    rows = [torch.randint(10, 900, (40,), generator=generator).tolist() for _ in range(12)]
+    shared = rows[0]
+    return [
+        EncodedView(f"r{n}", 0, tuple(shared + row[: 20 + n]), (5, 6, 7), (0, 1, 2))
+        for n, row in enumerate(rows)
+    ]
+
+
+def _limit(patch: pytest.MonkeyPatch, kind: type, method: str, tokens: int) -> list[int]:
+    """Let memory run out for passes of more tokens; return the sizes that were tried."""
+    tried: list[int] = []
+    whole = getattr(kind, method)
+
+    def limited(self: Any, *args: Any, **kwargs: Any) -> Any:
+        segments = args[2] if method == "extend" else [view.token_ids for view in args[0]]
+        size = len(segments) * max(map(len, segments))
+        tried.append(size)
+        if size > tokens:
+            raise torch.OutOfMemoryError
+        return whole(self, *args, **kwargs)
+
+    patch.setattr(kind, method, limited)
+    return tried
+
+
+def test_half_the_budget_is_taken_until_it_fits_and_nothing_is_scored_twice(
+    model: Any, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = one_by_one(model, views)
+    engine = Engine(model, 100_000, "fork")
+    engine.prepare(views)
+    tried = _limit(monkeypatch, ForkExecutor, "extend", 50)
+    done: list[int] = []
+    assert largest_difference(engine.score(views, done.append), plain) < 1e-4
+    assert done == sorted(done)
+    assert done[-1] == len(views)
+    budget = engine.facts["batch_tokens"]
+    assert isinstance(budget, int)
+    assert 25 < budget <= 62  # two rows of 31 tokens: halved as often as it had to be
+    assert max(tried) > 50
+
+
+def test_a_fork_that_never_fits_gives_way_to_whole_prompts_one_by_one(
+    model: Any, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(model, 4096)
+    engine.prepare(views)
+    assert engine.facts["name"] == "fork"
+    _limit(monkeypatch, ForkExecutor, "extend", 10)
+    _limit(monkeypatch, BatchedExecutor, "_forward", 80)
+    assert largest_difference(engine.score(views), one_by_one(model, views)) < 1e-4
+    assert engine.facts["name"] == "batched"
+    assert engine.facts["passed_over"] == ["fork: memory ran out"]
+
+
+def test_memory_that_runs_out_with_one_prompt_is_an_error(
+    model: Any, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(model, 4096)
+    engine.prepare(views)
+    _limit(monkeypatch, ForkExecutor, "extend", 10)
+    _limit(monkeypatch, BatchedExecutor, "_forward", 10)
+    with pytest.raises(AdapterError, match="out of memory with one prompt at a time"):
+        engine.score(views)
+
+
+def test_another_runtime_error_is_not_taken_for_memory(
+    model: Any, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Engine(model, 4096)
+    engine.prepare(views)
+
+    def broken(*_args: Any, **_kwargs: Any) -> Any:
+        message = "shapes do not match"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(ForkExecutor, "extend", broken)
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        engine.score(views)
+
+
+LITTLE_MEMORY = """
+    import resource, sys
+    import torch, transformers
+    from pact_eval.encoding import EncodedView
+    from pact_eval.scoring.executors import BatchedExecutor
+    from pact_eval.scoring.memory import drain
+
+    torch.set_num_threads(1)
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        sys.argv[1], dtype=torch.float32, attn_implementation="eager"
+    ).eval()
+    ids = tuple(torch.randint(10, 900, (400,), generator=torch.Generator().manual_seed(1)).tolist())
+    views = [EncodedView("r", n, (n + 10, *ids), (5, 6), (0, 1)) for n in range(256)]
+    executor = BatchedExecutor(model, 200_000)
+    drain(BatchedExecutor(model, 401), views[:1], lambda _done: None)
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 400_000_000,) * 2)
+    scored = drain(executor, views, lambda _done: None)
+    print(len(scored), executor.batch_tokens)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="address space cannot be limited here")
+def test_a_process_with_little_memory_goes_on_with_smaller_passes(qwen3: Path) -> None:
+    """What torch really raises on a CPU: a plain RuntimeError of its allocator."""
+    program = textwrap.dedent(LITTLE_MEMORY)
+    words = [sys.executable, "-c", program, str(qwen3)]
+    run = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    assert run.returncode == 0, run.stderr[-2000:]
+    scored, budget = map(int, run.stdout.split())
+    assert scored == 256
+    assert 401 <= budget < 200_000
