@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pact_reports.documents.latex_text import latex_text
@@ -20,8 +20,13 @@ _SIGN: Final[dict[Mark, str]] = {
     "clearly worse": "$^{--}$",
 }
 _BOLD: Final[tuple[Mark, ...]] = ("best", "significant")
-# More columns than this want both columns of a page.
-_NARROW = 6
+# Signs of eight-point text that a column of a two-column page holds, and the whole page; and how
+# many the space between two columns takes, wide and narrow.
+_COLUMN_SIGNS = 50
+_PAGE_SIGNS = 100
+_GAP_SIGNS = 3.0
+_NARROW_GAP_SIGNS = 1.5
+_STACKED_SIGNS = 8
 
 
 def to_latex(table: Table) -> str:
@@ -51,27 +56,39 @@ def to_latex(table: Table) -> str:
         \end{table}
     """
     running = any(column.width for column in table.columns)
-    wide = running or len(table.columns) > _NARROW
+    wide = running or _signs(table, stacked=False) > _COLUMN_SIGNS
+    small = not running and _signs(table, stacked=True) > _PAGE_SIGNS
     environment = "table*" if wide else "table"
-    reasons = table.reasons
     lines = [
         r"% needs \usepackage{booktabs}",
         f"\\begin{{{environment}}}[t]",
         r"\centering",
         f"\\caption{{{_caption(table)}}}",
         f"\\label{{tab:{table.name}}}",
-        r"\footnotesize",
+        r"\scriptsize" if small else r"\footnotesize",
+        *([f"\\setlength{{\\tabcolsep}}{{{2 if small else 3}pt}}"] if wide else []),
         f"\\begin{{tabular}}{{{''.join(map(_specification, table.columns))}}}",
         r"\toprule",
-        _line(_head(column) for column in table.columns),
+        _line(_head(column, stacked=wide) for column in table.columns),
         r"\midrule",
-        *(line for at, row in enumerate(table.rows) for line in _row(row, reasons, first=at == 0)),
+        *(_tight(line) if small else line for line in _body(table)),
         r"\bottomrule",
         r"\end{tabular}",
         *_below(table),
         f"\\end{{{environment}}}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _signs(table: Table, *, stacked: bool) -> float:
+    """Estimate the signs that a line of a table takes."""
+    widths = [
+        max(map(len, _title_lines(column, stacked=stacked))) + 2 * bool(column.better)
+        for column in table.columns
+    ]
+    for row in table.rows:
+        widths = [max(w, len(cell.text)) for w, cell in zip(widths, row.cells, strict=True)]
+    return sum(widths) + len(widths) * (_NARROW_GAP_SIGNS if stacked else _GAP_SIGNS)
 
 
 def _caption(table: Table) -> str:
@@ -87,14 +104,39 @@ def _specification(column: Column) -> str:
     return f"p{{{column.width:g}\\linewidth}}"
 
 
-def _head(column: Column) -> str:
-    return latex_text(column.title) + _ARROW[column.better]
+def _title_lines(column: Column, *, stacked: bool) -> list[str]:
+    """Return the lines of a column's title: in a wide table two where it is long."""
+    title = column.title
+    breaks = [at for at, sign in enumerate(title) if sign == " "]
+    if not stacked or column.width is not None or len(title) < _STACKED_SIGNS or not breaks:
+        return [title]
+    middle = min(breaks, key=lambda at: abs(at - len(title) / 2))
+    return [title[:middle], title[middle + 1 :]]
+
+
+def _head(column: Column, *, stacked: bool) -> str:
+    lines = [latex_text(line) for line in _title_lines(column, stacked=stacked)]
+    lines[-1] += _ARROW[column.better]
+    if len(lines) == 1:
+        return lines[0]
+    joined = r"\\".join(lines)
+    return f"\\shortstack[{_LETTER[column.align]}]{{{joined}}}"
 
 
 def _line(cells: Iterable[str]) -> str:
     line = " & ".join(cells)
     # A bracket or a star after the end of a line would be taken for its argument.
     return f"{'{}' if line.startswith(('[', '*')) else ''}{line} \\\\"
+
+
+def _body(table: Table) -> Iterator[str]:
+    for at, row in enumerate(table.rows):
+        yield from _row(row, table.reasons, first=at == 0)
+
+
+def _tight(line: str) -> str:
+    """Leave out the spaces around every plus-minus sign."""
+    return line.replace(r" $\pm$ ", r"$\pm$")
 
 
 def _row(row: Row, reasons: tuple[str, ...], *, first: bool) -> list[str]:
