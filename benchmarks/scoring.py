@@ -131,15 +131,11 @@ def make_model(kind: str, vocabulary: int, *, small: bool = False) -> Any:
     return model.eval()
 
 
-def ours(model: Any, views: Sequence[EncodedView], name: Any) -> Callable[[], None]:
+def ours(model: Any, views: Sequence[EncodedView], name: Any) -> Callable[[], object]:
     """Return a contestant: one of our engines, ready to score."""
     engine = Engine(model, 4096, name)
     engine.prepare(views[:4])
-    return lambda: _run(engine, views)
-
-
-def _run(engine: Engine, views: Sequence[EncodedView]) -> None:
-    engine.score(views)
+    return partial(engine.score, views)
 
 
 def harness(model: Any, tokenizer: Any, views: Sequence[EncodedView], size: int) -> Any:
