@@ -8,6 +8,7 @@ attention layers overwrite their convolution and recurrent states in place: thes
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
@@ -20,9 +21,9 @@ from transformers.cache_utils import (
     LinearAttentionLayer,
 )
 
-from pact_eval.scoring.shared_prefix import SharedLayer
+from pact_eval.scoring.shared_prefix import SharedLayer, shared_layer
 
-__all__ = ["can_fork", "forked", "has_recurrent_or_window_layers", "new_cache"]
+__all__ = ["can_fork", "forked", "forked_in_place", "has_recurrent_or_window_layers", "new_cache"]
 
 # Their own types, not subclasses: a layer that is not known may keep state that is not copied here.
 _ATTENTION: Final = (
@@ -52,7 +53,7 @@ def has_recurrent_or_window_layers(cache: DynamicCache) -> bool:
     return any(type(layer) is not DynamicLayer for layer in cache.layers)
 
 
-def forked(cache: DynamicCache, rows: Tensor, *, final: bool, shared: bool = False) -> DynamicCache:
+def forked(cache: DynamicCache, rows: Tensor, *, final: bool) -> DynamicCache:
     """Return a cache whose rows are rows of another one, which stays as it is.
 
     Args:
@@ -60,30 +61,57 @@ def forked(cache: DynamicCache, rows: Tensor, *, final: bool, shared: bool = Fal
         rows: (n,) numbers of rows, in any order and with repetitions.
         final: the new cache serves one pass and is not gone on from; its attention layers then keep
             nothing of that pass.
-        shared: the cache has one row, and keys and values stay one row for the new rows: for a pass
-            through `shared_prefix_attention`.
 
     Returns:
         A cache of n rows. Keys and values are views where B is 1.
     """
     twin = copy.copy(cache)
-    twin.layers = [_forked_layer(layer, rows, final=final, shared=shared) for layer in cache.layers]
+    twin.layers = [_with_states(layer, rows) for layer in cache.layers]
+    for layer in twin.layers:
+        if isinstance(layer, _ATTENTION):
+            keys, values = layer.keys, layer.values
+            if keys is not None and values is not None and keys.numel():
+                layer.keys, layer.values = _rows_of(keys, rows), _rows_of(values, rows)
+        if final and type(layer) is DynamicLayer:
+            layer.__class__ = _ReadOnlyLayer
     return twin
 
 
-def _forked_layer(layer: Any, rows: Tensor, *, final: bool, shared: bool) -> Any:
+def forked_in_place(
+    cache: DynamicCache,
+    rows: Tensor,
+    lengths: Sequence[int] | None,
+    *,
+    last_unread: bool = False,
+) -> DynamicCache:
+    """Return a cache as `forked` does, for a pass through `shared_prefix_attention`.
+
+    Args:
+        cache: an empty one, or one that this function returned and that a pass has gone through.
+        rows: (n,) numbers of rows; those of one number stand together.
+        lengths: tokens of each row in the coming pass, without its padding; None where nothing
+            goes on from it.
+        last_unread: what the last layer makes of the pass is not read, but for keys and values.
+
+    Returns:
+        A cache of n rows, whose keys and values are those of `cache` themselves.
+    """
+    twin = copy.copy(cache)
+    twin.layers = [
+        shared_layer(layer, rows.tolist(), lengths)
+        if isinstance(layer, DynamicLayer)
+        else _with_states(layer, rows)
+        for layer in cache.layers
+    ]
+    if isinstance(twin.layers[-1], SharedLayer):
+        twin.layers[-1].unread = last_unread
+    return twin
+
+
+def _with_states(layer: Any, rows: Tensor) -> Any:
     twin = copy.copy(layer)
     if isinstance(layer, _LINEAR):
         _copy_states(twin, rows)
-    if isinstance(layer, _ATTENTION) and shared:
-        twin.__class__ = SharedLayer
-        twin.final = final
-    elif isinstance(layer, _ATTENTION):
-        keys, values = layer.keys, layer.values
-        if keys is not None and values is not None and keys.numel():
-            twin.keys, twin.values = _rows_of(keys, rows), _rows_of(values, rows)
-        if final and type(layer) is DynamicLayer:
-            twin.__class__ = _ReadOnlyLayer
     return twin
 
 

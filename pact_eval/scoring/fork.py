@@ -18,9 +18,16 @@ from transformers.cache_utils import DynamicCache
 
 from pact_eval.encoding import EncodedView
 from pact_eval.scoring.batching import tight_batches
-from pact_eval.scoring.caches import can_fork, forked, has_recurrent_or_window_layers, new_cache
+from pact_eval.scoring.caches import (
+    can_fork,
+    forked,
+    forked_in_place,
+    has_recurrent_or_window_layers,
+    new_cache,
+)
 from pact_eval.scoring.executors import OnScored, TokenCount
 from pact_eval.scoring.heads import PlainHead, plain_head
+from pact_eval.scoring.last_layer import LastLayer
 from pact_eval.scoring.prefix_tree import Branch, Leaf, PrefixTree, prefix_tree
 from pact_eval.scoring.shared_prefix import can_share, shared_attention
 
@@ -28,6 +35,7 @@ __all__ = ["ForkExecutor", "fork_executor"]
 
 _PADDING: Final = 0.05
 _ROWS_READ: Final = 8
+_CPU_PASS_TOKENS: Final = 2048
 
 
 @dataclass
@@ -58,7 +66,7 @@ class ForkExecutor:
         device: where it runs.
         batch_tokens: tokens that a pass may have, padding included, and that the cache of a branch
             batch may hold; a single row may be longer.
-        branch_rows: branches that run together; 1 on a CPU, where a wider pass is no faster.
+        pass_tokens: tokens beyond which a wider pass of several rows is no faster.
         pad_token_id: any valid id.
 
     Attributes:
@@ -74,20 +82,21 @@ class ForkExecutor:
         device: torch.device,
         *,
         batch_tokens: int,
-        branch_rows: int,
+        pass_tokens: int,
         pad_token_id: int = 0,
     ) -> None:
         self.decoder = decoder
         self.head = head
         self.device = device
         self.batch_tokens = batch_tokens
-        self.branch_rows = branch_rows
+        self.pass_tokens = pass_tokens
         self.pad_token_id = pad_token_id
         self.count = TokenCount()
         empty = new_cache(decoder)
+        self._last_layer = LastLayer(decoder, len(empty.layers))
         self._exact_prefixes = has_recurrent_or_window_layers(empty)
         attention = str(getattr(decoder.config, "_attn_implementation", ""))
-        self.shares_prefix = branch_rows == 1 and can_share(empty, device, attention)
+        self.shares_prefix = can_share(empty, device, attention)
 
     @torch.inference_mode()
     def score(self, views: Sequence[EncodedView], on_scored: OnScored) -> None:
@@ -100,6 +109,28 @@ class ForkExecutor:
             walk.from_root(tree)
 
     def extend(
+        self, prefix: _Prefix, rows: Sequence[int], segments: Sequence[Sequence[int]]
+    ) -> _Prefix:
+        """Run segments, each behind a row of a prefix, and return the longer prefix.
+
+        Args:
+            prefix: what is cached; stays as it is.
+            rows: the row of the prefix that each segment goes on from.
+            segments: token ids.
+        """
+        return self._run(prefix, rows, segments, final=False)[1]
+
+    def last_states(
+        self, prefix: _Prefix, rows: Sequence[int], segments: Sequence[Sequence[int]]
+    ) -> Tensor:
+        """Run segments as `extend` does, and return (n, H) states at the end of each."""
+        states, _ = self._run(prefix, rows, segments, final=True)
+        return states[torch.arange(len(segments), device=self.device), self._ends(segments)]
+
+    def _ends(self, segments: Sequence[Sequence[int]]) -> Tensor:
+        return torch.tensor([len(segment) - 1 for segment in segments], device=self.device)
+
+    def _run(
         self,
         prefix: _Prefix,
         rows: Sequence[int],
@@ -107,66 +138,66 @@ class ForkExecutor:
         *,
         final: bool,
     ) -> tuple[Tensor, _Prefix]:
-        """Run segments, each behind a row of a prefix.
-
-        Args:
-            prefix: what is cached; stays as it is.
-            rows: the row of the prefix that each segment goes on from.
-            segments: token ids.
-            final: nothing goes on from here.
-
-        Returns:
-            (n, H) last hidden states at the end of each segment, and the longer prefix.
-        """
-        width = max(map(len, segments))
+        """Return (n, S, H) states, of use at the ends of a final pass only, and the prefix."""
+        new = [len(segment) for segment in segments]
+        width = max(new)
         ids = torch.full((len(segments), width), self.pad_token_id, dtype=torch.long)
         for row, segment in enumerate(segments):
             ids[row, : len(segment)] = torch.tensor(segment)
-        index = torch.tensor(rows, dtype=torch.long)
         behind = [prefix.lengths[row] for row in rows]
-        lengths = [start + len(segment) for start, segment in zip(behind, segments, strict=True)]
-        mask = _joined_mask(prefix, index, segments, width, final=final)
-        cache = forked(prefix.cache, index, final=final, shared=self.shares_prefix)
         positions = torch.tensor(behind)[:, None] + torch.arange(width)
-        output = self.decoder(
-            input_ids=ids.to(self.device),
-            attention_mask=None if mask is None else mask.long().to(self.device),
-            position_ids=positions.to(self.device),
-            past_key_values=cache,
-            use_cache=True,
-        )
+        cache, mask = self._behind(prefix, torch.tensor(rows), new, width, final=final)
+        with self._last_layer.read_at(self._ends(segments) if final else None):
+            output = self.decoder(
+                input_ids=ids.to(self.device),
+                attention_mask=None if mask is None else mask.long().to(self.device),
+                position_ids=positions.to(self.device),
+                past_key_values=cache,
+                use_cache=True,
+            )
         self.count.passed += ids.numel()
-        ends = torch.tensor([len(segment) - 1 for segment in segments], device=self.device)
-        states = output.last_hidden_state
-        hidden = states[torch.arange(len(segments), device=self.device), ends]
-        return hidden, _Prefix(cache, lengths, mask)
+        lengths = [start + length for start, length in zip(behind, new, strict=True)]
+        return output.last_hidden_state, _Prefix(cache, lengths, mask)
+
+    def _behind(
+        self, prefix: _Prefix, index: Tensor, new: Sequence[int], width: int, *, final: bool
+    ) -> tuple[DynamicCache, Tensor | None]:
+        """Return the cache of a pass and the mask over its slots."""
+        if self.shares_prefix:
+            unread = self._last_layer.known and not final
+            return forked_in_place(
+                prefix.cache, index, None if final else new, last_unread=unread
+            ), None
+        mask = _joined_mask(prefix, index, new, width, final=final)
+        return forked(prefix.cache, index, final=final), mask
 
     def leaf_batches(self, prefix: _Prefix, lengths: Sequence[int]) -> list[list[int]]:
         """Group leaves behind a prefix, by number."""
-        return tight_batches(
-            lengths,
-            prefix=prefix.slots,
-            new_tokens=self.batch_tokens,
-            cached_tokens=_ROWS_READ * self.batch_tokens,
-            padding=_PADDING,
+        # The keys that a pass reads are copies, a layer at a time, unless rows share them.
+        read = (
+            sum(lengths) + len(lengths) * prefix.slots
+            if self.shares_prefix
+            else _ROWS_READ * self.batch_tokens
         )
+        return self._batches(prefix, lengths, cached_tokens=read, padding=_PADDING)
 
     def branch_batches(self, prefix: _Prefix, lengths: Sequence[int]) -> list[list[int]]:
         """Group branches behind a prefix, by number."""
-        if self.branch_rows == 1:
-            return [[number] for number in range(len(lengths))]
+        padding = 0.0 if self._exact_prefixes else _PADDING
+        return self._batches(prefix, lengths, cached_tokens=self.batch_tokens, padding=padding)
+
+    def _batches(
+        self, prefix: _Prefix, lengths: Sequence[int], *, cached_tokens: int, padding: float
+    ) -> list[list[int]]:
         batches = tight_batches(
             lengths,
             prefix=prefix.slots,
-            new_tokens=self.batch_tokens,
-            cached_tokens=self.batch_tokens,
-            padding=0.0 if self._exact_prefixes else _PADDING,
+            new_tokens=min(self.batch_tokens, self.pass_tokens),
+            cached_tokens=cached_tokens,
+            padding=padding,
         )
-        return [
-            batch[start : start + self.branch_rows]
-            for batch in batches
-            for start in range(0, len(batch), self.branch_rows)
-        ]
+        # Rows behind one prefix stand together.
+        return [sorted(batch) for batch in batches]
 
 
 class _Walk:
@@ -182,7 +213,7 @@ class _Walk:
     def from_root(self, tree: PrefixTree) -> None:
         start = _Prefix(new_cache(self.executor.decoder), [0])
         if tree.root.ids:
-            _, start = self.executor.extend(start, [0], [tree.root.ids], final=False)
+            start = self.executor.extend(start, [0], [tree.root.ids])
         self._down(start, [tree.root])
 
     def _down(self, prefix: _Prefix, branches: Sequence[Branch]) -> None:
@@ -194,12 +225,12 @@ class _Walk:
         for batch in self.executor.branch_batches(prefix, [len(child.ids) for _, child in inner]):
             chosen = [inner[number] for number in batch]
             rows, segments = [row for row, _ in chosen], [child.ids for _, child in chosen]
-            _, longer = self.executor.extend(prefix, rows, segments, final=False)
+            longer = self.executor.extend(prefix, rows, segments)
             self._down(longer, [child for _, child in chosen])
 
     def _read(self, prefix: _Prefix, leaves: Sequence[tuple[int, Leaf]]) -> None:
         rows, segments = [row for row, _ in leaves], [leaf.ids for _, leaf in leaves]
-        hidden, _ = self.executor.extend(prefix, rows, segments, final=True)
+        hidden = self.executor.last_states(prefix, rows, segments)
         ends = [
             (row, number) for row, (_, leaf) in enumerate(leaves) for number in leaf.prompts
         ]  # identical prompts are read with the codes and the order of each view
@@ -225,22 +256,21 @@ def fork_executor(model: Any, device: torch.device, batch_tokens: int) -> ForkEx
     decoder = inner.get_decoder()
     if decoder is inner or not can_fork(new_cache(decoder)):
         return "the model keeps a cache of a kind that is not known here"
-    branch_rows = 1 if device.type == "cpu" else batch_tokens
-    return ForkExecutor(decoder, head, device, batch_tokens=batch_tokens, branch_rows=branch_rows)
+    pass_tokens = _CPU_PASS_TOKENS if device.type == "cpu" else batch_tokens
+    return ForkExecutor(decoder, head, device, batch_tokens=batch_tokens, pass_tokens=pass_tokens)
 
 
 def _joined_mask(
-    prefix: _Prefix, index: Tensor, segments: Sequence[Sequence[int]], width: int, *, final: bool
+    prefix: _Prefix, index: Tensor, new: Sequence[int], width: int, *, final: bool
 ) -> Tensor | None:
     """Return the mask of old and new slots, or None where every slot that is looked at is real."""
     # Padding behind a leaf's last token is never looked back at.
-    padded = not final and any(len(segment) < width for segment in segments)
+    padded = not final and min(new) < width
     if prefix.mask is None and not padded:
         return None
     slots = prefix.slots
-    before = torch.ones((len(segments), slots), dtype=torch.bool)
+    before = torch.ones((len(new), slots), dtype=torch.bool)
     if prefix.mask is not None:
         before = prefix.mask[index]
-    lengths = torch.tensor([len(segment) for segment in segments])
-    new = torch.arange(width) < lengths[:, None]
-    return torch.cat([before, new], dim=1)
+    after = torch.arange(width) < torch.tensor(new)[:, None]
+    return torch.cat([before, after], dim=1)

@@ -18,6 +18,7 @@ from pact_eval.model_files import (
     read_json_object,
     sha256_of_file,
 )
+from pact_eval.scoring.allocator import keep_freed_memory
 from pact_eval.scoring.engine import Engine, EngineName
 from pact_eval.scoring.loading import (
     BaseModel,
@@ -119,11 +120,13 @@ class Subject:
         }
 
     def load(self) -> LoadedSubject:
-        """Load the weights.
+        """Load the weights; on a CPU, have the process keep the memory that passes free.
 
         Raises:
             AdapterError: the base or the adapter cannot be loaded, or they do not fit.
         """
+        if self.device.type == "cpu":
+            keep_freed_memory()
         model = load_base(self.base, self.adapter, self.device, self.dtype)
         if self.adapter is not None:
             model = attach_adapter(model, self.adapter)

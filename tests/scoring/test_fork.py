@@ -68,12 +68,11 @@ def _views(ids: list[list[int]]) -> list[EncodedView]:
 
 
 def _forked(
-    model: Any, views: list[EncodedView], *, branch_rows: int = 1, batch_tokens: int = 4096
+    model: Any, views: list[EncodedView], *, shares: bool = True, batch_tokens: int = 4096
 ) -> tuple[list[ScoredView], ForkExecutor]:
     executor = fork_executor(model, CPU, batch_tokens)
     assert isinstance(executor, ForkExecutor)
-    if branch_rows > 1:
-        executor.branch_rows, executor.shares_prefix = branch_rows, False
+    executor.shares_prefix &= shares
     scored: dict[int, ScoredView] = {}
 
     def keep(numbers: Any, results: Any) -> None:
@@ -101,10 +100,8 @@ def test_real_prompts_of_mixed_sizes_against_one_plain_pass_a_prompt(
     assert len({record.n_choices for record in picked}) > 1
     views = Encoder(tokenizer, NIMBLE).encode(picked, k, 5)
     plain = one_by_one(models[name], views)
-    for branch_rows, batch_tokens in ((1, 4096), (64, 4096), (64, 300)):
-        ours, executor = _forked(
-            models[name], views, branch_rows=branch_rows, batch_tokens=batch_tokens
-        )
+    for shares, batch_tokens in ((True, 4096), (True, 300), (False, 4096), (False, 300)):
+        ours, executor = _forked(models[name], views, shares=shares, batch_tokens=batch_tokens)
         _agree(ours, plain)
         assert executor.count.passed <= 1.06 * executor.count.floor
     spread = np.ptp(np.concatenate([view.logits for view in plain]))
@@ -149,8 +146,8 @@ def test_prompts_of_every_shape_against_one_plain_pass_a_prompt(
 ) -> None:
     views = _views(SHAPES[shape])
     plain = one_by_one(models[name], views)
-    for branch_rows, batch_tokens in ((1, 4096), (64, 4096), (64, 1)):
-        ours, _ = _forked(models[name], views, branch_rows=branch_rows, batch_tokens=batch_tokens)
+    for shares, batch_tokens in ((True, 4096), (True, 1), (False, 4096), (False, 1)):
+        ours, _ = _forked(models[name], views, shares=shares, batch_tokens=batch_tokens)
         _agree(ours, plain)
 
 
@@ -160,12 +157,13 @@ def test_padded_branches_of_an_attention_model_run_together(models: dict[str, An
     views = _views(
         [shared + branch + _tail(5) for branch in (_tail(39), _tail(40)) for _ in range(2)]
     )
-    together, wide = _forked(models["qwen3"], views, branch_rows=64)
-    assert wide.count.passed == 60 + 2 * 40 + 4 * 5  # one of them padding
-    alone, narrow = _forked(models["qwen3"], views, branch_rows=1)
-    assert narrow.count.passed == 60 + 39 + 40 + 4 * 5
-    assert largest_difference(together, alone) < 1e-4
-    hybrid, exact = _forked(models["qwen3_5_shell"], views, branch_rows=64)
+    for shares in (True, False):
+        together, wide = _forked(models["qwen3"], views, shares=shares)
+        assert wide.count.passed == 60 + 2 * 40 + 4 * 5  # one of them padding
+        alone, narrow = _forked(models["qwen3"], views, shares=shares, batch_tokens=60)
+        assert narrow.count.passed == 60 + 39 + 40 + 4 * 5
+        assert largest_difference(together, alone) < 1e-4
+    hybrid, exact = _forked(models["qwen3_5_shell"], views)
     assert exact.count.passed == narrow.count.passed  # a recurrent state would take padding in
     _agree(hybrid, one_by_one(models["qwen3_5_shell"], views))
 

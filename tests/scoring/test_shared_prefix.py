@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,8 @@ import torch
 import transformers
 from torch import Tensor
 
-from pact_eval.scoring.caches import forked, new_cache
+from pact_eval.scoring import shared_prefix
+from pact_eval.scoring.caches import forked_in_place, new_cache
 from pact_eval.scoring.shared_prefix import (
     SharedLayer,
     can_share,
@@ -21,18 +24,18 @@ ROWS, HEADS, KEY_HEADS, WIDTH, PREFIX, NEW = 3, 4, 2, 16, 21, 5
 
 
 def _softmax_by_hand(
-    query: Tensor, key: Tensor, value: Tensor, old: tuple[Tensor, Tensor] | None
+    query: Tensor, key: Tensor, value: Tensor, old: Sequence[tuple[Tensor, Tensor]]
 ) -> Tensor:
-    """One query at a time in float64: every key before it, and its own."""
+    """One query at a time in float64: every key before it, and its own. `old` has a pair a row."""
     n, heads, length, width = query.shape
     output = torch.empty(n, length, heads, width, dtype=torch.float64)
     for row in range(n):
         for head in range(heads):
             part = head // (heads // key.shape[1])
             keys, values = key[row, part].double(), value[row, part].double()
-            if old is not None:
-                keys = torch.cat([old[0][0, part].double(), keys])
-                values = torch.cat([old[1][0, part].double(), values])
+            if old:
+                keys = torch.cat([old[row][0][part].double(), keys])
+                values = torch.cat([old[row][1][part].double(), values])
             for step in range(length):
                 seen = len(keys) - length + step + 1
                 weights = (keys[:seen] @ query[row, head, step].double() / width**0.5).softmax(0)
@@ -40,72 +43,137 @@ def _softmax_by_hand(
     return output
 
 
-def _inputs(seed: int, *, scale: float = 1.0) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+@dataclass
+class Inputs:
+    """As models lay them out: heads behind tokens, turned round."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    prefixes: list[tuple[Tensor, Tensor]]
+
+
+def _inputs(
+    seed: int,
+    *,
+    rows: int = ROWS,
+    new: int = NEW,
+    prefixes: Sequence[int] = (PREFIX,),
+    scale: float = 1.0,
+) -> Inputs:
     generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int) -> Tensor:
         return scale * torch.randn(*shape, generator=generator)
 
-    # As models lay them out: heads behind tokens, turned round.
-    query = draw(ROWS, NEW, HEADS, WIDTH).transpose(1, 2)
-    key, value = (draw(ROWS, NEW, KEY_HEADS, WIDTH).transpose(1, 2) for _ in range(2))
-    return query, key, value, draw(1, KEY_HEADS, PREFIX, WIDTH), draw(1, KEY_HEADS, PREFIX, WIDTH)
+    return Inputs(
+        draw(rows, new, HEADS, WIDTH).transpose(1, 2),
+        draw(rows, new, KEY_HEADS, WIDTH).transpose(1, 2),
+        draw(rows, new, KEY_HEADS, WIDTH).transpose(1, 2),
+        [(draw(KEY_HEADS, n, WIDTH), draw(KEY_HEADS, n, WIDTH)) for n in prefixes],
+    )
 
 
-def _layer(old: tuple[Tensor, Tensor] | None, *, final: bool) -> SharedLayer:
+def _layer(
+    parts: Sequence[tuple[Tensor, Tensor]], rows: Sequence[int], lengths: Sequence[int] | None
+) -> SharedLayer:
     layer = SharedLayer()
-    layer.final = final
-    if old is not None:
-        layer.keys, layer.values = old
-        layer.is_initialized = True
+    layer.parts, layer.rows, layer.lengths = parts, rows, lengths
     return layer
+
+
+def _attended(inputs: Inputs, rows: Sequence[int], scaling: float | None = None) -> Tensor:
+    layer = _layer(inputs.prefixes, rows, None)
+    keys, values = layer.update(inputs.key, inputs.value)
+    output, weights = shared_prefix_attention(None, inputs.query, keys, values, None, scaling)
+    assert weights is None
+    return output.double()
+
+
+def _expected(inputs: Inputs, rows: Sequence[int]) -> Tensor:
+    old = [inputs.prefixes[row] for row in rows] if inputs.prefixes else []
+    return _softmax_by_hand(inputs.query, inputs.key, inputs.value, old)
 
 
 @pytest.mark.parametrize("scale", [1.0, 6.0])  # 6: one part of the keys takes nearly all weight
 def test_rows_behind_one_prefix_against_a_softmax_by_hand(scale: float) -> None:
-    query, key, value, old_keys, old_values = _inputs(1, scale=scale)
-    keys, values = _layer((old_keys, old_values), final=True).update(key, value)
-    ours, weights = shared_prefix_attention(None, query, keys, values, None)
-    assert weights is None
-    expected = _softmax_by_hand(query, key, value, (old_keys, old_values))
-    torch.testing.assert_close(ours.double(), expected, atol=3e-6 * scale**2, rtol=0)
+    inputs = _inputs(1, scale=scale)
+    rows = [0] * ROWS
+    expected = _expected(inputs, rows)
+    torch.testing.assert_close(_attended(inputs, rows), expected, atol=3e-6 * scale**2, rtol=0)
 
 
-def test_the_first_pass_has_no_prefix_and_leaves_one() -> None:
-    query, key, value, _, _ = _inputs(2)
-    layer = _layer(None, final=False)
-    keys, values = layer.update(key[:1], value[:1])
-    ours, _ = shared_prefix_attention(None, query[:1], keys, values, None)
-    expected = _softmax_by_hand(query[:1], key[:1], value[:1], None)
-    torch.testing.assert_close(ours.double(), expected, atol=3e-6, rtol=0)
-    assert layer.keys is not None
-    assert torch.equal(layer.keys, key[:1])
+@pytest.mark.parametrize("rows", [[0, 0, 1], [0, 1, 1], [2, 0, 1], [1, 1, 1]])
+def test_rows_behind_prefixes_of_other_lengths_against_a_softmax_by_hand(rows: list[int]) -> None:
+    inputs = _inputs(6, prefixes=(PREFIX, 2, 40))
+    torch.testing.assert_close(_attended(inputs, rows), _expected(inputs, rows), atol=3e-6, rtol=0)
+
+
+@pytest.mark.parametrize("new", [1, 3, 8, 33])
+@pytest.mark.parametrize("block", [1, 4, 12, 64])
+@pytest.mark.parametrize("prefixes", [(), (PREFIX,)])
+def test_the_size_of_a_block_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, new: int, block: int, prefixes: tuple[int, ...]
+) -> None:
+    """Blocks smaller than a row, of one row, of some rows with a rest, and of all."""
+    monkeypatch.setattr(shared_prefix, "_BLOCK", block)
+    inputs = _inputs(7, rows=5, new=new, prefixes=prefixes)
+    rows = [0] * 5
+    torch.testing.assert_close(_attended(inputs, rows), _expected(inputs, rows), atol=3e-6, rtol=0)
+
+
+def test_products_in_bfloat16_are_added_up_in_float32() -> None:
+    inputs = _inputs(8)
+    inputs.query, inputs.key, inputs.value = (
+        part.bfloat16() for part in (inputs.query, inputs.key, inputs.value)
+    )
+    inputs.prefixes = [(keys.bfloat16(), values.bfloat16()) for keys, values in inputs.prefixes]
+    layer = _layer(inputs.prefixes, [0] * ROWS, None)
+    keys, values = layer.update(inputs.key, inputs.value)
+    output, _ = shared_prefix_attention(None, inputs.query, keys, values, None)
+    assert output.dtype == torch.bfloat16
+    # Nothing but the rounding of the result: 2^-9 of it.
+    expected = _expected(inputs, [0] * ROWS)
+    torch.testing.assert_close(output.double(), expected, atol=1e-6, rtol=2**-8)
+
+
+def test_the_first_pass_has_no_prefix_and_leaves_one_a_row_without_its_padding() -> None:
+    inputs = _inputs(2, prefixes=())
+    layer = _layer((), [0] * ROWS, [NEW, 2, 1])
+    keys, values = layer.update(inputs.key, inputs.value)
+    ours, _ = shared_prefix_attention(None, inputs.query, keys, values, None)
+    torch.testing.assert_close(ours.double(), _expected(inputs, []), atol=3e-6, rtol=0)
+    for row, length in enumerate([NEW, 2, 1]):
+        assert torch.equal(layer.parts[row][0], inputs.key[row, :, :length])
+        assert torch.equal(layer.parts[row][1], inputs.value[row, :, :length])
+    assert layer.get_seq_length() == NEW
 
 
 def test_a_pass_that_is_gone_on_from_puts_its_keys_behind_the_old_ones() -> None:
-    _, key, value, old_keys, old_values = _inputs(3)
-    layer = _layer((old_keys, old_values), final=False)
-    layer.update(key[:1], value[:1])
-    assert layer.keys is not None
-    assert torch.equal(layer.keys, torch.cat([old_keys, key[:1]], dim=-2))
+    inputs = _inputs(3, prefixes=(PREFIX, 4))
+    layer = _layer(inputs.prefixes, [0, 1, 1], [NEW, NEW, 3])
+    layer.update(inputs.key, inputs.value)
+    for row, (prefix, length) in enumerate([(0, NEW), (1, NEW), (1, 3)]):
+        new = inputs.key[row, :, :length]
+        assert torch.equal(layer.parts[row][0], torch.cat([inputs.prefixes[prefix][0], new], dim=1))
     assert layer.get_seq_length() == PREFIX + NEW
-    last = _layer((old_keys, old_values), final=True)
-    last.update(key, value)
-    assert last.keys is old_keys
+    last = _layer(inputs.prefixes, [0, 1, 1], None)
+    last.update(inputs.key, inputs.value)
+    assert last.parts is inputs.prefixes
 
 
 def test_the_scale_of_the_products_is_the_models() -> None:
-    query, key, value, old_keys, old_values = _inputs(4)
-    keys, values = _layer((old_keys, old_values), final=True).update(key, value)
-    ours, _ = shared_prefix_attention(None, query, keys, values, None, scaling=0.5)
-    expected = _softmax_by_hand(query * 0.5 * WIDTH**0.5, key, value, (old_keys, old_values))
-    torch.testing.assert_close(ours.double(), expected, atol=3e-6, rtol=0)
+    inputs = _inputs(4)
+    rows = [0] * ROWS
+    ours = _attended(inputs, rows, scaling=0.5)
+    inputs.query = inputs.query * 0.5 * WIDTH**0.5
+    torch.testing.assert_close(ours, _expected(inputs, rows), atol=3e-6, rtol=0)
 
 
 def test_a_mask_is_refused_and_not_ignored() -> None:
-    query, key, value, _, _ = _inputs(5)
+    one = _inputs(5)
     with pytest.raises(RuntimeError, match="takes no mask"):
-        shared_prefix_attention(None, query, key, value, torch.zeros(1, 1, NEW, NEW))
+        shared_prefix_attention(None, one.query, one.key, one.value, torch.zeros(1, 1, NEW, NEW))
 
 
 def test_the_model_attends_as_before_afterwards_also_after_an_error(qwen3: Path) -> None:
@@ -134,5 +202,5 @@ def test_which_models_can_share(qwen3: Path, qwen3_5_shell: Path) -> None:
         assert not can_share(new_cache(decoder), torch.device("cuda"), "sdpa")
         assert not can_share(new_cache(decoder), CPU, "flash_attention_2")
     cache = new_cache(decoder)
-    twin = forked(cache, torch.tensor([0]), final=False, shared=True)
+    twin = forked_in_place(cache, torch.tensor([0]), [1])
     assert any(isinstance(layer, SharedLayer) for layer in twin.layers)
