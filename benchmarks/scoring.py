@@ -278,8 +278,8 @@ def speed_rows(
     note = (
         f"{len(items.pairs)} records in pairs, {np.mean(lengths):.0f} tokens a prompt "
         f"({pipeline_tokens:.0f} in the pipeline's own template), matrix products: {products}; "
-        f"{contest.seconds('fork, pairs') / len(items.pairs):.3f} s an item for fork. The floor counts "
-        "every layer for every token; fork leaves out most of the last of "
+        f"{contest.seconds('fork, pairs') / len(items.pairs):.3f} s an item for fork. The floor "
+        "counts every layer for every token; fork leaves out most of the last of "
         f"{model.config.num_hidden_layers} layers, and computes attention by larger products."
     )
     return [[name, f"{value:.2f}", goal] for name, value, goal in goals], note

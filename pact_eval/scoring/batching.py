@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["length_sorted_batches", "tight_batches"]
+__all__ = ["consecutive_batches", "length_sorted_batches", "tight_batches"]
 
 
 def length_sorted_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
@@ -33,7 +33,7 @@ def length_sorted_batches(lengths: Sequence[int], batch_tokens: int) -> list[lis
 
 
 def tight_batches(
-    lengths: Sequence[int], *, prefix: int, new_tokens: int, cached_tokens: int, padding: float
+    lengths: Sequence[int], *, prefix: int, new_tokens: int, cached_tokens: float, padding: float
 ) -> list[list[int]]:
     """Group continuations of a cached prefix so that hardly anything is padding.
 
@@ -66,6 +66,40 @@ def tight_batches(
                 continue
         batches.append([index])
         held = lengths[index]
+    return batches
+
+
+def consecutive_batches(
+    lengths: Sequence[int], behind: Sequence[int], new_tokens: int, cached_tokens: float
+) -> list[list[int]]:
+    """Group segments that stand side by side without padding, in their order.
+
+    Args:
+        lengths: new tokens of each.
+        behind: tokens of its prefix.
+        new_tokens: new tokens of a batch.
+        cached_tokens: new tokens of a batch and those of the prefixes, a prefix counted for each
+            segment.
+
+    Returns:
+        Indices into `lengths`; a segment over the budgets gets a batch of its own.
+
+    Example:
+        >>> consecutive_batches([30, 12, 40, 30], [90, 90, 5, 5], 80, cached_tokens=999)
+        [[0, 1], [2, 3]]
+        >>> consecutive_batches([30, 12, 40, 30], [90, 90, 5, 5], 80, cached_tokens=200)
+        [[0], [1, 2], [3]]
+    """
+    batches: list[list[int]] = []
+    new = cached = 0
+    for index, (length, before) in enumerate(zip(lengths, behind, strict=True)):
+        fits = new + length <= new_tokens and cached + before + length <= cached_tokens
+        if not batches or not fits:
+            batches.append([])
+            new = cached = 0
+        batches[-1].append(index)
+        new += length
+        cached += before + length
     return batches
 
 

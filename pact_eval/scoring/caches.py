@@ -8,7 +8,6 @@ attention layers overwrite their convolution and recurrent states in place: thes
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
@@ -21,7 +20,7 @@ from transformers.cache_utils import (
     LinearAttentionLayer,
 )
 
-from pact_eval.scoring.shared_prefix import SharedLayer, shared_layer
+from pact_eval.scoring.shared_prefix import Segments, shared_layer
 
 __all__ = ["can_fork", "forked", "forked_in_place", "has_recurrent_or_window_layers", "new_cache"]
 
@@ -78,33 +77,26 @@ def forked(cache: DynamicCache, rows: Tensor, *, final: bool) -> DynamicCache:
 
 
 def forked_in_place(
-    cache: DynamicCache,
-    rows: Tensor,
-    lengths: Sequence[int] | None,
-    *,
-    last_unread: bool = False,
+    cache: DynamicCache, segments: Segments, *, last_unread: bool = False
 ) -> DynamicCache:
     """Return a cache as `forked` does, for a pass through `shared_prefix_attention`.
 
     Args:
         cache: an empty one, or one that this function returned and that a pass has gone through.
-        rows: (n,) numbers of rows; those of one number stand together.
-        lengths: tokens of each row in the coming pass, without its padding; None where nothing
-            goes on from it.
+        segments: of the pass; the prefixes are the rows of `cache`.
         last_unread: what the last layer makes of the pass is not read, but for keys and values.
 
     Returns:
-        A cache of n rows, whose keys and values are those of `cache` themselves.
+        A cache of a row for each segment. The keys and values of prefixes are those of `cache`.
     """
+    rows, last = torch.tensor(segments.prefixes), len(cache.layers) - 1
     twin = copy.copy(cache)
     twin.layers = [
-        shared_layer(layer, rows.tolist(), lengths)
+        shared_layer(layer, segments, unread=last_unread and number == last)
         if isinstance(layer, DynamicLayer)
         else _with_states(layer, rows)
-        for layer in cache.layers
+        for number, layer in enumerate(cache.layers)
     ]
-    if isinstance(twin.layers[-1], SharedLayer):
-        twin.layers[-1].unread = last_unread
     return twin
 
 

@@ -49,7 +49,7 @@ class LastLayer:
         """Run the parts at some positions, with zeros elsewhere, and put things back.
 
         Args:
-            ends: (n,) the position in each row; None for nowhere.
+            ends: numbers of positions, row after row; None for nowhere.
         """
         with ExitStack() as stack:
             for part, width in self._parts:
@@ -61,13 +61,13 @@ def _narrowed(
     forward: Callable[[Tensor], Tensor], width: int, ends: Tensor | None
 ) -> Callable[[Tensor], Tensor]:
     def narrow(states: Tensor) -> Tensor:
-        shape = (*states.shape[:-1], width)
+        shape = torch.Size((*states.shape[:-1], width))
         if ends is None:
             return states.new_zeros(()).expand(shape)
-        rows = torch.arange(len(ends), device=states.device)
-        output = states.new_zeros(shape)
-        output[rows, ends] = forward(states[rows, ends]).to(output.dtype)
-        return output
+        read = forward(states.reshape(-1, states.shape[-1])[ends])
+        output = read.new_zeros((shape[:-1].numel(), width))
+        output[ends] = read
+        return output.view(shape)
 
     return narrow
 

@@ -1,24 +1,23 @@
-r"""Attention of many rows to prefixes that are in memory once, on a CPU.
+r"""Attention of many prompts to prefixes that are in memory once, on a CPU.
 
-Rows of a pass that go on from the same prefix need no copy of its keys and values, and no mask over
-its positions: their queries attend to the prefix as one long row, and each row to its own new
-tokens causally. Both products are written beside each other, so that one softmax runs over all
-keys,
+A pass has segments: tokens that stand side by side and go on from a prefix each. Segments behind
+the same prefix need no copy of its keys and values, and no mask over its positions: their queries
+attend to it as one long row. Beyond the prefix a query attends to what stands before it in its own
+segment,
 
-.. math:: o = \mathrm{softmax}\left(\left[ q K_p^T \;\; q K^T + M \right]\right)
-              \left[ V_p ; V \right]
+.. math:: o = \mathrm{softmax}\left(q \, [K_p ; K]^T + [0 ; M]\right) [V_p ; V]
 
-with :math:`M` the causal mask. (Juravsky et al., "Hydragen: high-throughput LLM inference with
-shared prefixes", 2024, for the folding of rows on GPUs.) Queries pass in blocks, so that scores
-stay in the processor's cache; keys behind a block are never looked at.
+with :math:`M` zero there and minus infinity elsewhere. (Juravsky et al., "Hydragen: high-throughput
+LLM inference with shared prefixes", 2024, for the folding of rows on GPUs.) Queries pass in blocks,
+so that scores stay in the processor's cache; keys behind a block are never looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Any, Final
 
 import torch
@@ -27,7 +26,8 @@ from transformers import AttentionInterface
 from transformers.cache_utils import DynamicCache, DynamicLayer, LinearAttentionLayer
 
 __all__ = [
-    "Prefixes",
+    "Chunk",
+    "Segments",
     "SharedLayer",
     "can_share",
     "shared_attention",
@@ -36,92 +36,160 @@ __all__ = [
 ]
 
 _NAME: Final = "pact_shared_prefix"
-_BEHIND: Final = "_pact_behind"
+_LAYER: Final = "_pact_layer"
 
 # Queries that pass together, for each key head: enough for the products to run at full speed.
 _BLOCK: Final = 512
 
-_Prefix = tuple[Tensor, Tensor]
+
+@dataclass(frozen=True)
+class Chunk:
+    """Segments behind one prefix whose queries pass together.
+
+    Attributes:
+        segments: number of the first one, and of the one after the last.
+        tokens: their tokens in the pass, likewise.
+        mask: (tokens, tokens) to be added to the scores of several; one alone is causal.
+    """
+
+    segments: tuple[int, int]
+    tokens: tuple[int, int]
+    mask: Tensor | None
 
 
 @dataclass(frozen=True)
-class Prefixes:
-    """What the rows of a pass have behind them in one layer.
+class Segments:
+    """The segments of a pass, in the order of their tokens.
 
     Attributes:
-        parts: keys and values of each prefix, (key heads, length, d) both.
-        rows: for each row of the pass the number of its prefix; rows of one prefix stand together.
+        lengths: tokens of each.
+        prefixes: number of the prefix that each goes on from; those of one stand together.
+        width: tokens from the beginning of one to the next, if they are rows with padding on their
+            right; None where they stand side by side without.
+        final: nothing goes on from the pass, so that nothing of it is kept.
+    """
+
+    lengths: Sequence[int]
+    prefixes: Sequence[int]
+    width: int | None = None
+    final: bool = False
+    _chunks: dict[int, list[Chunk]] = field(default_factory=dict)
+
+    @property
+    def starts(self) -> list[int]:
+        """The first token of each, and the token after the last."""
+        if self.width is not None:
+            return [self.width * number for number in range(len(self.lengths) + 1)]
+        return [0, *accumulate(self.lengths)]
+
+    def chunks(self, at_once: int) -> list[Chunk]:
+        """Group the segments; the same for every layer, and so computed once.
+
+        Args:
+            at_once: tokens of a chunk of several segments.
+        """
+        if at_once not in self._chunks:
+            self._chunks[at_once] = list(self._grouped(at_once))
+        return self._chunks[at_once]
+
+    def _grouped(self, at_once: int) -> Iterator[Chunk]:
+        starts, first = self.starts, 0
+        for number in range(1, len(self.lengths) + 1):
+            ends = number == len(self.lengths) or (
+                self.prefixes[number] != self.prefixes[first]
+                or starts[number + 1] - starts[first] > at_once
+            )
+            if ends:
+                inside = [start - starts[first] for start in starts[first : number + 1]]
+                mask = _ahead_or_elsewhere(inside) if number - first > 1 else None
+                yield Chunk((first, number), (starts[first], starts[number]), mask)
+                first = number
+
+
+def _ahead_or_elsewhere(starts: Sequence[int]) -> Tensor:
+    """Return zeros where a query may look, for segments between starts, and -inf elsewhere."""
+    mask = torch.full((starts[-1], starts[-1]), -torch.inf)
+    for start, stop in pairwise(starts):
+        mask[start:stop, start:stop] = _ahead(stop - start)
+    return mask
+
+
+def _ahead(length: int) -> Tensor:
+    return torch.full((length, length), -torch.inf).triu(1)
+
+
+class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """An attention layer that hands new keys and values on, with itself attached to them.
+
+    Attributes:
+        parts: keys, turned round, and values of each prefix, (key heads, d, length) and (key heads,
+            length, d); empty before the first pass. After a pass that is not final, those of each
+            segment.
+        before: what `parts` was before the pass.
+        segments: of the pass.
         unread: nothing reads what the layer makes of the pass but for its keys and values.
     """
 
     parts: Sequence[tuple[Tensor, Tensor]] = ()
-    rows: Sequence[int] = ()
-    unread: bool = False
-
-
-class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """An attention layer that shows new keys and values alone, with the prefixes attached to them.
-
-    Attributes:
-        parts: what rows of the cache hold, as in `Prefixes`; empty before the first pass.
-        rows: as in `Prefixes`, for the coming pass.
-        lengths: tokens of each row in the coming pass, without its padding; None where nothing
-            goes on from it, so that nothing of it is kept.
-        unread: as in `Prefixes`.
-    """
-
-    parts: Sequence[tuple[Tensor, Tensor]] = ()
-    rows: Sequence[int] = ()
-    lengths: Sequence[int] | None = None
+    before: Sequence[tuple[Tensor, Tensor]] = ()
+    segments: Segments
     unread: bool = False
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *_args: Any, **_kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Attach the prefixes to the new keys; put these behind them if the pass is gone on from.
+        """Attach the layer, and put keys and values behind the prefixes if they are gone on from.
 
         Args:
             key_states: (n, key heads, S, d) of the new tokens.
             value_states: likewise.
         """
-        behind = Prefixes(self.parts, self.rows, self.unread)
-        setattr(key_states, _BEHIND, behind)
-        if self.lengths is not None:
+        setattr(key_states, _LAYER, self)
+        self.before = self.parts
+        if not self.segments.final:
+            keys, values = _flat(key_states), _flat(value_states)
             self.parts = [
-                (
-                    _longer(behind, row, 0, key_states[row, :, :length]),
-                    _longer(behind, row, 1, value_states[row, :, :length]),
+                self.joined(
+                    number, keys[:, start : start + length], values[:, start : start + length]
                 )
-                for row, length in enumerate(self.lengths)
+                for number, (start, length) in enumerate(
+                    zip(self.segments.starts, self.segments.lengths, strict=False)
+                )
             ]
         return key_states, value_states
 
+    def joined(self, number: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys, turned round, and values behind the prefix of a segment.
+
+        Args:
+            number: of the segment.
+            keys: (key heads, length, d).
+            values: likewise.
+        """
+        turned = keys.transpose(1, 2)
+        if not self.before:
+            return turned.contiguous(), values.contiguous()
+        old_keys, old_values = self.before[self.segments.prefixes[number]]
+        return torch.cat([old_keys, turned], dim=2), torch.cat([old_values, values], dim=1)
+
     def get_seq_length(self) -> int:
         """Return the length of the longest prefix."""
-        return max((keys.shape[-2] for keys, _ in self.parts), default=0)
+        return max((values.shape[1] for _, values in self.parts), default=0)
 
 
-def shared_layer(
-    layer: DynamicLayer, rows: Sequence[int], lengths: Sequence[int] | None
-) -> SharedLayer:
-    """Return the layer for a pass: its rows behind those of a layer, which stays as it is.
+def shared_layer(layer: DynamicLayer, segments: Segments, *, unread: bool) -> SharedLayer:
+    """Return the layer for a pass behind a layer, which stays as it is.
 
     Args:
         layer: an empty one, or one that this function returned.
-        rows: see `SharedLayer`.
-        lengths: see `SharedLayer`.
+        segments: of the pass.
+        unread: see `SharedLayer`.
     """
     shared = SharedLayer()  # type: ignore[no-untyped-call]
-    shared.rows, shared.lengths = rows, lengths
+    shared.segments, shared.unread = segments, unread
     if isinstance(layer, SharedLayer):
         shared.parts = layer.parts
     return shared
-
-
-def _longer(behind: Prefixes, row: int, which: int, new: Tensor) -> Tensor:
-    if not behind.parts:
-        return new.contiguous()
-    return torch.cat([behind.parts[behind.rows[row]][which], new], dim=-2)
 
 
 def can_share(cache: DynamicCache, device: torch.device, attention: str) -> bool:
@@ -157,7 +225,7 @@ def shared_prefix_attention(
     scaling: float | None = None,
     **_kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Attend to the prefixes that are attached to the keys, and causally to the keys.
+    """Attend to the prefix of each segment, and causally to the segment.
 
     Products and softmax are float32, whatever the model is.
 
@@ -179,108 +247,67 @@ def shared_prefix_attention(
         message = "shared-prefix attention takes no mask"
         raise RuntimeError(message)
     n, heads, length, width = query.shape
-    behind: Prefixes = getattr(key, _BEHIND, Prefixes())
-    if behind.unread:
+    layer: SharedLayer = getattr(key, _LAYER)
+    if layer.unread:
         return query.new_zeros(()).expand(n, length, heads, width), None
-    key_heads = key.shape[1]
-    scale = width**-0.5 if scaling is None else scaling
+    keys, values = _flat(key), _flat(value)
+    key_heads, tokens, _ = keys.shape
+    each = heads // key_heads
     # Heads that read the same keys stand beside each other, as if they were tokens.
-    apart = query.float().transpose(1, 2).reshape(n, length, key_heads, -1, width)
-    queries = torch.empty((key_heads, n, length, heads // key_heads, width))
-    torch.mul(apart.permute(2, 0, 1, 3, 4), scale, out=queries)
-    keys, values = (part.float().transpose(0, 1).contiguous() for part in (key, value))
-    output = torch.empty_like(apart, memory_format=torch.contiguous_format)
-    for start, stop, prefix in _batches(behind, n, length * queries.shape[3]):
-        rows = slice(start, stop)
-        attend = _attend_row if stop - start == 1 else _attend_rows
-        attend(queries[:, rows], keys[:, rows], values[:, rows], prefix, output[rows])
+    apart = query.float().transpose(1, 2).reshape(tokens, key_heads, each, width)
+    queries = torch.empty((key_heads, tokens, each, width))
+    scale = width**-0.5 if scaling is None else scaling
+    torch.mul(apart.transpose(0, 1), scale, out=queries)
+    output = torch.empty((tokens, key_heads, each, width))
+    for chunk in layer.segments.chunks(max(1, _BLOCK // each)):
+        here = slice(*chunk.tokens)
+        seen = _seen(layer, chunk, keys[:, here], values[:, here])
+        _attend(queries[:, here], *seen, chunk.mask, output[here])
     return output.view(n, length, heads, width).to(query.dtype), None
 
 
-def _batches(behind: Prefixes, n: int, queries: int) -> Iterator[tuple[int, int, _Prefix | None]]:
-    """Yield (first row, row after the last, their prefix) for rows that attend together.
-
-    Args:
-        behind: the prefixes.
-        n: rows of the pass.
-        queries: of a row, for each key head.
-    """
-    at_once = max(1, _BLOCK // queries)
-    numbers = behind.rows if behind.parts else [None] * n
-    for number, members in groupby(range(n), key=lambda row: numbers[row]):
-        rows = list(members)
-        prefix = None
-        if number is not None:
-            keys, values = behind.parts[number]
-            prefix = keys.float(), values.float()
-        for start in range(0, len(rows), at_once):
-            batch = rows[start : start + at_once]
-            yield batch[0], batch[-1] + 1, prefix
+def _flat(states: Tensor) -> Tensor:
+    """Return (n, key heads, S, d) as (key heads, n * S, d)."""
+    n, key_heads, length, width = states.shape
+    return states.transpose(0, 1).reshape(key_heads, n * length, width)
 
 
-def _attend_row(
-    queries: Tensor, keys: Tensor, values: Tensor, prefix: _Prefix | None, output: Tensor
+def _seen(layer: SharedLayer, chunk: Chunk, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the keys, turned round, and the values of a chunk's prefix and of the chunk."""
+    first, last = chunk.segments
+    kept = not layer.segments.final and last - first == 1
+    # Without the padding of a row, whose queries would see less; they are read by nothing.
+    if kept and layer.segments.lengths[first] == keys.shape[1]:
+        turned, joined = layer.parts[first]
+    else:
+        turned, joined = layer.joined(first, keys, values)
+    return turned.float(), joined.float()
+
+
+def _attend(
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, output: Tensor
 ) -> None:
-    """Attend for one row, block by block.
+    """Attend for one chunk, block by block.
 
     Args:
-        queries: (key heads, 1, S, heads a key head, d), scaled.
-        keys: (key heads, 1, S, d).
-        values: likewise.
-        prefix: its keys and values, (key heads, P, d) both.
-        output: (1, S, key heads, heads a key head, d), written to.
+        queries: (key heads, T, heads a key head, d), scaled.
+        keys: (key heads, d, P + T).
+        values: (key heads, P + T, d).
+        mask: (T, T) to be added to scores behind the prefix; None for a causal one.
+        output: (T, key heads, heads a key head, d), written to.
     """
-    key_heads, _, length, each, width = queries.shape
-    keys, values = keys[:, 0], values[:, 0]
-    if prefix is not None:
-        keys, values = torch.cat([prefix[0], keys], dim=1), torch.cat([prefix[1], values], dim=1)
-    before = keys.shape[1] - length
-    turned = keys.transpose(1, 2).contiguous()
-    step = min(length, max(1, _BLOCK // each))
-    memory = torch.empty(key_heads * step * each * keys.shape[1])
-    ahead = _ahead(step)
-    for start in range(0, length, step):
-        stop = min(start + step, length)
+    key_heads, tokens, each, width = queries.shape
+    before = keys.shape[2] - tokens
+    step = tokens if mask is not None else min(tokens, max(1, _BLOCK // each))
+    mask = _ahead(step) if mask is None else mask
+    memory = torch.empty(key_heads * step * each * keys.shape[2])
+    for start in range(0, tokens, step):
+        stop = min(start + step, tokens)
         size, seen = stop - start, before + stop
         scores = memory[: key_heads * size * each * seen].view(key_heads, -1, seen)
-        block = queries[:, 0, start:stop].reshape(key_heads, -1, width)
-        torch.bmm(block, turned[:, :, :seen], out=scores)
-        scores.view(key_heads, size, each, seen)[..., seen - size :] += ahead[:size, None, :size]
+        block = queries[:, start:stop].reshape(key_heads, -1, width)
+        torch.bmm(block, keys[:, :, :seen], out=scores)
+        scores.view(key_heads, size, each, seen)[..., seen - size :] += mask[:size, None, :size]
         torch.softmax(scores, dim=-1, out=scores)
         mixed = torch.bmm(scores, values[:, :seen]).view(key_heads, size, each, width)
-        output[0, start:stop] = mixed.transpose(0, 1)
-
-
-def _attend_rows(
-    queries: Tensor, keys: Tensor, values: Tensor, prefix: _Prefix | None, output: Tensor
-) -> None:
-    """Attend for n short rows behind one prefix.
-
-    Args:
-        queries: (key heads, n, S, heads a key head, d), scaled.
-        keys: (key heads, n, S, d).
-        values: likewise.
-        prefix: its keys and values, (key heads, P, d) both.
-        output: (n, S, key heads, heads a key head, d), written to.
-    """
-    key_heads, n, length, each, width = queries.shape
-    before = 0 if prefix is None else prefix[0].shape[1]
-    scores = torch.empty(key_heads, n * length * each, before + length)
-    row_scores = scores.view(key_heads * n, length * each, before + length)
-    row_keys, row_values = (part.reshape(key_heads * n, length, width) for part in (keys, values))
-    row_queries = queries.reshape(key_heads * n, length * each, width)
-    if prefix is not None:
-        folded = queries.reshape(key_heads, -1, width)
-        torch.bmm(folded, prefix[0].transpose(1, 2), out=scores[..., :before])
-    torch.bmm(row_queries, row_keys.transpose(1, 2), out=row_scores[..., before:])
-    row_scores.view(-1, length, each, before + length)[..., before:] += _ahead(length)[:, None]
-    torch.softmax(scores, dim=-1, out=scores)
-    mixed = torch.bmm(row_scores[..., before:], row_values)
-    if prefix is not None:
-        mixed.view(key_heads, -1, width).baddbmm_(scores[..., :before], prefix[1])
-    output.copy_(mixed.view(key_heads, n, length, each, width).permute(1, 2, 0, 3, 4))
-
-
-def _ahead(length: int) -> Tensor:
-    """Return what is added to scores so that no query looks ahead, (length, length)."""
-    return torch.full((length, length), -torch.inf).triu(1)
+        output[start:stop] = mixed.transpose(0, 1)

@@ -72,7 +72,7 @@ def _forked(
 ) -> tuple[list[ScoredView], ForkExecutor]:
     executor = fork_executor(model, CPU, batch_tokens)
     assert isinstance(executor, ForkExecutor)
-    executor.shares_prefix &= shares
+    executor.passes.shares_prefix &= shares
     scored: dict[int, ScoredView] = {}
 
     def keep(numbers: Any, results: Any) -> None:
@@ -151,21 +151,39 @@ def test_prompts_of_every_shape_against_one_plain_pass_a_prompt(
         _agree(ours, plain)
 
 
-def test_padded_branches_of_an_attention_model_run_together(models: dict[str, Any]) -> None:
-    """Otherwise the batched prefixes above would not be what they say."""
+def _tokens_a_pass(model: Any, views: list[EncodedView], **options: Any) -> list[int]:
+    seen: list[int] = []
+    hook = model.get_decoder().embed_tokens.register_forward_hook(
+        lambda _module, inputs, _output: seen.append(inputs[0].numel())
+    )
+    try:
+        scored, executor = _forked(model, views, **options)
+    finally:
+        hook.remove()
+    assert executor.count.passed == sum(seen)
+    _agree(scored, one_by_one(model, views))
+    return seen
+
+
+def test_branches_and_leaves_of_several_prefixes_share_a_pass(models: dict[str, Any]) -> None:
     shared = _tail(60)
     views = _views(
         [shared + branch + _tail(5) for branch in (_tail(39), _tail(40)) for _ in range(2)]
     )
+    assert _tokens_a_pass(models["qwen3"], views) == [60, 39 + 40, 4 * 5]
+    # As rows one of them is padded; within 60 tokens they run one after the other.
+    assert _tokens_a_pass(models["qwen3"], views, shares=False) == [60, 2 * 40, 4 * 5]
     for shares in (True, False):
-        together, wide = _forked(models["qwen3"], views, shares=shares)
-        assert wide.count.passed == 60 + 2 * 40 + 4 * 5  # one of them padding
-        alone, narrow = _forked(models["qwen3"], views, shares=shares, batch_tokens=60)
-        assert narrow.count.passed == 60 + 39 + 40 + 4 * 5
-        assert largest_difference(together, alone) < 1e-4
-    hybrid, exact = _forked(models["qwen3_5_shell"], views)
-    assert exact.count.passed == narrow.count.passed  # a recurrent state would take padding in
-    _agree(hybrid, one_by_one(models["qwen3_5_shell"], views))
+        narrow = _tokens_a_pass(models["qwen3"], views, shares=shares, batch_tokens=60)
+        assert sorted(narrow) == [10, 10, 39, 40, 60]
+    # A recurrent state would take padding in.
+    assert sorted(_tokens_a_pass(models["qwen3_5_shell"], views)) == [10, 10, 39, 40, 60]
+
+
+def test_leaves_of_mixed_lengths_share_a_pass(models: dict[str, Any]) -> None:
+    branches = [TRUNK[:40] + _tail(n) for n in (11, 30, 19)]
+    views = _views([branch + _tail(n) for branch in branches for n in (1, 14, 3)])
+    assert _tokens_a_pass(models["qwen3"], views) == [40, 11 + 30 + 19, 3 * (1 + 14 + 3)]
 
 
 @pytest.mark.parametrize("name", ["qwen3", "qwen3_5_shell"])
@@ -272,18 +290,6 @@ def test_tokens_through_the_model_are_within_two_percent_of_the_floor(
     _, executor = _forked(models["qwen3"], views)
     assert executor.count.prompts == sum(len(view.token_ids) for view in views)
     assert executor.count.floor <= executor.count.passed <= 1.02 * executor.count.floor
-
-
-def test_what_is_counted_is_what_the_model_sees(models: dict[str, Any]) -> None:
-    seen: list[int] = []
-    hook = models["qwen3"].model.embed_tokens.register_forward_hook(
-        lambda _module, inputs, _output: seen.append(inputs[0].numel())
-    )
-    try:
-        _, executor = _forked(models["qwen3"], _views(SHAPES["branches on branches"]))
-    finally:
-        hook.remove()
-    assert executor.count.passed == sum(seen)
 
 
 def test_no_logits_but_those_of_answer_positions_are_made(

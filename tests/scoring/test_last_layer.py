@@ -31,14 +31,13 @@ def test_read_positions_are_those_of_the_whole_layer(
     decoder = _model(request.getfixturevalue(name)).get_decoder()
     layer = _layer(decoder)
     assert layer.known
-    ids, ends = torch.randint(5, 900, (3, 11)), torch.tensor([10, 4, 0])
+    ids, rows, steps = torch.randint(5, 900, (3, 11)), torch.arange(3), torch.tensor([10, 4, 0])
     with torch.inference_mode():
         whole = decoder(input_ids=ids).last_hidden_state
-        with layer.read_at(ends):
+        with layer.read_at(rows * 11 + steps):
             narrow = decoder(input_ids=ids).last_hidden_state
         again = decoder(input_ids=ids).last_hidden_state
-    rows = torch.arange(3)
-    torch.testing.assert_close(narrow[rows, ends], whole[rows, ends], atol=1e-5, rtol=0)
+    torch.testing.assert_close(narrow[rows, steps], whole[rows, steps], atol=1e-5, rtol=0)
     assert float((narrow - whole).abs().max()) > 0.01  # elsewhere nothing was added
     assert torch.equal(again, whole)
 
@@ -97,7 +96,7 @@ def test_forwards_are_put_back_also_after_an_error(qwen3: Path) -> None:
 
 
 def _fail_inside(layer: LastLayer, decoder: Any) -> None:
-    with layer.read_at(torch.tensor([1, 0])), torch.inference_mode():
+    with layer.read_at(torch.tensor([1, 2])), torch.inference_mode():
         decoder(input_ids=torch.tensor([[5, 6], [7, 8]]))
         raise KeyError
 

@@ -14,7 +14,7 @@ from pact_eval.encoding import EncodedView
 from pact_eval.errors import AdapterError
 from pact_eval.scoring.engine import Engine, largest_difference, one_by_one
 from pact_eval.scoring.executors import BatchedExecutor
-from pact_eval.scoring.fork import ForkExecutor
+from pact_eval.scoring.passes import Passes
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,10 @@ def _limit(patch: pytest.MonkeyPatch, kind: type, method: str, tokens: int) -> l
     whole = getattr(kind, method)
 
     def limited(self: Any, *args: Any, **kwargs: Any) -> Any:
-        segments = args[2] if method == "extend" else [view.token_ids for view in args[0]]
-        size = len(segments) * max(map(len, segments))
+        if method == "_run":  # segments stand side by side
+            size = sum(map(len, args[2]))
+        else:
+            size = len(args[0]) * max(len(view.token_ids) for view in args[0])
         tried.append(size)
         if size > tokens:
             raise torch.OutOfMemoryError
@@ -56,7 +58,7 @@ def test_half_the_budget_is_taken_until_it_fits_and_nothing_is_scored_twice(
     plain = one_by_one(model, views)
     engine = Engine(model, 100_000, "fork")
     engine.prepare(views)
-    tried = _limit(monkeypatch, ForkExecutor, "extend", 50)
+    tried = _limit(monkeypatch, Passes, "_run", 50)
     done: list[int] = []
     assert largest_difference(engine.score(views, done.append), plain) < 1e-4
     assert done == sorted(done)
@@ -73,7 +75,7 @@ def test_a_fork_that_never_fits_gives_way_to_whole_prompts_one_by_one(
     engine = Engine(model, 4096)
     engine.prepare(views)
     assert engine.facts["name"] == "fork"
-    _limit(monkeypatch, ForkExecutor, "extend", 10)
+    _limit(monkeypatch, Passes, "_run", 10)
     _limit(monkeypatch, BatchedExecutor, "_forward", 80)
     assert largest_difference(engine.score(views), one_by_one(model, views)) < 1e-4
     assert engine.facts["name"] == "batched"
@@ -85,7 +87,7 @@ def test_memory_that_runs_out_with_one_prompt_is_an_error(
 ) -> None:
     engine = Engine(model, 4096)
     engine.prepare(views)
-    _limit(monkeypatch, ForkExecutor, "extend", 10)
+    _limit(monkeypatch, Passes, "_run", 10)
     _limit(monkeypatch, BatchedExecutor, "_forward", 10)
     with pytest.raises(AdapterError, match="out of memory with one prompt at a time"):
         engine.score(views)
@@ -101,7 +103,7 @@ def test_another_runtime_error_is_not_taken_for_memory(
         message = "shapes do not match"
         raise RuntimeError(message)
 
-    monkeypatch.setattr(ForkExecutor, "extend", broken)
+    monkeypatch.setattr(Passes, "_run", broken)
     with pytest.raises(RuntimeError, match="shapes do not match"):
         engine.score(views)
 

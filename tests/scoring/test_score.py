@@ -47,7 +47,7 @@ def test_a_run_holds_every_view_and_says_what_it_is(
     assert run.predictions.k == 3
     assert (seen[0], seen[-1]) == ((0, 70), (70, 70))
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert len(seen) > 10
+    assert len(seen) > 5
     settings = run.settings
     assert subject.adapter is not None
     assert settings["adapter"] == {

@@ -9,13 +9,16 @@ import pytest
 import torch
 import transformers
 from torch import Tensor
+from transformers.cache_utils import DynamicLayer
 
 from pact_eval.scoring import shared_prefix
 from pact_eval.scoring.caches import forked_in_place, new_cache
 from pact_eval.scoring.shared_prefix import (
+    Segments,
     SharedLayer,
     can_share,
     shared_attention,
+    shared_layer,
     shared_prefix_attention,
 )
 
@@ -74,52 +77,67 @@ def _inputs(
     )
 
 
-def _layer(
-    parts: Sequence[tuple[Tensor, Tensor]], rows: Sequence[int], lengths: Sequence[int] | None
-) -> SharedLayer:
-    layer = SharedLayer()
-    layer.parts, layer.rows, layer.lengths = parts, rows, lengths
+def _layer(inputs: Inputs, segments: Segments) -> SharedLayer:
+    layer = shared_layer(DynamicLayer(), segments, unread=False)
+    layer.parts = [(keys.transpose(1, 2), values) for keys, values in inputs.prefixes]
     return layer
 
 
-def _attended(inputs: Inputs, rows: Sequence[int], scaling: float | None = None) -> Tensor:
-    layer = _layer(inputs.prefixes, rows, None)
-    keys, values = layer.update(inputs.key, inputs.value)
+def _rows(prefixes: Sequence[int], lengths: Sequence[int] | None = None) -> Segments:
+    """Rows of one width, of which nothing is kept unless lengths are given."""
+    return Segments(lengths or [NEW] * len(prefixes), prefixes, NEW, final=lengths is None)
+
+
+def _attended(inputs: Inputs, segments: Segments, scaling: float | None = None) -> Tensor:
+    keys, values = _layer(inputs, segments).update(inputs.key, inputs.value)
     output, weights = shared_prefix_attention(None, inputs.query, keys, values, None, scaling)
     assert weights is None
     return output.double()
 
 
-def _expected(inputs: Inputs, rows: Sequence[int]) -> Tensor:
-    old = [inputs.prefixes[row] for row in rows] if inputs.prefixes else []
+def _expected(inputs: Inputs, prefixes: Sequence[int]) -> Tensor:
+    old = [inputs.prefixes[number] for number in prefixes] if inputs.prefixes else []
     return _softmax_by_hand(inputs.query, inputs.key, inputs.value, old)
 
 
 @pytest.mark.parametrize("scale", [1.0, 6.0])  # 6: one part of the keys takes nearly all weight
 def test_rows_behind_one_prefix_against_a_softmax_by_hand(scale: float) -> None:
     inputs = _inputs(1, scale=scale)
-    rows = [0] * ROWS
-    expected = _expected(inputs, rows)
-    torch.testing.assert_close(_attended(inputs, rows), expected, atol=3e-6 * scale**2, rtol=0)
+    ours = _attended(inputs, _rows([0] * ROWS))
+    torch.testing.assert_close(ours, _expected(inputs, [0] * ROWS), atol=3e-6 * scale**2, rtol=0)
 
 
-@pytest.mark.parametrize("rows", [[0, 0, 1], [0, 1, 1], [2, 0, 1], [1, 1, 1]])
-def test_rows_behind_prefixes_of_other_lengths_against_a_softmax_by_hand(rows: list[int]) -> None:
-    inputs = _inputs(6, prefixes=(PREFIX, 2, 40))
-    torch.testing.assert_close(_attended(inputs, rows), _expected(inputs, rows), atol=3e-6, rtol=0)
-
-
-@pytest.mark.parametrize("new", [1, 3, 8, 33])
-@pytest.mark.parametrize("block", [1, 4, 12, 64])
-@pytest.mark.parametrize("prefixes", [(), (PREFIX,)])
-def test_the_size_of_a_block_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, new: int, block: int, prefixes: tuple[int, ...]
+@pytest.mark.parametrize("prefixes", [[0, 0, 1], [0, 1, 1], [2, 0, 1], [1, 1, 1]])
+def test_rows_behind_prefixes_of_other_lengths_against_a_softmax_by_hand(
+    prefixes: list[int],
 ) -> None:
-    """Blocks smaller than a row, of one row, of some rows with a rest, and of all."""
+    inputs = _inputs(6, prefixes=(PREFIX, 2, 40))
+    ours = _attended(inputs, _rows(prefixes))
+    torch.testing.assert_close(ours, _expected(inputs, prefixes), atol=3e-6, rtol=0)
+
+
+@pytest.mark.parametrize("block", [1, 4, 12, 20, 64, 512])
+@pytest.mark.parametrize("final", [True, False])
+@pytest.mark.parametrize("prefixes", [(), (PREFIX, 3)])
+def test_segments_side_by_side_against_a_softmax_by_hand(
+    monkeypatch: pytest.MonkeyPatch, block: int, final: bool, prefixes: tuple[int, ...]
+) -> None:
+    """Blocks smaller than a segment, of one, of some with a rest, and of all."""
     monkeypatch.setattr(shared_prefix, "_BLOCK", block)
-    inputs = _inputs(7, rows=5, new=new, prefixes=prefixes)
-    rows = [0] * 5
-    torch.testing.assert_close(_attended(inputs, rows), _expected(inputs, rows), atol=3e-6, rtol=0)
+    lengths, numbers = [4, 1, 9, 2, 2, 6], [0, 0, 0, 1, 1, 1]
+    inputs = _inputs(7, rows=1, new=sum(lengths), prefixes=prefixes)
+    ours = _attended(inputs, Segments(lengths, numbers, final=final))
+    start = 0
+    for length, number in zip(lengths, numbers, strict=True):
+        here = slice(start, start + length)
+        expected = _softmax_by_hand(
+            inputs.query[:, :, here],
+            inputs.key[:, :, here],
+            inputs.value[:, :, here],
+            [inputs.prefixes[number]] if prefixes else [],
+        )
+        torch.testing.assert_close(ours[:, here], expected, atol=3e-6, rtol=0)
+        start += length
 
 
 def test_products_in_bfloat16_are_added_up_in_float32() -> None:
@@ -128,7 +146,7 @@ def test_products_in_bfloat16_are_added_up_in_float32() -> None:
         part.bfloat16() for part in (inputs.query, inputs.key, inputs.value)
     )
     inputs.prefixes = [(keys.bfloat16(), values.bfloat16()) for keys, values in inputs.prefixes]
-    layer = _layer(inputs.prefixes, [0] * ROWS, None)
+    layer = _layer(inputs, _rows([0] * ROWS))
     keys, values = layer.update(inputs.key, inputs.value)
     output, _ = shared_prefix_attention(None, inputs.query, keys, values, None)
     assert output.dtype == torch.bfloat16
@@ -139,35 +157,48 @@ def test_products_in_bfloat16_are_added_up_in_float32() -> None:
 
 def test_the_first_pass_has_no_prefix_and_leaves_one_a_row_without_its_padding() -> None:
     inputs = _inputs(2, prefixes=())
-    layer = _layer((), [0] * ROWS, [NEW, 2, 1])
+    layer = _layer(inputs, _rows([0] * ROWS, [NEW, 2, 1]))
     keys, values = layer.update(inputs.key, inputs.value)
     ours, _ = shared_prefix_attention(None, inputs.query, keys, values, None)
     torch.testing.assert_close(ours.double(), _expected(inputs, []), atol=3e-6, rtol=0)
     for row, length in enumerate([NEW, 2, 1]):
-        assert torch.equal(layer.parts[row][0], inputs.key[row, :, :length])
+        assert torch.equal(layer.parts[row][0], inputs.key[row, :, :length].transpose(1, 2))
         assert torch.equal(layer.parts[row][1], inputs.value[row, :, :length])
     assert layer.get_seq_length() == NEW
 
 
 def test_a_pass_that_is_gone_on_from_puts_its_keys_behind_the_old_ones() -> None:
     inputs = _inputs(3, prefixes=(PREFIX, 4))
-    layer = _layer(inputs.prefixes, [0, 1, 1], [NEW, NEW, 3])
+    layer = _layer(inputs, _rows([0, 1, 1], [NEW, NEW, 3]))
+    old = layer.parts
     layer.update(inputs.key, inputs.value)
     for row, (prefix, length) in enumerate([(0, NEW), (1, NEW), (1, 3)]):
-        new = inputs.key[row, :, :length]
-        assert torch.equal(layer.parts[row][0], torch.cat([inputs.prefixes[prefix][0], new], dim=1))
+        longer = torch.cat([inputs.prefixes[prefix][0], inputs.key[row, :, :length]], dim=1)
+        assert torch.equal(layer.parts[row][0], longer.transpose(1, 2))
     assert layer.get_seq_length() == PREFIX + NEW
-    last = _layer(inputs.prefixes, [0, 1, 1], None)
+    again = shared_layer(layer, _rows([0, 1, 2]), unread=False)
+    assert again.parts is layer.parts
+    last = _layer(inputs, _rows([0, 1, 1]))
     last.update(inputs.key, inputs.value)
-    assert last.parts is inputs.prefixes
+    assert all(torch.equal(a[0], b[0]) for a, b in zip(last.parts, old, strict=True))
+
+
+def test_what_nothing_reads_is_not_computed() -> None:
+    inputs = _inputs(9)
+    layer = _layer(inputs, _rows([0] * ROWS, [NEW] * ROWS))
+    layer.unread = True
+    keys, values = layer.update(inputs.key, inputs.value)
+    output, _ = shared_prefix_attention(None, inputs.query, keys, values, None)
+    assert output.shape == (ROWS, NEW, HEADS, WIDTH)
+    assert not output.any()
+    assert layer.get_seq_length() == PREFIX + NEW  # keys and values are kept
 
 
 def test_the_scale_of_the_products_is_the_models() -> None:
     inputs = _inputs(4)
-    rows = [0] * ROWS
-    ours = _attended(inputs, rows, scaling=0.5)
+    ours = _attended(inputs, _rows([0] * ROWS), scaling=0.5)
     inputs.query = inputs.query * 0.5 * WIDTH**0.5
-    torch.testing.assert_close(ours, _expected(inputs, rows), atol=3e-6, rtol=0)
+    torch.testing.assert_close(ours, _expected(inputs, [0] * ROWS), atol=3e-6, rtol=0)
 
 
 def test_a_mask_is_refused_and_not_ignored() -> None:
@@ -202,5 +233,5 @@ def test_which_models_can_share(qwen3: Path, qwen3_5_shell: Path) -> None:
         assert not can_share(new_cache(decoder), torch.device("cuda"), "sdpa")
         assert not can_share(new_cache(decoder), CPU, "flash_attention_2")
     cache = new_cache(decoder)
-    twin = forked_in_place(cache, torch.tensor([0]), [1])
+    twin = forked_in_place(cache, Segments([1], [0]))
     assert any(isinstance(layer, SharedLayer) for layer in twin.layers)
