@@ -7,7 +7,7 @@ FIXTURES := fixtures/pact_fixtures
 RUNS ?= runs
 DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --seed 17
 
-.PHONY: demo test lint replicate clean
+.PHONY: demo test lint bench replicate clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
@@ -24,6 +24,11 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy tests
 	$(BIN)/lint-imports
 
+bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers: 15 minutes on two quiet cores
+	$(BIN)/python benchmarks/startup.py --write docs/performance.md
+	$(BIN)/python benchmarks/scoring.py --write docs/performance.md
+	$(BIN)/python benchmarks/metrics_at_scale.py --write docs/performance.md
+
 replicate: $(VENV)/.model  ## the paper's experiment in miniature: 52 minutes on two cores
 	$(BIN)/python -m pact_fixtures replicate --out $(RUNS)/replicate
 
@@ -35,6 +40,10 @@ $(VENV)/.model: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pact-eval needs Python 3.11 or newer; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[model]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[model,dev,bench]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.model

@@ -1,6 +1,6 @@
 """Scoring K views: our engines against lm-evaluation-harness and transformers' decision pipeline.
 
-    python -m pip install --constraint constraints.txt lm-eval
+    python -m pip install --constraint constraints.txt '.[model,bench]'
     python benchmarks/scoring.py --write docs/performance.md
 
 One randomly initialised Qwen3, contrastive pairs of the shipped dataset with their contexts filled
@@ -132,9 +132,11 @@ def make_model(kind: str, vocabulary: int, *, small: bool = False) -> Any:
     return model.eval()
 
 
-def ours(model: Any, views: Sequence[EncodedView], name: Any) -> Callable[[], object]:
+def ours(
+    model: Any, views: Sequence[EncodedView], name: Any, batch_tokens: int = 4096
+) -> Callable[[], object]:
     """Return a contestant: one of our engines, ready to score."""
-    engine = Engine(model, 4096, name)
+    engine = Engine(model, batch_tokens, name)
     engine.prepare(views[:4])
     return partial(engine.score, views)
 

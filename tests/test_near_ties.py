@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
-from run_frames import predictions
+from run_frames import predictions, rows
 
-from pact_eval.near_ties import NOISE, near_ties, numeric_noise
+from pact_eval.near_ties import NOISE, NearTies, near_ties, near_ties_of_file, numeric_noise
 
 
 def test_ties_counted_by_hand() -> None:
@@ -28,6 +30,31 @@ def test_impossible_answers_are_no_tie() -> None:
     logits[:, :, 0] = 2.0
     assert near_ties(replace(views, logits=logits), 1.0).items == 0
     assert near_ties(replace(views, logits=np.full_like(logits, -np.inf)), 1.0).items == 0
+
+
+@pytest.mark.parametrize("noise", [1e-4, 0.05, 0.5, 10.0])
+def test_one_pass_over_the_file_counts_what_is_counted_in_memory(
+    tmp_path: Path, noise: float
+) -> None:
+    frame = rows(1, families=40, k=3)
+    infinite = [[-np.inf] * len(logits) for logits in frame["logits"]]
+    logits = [
+        one if n % 7 else other
+        for n, (one, other) in enumerate(zip(frame["logits"].to_list(), infinite, strict=True))
+    ]
+    frame = frame.with_columns(logits=pl.Series(logits, dtype=frame.schema["logits"]))
+    frame.write_parquet(tmp_path / "predictions.parquet")
+    best = np.array(
+        [sorted(one)[-2:] for one in frame.filter(pl.col("view") == 0)["logits"].to_list()]
+    )
+    with np.errstate(invalid="ignore"):
+        by_hand = int((best[:, 1] - best[:, 0] <= 2 * noise).sum())
+    assert near_ties_of_file(tmp_path / "predictions.parquet", noise) == NearTies(by_hand, noise)
+
+
+def test_no_item_has_no_near_tie(tmp_path: Path) -> None:
+    rows(1, families=1).clear().write_parquet(tmp_path / "predictions.parquet")
+    assert near_ties_of_file(tmp_path / "predictions.parquet", 1.0).items == 0
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,8 @@ class Engine:
             count = self._chosen.count
             self._executor = BatchedExecutor(self.model, self.batch_tokens)
             self._executor.count = count
-            scored = self._drained(self._executor, views, on_batch)
+            with count.of_prompts_counted_before():
+                scored = self._drained(self._executor, views, on_batch)
         if scored is None:
             message = (
                 "out of memory with one prompt at a time; what was scored is kept: run the command "

@@ -8,7 +8,8 @@ The third, `ForkExecutor` in `fork.py`, computes shared prefixes once.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -42,6 +43,15 @@ class TokenCount:
     def reset(self) -> None:
         """Count from nothing again."""
         self.prompts = self.floor = self.passed = 0
+
+    @contextmanager
+    def of_prompts_counted_before(self) -> Iterator[None]:
+        """Count what passes inside, but not the prompts: they are run another time."""
+        prompts, floor = self.prompts, self.floor
+        try:
+            yield
+        finally:
+            self.prompts, self.floor = prompts, floor
 
 
 class Executor(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
@@ -29,10 +30,14 @@ def drain(
         Scores in the order of `views`, or None where memory runs out at the least budget, too.
     """
     scored: dict[int, ScoredView] = {}
+    counting: AbstractContextManager[None] = nullcontext()
     while len(scored) < len(views):
         pending = [number for number in range(len(views)) if number not in scored]
-        if _ran(executor, views, pending, scored, on_batch):
+        with counting:
+            ran = _ran(executor, views, pending, scored, on_batch)
+        if ran:
             continue
+        counting = executor.count.of_prompts_counted_before()
         if executor.batch_tokens <= 1:
             return None
         # Here, where no traceback holds the tensors of the pass that failed.

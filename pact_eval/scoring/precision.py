@@ -16,11 +16,12 @@ import torch
 
 __all__ = ["FLOAT32_ERROR", "fast_float32", "onednn_stays_float32"]
 
-FLOAT32_ERROR: Final = 1e-6
+FLOAT32_ERROR: Final = 5e-6
 """Largest error of a product, as a share of its largest entry, that passes for float32.
 
-On the probe's sums of 1,024 products float32 came to 4e-7 (MKL) and 6e-7 (oneDNN); factors rounded
-as TF32 has them came to 3e-4, as bfloat16 has them to 2e-3.
+On the probe's sums of 1,024 products float32 came to 4e-7 (MKL) and 6e-7 (oneDNN), which leaves
+room for other orders of summation; factors rounded as TF32 has them came to 3e-4, as bfloat16 has
+them to 2e-3.
 """
 
 _SHAPE: Final = (192, 1024, 160)

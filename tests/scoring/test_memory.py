@@ -15,6 +15,7 @@ from pact_eval.errors import AdapterError
 from pact_eval.scoring.engine import Engine, largest_difference, one_by_one
 from pact_eval.scoring.executors import BatchedExecutor
 from pact_eval.scoring.passes import Passes
+from pact_eval.scoring.prefix_tree import prefix_tree
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +59,7 @@ def test_half_the_budget_is_taken_until_it_fits_and_nothing_is_scored_twice(
     plain = one_by_one(model, views)
     engine = Engine(model, 100_000, "fork")
     engine.prepare(views)
+    engine.forget_counts()
     tried = _limit(monkeypatch, Passes, "_run", 50)
     done: list[int] = []
     assert largest_difference(engine.score(views, done.append), plain) < 1e-4
@@ -67,6 +69,11 @@ def test_half_the_budget_is_taken_until_it_fits_and_nothing_is_scored_twice(
     assert isinstance(budget, int)
     assert 25 < budget <= 62  # two rows of 31 tokens: halved as often as it had to be
     assert max(tried) > 50
+    # Prompts that were run twice are one floor all the same.
+    tokens: Any = engine.facts["tokens"]
+    assert tokens["prompts"] == sum(len(view.token_ids) for view in views)
+    assert tokens["floor"] == prefix_tree([view.token_ids for view in views]).floor
+    assert tokens["passed"] > tokens["floor"]
 
 
 def test_a_fork_that_never_fits_gives_way_to_whole_prompts_one_by_one(
@@ -75,11 +82,14 @@ def test_a_fork_that_never_fits_gives_way_to_whole_prompts_one_by_one(
     engine = Engine(model, 4096)
     engine.prepare(views)
     assert engine.facts["name"] == "fork"
+    engine.forget_counts()
     _limit(monkeypatch, Passes, "_run", 10)
     _limit(monkeypatch, BatchedExecutor, "_forward", 80)
     assert largest_difference(engine.score(views), one_by_one(model, views)) < 1e-4
     assert engine.facts["name"] == "batched"
     assert engine.facts["passed_over"] == ["fork: memory ran out"]
+    tokens: Any = engine.facts["tokens"]
+    assert tokens["prompts"] == sum(len(view.token_ids) for view in views)
 
 
 def test_memory_that_runs_out_with_one_prompt_is_an_error(
