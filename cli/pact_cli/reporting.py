@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from pact_eval.evaluation import GroupBy
+    from pact_eval.evaluation import Evaluation, GroupBy
+    from pact_eval.near_ties import NearTies
     from pact_eval.predictions import Decoding
     from pact_eval.runs import AblatedRun, Run, RunFolder
     from pact_eval.strict_json import Json
@@ -99,6 +100,7 @@ def _evaluated_in_slices(about: RunFolder, request: ReportRequest) -> _Report | 
     import numpy as np
 
     from pact_eval.evaluation import GROUPED_ITEMS, evaluate_file
+    from pact_eval.near_ties import near_ties_of_file, numeric_noise
     from pact_eval.streaming import streamable_items
     from pact_reports.evaluation_json import evaluation_json
     from pact_reports.evaluation_tables import evaluation_report
@@ -116,9 +118,22 @@ def _evaluated_in_slices(about: RunFolder, request: ReportRequest) -> _Report | 
             rng=np.random.default_rng(request.bootstrap_seed),
             resamples=request.resamples,
         )
-    value = evaluation_json(evaluation, about.provenance) | {"near_ties": None}
+        noise = numeric_noise(about.provenance)
+        ties = None if noise is None else near_ties_of_file(path, noise)
+    evaluation = _with_ties(evaluation, ties)
+    value = evaluation_json(evaluation, about.provenance) | _ties_json(ties)
     parts = evaluation_report(evaluation, width=console.width, plain=not console.is_terminal)
     return value, parts
+
+
+def _with_ties(evaluation: Evaluation, ties: NearTies | None) -> Evaluation:
+    if ties is None or ties.note is None:
+        return evaluation
+    return replace(evaluation, notes=(*evaluation.notes, ties.note))
+
+
+def _ties_json(ties: NearTies | None) -> dict[str, Json]:
+    return {"near_ties": None if ties is None else {"items": ties.items, "noise": ties.noise}}
 
 
 def _evaluated(run: Run | AblatedRun, request: ReportRequest) -> _Report:
@@ -127,7 +142,6 @@ def _evaluated(run: Run | AblatedRun, request: ReportRequest) -> _Report:
 
     from pact_eval.evaluation import evaluate, evaluate_ablated
     from pact_eval.near_ties import near_ties, numeric_noise
-    from pact_eval.run_calibration import calibrator_for
     from pact_eval.runs import AblatedRun
     from pact_reports.ablated_report import ablated_json, ablated_report
     from pact_reports.evaluation_json import evaluation_json
@@ -135,6 +149,8 @@ def _evaluated(run: Run | AblatedRun, request: ReportRequest) -> _Report:
 
     calibrator = None
     if request.calibration is not None:
+        from pact_eval.run_calibration import calibrator_for
+
         calibrator, warnings = calibrator_for(
             request.calibration, run.predictions, request.decoding
         )
@@ -155,8 +171,6 @@ def _evaluated(run: Run | AblatedRun, request: ReportRequest) -> _Report:
         evaluation = evaluate(run.predictions, **how)
     noise = numeric_noise(run.provenance)
     ties = None if noise is None else near_ties(run.predictions, noise)
-    if ties is not None and ties.note is not None:
-        evaluation = replace(evaluation, notes=(*evaluation.notes, ties.note))
-    value = evaluation_json(evaluation, run.provenance)
-    value["near_ties"] = None if ties is None else {"items": ties.items, "noise": ties.noise}
+    evaluation = _with_ties(evaluation, ties)
+    value = evaluation_json(evaluation, run.provenance) | _ties_json(ties)
     return value, evaluation_report(evaluation, **layout)

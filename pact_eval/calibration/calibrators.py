@@ -252,7 +252,10 @@ class Calibrator:
         normal = log_softmax(given, n_choices)
         temperature = temperature.reshape(-1, *[1] * (normal.ndim - 1))
         below = normal - normal.max(axis=-1, keepdims=True)
-        ordered = np.where(below >= -TIE, 0.0, np.minimum(below / temperature, -2 * TIE))
+        # Ties as `metrics.predicted` sees them, to the last bit, so that the answer stays.
+        possible = np.where(np.isneginf(normal), -np.inf, given)
+        tied = possible >= possible.max(axis=-1, keepdims=True) - TIE
+        ordered = np.where(tied, 0.0, np.minimum(below / temperature, -2 * TIE))
         calibrated = log_softmax(ordered, n_choices)
         return np.where((temperature == 1.0) & np.isfinite(normal), given, calibrated)
 

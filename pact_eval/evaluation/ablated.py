@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval.calibration import Calibrator
 from pact_eval.evaluation.items import group_rows, label_codes
 from pact_eval.evaluation.report import Calibration, default_resamples
 from pact_eval.evaluation.specs import ABLATED_CONFIDENCE, ABLATED_GAP, GroupBy
 from pact_eval.evaluation.statistics import Basis, StatisticSet
 from pact_eval.predictions import AblatedPredictions, Decoding
 from pact_eval.stats import Estimate, bootstrap_intervals, mean_statistic
+
+if TYPE_CHECKING:  # a report without a calibrator need not wait for what fits them
+    from pact_eval.calibration import Calibrator
 
 __all__ = [
     "AblatedEvaluation",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval.calibration import Calibrator
 from pact_eval.evaluation.specs import GroupBy
 from pact_eval.predictions import Decoding, Predictions, ScoredViews
+
+if TYPE_CHECKING:  # a report without a calibrator need not wait for what fits them
+    from pact_eval.calibration import Calibrator
 
 __all__ = ["ScoredItems", "group_rows", "label_codes", "ordered_groups"]
 

@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval.calibration import Calibrator
 from pact_eval.evaluation.columns import ItemColumns
 from pact_eval.evaluation.grouped import GROUPED_ITEMS, grouped_estimates
 from pact_eval.evaluation.items import ScoredItems, group_rows, label_codes
@@ -20,6 +19,9 @@ from pact_eval.evaluation.specs import METRICS, GroupBy
 from pact_eval.evaluation.statistics import GroupStatistics, group_statistics
 from pact_eval.predictions import Decoding, Predictions
 from pact_eval.stats import Estimate, SlotHomogeneity, bootstrap_intervals, slot_homogeneity
+
+if TYPE_CHECKING:  # a report without a calibrator need not wait for what fits them
+    from pact_eval.calibration import Calibrator
 
 __all__ = [
     "Calibration",

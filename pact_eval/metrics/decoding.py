@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
 from pact_eval.metrics._arrays import FloatArray, check_whole, rows_of
 
@@ -38,10 +37,12 @@ def _check_logits(logits: npt.ArrayLike, n_choices: npt.ArrayLike) -> FloatArray
 
 def _normalise(z: FloatArray, impossible: str) -> FloatArray:
     """Returns log softmax of z over the last axis; `impossible` says what an all -inf row means."""
-    empty = np.isneginf(z.max(axis=-1))
+    largest = z.max(axis=-1, keepdims=True)
+    empty = np.isneginf(largest[..., 0])
     if empty.any():
         raise ValueError(f"{impossible}: {rows_of(empty)}")
-    return np.asarray(special.log_softmax(z, axis=-1), dtype=np.float64)
+    below = z - largest
+    return np.asarray(below - np.log(np.exp(below).sum(axis=-1, keepdims=True)))
 
 
 def _check_temperature(temperature: npt.ArrayLike | None, n: int) -> FloatArray:

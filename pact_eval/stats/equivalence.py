@@ -8,8 +8,6 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from scipy import stats
-
 from pact_eval.stats.estimate import Estimate
 
 Conclusion: TypeAlias = Literal[
@@ -157,7 +155,10 @@ def _judged(difference: Estimate, discordant: int | None) -> tuple[float, float,
 
 def _largest_share(count: int, total: int) -> float:
     """Returns the upper Clopper-Pearson bound of a share."""
-    return float(stats.beta.ppf(_UPPER, count + 1, total - count)) if count < total else 1.0
+    # Imported here: `pact-eval report` does not come here, and would wait 0.2 s for it.
+    from scipy import special
+
+    return float(special.betaincinv(count + 1, total - count, _UPPER)) if count < total else 1.0
 
 
 def _conclusion(low: float, high: float, margin: float) -> Conclusion:

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
+from pact_eval.stats._chi_squared import chi2_tail
 from pact_eval.stats._paired_arrays import cluster_codes
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -125,14 +125,14 @@ def slot_homogeneity(
         chi2, reason = math.nan, "no rows: nothing to test"
     elif discordant == 0:
         reason = "no family picks any code more often than its references stand there"
-    elif discordant < stats.chi2.isf(_LEVEL, dof):
+    elif chi2_tail(discordant, dof) > _LEVEL:
         reason = f"only {discordant} families differ: too few for a p-value below {_LEVEL}"
     return SlotHomogeneity(
         observed=np.bincount(picks, minlength=slots),
         expected=np.bincount(truth, minlength=slots),
         chi2=chi2,
         dof=dof,
-        p_value=float(stats.chi2.sf(chi2, dof)) if dof else (math.nan if clusters == 0 else 1.0),
+        p_value=chi2_tail(chi2, dof) if dof else (math.nan if clusters == 0 else 1.0),
         units=picks.size,
         clusters=clusters,
         discordant_clusters=discordant,

@@ -6,6 +6,8 @@ sign flip tosses one for every cluster (family), and so holds its level where th
 family err together; where every item is its own cluster it is McNemar's test.
 
 A large p-value is no evidence that two runs are the same: see `equivalence_verdict`.
+
+scipy is imported where it is called: `pact-eval report` tests no pairs, and would wait 0.6 s.
 """
 
 import math
@@ -13,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from pact_eval.stats._paired_arrays import (
     LEVEL,
@@ -188,6 +189,8 @@ def mcnemar_from_counts(
 
 
 def _mcnemar_p(fewer: int, differing: int, mid_p: bool) -> float:
+    from scipy import stats
+
     p = float(stats.binomtest(fewer, differing).pvalue)
     if mid_p and 2 * fewer != differing:
         p -= float(stats.binom.pmf(fewer, differing, 0.5))
@@ -267,6 +270,8 @@ def _lower_tail(sizes: IntArray, at_most: int) -> float:
     The coins of size 1 come last, through their distribution function: with families of two, one
     binomial is summed against the other, and nothing is convolved.
     """
+    from scipy import stats
+
     of_size = np.bincount(sizes)
     others: FloatArray = np.ones(1)
     for size in range(2, of_size.size):
@@ -278,6 +283,8 @@ def _lower_tail(sizes: IntArray, at_most: int) -> float:
 
 def _convolved(distribution: FloatArray, size: int, coins: int) -> FloatArray:
     """Adds `coins` fair coins worth `size` each to a distribution on 0, 1, 2, ..."""
+    from scipy import stats
+
     heads = np.zeros(size * coins + 1)
     heads[::size] = stats.binom.pmf(np.arange(coins + 1), coins, 0.5)
     return np.convolve(distribution, heads)

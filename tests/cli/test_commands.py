@@ -219,26 +219,45 @@ def test_an_ascii_terminal_gets_question_marks_and_escaped_json(tmp_path: Path) 
             assert "Brier v" in result.stdout
 
 
-_WITHOUT_TORCH = """
+_WITHOUT = """
 import sys
+blocked = set(sys.argv[1].split(","))
 class Blocked:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"torch", "transformers", "peft", "safetensors", "tokenizers"}:
+        if name.split(".")[0] in blocked:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Blocked())
 from pact_cli.evaluate import main
-main(sys.argv[1:])
+main(sys.argv[2:])
 """
 
 
-def without_torch(*arguments: object) -> subprocess.CompletedProcess[str]:
+def without(packages: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", _WITHOUT_TORCH, *map(str, arguments)],
+        [sys.executable, "-c", _WITHOUT, packages, *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
         env=os.environ | {"COLUMNS": "120"},
     )
+
+
+def without_torch(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return without("torch,transformers,peft,safetensors,tokenizers", *arguments)
+
+
+def test_help_and_reports_do_not_wait_for_what_they_do_not_use(tmp_path: Path) -> None:
+    rows = [
+        {"id": f"{n}", "view": view, "reference": n % 3, "code_order": order, "logits": [0, 2, 1]}
+        for n in range(30)
+        for view, order in enumerate(([0, 1, 2], [2, 0, 1]))
+    ]
+    run("import", write_jsonl(tmp_path / "rows.jsonl", rows), "--out", tmp_path / "run")
+    heavy = "scipy,sklearn,matplotlib,torch,transformers,peft"
+    assert without(f"{heavy},numpy,polars", "--help").returncode == 0
+    for form in ([], ["--json"]):
+        result = without(heavy, "report", tmp_path / "run", *form)
+        assert result.returncode == 0, result.stderr
 
 
 def test_reading_runs_needs_no_torch(published: Path, tmp_path: Path) -> None:

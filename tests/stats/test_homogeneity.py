@@ -7,6 +7,7 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import SquareTable, mcnemar
 
 from pact_eval.stats import SlotHomogeneity, slot_homogeneity
+from pact_eval.stats._chi_squared import chi2_tail
 
 Slots = npt.NDArray[np.int64]
 
@@ -29,6 +30,21 @@ def test_singletons_against_statsmodels(slots: int) -> None:
     assert result.chi2 == pytest.approx(expected.statistic, rel=1e-10)
     assert result.dof == expected.df == slots - 1
     assert result.p_value == pytest.approx(expected.pvalue, rel=1e-10)
+
+
+@pytest.mark.parametrize("dof", [1, 2, 3, 4, 5, 8, 25, 100, 101])
+def test_tail_against_scipy_stats(dof: int) -> None:
+    values = [0.0, *np.geomspace(1e-12, 1300, 200).tolist()]
+    tails = [chi2_tail(value, dof) for value in values]
+    assert tails == pytest.approx(stats.chi2.sf(values, dof), rel=1e-12, abs=1e-290)
+    assert chi2_tail(1e6, dof) == 0
+
+
+@pytest.mark.parametrize("dof", range(1, 26))
+def test_fewest_families_against_scipy_stats(dof: int) -> None:
+    few = np.arange(60)
+    tails = np.array([chi2_tail(value, dof) for value in few.tolist()])
+    assert ((tails > 0.05) == (few < stats.chi2.isf(0.05, dof))).all()
 
 
 def test_two_slots_against_statsmodels_mcnemar() -> None:
