@@ -9,6 +9,7 @@ which the report had imported, and does nothing; the interpreter's own start cou
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,11 @@ from metrics_at_scale import write_rows
 ITEMS = 324
 VIEWS = 4
 HELP_GOAL, REPORT_GOAL = 0.3, 1.5
+
+# Compiled modules are kept, as they are where nobody forbids it: installed packages have theirs.
+ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+}
 
 PEERS = {
     "`python -c pass`": "pass",
@@ -53,7 +59,7 @@ def write_run(folder: Path) -> Path:
 def run(*arguments: str) -> str:
     """Run Python with arguments, and return what it printed."""
     made = subprocess.run(  # noqa: S603 -- our own commands
-        [sys.executable, *arguments], capture_output=True, text=True, check=True
+        [sys.executable, *arguments], env=ENVIRONMENT, capture_output=True, text=True, check=True
     )
     return made.stdout
 
