@@ -6,7 +6,7 @@ pass a prompt. One that disagrees is not used; the difference that was found is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from pact_eval.encoding import EncodedView
 from pact_eval.errors import AdapterError
 from pact_eval.scoring.executors import BatchedExecutor, Executor, NaiveExecutor
 from pact_eval.scoring.fork import fork_executor
-from pact_eval.scoring.memory import drain
+from pact_eval.scoring.memory import drain, is_out_of_memory
 from pact_eval.scoring.precision import fast_float32
 from pact_eval.scoring.scored import ScoredView
 from pact_eval.strict_json import Json
@@ -34,6 +34,11 @@ what a wrong mask does."""
 
 # Views of the first record share a prefix; the last ones have other lengths.
 _CHECKED: Final = (4, 2)
+
+_OUT_OF_MEMORY: Final = (
+    "out of memory with one prompt at a time; what was scored is kept: run the command again on a "
+    "device with more memory, or with a smaller --dtype in another folder"
+)
 
 OnBatch = Callable[[int], None]
 
@@ -81,31 +86,46 @@ class Engine:
             views: of the data that will be scored, one at least.
 
         Raises:
-            AdapterError: the engine that was asked for does not work with this model.
+            AdapterError: the engine that was asked for does not work with this model, or memory
+                runs out with one prompt.
         """
         if self._executor is not None:
             return
         first, last = _CHECKED
         sample = [*views[:first], *views[first:][-last:]]
-        oracle = one_by_one(self.model, sample)
-        for name, executor in self._candidates():
-            if isinstance(executor, str):
-                self._passed_over.append(f"{name}: {executor}")
-                continue
-            scored = self._drained(executor, sample)
-            if scored is None:
-                self._passed_over.append(f"{name}: memory ran out")
-                continue
-            difference = largest_difference(scored, oracle)
-            if difference <= TOLERANCE[self.dtype]:
-                self._check = {"views": len(sample), "largest_logit_difference": difference}
-                self._executor = executor
+        try:
+            oracle = one_by_one(self.model, sample)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            raise AdapterError(_OUT_OF_MEMORY) from error
+        for name in self._candidates():
+            try:
+                reason = self._tried(name, sample, oracle)
+            except Exception as error:  # noqa: BLE001 -- whatever a model's code does with a cache
+                reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            if reason is None:
                 return
-            self._passed_over.append(
-                f"{name}: its logits differ from the plain forward pass by {difference:.2g}"
-            )
+            self._passed_over.append(f"{name}: {reason}")
         message = "no engine works with this model; " + "; ".join(self._passed_over)
         raise AdapterError(message)
+
+    def _tried(
+        self, name: str, sample: Sequence[EncodedView], oracle: Sequence[ScoredView]
+    ) -> str | None:
+        """Take an executor if it agrees with the oracle, or return why it was not taken."""
+        executor = self._made(name)
+        if isinstance(executor, str):
+            return executor
+        scored = self._drained(executor, sample)
+        if scored is None:
+            return "memory ran out"
+        difference = largest_difference(scored, oracle)
+        if not difference <= TOLERANCE[self.dtype]:
+            return f"its logits differ from the plain forward pass by {difference:.2g}"
+        self._check = {"views": len(sample), "largest_logit_difference": difference}
+        self._executor = executor
+        return None
 
     def score(
         self, views: Sequence[EncodedView], on_batch: OnBatch = lambda _views_done: None
@@ -135,11 +155,7 @@ class Engine:
             with count.of_prompts_counted_before():
                 scored = self._drained(self._executor, views, on_batch)
         if scored is None:
-            message = (
-                "out of memory with one prompt at a time; what was scored is kept: run the command "
-                "again on a device with more memory, or with a smaller --dtype in another folder"
-            )
-            raise AdapterError(message)
+            raise AdapterError(_OUT_OF_MEMORY)
         return scored
 
     def prove_adapter(self, views: Sequence[EncodedView]) -> float:
@@ -201,13 +217,15 @@ class Engine:
             raise RuntimeError(message)
         return self._executor
 
-    def _candidates(self) -> Iterator[tuple[str, Executor | str]]:
-        if self.engine in ("auto", "fork"):
-            yield "fork", fork_executor(self.model, self.device, self.batch_tokens)
-        if self.engine in ("auto", "batched"):
-            yield "batched", BatchedExecutor(self.model, self.batch_tokens)
-        if self.engine in ("auto", "naive"):
-            yield "naive", NaiveExecutor(self.model)
+    def _candidates(self) -> Sequence[str]:
+        return ("fork", "batched", "naive") if self.engine == "auto" else (self.engine,)
+
+    def _made(self, name: str) -> Executor | str:
+        if name == "fork":
+            return fork_executor(self.model, self.device, self.batch_tokens)
+        if name == "batched":
+            return BatchedExecutor(self.model, self.batch_tokens)
+        return NaiveExecutor(self.model)
 
     def _drained(
         self,

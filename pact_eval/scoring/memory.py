@@ -11,7 +11,7 @@ from pact_eval.encoding import EncodedView
 from pact_eval.scoring.executors import Executor
 from pact_eval.scoring.scored import ScoredView
 
-__all__ = ["drain"]
+__all__ = ["drain", "is_out_of_memory"]
 
 
 def drain(
@@ -63,12 +63,13 @@ def _ran(
     try:
         executor.score([views[number] for number in pending], keep)
     except RuntimeError as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         return False
     return True
 
 
-def _is_out_of_memory(error: RuntimeError) -> bool:
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """Tell whether an error says that memory ran out."""
     # On a CPU torch raises a plain RuntimeError, in words that depend on the system.
     return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)

@@ -251,3 +251,33 @@ def test_an_adapter_on_the_output_head_is_scored_on_whole_prompts(
     plain = [_plain(wrapped, view) for view in views]
     assert largest_difference(engine.score(views), plain) < 1e-4
     assert engine.facts["passed_over"] == ["fork: the output head is not a plain linear layer"]
+
+
+def test_a_model_whose_code_fails_behind_a_cache_is_left_to_whole_prompts(tokenizer: Any) -> None:
+    """XGLM sizes its mask without regard to what is cached, and raised through `auto`."""
+    config = transformers.XGLMConfig(
+        vocab_size=len(tokenizer), d_model=32, ffn_dim=48, num_layers=2, attention_heads=2
+    )
+    torch.manual_seed(2)
+    model = transformers.XGLMForCausalLM(config).eval()
+    views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:4], 2, 5)
+    engine = Engine(model, 4096)
+    assert largest_difference(engine.score(views), one_by_one(model, views)) < 1e-4
+    assert engine.facts["name"] == "batched"
+    assert "fork: ValueError: Attention mask should be of size" in str(engine.facts["passed_over"])
+    with pytest.raises(AdapterError, match="no engine works with this model; fork: ValueError"):
+        Engine(model, 4096, "fork").score(views)
+
+
+def test_memory_that_runs_out_in_the_first_prompt_is_an_error(
+    qwen3: Path, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = transformers.AutoModelForCausalLM.from_pretrained(qwen3, dtype=torch.float32)
+    views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:1], 1, 5)
+
+    def full(*_args: Any, **_kwargs: Any) -> Any:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(type(model), "forward", full)
+    with pytest.raises(AdapterError, match="out of memory with one prompt at a time"):
+        Engine(model, 4096).score(views)
