@@ -18,7 +18,13 @@ from pact_eval.strict_json import Json
 from pact_reports.numbers import UNDEFINED, count_and_share, estimate_text, p_value_text
 from pact_reports.plain_text import cell, lines, one_line, visible
 
-__all__ = ["EstimatedGroup", "evaluation_report", "heading", "metric_tables"]
+__all__ = [
+    "EstimatedGroup",
+    "evaluation_report",
+    "heading",
+    "letter_verdict",
+    "metric_tables",
+]
 
 _LABEL_WIDTH = 19
 _GROUP_WIDTH = 21
@@ -83,7 +89,7 @@ def evaluation_report(
         yield _pair_table(evaluation.groups, box)
     yield Text("\nLetters: how often each was picked, and held the right answer", style="bold")
     yield _letter_table(evaluation, box)
-    yield Text(_letter_verdict(evaluation))
+    yield Text(letter_verdict(evaluation))
     for note in evaluation.notes:
         yield Text(f"\nNote: {visible(note)}", style="yellow")
 
@@ -213,7 +219,8 @@ def _letter_table(evaluation: Evaluation, box: Box) -> Table:
     return table
 
 
-def _letter_verdict(evaluation: Evaluation) -> str:
+def letter_verdict(evaluation: Evaluation) -> str:
+    """Say whether letters are picked as often as the right answer stands behind them."""
     letters = evaluation.letters
     basis = f"{letters.units:,} item views, {letters.clusters:,} families"
     if letters.reason is not None:

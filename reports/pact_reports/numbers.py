@@ -7,7 +7,16 @@ import math
 from pact_eval.evaluation import Unit
 from pact_eval.stats import Estimate
 
-__all__ = ["UNDEFINED", "count_and_share", "estimate_text", "p_value_text", "value_text"]
+__all__ = [
+    "UNDEFINED",
+    "count_and_share",
+    "estimate_text",
+    "has_width",
+    "interval_text",
+    "no_interval",
+    "p_value_text",
+    "value_text",
+]
 
 UNDEFINED = "–"
 """Stands where a number is undefined; the reason is told beside the table."""
@@ -44,6 +53,45 @@ def estimate_text(estimate: Estimate, unit: Unit) -> str:
     if math.isnan(estimate.value) or math.isnan(estimate.low):
         return value
     return f"{value} [{value_text(estimate.low, unit)}, {value_text(estimate.high, unit)}]"
+
+
+def has_width(estimate: Estimate) -> bool:
+    """Say whether an estimate has an interval that says something: one of no width does not.
+
+    Example:
+        >>> has_width(Estimate(0.0, 0.0, 0.0, 4, 2, "bootstrap", "every resample agrees"))
+        False
+    """
+    return not math.isnan(estimate.low) and estimate.low < estimate.high
+
+
+def interval_text(estimate: Estimate, unit: Unit, word: str = "") -> str:
+    """Write an estimate with its interval; one of no width would claim certainty, and is left out.
+
+    Args:
+        estimate: what to write.
+        unit: of it.
+        word: the unit as it stands behind the numbers, such as " %" or " points".
+
+    Example:
+        >>> sure = Estimate(0.0, 0.0, 0.0, 4, 2, "bootstrap", "every resample agrees")
+        >>> interval_text(sure, "percent", " %")
+        '0.0 % (no interval: every resample agrees)'
+    """
+    if has_width(estimate) or math.isnan(estimate.value):
+        return f"{estimate_text(estimate, unit)}{word}"
+    return f"{value_text(estimate.value, unit)}{word} ({no_interval(estimate)})"
+
+
+def no_interval(estimate: Estimate) -> str:
+    """Say why an estimate has no interval that says something.
+
+    Example:
+        >>> no_interval(Estimate(0.5, math.nan, math.nan, 2, 1, "none", "one family: no interval"))
+        'one family: no interval'
+    """
+    why = estimate.reason or "it has no width"
+    return why if "no interval" in why else f"no interval: {why}"
 
 
 def count_and_share(count: int, total: int) -> str:

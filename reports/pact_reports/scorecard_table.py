@@ -24,7 +24,7 @@ from pact_reports.numbers import UNDEFINED, estimate_text, value_text
 from pact_reports.plain_text import cell, one_line, visible
 from pact_reports.tables import new_table, whole
 
-__all__ = ["scorecard_json", "scorecard_report"]
+__all__ = ["compared_text", "scorecard_json", "scorecard_report"]
 
 _STYLE: dict[Verdict, str] = {
     "SUPPORTED": "bold green",
@@ -103,7 +103,7 @@ def _add_check(table: Table, result: CheckResult, *, beside: bool) -> None:
     for number, each in enumerate(result.comparisons):
         table.add_row(
             cell(label if number == 0 else ""),
-            cell(_where(each)),
+            cell(compared_text(each)),
             ", ".join("-" if seed is None else str(seed) for seed in each.seeds),
             _value(each, each.left.value, signed=each.question.left.minus is not None),
             _value(each, each.right.value, signed=each.question.right.minus is not None),
@@ -111,7 +111,7 @@ def _add_check(table: Table, result: CheckResult, *, beside: bool) -> None:
         )
 
 
-def _where(comparison: Comparison) -> str:
+def compared_text(comparison: Comparison) -> str:
     """Name the first quantity by arm, decoding and group, and what is other in the second."""
     left, right = comparison.question.left.cell, comparison.question.right.cell
     shown = [left.arm, left.decoding, *([left.group] if left.group != "all" else [])]

@@ -11,11 +11,12 @@ from pact_eval.evaluation import MetricSpec, Unit
 from pact_eval.hypotheses import DecodingName
 from pact_eval.stats import Estimate, SeedSummary
 from pact_reports.documents.model import Cell, Column, Mark
-from pact_reports.numbers import UNDEFINED, value_text
+from pact_reports.numbers import UNDEFINED, has_width, value_text
 
 __all__ = [
     "count_cell",
     "count_column",
+    "few_pairs",
     "interval_cell",
     "interval_column",
     "marked_best",
@@ -27,6 +28,7 @@ __all__ = [
     "text_cell",
     "unit_of",
     "value_cell",
+    "with_interval",
 ]
 
 MINUS: Final = "−"
@@ -39,6 +41,7 @@ _UNITS: Final[dict[Unit, str]] = {
     "score": "score",
 }
 _LEVEL: Final = 0.05
+_FEW_PAIRS: Final = 100
 
 
 def shown(value: float, spec: MetricSpec) -> str:
@@ -177,12 +180,53 @@ def interval_cell(estimate: Estimate, spec: MetricSpec) -> Cell:
     return Cell(text, numbers, reason=estimate.reason)
 
 
+def with_interval(cell: Cell, estimate: Estimate, spec: MetricSpec, *, few: str = "") -> Cell:
+    """Put the interval of a value beside it, or the reason why there is none.
+
+    Args:
+        cell: the value.
+        estimate: of the same value.
+        spec: its metric.
+        few: what the estimate rests on, in words, where that is little.
+
+    Returns:
+        The cell; an interval of no width is left out, since it would claim certainty.
+
+    Example:
+        >>> from pact_eval.hypotheses import METRIC_SPECS
+        >>> accuracy = METRIC_SPECS["accuracy"]
+        >>> estimate = Estimate(0.821, 0.778, 0.861, 324, 162, "bootstrap")
+        >>> with_interval(Cell("82.1"), estimate, accuracy).interval
+        '[77.8, 86.1]'
+        >>> sure = Estimate(1.0, 1.0, 1.0, 6, 3, "bootstrap", "every resample agrees")
+        >>> cell = with_interval(Cell("100.0"), sure, accuracy, few="of 3 pairs")
+        >>> cell.interval, cell.reason
+        ('of 3 pairs', 'every resample agrees')
+    """
+    if math.isnan(estimate.value):
+        return replace(cell, reason=cell.reason or estimate.reason)
+    known = has_width(estimate)
+    ends = f"[{shown(estimate.low, spec)}, {shown(estimate.high, spec)}]" if known else ""
+    text = " ".join(part for part in (ends, few) if part)
+    return replace(cell, reason=cell.reason or estimate.reason, interval=text)
+
+
+def few_pairs(estimate: Estimate) -> str:
+    """Say of how many pairs a pair accuracy is, where that is few.
+
+    Example:
+        >>> few_pairs(Estimate(0.5, 0.1, 0.9, 12, 12, "bootstrap"))
+        'of 12 pairs'
+    """
+    return f"of {estimate.n:,} pairs" if 0 < estimate.n < _FEW_PAIRS else ""
+
+
 def p_value_cell(p_value: float, reason: str | None = None) -> Cell:
     """Return a p-value with three decimals, never as 0; below 0.05 it is marked.
 
     Example:
-        >>> p_value_cell(0.0349), p_value_cell(1e-9).text
-        (Cell(text='0.035', numbers=(0.0349,), mark='significant', reason=None), '<0.001')
+        >>> p_value_cell(0.0349).text, p_value_cell(0.0349).mark, p_value_cell(1e-9).text
+        ('0.035', 'significant', '<0.001')
     """
     if math.isnan(p_value):
         return Cell(UNDEFINED, (p_value,), reason=reason)

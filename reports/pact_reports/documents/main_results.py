@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pact_eval.hypotheses import METRIC_SPECS, DecodingName, MetricTable, decoding_name
@@ -11,10 +11,12 @@ from pact_eval.predictions import Decoding
 from pact_reports.documents.cells import (
     count_cell,
     count_column,
+    few_pairs,
     marked_best,
     mean_cell,
     mean_column,
     text_cell,
+    with_interval,
 )
 from pact_reports.documents.metric_values import (
     DECODING_WORDS,
@@ -26,6 +28,7 @@ from pact_reports.documents.metric_values import (
 )
 from pact_reports.documents.model import Cell, Column, Row, Table
 from pact_reports.documents.request import TableRequest
+from pact_reports.documents.run_reports import RunReport
 
 __all__ = ["ArmValues", "arm_values", "build_main", "main_results", "means_table"]
 
@@ -100,6 +103,11 @@ def build_main(request: TableRequest) -> Table:
         name="main",
         title="Main results",
         caption=f"Decoding: {decoding}, but for ECE after T(x), which is calibrated.",
+        reports={
+            arm: request.report(runs[0])
+            for arm, runs in request.collection.arms.items()
+            if len(runs) == 1 and arm in results.values
+        },
     )
 
 
@@ -110,6 +118,7 @@ def means_table(
     title: str,
     caption: str,
     titles: Mapping[Question, str] | None = None,
+    reports: Mapping[str, RunReport] | None = None,
 ) -> Table:
     """Lay out metrics of arms: a row an arm, the best of each metric marked.
 
@@ -119,6 +128,7 @@ def means_table(
         title: what it shows.
         caption: names the decodings; what numbers rest on is added.
         titles: of columns, where they are not those of the metrics.
+        reports: of arms with one run, whose intervals stand where others have a deviation.
     """
     arms = list(results.values)
     columns = [Column("Arm", "left"), count_column("Runs")]
@@ -132,6 +142,9 @@ def means_table(
         columns.append(mean_column(spec, decoding, head))
         found = [results.values[arm][at] for arm in arms]
         cells = [mean_cell(each.summary, spec, each.reason) for each in found]
+        for place, arm in enumerate(arms):
+            report = (reports or {}).get(arm)
+            cells[place] = _with_interval(cells[place], report, (metric, decoding))
         by_column.append(marked_best(cells, spec.better))
     scope = (
         f"Mean ± sample standard deviation over the seeds of an arm; one run has no deviation. "
@@ -149,7 +162,24 @@ def means_table(
             if results.left_out
             else ()
         ),
+        brackets=(
+            "In brackets where there is one run: 95% bootstrap interval over families, left out "
+            "where there is none or it has no width. That of ECE leans upwards, so that it can lie "
+            "above its value."
+        ),
     )
+
+
+def _with_interval(cell: Cell, report: RunReport | None, question: Question) -> Cell:
+    """Put the interval of the one run of an arm beside its value; n where pairs are few."""
+    metric, decoding = question
+    estimate = None if report is None else report.estimate(metric, decoding)
+    if estimate is None:
+        return cell
+    few = few_pairs(estimate) if metric == "pair_accuracy" else ""
+    shown = with_interval(cell, estimate, METRIC_SPECS[metric], few=few)
+    # No footnotes: LaTeX shows no interval that they could be about.
+    return replace(cell, interval=shown.interval)
 
 
 def _units(questions: tuple[Question, ...]) -> str:

@@ -58,7 +58,7 @@ def to_markdown(table: Table, *, level: int = 3) -> str:
     reasons = table.reasons
     lines = [f"{'#' * level} {markdown_text(table.title)}", ""]
     if table.caption:
-        lines += [markdown_text(table.caption), ""]
+        lines += [markdown_text(table.caption_with_brackets), ""]
     lines.append(_line(_head(column) for column in table.columns))
     lines.append(_line(_RULES[column.align] for column in table.columns))
     lines += [_line(_cell(cell, reasons) for cell in row.cells) for row in table.rows]
@@ -94,6 +94,8 @@ def _cell(cell: Cell, reasons: tuple[str, ...]) -> str:
     if cell.mark in _BOLD and text.strip():
         text = f"**{text.strip()}**"
     text += _SIGN.get(cell.mark, "") if cell.mark is not None else ""
+    if cell.interval:
+        text += f" {markdown_text(cell.interval)}"
     if cell.reason is not None:
         text += f"<sup>{reasons.index(cell.reason) + 1}</sup>"
     return text

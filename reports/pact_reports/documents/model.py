@@ -57,12 +57,14 @@ class Cell:
         numbers: those behind the text, one for each of its column's; none stands for none known.
         mark: why it stands out, or None.
         reason: why it is undefined, or only partly defined; becomes a footnote.
+        interval: what stands in brackets beside the text where there is room: HTML and Markdown.
     """
 
     text: str
     numbers: tuple[Number, ...] = ()
     mark: Mark | None = None
     reason: str | None = None
+    interval: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class Table:
         rows: from top to bottom.
         legend: what marks mean here where `MARKS` does not say it well.
         notes: stand below it.
+        brackets: what the intervals of its cells are; said where they are shown.
 
     Raises:
         ValueError: a row has more or fewer cells than there are columns, or a cell other numbers
@@ -110,6 +113,7 @@ class Table:
     rows: tuple[Row, ...]
     legend: tuple[tuple[Mark, str], ...] = ()
     notes: tuple[str, ...] = ()
+    brackets: str = ""
 
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows, start=1):
@@ -135,6 +139,12 @@ class Table:
     def reasons(self) -> tuple[str, ...]:
         """Why cells are undefined, each reason once, in the order of the cells."""
         return unique(cell.reason for row in self.rows for cell in row.cells)
+
+    @property
+    def caption_with_brackets(self) -> str:
+        """The caption for writers that show intervals: it says what they are."""
+        shown = any(cell.interval for row in self.rows for cell in row.cells)
+        return f"{self.caption} {self.brackets}".strip() if shown else self.caption
 
     def meaning(self, mark: Mark) -> str:
         """Return what a mark means in this table."""

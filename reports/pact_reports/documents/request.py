@@ -19,11 +19,12 @@ from pact_eval.run_collection import CollectedRun, RunCollection
 from pact_eval.run_scorecard import JudgedHypotheses, judge_sources
 from pact_reports.documents.metric_values import collection_metrics
 from pact_reports.documents.model import Table
+from pact_reports.documents.run_reports import RunReport, run_report
 
 __all__ = ["TableRequest", "TableSpec", "default_method", "files_of"]
 
-# Verdicts rest on values alone, and tables show no interval beside them.
-_RESAMPLES: Final = 100
+# As `pact-eval scorecard` takes where nobody says.
+_SCORECARD_RESAMPLES: Final = 2_000
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,25 @@ class TableRequest:
             raise InputError(message)
         folders = [run.run.folder for run in self.collection.runs]
         folders += [run.folder for run in self.collection.ablated]
-        return judge_sources(self.criteria, folders, rng=self.rng, resamples=_RESAMPLES)
+        resamples = self.resamples or _SCORECARD_RESAMPLES
+        return judge_sources(self.criteria, folders, rng=self.rng, resamples=resamples)
+
+    @cached_property
+    def _reports(self) -> dict[tuple[str, int | None], RunReport]:
+        return {}
+
+    def report(self, run: CollectedRun) -> RunReport:
+        """Return what `pact-eval report` says of a run, with its intervals; computed once.
+
+        Raises:
+            InputError: there is no such decoding of the run.
+        """
+        key = (run.arm, run.seed)
+        if key not in self._reports:
+            self._reports[key] = run_report(
+                run, self.decoding, rng=self.rng, resamples=self.resamples
+            )
+        return self._reports[key]
 
     def scored(self, run: CollectedRun) -> ScoredItems:
         """Return a run's items under the decoding, raw.

@@ -13,11 +13,13 @@ from pact_eval.hypotheses import (
     Registration,
     Scorecard,
 )
+from pact_eval.stats import Estimate
 from pact_reports.documents.cells import shown, text_cell
 from pact_reports.documents.model import Cell, Column, Row, Table
 from pact_reports.documents.request import TableRequest
+from pact_reports.numbers import has_width
 
-__all__ = ["build_scorecard", "scorecard_table"]
+__all__ = ["build_scorecard", "difference_text", "drawn_intervals", "scorecard_table"]
 
 _MOST_DIFFERENCES: Final = 4
 
@@ -46,8 +48,7 @@ def scorecard_table(scorecard: Scorecard, registration: Registration | None = No
         title="Hypotheses against the evidence",
         caption=(
             "Each check names the decoding of its numbers; differences are first minus second, "
-            "rates in points. Verdicts rest on the values; pact-eval scorecard shows intervals "
-            "beside them."
+            f"rates in points. Verdicts rest on the values; {_intervals(scorecard)}."
         ),
         columns=(
             Column("H", "left"),
@@ -73,6 +74,24 @@ def _row(result: HypothesisResult) -> Row:
     )
 
 
+def drawn_intervals(scorecard: Scorecard) -> tuple[Estimate, ...]:
+    """Return the intervals that stand beside differences."""
+    return tuple(
+        comparison.interval
+        for result in scorecard.results
+        for check in (*result.checks, *result.beside)
+        for comparison in check.comparisons
+        if comparison.interval is not None and not math.isnan(comparison.interval.low)
+    )
+
+
+def _intervals(scorecard: Scorecard) -> str:
+    found = drawn_intervals(scorecard)
+    if not found:
+        return "pact-eval scorecard shows intervals beside them"
+    return f"in brackets the {found[0].method.replace('clusters', 'families')}"
+
+
 def _evidence(result: CheckResult) -> str:
     """Say how a check came out: with its differences where they are few, else with decodings."""
     known = [each for each in result.comparisons if not math.isnan(each.difference)]
@@ -80,21 +99,28 @@ def _evidence(result: CheckResult) -> str:
     if not known:
         return text
     if len(known) <= _MOST_DIFFERENCES:
-        return f"{text} ({'; '.join(map(_difference, known))})"
+        return f"{text} ({'; '.join(map(difference_text, known))})"
     decodings = sorted({cell.decoding for each in known for cell in each.question.cells})
     return f"{text} ({', '.join(decodings)})"
 
 
-def _difference(comparison: Comparison) -> str:
-    """Write a difference, its seeds and its decodings.
+def difference_text(comparison: Comparison) -> str:
+    """Write a difference with its interval where that has a width, its seeds and its decodings.
 
     Example:
-        "−1.2 at seed 17, single"
+        "−1.2 [−3.0, +0.6] at seed 17, single"
     """
     spec = METRIC_SPECS[comparison.question.left.cell.metric]
     points = METRIC_SPECS["gain_from_k"] if spec.unit == "percent" else spec
-    sign = "+" if points is spec and comparison.difference > 0 else ""
+
+    def signed(value: float) -> str:
+        return f"{'+' if points is spec and value > 0 else ''}{shown(value, points)}"
+
+    interval = comparison.interval
+    ends = ""
+    if interval is not None and has_width(interval):
+        ends = f" [{signed(interval.low)}, {signed(interval.high)}]"
     named = [str(seed) for seed in comparison.seeds if seed is not None]
     seeds = f" at {'seeds' if named[1:] else 'seed'} {'/'.join(named)}" if named else ""
     decodings = dict.fromkeys(cell.decoding for cell in comparison.question.cells)
-    return f"{sign}{shown(comparison.difference, points)}{seeds}, {' - '.join(decodings)}"
+    return f"{signed(comparison.difference)}{ends}{seeds}, {' - '.join(decodings)}"

@@ -18,6 +18,7 @@ from pact_reports.figures.bands import FloatArray, curve_band
 from pact_reports.figures.names import run_stem
 from pact_reports.figures.plates import Built, FigureRequest, Plate, each_run
 from pact_reports.figures.style import INK, MUTED, RIGHT, WRONG, shown
+from pact_reports.numbers import has_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -194,7 +195,7 @@ def draw_confidence(result: ConfidenceFigure, ax: Axes) -> Axes:
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.set_xlabel("Confidence: probability of the answer given (%)")
     ax.set_ylabel("Items a bin of 5 points (log scale)")
-    below = f"{counts_text(result.items, result.families)}; whiskers: 95%"
+    below = f"{counts_text(result.items, result.families)}; whiskers: 95% over families"
     headed(ax, shown(result.title), below)
     handles.append(ax.plot([], [], color=INK, linestyle="none")[0])
     labels.append(f"errors at 90% or more: {_interval(result.confident_errors)}")
@@ -207,14 +208,17 @@ def _percent(value: float) -> str:
 
 
 def _median(answers: AnswerConfidence) -> str:
-    if math.isnan(answers.low):
+    """Write a median; an interval of no width would claim certainty, and is left out."""
+    if math.isnan(answers.low) or answers.low == answers.high:
         return _percent(answers.median)
     return f"{_percent(answers.median)} [{100 * answers.low:.1f}, {100 * answers.high:.1f}]"
 
 
 def _interval(estimate: Estimate) -> str:
-    if math.isnan(estimate.low):
+    if math.isnan(estimate.value):
         return _percent(estimate.value)
+    if not has_width(estimate):
+        return f"{_percent(estimate.value)} of errors"
     low, high = 100 * estimate.low, 100 * estimate.high
     return f"{_percent(estimate.value)} [{low:.1f}, {high:.1f}] of errors"
 

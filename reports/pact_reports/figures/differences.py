@@ -243,7 +243,7 @@ def build_differences(request: FigureRequest) -> Built:
         title = f"Difference in accuracy, {arms[0]} minus {other}, by kind and domain"
         height = 1.3 + _ROW_INCHES * len(result.groups)
         name = stem("differences", arms[0], other)
-        note = "whiskers: 95% of families"
+        note = "whiskers: 95% interval over families"
         if len(result.pairs) > 1:
             note = f"* one sign at every seed; {note}"
         panel = partial(draw_differences, result)

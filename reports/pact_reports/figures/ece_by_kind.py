@@ -12,7 +12,7 @@ from pact_eval.evaluation import ScoredItems, group_rows, group_statistics
 from pact_eval.run_collection import CollectedRun
 from pact_eval.stats import bootstrap_intervals, seed_summary
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below, legend_inches
-from pact_reports.figures.plates import Built, FigureRequest, Plate
+from pact_reports.figures.plates import ECE_LEANS, Built, FigureRequest, Plate
 from pact_reports.figures.risk_coverage import shared_items
 from pact_reports.figures.style import INK, RunStyles, shown
 
@@ -175,9 +175,10 @@ def build_ece_kind(request: FigureRequest) -> Built:
     panel = partial(draw_ece_kind, result)
     note = (
         "narrow bars: after T(x); dots: seeds, raw\n"
-        "whiskers: ± 1 s.d. of seeds, without caps 95% of families"
+        "whiskers: ± 1 s.d. of seeds, without caps 95% interval over families"
     )
-    plate = Plate("ece-kind", title, (panel,), height=2.5 + legend, note=note)
+    height = 2.5 + legend
+    plate = Plate("ece-kind", title, (panel,), height=height, note=note, caption=ECE_LEANS)
     return Built((plate,), missing)
 
 

@@ -12,7 +12,7 @@ from pact_eval.evaluation import METRICS, MetricSpec, group_statistics, point_va
 from pact_eval.run_collection import CollectedRun
 from pact_eval.stats import bootstrap_intervals, seed_summary
 from pact_reports.figures.axes import counts_text, inert, row_axis
-from pact_reports.figures.plates import Built, FigureRequest, Plate
+from pact_reports.figures.plates import ECE_LEANS, Built, FigureRequest, Plate
 from pact_reports.figures.style import INK, RunStyles, shown
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _marks(results: tuple[MetricBars, ...]) -> str:
     if "deviation" in whiskers:
         marks.append("dots: seeds; whiskers: ± 1 s.d. of seeds")
     if "interval" in whiskers:
-        marks.append("whiskers without caps: 95% of families")
+        marks.append("whiskers without caps: 95% interval over families")
     if not all(math.isnan(bar.calibrated) for bar in bars):
         marks.append("◇ after T(x)")
     return f"{marks[0]}\n{'; '.join(marks[1:])}".rstrip() if marks else ""
@@ -223,5 +223,7 @@ def build_main(request: FigureRequest) -> Built:
     if all(math.isnan(bar.calibrated) for each in results for bar in each.bars):
         missing += ("calibrated ECE: not every run of an arm has a calibrator",)
     note = f"{counts_text(results[0].items, results[0].families)}\n{_marks(results)}"
-    plate = Plate("main", title, tuple(panels), columns=2, height=height, note=note)
+    plate = Plate(
+        "main", title, tuple(panels), columns=2, height=height, note=note, caption=ECE_LEANS
+    )
     return Built((plate,), missing)

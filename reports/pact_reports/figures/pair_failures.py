@@ -143,7 +143,11 @@ def draw_pairs(result: PairsFigure, ax: Axes) -> Axes:
     ax.set_xlim(0, 110)
     ax.set_xticks([0, 25, 50, 75, 100])
     ax.set_xlabel("Share of pairs (%)")
-    headed(ax, shown(result.title), f"n = {result.rows[0].pairs:,} complete pairs; whiskers: 95%")
+    headed(
+        ax,
+        shown(result.title),
+        f"n = {result.rows[0].pairs:,} complete pairs; whiskers: 95% over families",
+    )
     legend_below(ax, handles, _NAMES)
     return inert(ax)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -17,7 +17,22 @@ from pact_reports.figures.style import COLUMN_INCHES, RunStyles
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Built", "FigureRequest", "FigureSpec", "Panel", "Plate", "each_run", "reason"]
+__all__ = [
+    "ECE_LEANS",
+    "Built",
+    "FigureRequest",
+    "FigureSpec",
+    "Panel",
+    "Plate",
+    "each_run",
+    "reason",
+]
+
+ECE_LEANS: Final = (
+    "The bootstrap of ECE leans upwards: ECE can stand at the low end of its interval or below it, "
+    "and that is no error."
+)
+"""Said beside figures that show ECE with an interval."""
 
 _MOST_BAND_RESAMPLES = 1_000
 
@@ -85,6 +100,7 @@ class Plate:
         columns: panels beside each other.
         height: in inches.
         note: stands under all panels: what whiskers and marks mean, lines broken by hand.
+        caption: what a reader has to know beside it, in sentences, where there is room.
     """
 
     name: str
@@ -93,6 +109,7 @@ class Plate:
     columns: int = 1
     height: float = 2.3
     note: str = ""
+    caption: str = ""
 
     @property
     def width(self) -> float:

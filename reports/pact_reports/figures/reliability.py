@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,9 @@ from pact_eval.stats import Estimate, bootstrap_intervals, ratio_statistic
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below
 from pact_reports.figures.bands import FloatArray
 from pact_reports.figures.names import run_stem
-from pact_reports.figures.plates import Built, FigureRequest, Plate, each_run
+from pact_reports.figures.plates import ECE_LEANS, Built, FigureRequest, Plate, each_run
 from pact_reports.figures.style import MUTED, shown
+from pact_reports.numbers import has_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -158,7 +158,7 @@ def draw_reliability(result: ReliabilityFigure, ax: Axes) -> Axes:
 
 def _percent(ece: Estimate) -> str:
     value = f"{100 * ece.value:.1f}%"
-    if math.isnan(ece.low):
+    if not has_width(ece):
         return value
     return f"{value} [{100 * ece.low:.1f}, {100 * ece.high:.1f}]"
 
@@ -170,7 +170,8 @@ def build_reliability(request: FigureRequest) -> Built:
         result = reliability_figure(request, run)
         title = f"Reliability of {run.label}: accuracy against confidence, with 95% intervals"
         panel = partial(draw_reliability, result)
-        return Plate(run_stem("reliability", run), title, (panel,), height=3.1)
+        stem = run_stem("reliability", run)
+        return Plate(stem, title, (panel,), height=3.1, caption=ECE_LEANS)
 
     built = each_run(request, plate)
     raw = [run.label for run in request.collection.runs if run.calibrator is None]

@@ -135,7 +135,7 @@ def draw_holdout(result: SelectionFigure, ax: Axes) -> Axes:
     ax.set_xlabel("Selection NLL of the selected checkpoint (nats)")
     ax.set_ylabel("Holdout accuracy (%)")
     counts = counts_text(*n.pop()) if len(n) == 1 else "n differs from run to run"
-    headed(ax, "", f"{counts}; whiskers: 95%")
+    headed(ax, "", f"{counts}; whiskers: 95% over families")
     return inert(ax)
 
 

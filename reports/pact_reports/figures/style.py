@@ -67,7 +67,7 @@ OUTCOME_COLOURS: Final = ("#0E6C9E", "#9CCBE8", "#F3C98B", "#B5432B")
 """Pairs with both right, only the base, only the counterfactual, neither."""
 
 INK: Final = "#222222"
-MUTED: Final = "#777777"
+MUTED: Final = "#6b6b6b"
 
 _ALIASES: Final[Mapping[str, str]] = {
     "pact": "pact",

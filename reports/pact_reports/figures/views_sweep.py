@@ -249,5 +249,5 @@ def build_views(request: FigureRequest) -> Built:
     single = [run.label for run in request.collection.runs if run.predictions.k == 1]
     missing = tuple(f"{label}: one view only (K is 1)" for label in single)
     legend = legend_inches([shown(arm.arm, 20) for arm in tv.arms])
-    note = "whiskers: ± 1 s.d. of seeds; dashed lines: one run, 95% of families"
+    note = "whiskers: ± 1 s.d. of seeds\ndashed lines: one run, 95% interval over families"
     return Built((Plate("views", title, panels, height=3.6 + legend, note=note),), missing)

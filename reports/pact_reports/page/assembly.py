@@ -8,8 +8,10 @@ from string import Template
 from typing import Final
 
 from pact_eval.errors import InputError
+from pact_eval.hypotheses import decoding_name
 from pact_eval.strict_json import Json
 from pact_reports.documents import BuiltTables, build_tables
+from pact_reports.documents.metric_values import DECODING_WORDS
 from pact_reports.page.item_blocks import item_tables, pack_items, pack_run
 from pact_reports.page.item_columns import FLAGS
 from pact_reports.page.markup import Html, csp_hash, data_text, element, joined, script_json
@@ -54,10 +56,11 @@ def make_page(
         raise InputError(message)
     step = progress or (lambda _done, _total: None)
     step(0, 100)
-    _ = request.decoded
+    _ = request.decoded, request.reports
+    step(10, 100)
     if built is None:
         names = request.tables
-        built = build_tables(request.for_tables, names, _span(step, 0, 25))
+        built = build_tables(request.for_tables, names, _span(step, 10, 25))
     summary = summary_html(request, built)
     step(30, 100)
     figures = figures_html(request, _span(step, 30, 80))
@@ -123,6 +126,7 @@ def _document(
         summary=summary.text,
         figures=figures.text,
         tables=tables.text,
+        decoding=_decoding(request).text,
         provenance=provenance_html(request).text,
         items=script_json(items, "page-data").text,
         blocks=store.html.text,
@@ -148,6 +152,16 @@ def _lead(request: PageRequest) -> Html:
         said.append(f"{len(collection.ablated):,} more on ablated contexts")
     texts = "texts are in the page" if request.records is not None else "without texts"
     return joined([element("p", f"{', '.join(said)}; {texts}.", class_="lead")])
+
+
+def _decoding(request: PageRequest) -> Html:
+    """Say what the numbers of the item browser rest on."""
+    words = DECODING_WORDS[decoding_name(request.decoding, "raw")]
+    said = (
+        f"Decoding of answer, outcome and confidence: {words}; the column After T(x) is "
+        "calibrated. TV and flips are between the K views."
+    )
+    return element("p", said, class_="hint")
 
 
 def _asset(name: str) -> str:

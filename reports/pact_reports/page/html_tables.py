@@ -46,8 +46,8 @@ def table_html(table: Table) -> Html:
         element(
             "tr",
             *(
-                _cell(cell, column, reasons)
-                for cell, column in zip(row.cells, table.columns, strict=True)
+                _cell(cell, column, reasons, first=at == 0)
+                for at, (cell, column) in enumerate(zip(row.cells, table.columns, strict=True))
             ),
             class_="ruled" if row.rule else None,
         )
@@ -61,7 +61,8 @@ def table_html(table: Table) -> Html:
         role="region",
         aria_label=table.title,
     )
-    caption = element("p", table.caption, class_="caption") if table.caption else None
+    said = table.caption_with_brackets
+    caption = element("p", said, class_="caption") if said else None
     return element(
         "section",
         element("h3", table.title),
@@ -79,7 +80,7 @@ def _head(column: Column) -> Html:
     )
 
 
-def _cell(cell: Cell, column: Column, reasons: tuple[str, ...]) -> Html:
+def _cell(cell: Cell, column: Column, reasons: tuple[str, ...], *, first: bool) -> Html:
     shown = data_text(cell.text)
     if cell.mark == "best":
         shown = element("strong", shown)
@@ -88,7 +89,13 @@ def _cell(cell: Cell, column: Column, reasons: tuple[str, ...]) -> Html:
     if cell.reason is not None:
         note = element("sup", str(reasons.index(cell.reason) + 1))
     mark = None if cell.mark is None else _CLASS[cell.mark]
-    return element("td", shown, sign, note, class_=_class(column, mark))
+    interval = None
+    if cell.interval:
+        interval = joined([" ", element("span", cell.interval, class_="interval")])
+    parts = (shown, sign, note, interval)
+    if first:
+        return element("th", *parts, scope="row", class_=_class(column, mark))
+    return element("td", *parts, class_=_class(column, mark))
 
 
 def _class(column: Column, mark: str | None = None) -> str | None:

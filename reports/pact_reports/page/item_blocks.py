@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval import metrics
 from pact_eval.predictions import Predictions
 from pact_eval.records import Record
 from pact_eval.run_collection import RunCollection
@@ -83,12 +84,16 @@ def pack_run(store: BlockStore, decoded: DecodedRun, items: int, decoding: str) 
         Where everything lies; the distributions of an item stand in the order of `distributions`.
     """
     views = decoded.views
-    names, probabilities = _distributions(decoded, decoding)
+    names, log_probs = _distributions(decoded, decoding)
+    probabilities, tops = np.exp(log_probs), metrics.predicted(log_probs)
     slots = np.arange(probabilities.shape[2]) < views.n_choices[:, np.newaxis]
     view_blocks: list[Json] = []
     order_blocks: list[Json] = []
+    # What is rounded may tie: the most probable answer of each distribution is sent along.
+    top_blocks: list[Json] = []
     for at in range(0, len(views), _VIEWS):
         rows = slice(at, at + _VIEWS)
+        top_blocks.append(store.add(bytes_of(tops[rows], "u1")))
         chosen = _flat(to_permille(probabilities[rows]), slots[rows])
         view_blocks.append(store.add(bytes_of(chosen, "u2")))
         # 255 stands where the order of a view is unknown.
@@ -105,6 +110,7 @@ def pack_run(store: BlockStore, decoded: DecodedRun, items: int, decoding: str) 
         "columns": _columns(store, run_columns(decoded)),
         "views": {"size": _VIEWS, "blocks": view_blocks},
         "orders": {"size": _VIEWS, "blocks": order_blocks},
+        "tops": {"size": _VIEWS, "blocks": top_blocks},
     }
 
 
@@ -125,15 +131,15 @@ def _flat(values: npt.NDArray[np.integer], slots: npt.NDArray[np.bool_]) -> npt.
 def _distributions(decoded: DecodedRun, decoding: str) -> tuple[list[str], npt.NDArray[np.float64]]:
     views = decoded.views
     names = [f"view {view}" for view in range(views.k)]
-    parts = [np.exp(views.log_probs_by_view)]
+    parts = [views.log_probs_by_view]
     if views.k > 1:
         together = _ensemble(views)
         if together is not None:
             names.append("ensemble")
-            parts.append(np.exp(together)[:, np.newaxis])
+            parts.append(together[:, np.newaxis])
     if decoded.calibrated is not None:
         names.append(f"{decoding} after T(x)")
-        parts.append(np.exp(decoded.calibrated.log_probs)[:, np.newaxis])
+        parts.append(decoded.calibrated.log_probs[:, np.newaxis])
     return names, np.concatenate(parts, axis=1)
 
 

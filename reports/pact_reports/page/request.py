@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from pact_eval.errors import InputError
+from pact_eval.evaluation import AblatedEvaluation, evaluate_ablated
 from pact_eval.predictions import Decoding
 from pact_eval.run_collection import RunCollection
 from pact_reports.documents import TableRequest
+from pact_reports.documents.run_reports import RunReport
 from pact_reports.figures import FigureRequest
 from pact_reports.page.dataset import ItemRecords
 from pact_reports.page.item_columns import DecodedRun, decoded
@@ -76,3 +79,34 @@ class PageRequest:
             InputError: there is no such decoding of a run.
         """
         return tuple(decoded(run, self.decoding) for run in self.collection.runs)
+
+    @property
+    def reports(self) -> tuple[RunReport, ...]:
+        """What `pact-eval report` says of the runs on whole contexts; computed once.
+
+        Raises:
+            InputError: there is no such decoding of a run.
+        """
+        return tuple(self.for_tables.report(run) for run in self.collection.runs)
+
+    def ablated_reports(self) -> tuple[AblatedEvaluation, ...]:
+        """Return what `pact-eval report` says of the runs on ablated contexts.
+
+        Raises:
+            InputError: there is no such decoding of a run.
+        """
+        found = []
+        for run in self.collection.ablated:
+            try:
+                report = evaluate_ablated(
+                    run.predictions,
+                    decoding=self.decoding,
+                    by="kind",
+                    rng=self.for_tables.rng,
+                    resamples=self.resamples,
+                )
+            except ValueError as error:
+                message = f"{run.folder}: {error}"
+                raise InputError(message) from None
+            found.append(report)
+        return tuple(found)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pact_eval.hypotheses import Registration, Scorecard
+from pact_eval.hypotheses import DecodingName, Registration, Scorecard
+from pact_reports.documents.metric_values import DECODING_WORDS
 from pact_reports.documents.model import Table
 from pact_reports.documents.paired_tests import SeedTest
-from pact_reports.numbers import estimate_text, p_value_text
+from pact_reports.numbers import interval_text, p_value_text
 from pact_reports.page.html_tables import table_html
 from pact_reports.page.markup import Html, data_text, element, joined
+from pact_reports.page.verdicts import criteria_html
 from pact_reports.page.worries import GRAVITIES, WORRIES, Gravity, Worry
 
 __all__ = ["headline_html", "verdicts_html", "worries_html"]
@@ -28,6 +30,7 @@ def verdicts_html(
     registration: Registration | None,
     tests: Sequence[SeedTest] | str,
     method: str,
+    decoding: DecodingName,
 ) -> Html:
     """Write the verdicts: of the criteria, and of the method against every other arm.
 
@@ -36,44 +39,14 @@ def verdicts_html(
         registration: what their lock proves.
         tests: of the method; or why there are none.
         method: the arm that is compared.
+        decoding: that the tests rest on.
     """
-    said: list[Html]
-    if isinstance(scorecard, str):
-        said = [_no_verdict(scorecard)]
-    else:
-        items = [
-            element(
-                "li",
-                element("span", result.verdict, class_=f"verdict {_verdict_class(result.verdict)}"),
-                " ",
-                data_text(result.hypothesis.id),
-                ": ",
-                data_text(result.hypothesis.claim),
-            )
-            for result in scorecard.results
-        ]
-        said = [element("ul", *items, class_="verdicts")]
-        if registration is not None:
-            said.append(element("p", "Registration: ", element("strong", registration.status), "."))
-    return element("section", element("h3", "Verdicts"), *said, _tests(tests, method))
+    criteria = criteria_html(scorecard, registration)
+    tested = _tests(tests, method, DECODING_WORDS[decoding])
+    return element("section", element("h3", "Verdicts"), criteria, tested)
 
 
-def _no_verdict(reason: str) -> Html:
-    if reason:
-        return element("p", "The criteria cannot be judged: ", data_text(reason), ".")
-    return element(
-        "p",
-        "No criteria were given (",
-        element("code", "--criteria HYPOTHESES.toml"),
-        "), so that there is no verdict: differences below were looked at after the fact.",
-    )
-
-
-def _verdict_class(verdict: str) -> str:
-    return {"SUPPORTED": "good", "CONTRADICTED": "bad"}.get(verdict, "open")
-
-
-def _tests(tests: Sequence[SeedTest] | str, method: str) -> Html:
+def _tests(tests: Sequence[SeedTest] | str, method: str, decoding: str) -> Html:
     if isinstance(tests, str):
         return element("p", "No paired test: ", data_text(tests), ".")
     lines = []
@@ -90,14 +63,18 @@ def _tests(tests: Sequence[SeedTest] | str, method: str) -> Html:
                 " against ",
                 data_text(test.control),
                 f"{seed}: ",
-                element("strong", f"{estimate_text(estimate, 'points')} points"),
+                element("strong", interval_text(estimate, "points", " points")),
                 f" of accuracy, {test.items.b:,} items only {method} gets right, "
                 f"{test.items.c:,} only {test.control}{tested}",
             )
         )
+    items, families = tests[0].items, tests[0].families
+    scope = f"{items.n:,} items, {families.clusters:,} families"
+    many = f"{len(tests):,} tests, p unadjusted" if len(tests) > 1 else "1 test"
+    basis = f" ({decoding}; {scope}; {many}); 95% intervals over families:"
     return joined(
         [
-            element("p", "Paired tests of ", data_text(method), ", 95% intervals over families:"),
+            element("p", "Paired tests of ", data_text(method), basis),
             element("ul", *lines, class_="tests"),
         ]
     )
@@ -118,11 +95,12 @@ def headline_html(main: Table | None, reason: str, runs: Table) -> Html:
     return joined([table_html(main), every])
 
 
-def worries_html(worries: Sequence[Worry]) -> Html:
+def worries_html(worries: Sequence[Worry], labels: Sequence[str]) -> Html:
     """Write what to worry about, those of one sort together.
 
     Args:
         worries: gravest first.
+        labels: of the runs, in the order in which the item browser has them.
     """
     heading = element("h3", "What to worry about")
     if not worries:
@@ -135,7 +113,7 @@ def worries_html(worries: Sequence[Worry]) -> Html:
     ]
     sorts = dict.fromkeys((each.gravity, each.kind) for each in worries)
     items = [
-        _sort(*sort, [each for each in worries if (each.gravity, each.kind) == sort])
+        _sort(*sort, [each for each in worries if (each.gravity, each.kind) == sort], labels)
         for sort in sorts
     ]
     return element(
@@ -146,9 +124,9 @@ def worries_html(worries: Sequence[Worry]) -> Html:
     )
 
 
-def _sort(gravity: Gravity, name: str, found: Sequence[Worry]) -> Html:
+def _sort(gravity: Gravity, name: str, found: Sequence[Worry], labels: Sequence[str]) -> Html:
     kind = WORRIES[name]
-    lines = [_line(each, kind.show) for each in found]
+    lines = [_line(each, kind.show, labels) for each in found]
     shown = element("ul", *lines[:_OPEN_RUNS])
     more = None
     if len(lines) > _OPEN_RUNS:
@@ -167,14 +145,13 @@ def _sort(gravity: Gravity, name: str, found: Sequence[Worry]) -> Html:
     )
 
 
-def _line(worry: Worry, show: str | None) -> Html:
+def _line(worry: Worry, show: str | None, labels: Sequence[str]) -> Html:
     about = None if worry.run is None else joined([data_text(worry.run), ": "])
     link = None
-    if show is not None and worry.run is not None:
+    if show is not None and worry.run in labels:
+        # By its place: a name is shown otherwise than it is kept where signs are unprintable.
+        place = str(labels.index(worry.run))
         link = joined(
-            [
-                " ",
-                element("a", "show them", href="#items", data_show=show, data_run=worry.run),
-            ]
+            [" ", element("a", "show them", href="#items", data_show=show, data_run=place)]
         )
     return element("li", about, data_text(worry.says), link)

@@ -16,7 +16,9 @@ from pact_eval.run_collection import RunCollection, collect_runs
 from pact_reports.figures import FIGURES
 from pact_reports.figures.style import (
     ARM_COLOURS,
+    INK,
     MORE_COLOURS,
+    MUTED,
     OUTCOME_COLOURS,
     RC,
     RIGHT,
@@ -130,6 +132,16 @@ def test_seeds_have_line_styles(collection: RunCollection) -> None:
 )
 def test_names_are_made_safe(name: str, safe: str) -> None:
     assert shown(name) == safe
+
+
+def test_notes_have_the_contrast_of_wcag_aa() -> None:
+    for ink in (INK, MUTED):
+        linear = [
+            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+            for part in to_rgb(ink)
+        ]
+        bright = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+        assert 1.05 / (bright + 0.05) >= 4.5, ink
 
 
 def test_every_figure_says_what_it_needs() -> None:

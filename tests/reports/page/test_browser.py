@@ -141,6 +141,64 @@ def test_another_run_has_its_own_numbers(opened: Page, made: Made) -> None:
     assert opened.cells("confidence") == [f"{100 * each:.1f}" for each in confidence[:25]]
 
 
+def test_a_list_that_cannot_be_drawn_says_so(opened: Page) -> None:
+    opened.js("loadRun = async () => { throw new Error('no such block'); }; return draw()")
+    assert "could not be drawn (no such block)" in opened.one("#items-message").text
+    assert opened.cells("item") == []
+    assert len(opened.console()) == 1
+
+
+def test_an_emptied_search_box_ends_the_search(opened: Page) -> None:
+    box = opened.one("#search")
+    opened.settled(lambda: box.send_keys("f7-", Keys.ENTER))
+    opened.until(lambda: len(opened.rows()) == 2)
+    opened.settled(lambda: box.send_keys(Keys.BACKSPACE * 3))
+    assert len(opened.rows()) == 80
+    assert "found for" not in opened.one("#count").text
+
+
+def test_a_page_between_pages_is_the_one_before(opened: Page) -> None:
+    script = "byId('page').value = '2.5'; byId('page').dispatchEvent(new Event('change'))"
+    opened.settled(lambda: opened.js(script))
+    assert opened.one("#count").text == "26 to 50 of 80 items."
+
+
+def test_focus_stays_in_the_pager_at_both_ends(opened: Page) -> None:
+    focused = "return document.activeElement.id"
+    opened.choose("size", "50")
+    for button, other in (("next", "previous"), ("previous", "next")):
+        opened.js("byId(arguments[0]).focus()", button)
+        opened.settled(opened.one(f"#{button}").click)
+        assert opened.one(f"#{button}").get_attribute("disabled")
+        assert opened.js(focused) == other
+
+
+def test_rows_and_lists_have_names(opened: Page) -> None:
+    assert opened.one("#list").get_attribute("aria-label") == "Items"
+    for selector in ("#rows > tr", ".table tbody > tr"):
+        heads = opened.js(
+            "return [...document.querySelectorAll(arguments[0])].map(tr => tr.cells[0])"
+            ".map(cell => `${cell.tagName} ${cell.scope}`)",
+            selector,
+        )
+        assert set(heads) == {"TH row"}
+
+
+def test_words_have_an_order_and_numbers_a_size(opened: Page) -> None:
+    opened.sort("kind")
+    assert opened.one("#order").text == "By Kind, ascending."
+    opened.sort("tv")
+    assert opened.one("#order").text == "By TV, largest first."
+
+
+def test_the_sections_stay_in_reach(opened: Page) -> None:
+    opened.js("document.querySelector('#items').scrollIntoView()")
+    assert opened.js("return document.querySelector('nav').getBoundingClientRect().top") == 0
+    assert "Decoding of answer, outcome and confidence: single pass (view 0), raw" in (
+        opened.one("#browser").text
+    )
+
+
 def test_paging(opened: Page, made: Made) -> None:
     opened.sort("item")
     ids = sorted(made.collection.runs[0].predictions.ids.tolist())
@@ -199,12 +257,12 @@ def test_probabilities_against_numpys_softmax(opened: Page, made: Made, place: i
     lines = opened.all(".answers tbody tr")
     assert len(lines) == n
     for answer, line in enumerate(lines):
-        cells = [cell.text.split()[-1] for cell in line.find_elements("css selector", "td")[1:]]
+        cells = [cell.text.split()[-1] for cell in line.find_elements("css selector", "td")]
         assert cells == [f"{100 * view[answer]:.1f}%" for view in shown]
-        letters = [cell.text.split()[0] for cell in line.find_elements("css selector", "td")[1:5]]
+        letters = [cell.text.split()[0] for cell in line.find_elements("css selector", "td")[:4]]
         order = run.predictions.code_order[row, :, :n]
         assert letters == ["ABCDEF"[list(view).index(answer)] for view in order]
-    heads = [head.text for head in opened.all(".answers th")]
+    heads = [head.text for head in opened.all(".answers thead th")]
     assert heads[1:] == ["view 0", "view 1", "view 2", "view 3", "ensemble", "single after T(x)"]
 
 
@@ -218,8 +276,23 @@ def test_an_open_item_marks_the_edited_words(opened: Page) -> None:
     assert "reference" in [each.text for each in box.find_elements("css selector", ".badge")]
     # Not through `settled`, which draws the list again: that closes what is open.
     opened.js("arguments[0].querySelector('button').click()", box)
+    assert opened_items(opened, 2) == ["f0-base", "f0-counterfactual"]
+    opened.js("arguments[0].querySelector('button').click()", box)
+    assert opened_items(opened, 1) == ["f0-base"]
+
+
+def opened_items(page: Page, n: int) -> list[str]:
+    """Returns the ids of the items that are shown in full, once there are so many."""
     heads = ".detail-box:has(.answers) h4"
-    opened.until(lambda: [each.text for each in opened.all(heads)] == ["f0-counterfactual"])
+    page.until(lambda: len(page.all(heads)) == n)
+    return [each.text for each in page.all(heads)]
+
+
+def test_what_is_copied_keeps_the_edited_words_apart(opened: Page) -> None:
+    opened.sort("item")
+    opened.open_item()
+    copied = opened.js("return document.querySelector('.context .line').textContent")
+    assert copied.endswith("is intact broken.")
 
 
 def test_keyboard_alone(opened: Page) -> None:
@@ -256,7 +329,7 @@ def test_keyboard_alone(opened: Page) -> None:
 
 
 def test_a_worry_shows_its_items(opened: Page, made: Made) -> None:
-    link = opened.one("a[data-show=flips][data-run='other, seed 17']")
+    link = opened.one("a[data-show=flips][data-run='1']")
     opened.settled(lambda: opened.js("arguments[0].click()", link))
     flipped = np.flatnonzero(made.collection.runs[1].scored().flipped == 1)
     assert set(opened.rows()) == set(flipped.tolist())
@@ -269,7 +342,7 @@ def test_without_data_the_page_says_how_to_get_it(page: Page, made: Made) -> Non
     box = page.open_item()
     assert "--data FILE_OR_FOLDER" in box.text
     assert not box.find_elements("css selector", ".context")
-    assert page.one(".answers tbody td").text.startswith("A")
+    assert page.one(".answers tbody th").text.startswith("A")
     page.settled(lambda: page.one("#search").send_keys("f7-", Keys.ENTER))
     page.until(lambda: not page.one("#searching").is_displayed())
     assert len(page.rows()) == 2

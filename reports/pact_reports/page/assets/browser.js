@@ -23,11 +23,15 @@ function columnsShown(place = state.run) {
   return COLUMNS.filter((column) => column.name !== "calibrated" || calibrated);
 }
 
+function columnNamed(name, place = state.run) {
+  return columnsShown(place).find((column) => column.name === name);
+}
+
 /* All rows of a run in the order that was chosen; kept until another is. */
 function currentOrder(place, items, run) {
   const key = `${place} ${state.sort} ${state.descending}`;
   if (state.orderKey === key) return state.order;
-  const column = COLUMNS.find((each) => each.name === state.sort);
+  const column = columnNamed(state.sort, place);
   const keys = column
     ? sortKeys(column.values(items, run), column.unknown ?? -1, state.descending)
     : worstKeys(run);
@@ -41,7 +45,20 @@ function codeOf(select) {
   return value === "" ? -1 : Number(value);
 }
 
+/* Draws the list; where that fails it is empty, and says so: never the rows of another choice. */
 async function draw() {
+  try {
+    await drawList();
+    byId("items-message").textContent = "";
+  } catch (error) {
+    byId("rows").replaceChildren();
+    byId("count").textContent = "";
+    byId("items-message").textContent = `The list of items could not be drawn (${error.message}). Choose again, or load the page anew.`;
+    console.error(error);
+  }
+}
+
+async function drawList() {
   state.drawn += 1;
   const [mine, place] = [state.drawn, state.run];
   const [items, run] = [await loadItems(packed.runs[place].items), await loadRun(place)];
@@ -51,7 +68,7 @@ async function draw() {
   const shown = filtered(order, items, run, wanted);
   const size = Number(byId("size").value);
   const pages = Math.max(1, Math.ceil(shown.length / size));
-  state.page = Math.min(Math.max(0, state.page), pages - 1);
+  state.page = Math.min(Math.max(0, Math.trunc(state.page)), pages - 1);
   const rows = shown.subarray(state.page * size, (state.page + 1) * size);
   const lines = [];
   for (const row of rows) lines.push(await rowOf(place, row, items, run));
@@ -89,15 +106,27 @@ function drawCount(here, n, all, pages, size) {
   const ofAll = n < all ? ` (${all.toLocaleString("en")} in all)` : "";
   const found = state.matches ? `, found for "${state.words}"` : "";
   byId("count").textContent = `${said}${ofAll}${found}.`;
-  const column = COLUMNS.find((each) => each.name === state.sort);
+  const column = columnNamed(state.sort);
   byId("order").textContent = column
-    ? `By ${column.title.replace(" %", "")}, ${state.descending ? "largest" : "smallest"} first.`
+    ? `By ${column.title.replace(" %", "")}, ${orderWords(column)}.`
     : "Worst first: confident errors by confidence, flips by TV, other errors.";
   byId("page").value = state.page + 1;
   byId("page").max = pages;
   byId("pages").textContent = `of ${pages.toLocaleString("en")}`;
+  const focused = document.activeElement;
   byId("previous").disabled = state.page === 0;
   byId("next").disabled = state.page >= pages - 1;
+  // A button that goes out of use hands its focus on: else it falls back to the top of the page.
+  if (focused?.closest(".pager") && focused.disabled) {
+    const other = byId(focused.id === "next" ? "previous" : "next");
+    (other.disabled ? byId("page") : other).focus();
+  }
+}
+
+/* Words and answers have an order of their own; only numbers are large or small. */
+function orderWords(column) {
+  if (column.left) return state.descending ? "descending" : "ascending";
+  return state.descending ? "largest first" : "smallest first";
 }
 
 async function rowOf(place, row, items, run) {
@@ -113,7 +142,7 @@ async function rowOf(place, row, items, run) {
   const cells = {
     item: button,
     kind,
-    domain: isolated(table.domains[items.domain[row]]),
+    domain: isolated(cut(table.domains[items.domain[row]], 60)),
     answer: answerName(kind, run.answer[row]),
     reference: answerName(kind, items.reference[row]),
     outcome,
@@ -126,7 +155,11 @@ async function rowOf(place, row, items, run) {
   };
   const line = made("tr");
   line.dataset.row = row;
-  for (const column of columnsShown(place)) line.append(made("td", classOf(column), cells[column.name]));
+  for (const column of columnsShown(place)) {
+    const cell = made(column.name === "item" ? "th" : "td", classOf(column), cells[column.name]);
+    if (column.name === "item") cell.scope = "row";
+    line.append(cell);
+  }
   if (flag & packed.flags.confident_error) outcome.after(made("span", "badge wrong", "confident"));
   if (flag & packed.flags.flip) outcome.parentNode.append(made("span", "badge open", "flips"));
   return line;
@@ -143,19 +176,12 @@ async function toggle(line) {
   const cell = made("td", "", made("p", "meta", "Unpacking"));
   cell.colSpan = line.children.length;
   line.after(made("tr", "detail", cell));
-  cell.replaceChildren(await detailOf(state.run, Number(line.dataset.row), openRow));
-}
-
-/* Shows the page that a row is on, and opens it; filters that hide it are taken off. */
-async function openRow(row) {
-  if (!state.shown.includes(row)) clearFilters();
-  await draw();
-  state.page = Math.floor(state.shown.indexOf(row) / Number(byId("size").value));
-  await draw();
-  const line = byId("rows").querySelector(`[data-row="${row}"]`);
-  await toggle(line);
-  line.querySelector("button.item").focus();
-  line.scrollIntoView({ block: "nearest" });
+  try {
+    cell.replaceChildren(await detailOf(state.run, Number(line.dataset.row)));
+  } catch (error) {
+    cell.replaceChildren(made("p", "meta", `This item could not be shown (${error.message}).`));
+    console.error(error);
+  }
 }
 
 function clearFilters() {
@@ -182,6 +208,8 @@ async function chooseRun(place) {
   state.run = place;
   byId("run").value = place;
   if (other) clearFilters();
+  // Not every run has the column by which the last one was sorted.
+  if (!columnNamed(state.sort)) [state.sort, state.descending] = ["worst", true];
   fillChoices();
   await again();
 }
@@ -264,12 +292,10 @@ async function keyInList(event) {
 function showItems(event) {
   const link = event.target.closest("a[data-show]");
   if (!link) return;
-  const place = packed.runs.findIndex((run) => run.label === link.dataset.run);
-  if (place < 0) return;
   clearFilters();
   byId(link.dataset.show.startsWith("pair") ? "pair" : "outcome").value = link.dataset.show;
   state.sort = "worst";
-  chooseRun(place);
+  chooseRun(Number(link.dataset.run));
 }
 
 function listen() {
@@ -278,6 +304,9 @@ function listen() {
   byId("controls").addEventListener("submit", (event) => {
     event.preventDefault();
     search();
+  });
+  byId("search").addEventListener("input", () => {
+    if (!byId("search").value.trim()) search();
   });
   byId("cancel").addEventListener("click", cancelSearch);
   byId("worst").addEventListener("click", () => {

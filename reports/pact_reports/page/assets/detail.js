@@ -8,7 +8,8 @@ function answerName(kind, index) {
   return kind === "score" ? String(index) : LETTERS[index];
 }
 
-/* Distributions [distribution][answer] in per mille, and code orders [view][position]. */
+/* Distributions [distribution][answer] in per mille, code orders [view][position], and the most
+   probable answer of each distribution before it was rounded. */
 async function probabilitiesOf(run, items, row) {
   const place = packed.runs[run];
   const size = place.views.size;
@@ -21,21 +22,24 @@ async function probabilitiesOf(run, items, row) {
     );
   const views = await inBlocks(place.views, row, (bytes) => numbersOf(bytes, "u2"));
   const orders = await inBlocks(place.orders, row, (bytes) => bytes);
-  return [taken(views, place.distributions.length), taken(orders, place.k)];
+  const names = place.distributions.length;
+  const tops = await inBlocks(place.tops, row, (bytes) => bytes);
+  const first = (row % place.tops.size) * names;
+  return [taken(views, names), taken(orders, place.k), tops.subarray(first, first + names)];
 }
 
 function answersTable(shown) {
-  const { names, distributions, orders, answers, kind, reference, answer } = shown;
+  const { names, distributions, orders, tops, answers, kind, reference, answer } = shown;
   const table = made("table", "answers");
   const head = made("tr", "", made("th", "", "answer"));
   for (const name of names) head.append(made("th", "", name));
   for (const cell of head.children) cell.scope = "col";
   table.append(made("thead", "", head));
-  const tops = distributions.map((values) => values.indexOf(Math.max(...values)));
   const body = made("tbody");
   for (let index = 0; index < distributions[0].length; index += 1) {
     const [key, description] = answers ? answers[index] : [answerName(kind, index), null];
-    const name = fillText(made("td"), key, 300);
+    const name = fillText(made("th"), key, 300);
+    name.scope = "row";
     if (index === reference) name.append(" ", made("span", "badge right", "reference"));
     if (index === answer) name.append(" ", made("span", `badge ${index === reference ? "right" : "wrong"}`, "answer"));
     if (description !== null && description !== key) name.append(fillText(made("div", "description"), description, 600));
@@ -81,26 +85,44 @@ function metaLine(run, items, columns, row) {
   if (items.variant[row]) line.append(`, ${VARIANTS[items.variant[row]]}`);
   const tokens = columns.tokens[row];
   line.append(`; prompt tokens ${tokens ? tokens.toLocaleString("en") : "not known"}`);
-  line.append(`; TV between views ${percentOfSteps(columns.tv[row])}%`);
-  line.append(`; code mass ${percentOfSteps(columns.code_mass[row])}%`);
+  line.append(`; TV between views ${percentOrUnknown(columns.tv[row])}`);
+  line.append(`; code mass ${percentOrUnknown(columns.code_mass[row])}`);
   return line;
 }
 
-async function detailOf(run, row, openOther) {
+function percentOrUnknown(steps) {
+  return steps === NOT_KNOWN ? "not known" : `${percentOfSteps(steps)}%`;
+}
+
+/* A button that shows the other member of the pair below this one, so that both can be read. */
+function otherMember(run, row, box) {
+  const words = ["Show the other member of the pair below", "Hide the other member of the pair"];
+  const button = made("button", "", words[0]);
+  button.type = "button";
+  button.setAttribute("aria-expanded", "false");
+  let other = null;
+  button.addEventListener("click", async () => {
+    const open = button.getAttribute("aria-expanded") !== "true";
+    button.setAttribute("aria-expanded", String(open));
+    button.textContent = words[open ? 1 : 0];
+    other ??= detailOf(run, row, false);
+    const shown = await other;
+    if (button.getAttribute("aria-expanded") === "true") box.after(shown);
+    else shown.remove();
+  });
+  return button;
+}
+
+async function detailOf(run, row, pair = true) {
   const place = packed.runs[run];
   const [items, columns] = [await loadItems(place.items), await loadRun(run)];
   const table = packed.items[place.items];
-  const [distributions, orders] = await probabilitiesOf(run, items, row);
+  const [distributions, orders, tops] = await probabilitiesOf(run, items, row);
   const texts = table.texts ? (await inBlocks(table.texts, row, jsonOf))[row % table.texts.size] : null;
   const ids = await inBlocks(table.ids, row, jsonOf);
   const box = made("div", "detail-box", fillText(made("h4"), ids[row % table.ids.size], 300));
   box.append(metaLine(run, items, columns, row));
-  if (items.partner[row]) {
-    const button = made("button", "", "Open the other member of the pair");
-    button.type = "button";
-    button.addEventListener("click", () => openOther(row + items.partner[row]));
-    box.append(button);
-  }
+  if (pair && items.partner[row]) box.append(otherMember(run, row + items.partner[row], box));
   if (texts) {
     const edited = texts[0].some(([, parts]) => parts.some((part) => typeof part !== "string"));
     box.append(contextBox(texts[0], items.variant[row]));
@@ -116,6 +138,7 @@ async function detailOf(run, row, openOther) {
       names: place.distributions,
       distributions,
       orders,
+      tops,
       answers: texts ? texts[2] : null,
       kind: table.kinds[items.kind[row]],
       reference: items.reference[row],

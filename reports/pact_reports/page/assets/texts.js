@@ -77,6 +77,8 @@ function fillPart(line, part, variant, left) {
   const [base, changed] = variant === 2 ? [part[1], part[0]] : part;
   for (const [tag, text, name] of [["del", base, "base"], ["ins", changed, "counterfactual"]]) {
     if (!text) continue;
+    // A blank between the two, so that they stay two words when copied.
+    if (tag === "ins" && base && !/\s$/.test(base)) line.append(" ");
     const edited = made(tag, "", isolated(cut(text, Math.max(left, 1))));
     edited.title = `in the ${name}`;
     line.append(edited);

@@ -116,10 +116,20 @@ WORRIES: Final[Mapping[str, WorryKind]] = {
         "Their references differ: a model that answers both alike did not see the edited fact.",
         show="pair-same",
     ),
+    "verdict": WorryKind(
+        "Supported, but not shown",
+        "Verdicts rest on the values alone: a value that holds may do so by chance, of items or of "
+        "training.",
+    ),
+    "worse": WorryKind(
+        "The method is worse",
+        "The whole interval lies on the other side of 0: on these items the other arm has the "
+        "higher accuracy.",
+    ),
     "calibration": WorryKind(
         "Calibration does not help",
-        "A temperature that was fitted on other families is there to lower ECE; where it does "
-        "not, the two splits differ or there was nothing to mend.",
+        "A temperature that was fitted on other families is there to lower ECE; where ECE rises, "
+        "the two splits differ or there was nothing to mend.",
     ),
     "calibrator": WorryKind(
         "Calibrator beyond its fit",
@@ -133,6 +143,11 @@ WORRIES: Final[Mapping[str, WorryKind]] = {
         "One seed",
         "How much training varies is unknown: another seed may turn a small difference around.",
     ),
+    "letters": WorryKind(
+        "Letters are not picked as they are right",
+        "The letter beside an answer means nothing: one that is picked more often than the right "
+        "answer stands behind it is preferred for itself.",
+    ),
     "few-families": WorryKind(
         "Few families",
         "The members of a family are not independent, so that the families are what was sampled.",
@@ -140,6 +155,10 @@ WORRIES: Final[Mapping[str, WorryKind]] = {
     "one-view": WorryKind(
         "One view",
         "Whether the answer depends on the letters cannot be known from one order of them.",
+    ),
+    "notes": WorryKind(
+        "Notes of the report",
+        "What the report of a run says beside its numbers: a reader has to know it.",
     ),
     "settings": WorryKind(
         "Runs scored with different settings",

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pact_eval.hypotheses import Registration
+from pact_eval.hypotheses import Comparison, HypothesisResult, Registration, Scorecard
+from pact_eval.hypotheses.judging import holds
 from pact_eval.stats import Estimate
-from pact_reports.numbers import estimate_text
+from pact_reports.documents.scorecard import difference_text
+from pact_reports.numbers import has_width, interval_text, no_interval
 from pact_reports.page.worries.model import Worry
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "registration_worries",
     "seed_worries",
     "undecided_worries",
+    "verdict_worries",
     "warning_worries",
 ]
 
@@ -66,21 +69,80 @@ def seed_worries(arms: Mapping[str, Sequence[int | None]]) -> tuple[Worry, ...]:
 
 
 def undecided_worries(differences: Sequence[Difference]) -> tuple[Worry, ...]:
-    """Worry about differences whose interval over families covers 0."""
+    """Worry about differences that are not shown, and about those that are against the method."""
     found = []
     for each in differences:
         estimate = each.accuracy
-        if np.isnan(estimate.low):
-            says = f"{each.where}: the difference has no interval ({estimate.reason})"
+        basis = f"{estimate.n:,} items, {estimate.clusters:,} families"
+        number = f"{interval_text(estimate, 'points', ' points')} of accuracy"
+        drawn = f"{each.where}: {number} (95% interval over families; {basis})"
+        if not has_width(estimate):
+            says = f"{each.where}: the difference has {no_interval(estimate)} ({basis})"
+            found.append(Worry("undecided", "serious", says))
         elif estimate.low <= 0 <= estimate.high:
-            says = (
-                f"{each.where}: {estimate_text(estimate, 'points')} points of accuracy (95% "
-                "interval over families); it must not cover 0"
-            )
-        else:
-            continue
-        found.append(Worry("undecided", "serious", says))
+            found.append(Worry("undecided", "serious", f"{drawn}; it must not cover 0"))
+        elif estimate.high < 0:
+            found.append(Worry("worse", "serious", f"{drawn}, all of it below 0"))
     return tuple(found)
+
+
+def verdict_worries(scorecard: Scorecard) -> tuple[Worry, ...]:
+    """Worry about claims that are called supported on less than a reader would take it for.
+
+    Args:
+        scorecard: the verdicts; they rest on the values alone.
+    """
+    found = []
+    for result in scorecard.results:
+        if result.verdict not in ("SUPPORTED", "PARTLY SUPPORTED", "PARTLY TESTED"):
+            continue
+        said = [*_beyond(result), *_seeds(result)]
+        if said:
+            says = f"{result.hypothesis.id} is {result.verdict}, but {'; and '.join(said)}"
+            found.append(Worry("verdict", "serious", says))
+    return tuple(found)
+
+
+def _beyond(result: HypothesisResult) -> list[str]:
+    """Say how many comparisons hold whose interval reaches where the check would fail."""
+    drawn: list[Comparison] = []
+    doubtful: list[Comparison] = []
+    zero = True
+    for check in result.checks:
+        relation, margin = check.check.relation, check.check.margin
+        for each in check.comparisons:
+            if not each.holds or each.interval is None or np.isnan(each.interval.low):
+                continue
+            drawn.append(each)
+            ends = (each.interval.low, each.interval.high)
+            if not all(holds(relation, margin, end) for end in ends):
+                doubtful.append(each)
+                zero = zero and margin.distance == 0
+    if not doubtful:
+        return []
+    reaches = "covers 0" if zero else "reaches where the check would fail"
+    first = difference_text(doubtful[0])
+    return [
+        f"the 95% interval over families {reaches} in {len(doubtful):,} of the {len(drawn):,} "
+        f"comparisons that hold ({'such as ' if len(doubtful) > 1 else ''}{first})"
+    ]
+
+
+def _seeds(result: HypothesisResult) -> list[str]:
+    """Say where all that holds rests on one seed."""
+    seeds = {
+        seed
+        for check in result.checks
+        for each in check.comparisons
+        if each.holds
+        for seed in each.seeds
+    }
+    if len(seeds) != 1:
+        return []
+    (seed,) = seeds
+    return [
+        "it rests on one run without a seed" if seed is None else f"it rests on seed {seed} alone"
+    ]
 
 
 def registration_worries(registration: Registration) -> tuple[Worry, ...]:

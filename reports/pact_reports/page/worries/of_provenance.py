@@ -120,7 +120,8 @@ def _short(value: str) -> str:
 
 
 def _some(runs: Sequence[str]) -> str:
-    shown = ", ".join(runs[:_SHOWN])
+    # Labels hold commas themselves.
+    shown = "; ".join(runs[:_SHOWN])
     return f"{shown} and {len(runs) - _SHOWN:,} more" if len(runs) > _SHOWN else shown
 
 

@@ -1,0 +1,133 @@
+"""Verdicts of the criteria with the evidence that they rest on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from pact_eval.hypotheses import (
+    METRIC_SPECS,
+    CheckResult,
+    Comparison,
+    HypothesisResult,
+    Registration,
+    Scorecard,
+)
+from pact_reports.documents.scorecard import difference_text, drawn_intervals
+from pact_reports.numbers import has_width, no_interval
+from pact_reports.page.markup import Child, Html, data_text, element, joined
+from pact_reports.scorecard_table import compared_text
+
+__all__ = ["criteria_html"]
+
+_OPEN_COMPARISONS: Final = 2
+_UNITS: Final = {"percent": " points", "nats": " nats", "levels": " levels", "points": " points"}
+_REGISTERED: Final = "REGISTERED BEFORE THE RUNS"
+_BROKEN: Final = ("TAMPERED", "REGISTERED AFTER THE RUNS")
+
+
+def criteria_html(scorecard: Scorecard | str, registration: Registration | None) -> Html:
+    """Write the registration, then every verdict with a line for each of its checks.
+
+    Args:
+        scorecard: of the criteria; or why they cannot be judged, "" where none were given.
+        registration: what their lock proves; where it does not hold, verdicts are muted.
+    """
+    if isinstance(scorecard, str):
+        return _no_verdict(scorecard)
+    broken = registration is not None and registration.status in _BROKEN
+    items = [_verdict(result, muted=broken) for result in scorecard.results]
+    intervals = drawn_intervals(scorecard)
+    said = "Differences are first minus second; verdicts rest on the values alone"
+    if intervals:
+        said += f"; in brackets the {intervals[0].method.replace('clusters', 'families')}"
+    return joined(
+        [
+            None if registration is None else _registration(registration),
+            element("ul", *items, class_="verdicts"),
+            element("p", f"{said}.", class_="caption"),
+        ]
+    )
+
+
+def _no_verdict(reason: str) -> Html:
+    if reason:
+        return element("p", "The criteria cannot be judged: ", data_text(reason), ".")
+    return element(
+        "p",
+        "No criteria were given (",
+        element("code", "--criteria HYPOTHESES.toml"),
+        "), so that there is no verdict: differences below were looked at after the fact.",
+    )
+
+
+def _registration(registration: Registration) -> Html:
+    status = registration.status
+    broken = status in _BROKEN
+    look = "bad" if broken else "good" if status == _REGISTERED else "open"
+    why: Child = None
+    if registration.reasons and status != _REGISTERED:
+        why = joined([" ", data_text("; ".join(registration.reasons)), "."])
+    warns = " The verdicts below prove nothing." if broken else None
+    badge = element("span", status, class_=f"verdict {look}")
+    return element("p", "Registration: ", badge, why, warns, class_="registration")
+
+
+def _verdict(result: HypothesisResult, *, muted: bool) -> Html:
+    look = {"SUPPORTED": "good", "CONTRADICTED": "bad"}.get(result.verdict, "open")
+    lines = [_check(check, beside=False) for check in result.checks]
+    lines += [_check(check, beside=True) for check in result.beside]
+    return element(
+        "li",
+        element("span", result.verdict, class_=f"verdict {'muted' if muted else look}"),
+        " ",
+        data_text(result.hypothesis.id),
+        ": ",
+        data_text(result.hypothesis.claim),
+        f" ({result.because})",
+        element("ul", *lines, class_="evidence"),
+    )
+
+
+def _check(result: CheckResult, *, beside: bool) -> Html:
+    known = [each for each in result.comparisons if not math.isnan(each.difference)]
+    label = joined(
+        ["beside, decides nothing: " if beside else None, data_text(result.check.says), ": "]
+    )
+    if not known:
+        lacks = "; ".join(dict.fromkeys([result.check.needs or "", *result.reasons]))
+        why = joined([" (", data_text(lacks.strip("; ")), ")"]) if lacks.strip("; ") else None
+        return element("li", label, result.summary, why)
+    lines = [_comparison(each) for each in known]
+    if len(lines) <= _OPEN_COMPARISONS:
+        return element("li", label, f"{result.summary}: ", _listed(lines))
+    listed = element("ul", *(element("li", line) for line in lines))
+    more = element("details", element("summary", f"{len(lines):,} comparisons"), listed)
+    return element("li", label, result.summary, more)
+
+
+def _listed(lines: Sequence[Html]) -> Html:
+    first, *more = lines
+    return joined([first, *(joined(["; ", line]) for line in more)])
+
+
+def _comparison(comparison: Comparison) -> Html:
+    """Write what was compared, the difference with its interval and seeds, and n."""
+    unit = _UNITS.get(METRIC_SPECS[comparison.question.left.cell.metric].unit, "")
+    interval = comparison.interval
+    if interval is None:
+        counts = [row.n for row in (*comparison.left.rows, *comparison.right.rows) if row.n]
+        basis = f"n = {min(counts):,}" if counts else "n not known"
+    else:
+        basis = f"n = {interval.n:,} of {interval.clusters:,} families"
+        if not has_width(interval):
+            basis += f"; {no_interval(interval)}"
+    return joined(
+        [
+            data_text(compared_text(comparison)),
+            " ",
+            element("strong", data_text(difference_text(comparison))),
+            f"{f' ({unit.strip()}; ' if unit else ' ('}{basis})",
+        ]
+    )

@@ -1,0 +1,200 @@
+"""The first screen of the page: every number with its interval, its n and what it rests on."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from reports.documents.table_runs import run_of, share
+from reports.figures.figure_runs import rows, write_calibrator
+from run_frames import ablated_rows, write_run
+
+from pact_cli.evaluate import main
+from pact_eval.evaluation import evaluate_ablated
+from pact_eval.run_collection import collect_runs
+from pact_reports.documents import TableRequest, build_tables, to_latex, to_markdown
+from pact_reports.numbers import estimate_text
+from pact_reports.page import PageRequest, make_page
+
+CRITERIA = """
+format = "pact-hypotheses-1"
+[[hypothesis]]
+id = "H1"
+title = "Better"
+claim = "a is better than b."
+[[hypothesis.check]]
+says = "accuracy is higher"
+metric = "accuracy"
+arm = "a"
+decoding = "single"
+than = { arm = "b" }
+is = "higher"
+judged_on = "matched"
+[[hypothesis.beside]]
+says = "AURC is lower"
+metric = "aurc"
+arm = "a"
+decoding = "single"
+than = { arm = "b" }
+is = "lower"
+judged_on = "matched"
+"""
+
+
+def page_of(folders: list[Path], **changes: object) -> str:
+    chosen = {"resamples": 200, "figures": (), "tables": ("main",)} | changes
+    return unescape(make_page(PageRequest(collect_runs(folders), **chosen)))  # type: ignore[arg-type]
+
+
+def words(html: str) -> str:
+    """Returns the text of HTML, blanks joined."""
+    apart = re.sub(r"</(?:td|th|li|p|h3)>", " ", html)
+    return " ".join(re.sub(r"<[^>]*>", "", apart).split())
+
+
+def section(html: str, start: str, end: str) -> str:
+    return words(html[html.index(start) : html.index(end, html.index(start))])
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two arms of one run: 41 and 40 of 60 right."""
+    folder = tmp_path_factory.mktemp("arms")
+    right = {"a": share(41, 60), "b": [*share(38, 58), True, True]}
+    return [run_of(folder / arm, right[arm], arm=arm, seed=17, k=2) for arm in right]
+
+
+@pytest.fixture
+def criteria(tmp_path: Path) -> Path:
+    path = tmp_path / "h.toml"
+    path.write_text(CRITERIA)
+    return path
+
+
+def test_verdicts_stand_with_difference_interval_seed_and_n(
+    folders: list[Path], criteria: Path
+) -> None:
+    page = page_of(folders, criteria=criteria)
+    said = section(page, 'class="verdicts"', "Paired tests of")
+    assert "SUPPORTED H1: a is better than b. (of 1 check, 1 holds)" in said
+    assert re.search(
+        r"accuracy is higher: holds: a, single vs b \+1\.7 \[−\d+\.\d, \+\d+\.\d\] at seed 17, "
+        r"single \(points; n = 60 of 30 families\)",
+        said,
+    )
+    assert "beside, decides nothing: AURC is lower: " in said
+    assert "in brackets the 95% percentile bootstrap over families, 200 resamples" in said
+
+
+def test_a_supported_claim_that_is_not_shown_is_a_worry(
+    folders: list[Path], criteria: Path
+) -> None:
+    page = page_of(folders, criteria=criteria)
+    said = section(page, 'data-worry="verdict"', "</li></ul></li>")
+    assert "H1 is SUPPORTED, but the 95% interval over families covers 0 in 1 of the 1" in said
+    assert said.endswith("and it rests on seed 17 alone")
+
+
+def test_intervals_beside_verdicts_are_those_of_the_scorecard(
+    folders: list[Path], criteria: Path
+) -> None:
+    arguments = ["scorecard", str(criteria), *map(str, folders)]
+    printed = CliRunner().invoke(main, arguments).stdout
+    (found,) = re.findall(r"\+1\.7 \[-(\d+\.\d), \+(\d+\.\d)\]", " ".join(printed.split()))
+    page = page_of(folders, criteria=criteria, resamples=None)
+    assert f"+1.7 [−{found[0]}, +{found[1]}] at seed 17, single" in page
+
+
+def test_a_registration_that_does_not_hold_comes_first_and_mutes(
+    folders: list[Path], criteria: Path
+) -> None:
+    assert CliRunner().invoke(main, ["register", str(criteria)]).exit_code == 0
+    criteria.write_text(CRITERIA.replace('is = "higher"', 'is = "not lower"'))
+    page = page_of(folders, criteria=criteria)
+    assert page.index("Registration: ") < page.index('class="verdicts"')
+    assert '<span class="verdict bad">TAMPERED</span>' in page
+    assert "The verdicts below prove nothing." in page
+    assert '<span class="verdict muted">SUPPORTED</span>' in page
+    assert "verdict good" not in page
+
+
+def test_paired_tests_name_decoding_n_and_that_p_is_unadjusted(
+    folders: list[Path], tmp_path: Path
+) -> None:
+    third = run_of(tmp_path / "c", share(20, 60), arm="c", seed=17, k=2)
+    page = words(page_of([*folders, third], method="a"))
+    scope = "60 items, 30 families; 2 tests, p unadjusted); 95% intervals over families:"
+    assert f"Paired tests of a (single pass (view 0), raw; {scope}" in page
+    together = words(page_of(folders, decoding="ensemble"))
+    assert "Paired tests of a (K views together, raw; 60 items, 30 families; 1 test)" in together
+    assert "Decoding of answer, outcome and confidence: K views together, raw" in together
+
+
+def test_a_method_that_is_worse_is_a_worry(tmp_path: Path) -> None:
+    folders = [
+        run_of(tmp_path / arm, share(right, 60), arm=arm, seed=17)
+        for arm, right in (("a", 20), ("b", 50))
+    ]
+    said = section(page_of(folders), 'data-worry="worse"', "</li></ul></li>")
+    assert "The method is worse" in said
+    assert "a against b at seed 17: -50.0 [" in said
+    assert "60 items, 30 families), all of it below 0" in said
+
+
+def test_headline_tables_have_the_intervals_of_the_report(folders: list[Path]) -> None:
+    collection = collect_runs(folders)
+    request = TableRequest(collection, resamples=200)
+    estimates = request.report(collection.runs[0]).estimates
+    accuracy = estimate_text(estimates["accuracy"], "percent")
+    page = words(page_of(folders))
+    assert page.count(accuracy) == 2, "once in the main results, once in every run"
+    assert "of 30 pairs" in page
+    table = build_tables(request, ["main"]).tables["main"]
+    escaped = accuracy.replace("[", "\\[").replace("]", "\\]")
+    assert escaped.split(" ", 1)[1] in to_markdown(table)
+    assert "In brackets where there is one run: 95% bootstrap" in to_markdown(table)
+    # The column of a paper has no room.
+    assert "brackets" not in to_latex(table)
+    assert f"{100 * estimates['accuracy'].low:.1f}" not in to_latex(table)
+
+
+def test_an_interval_of_no_width_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "a", [True] * 60, arm="a", seed=1)
+    page = words(page_of([folder], figures=("confidence",)))
+    assert "[100.0, 100.0]" not in page
+    assert "every resample agrees: the width 0 is no certainty" in page
+
+
+def test_runs_on_ablated_contexts_have_a_table(folders: list[Path], tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "ablated", ablated_rows(1), arm="a", seed=17)
+    page = page_of([*folders, folder])
+    collection = collect_runs([folder])
+    (run,) = collection.ablated
+    rng = PageRequest(collection).for_tables.rng
+    evaluation = evaluate_ablated(
+        run.predictions, decoding="single", by="kind", rng=rng, resamples=200
+    )
+    confidence = evaluation.groups[0].estimates["ablated_confidence"]
+    said = section(page, 'id="table-ablated-runs"', "</section>")
+    assert f"a, seed 17 {confidence.n} of {confidence.clusters} families" in said
+    assert estimate_text(confidence, "percent") in said
+    assert "no answer is right" in said
+    assert "Runs on ablated contexts" not in page_of(folders)
+
+
+def test_figures_that_are_drawn_are_not_called_not_drawn(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / f"{seed}", rows(seed, families=6), arm="a", seed=seed)
+        for seed in range(1, 6)
+    ]
+    write_calibrator(folders[0])
+    page = page_of(folders, figures=("reliability", "training"))
+    assert page.count('id="figure-reliability') == 5
+    assert "training" in section(page, "<h3>Not drawn</h3>", "</ul>")
+    assert "reliability" not in section(page, "<h3>Not drawn</h3>", "</ul>")
+    assert "reliability: a, seed 2" in section(page, "<h3>Drawn in part</h3>", "</ul>")
+    assert re.search(r"<details><summary>[^<]*: 5 figures</summary>", page)
+    assert "The bootstrap of ECE leans upwards" in section(page, "<figcaption>", "</figcaption>")

@@ -1,0 +1,98 @@
+"""The item browser on runs that differ: in calibrator, in names, in what can be told apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reports.figures.figure_runs import rows, write_calibrator
+from reports.page.chromium import Page
+from reports.page.page_runs import collection_of, frame_of
+from run_frames import write_run
+
+from pact_eval.run_collection import RunCollection
+from pact_reports.page import PageRequest, make_page, write_page
+
+
+@dataclass(frozen=True)
+class Uneven:
+    """A page and what it was made of."""
+
+    path: Path
+    collection: RunCollection
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory: pytest.TempPathFactory) -> Uneven:
+    """Runs of which one has a calibrator, one has a long name, and one has ties after rounding."""
+    folder = tmp_path_factory.mktemp("uneven")
+    first = write_run(folder / "a", rows(1, families=20), arm="a", seed=1)
+    write_calibrator(first)
+    second = write_run(folder / "b", rows(2, families=20), arm="b", seed=1)
+    wrong = [{"logits": [0.0, 4.0 + 0.1 * at], "id": f"w{at}"} for at in range(6)]
+    arm = f"c\u202e{'long' * 60}"
+    third = write_run(folder / "c", frame_of(wrong), arm=arm, seed=1)
+    ties = [{"logits": [0.0, 1e-6]} for _ in range(4)]
+    fourth = write_run(folder / "d", frame_of(ties), arm="tied", seed=1)
+    collection = collection_of([first, second, third, fourth])
+    request = PageRequest(collection, resamples=200, figures=(), tables=("splits",))
+    write_page(make_page(request), folder / "page.html")
+    return Uneven(folder / "page.html", collection)
+
+
+def test_a_run_without_the_column_that_was_sorted_by(page: Page, uneven: Uneven) -> None:
+    """The first run has a calibrator, the second none."""
+    page.open(uneven.path)
+    page.sort("calibrated")
+    assert page.one("#order").text == "By After T(x), largest first."
+    page.choose("run", "b, seed 1")
+    assert page.js("return state.sort") == "worst"
+    second = uneven.collection.runs[1].scored()
+    shown = page.rows()[:25]
+    assert page.cells("confidence") == [f"{100 * second.confidence[row]:.1f}" for row in shown]
+    assert page.one("#order").text.startswith("Worst first")
+    assert page.console() == []
+
+
+def test_a_name_with_unprintable_signs_has_items_to_show(page: Page, uneven: Uneven) -> None:
+    page.open(uneven.path)
+    link = page.one("a[data-show=confident][data-run='2']")
+    page.settled(lambda: page.js("arguments[0].click()", link))
+    items = uneven.collection.runs[2].scored()
+    wrong = np.flatnonzero(~items.correct & (items.confidence >= 0.9))
+    assert wrong.size
+    assert set(page.rows()) == set(wrong.tolist())
+    assert page.js("return byId('run').value") == "2"
+
+
+def test_the_top_answer_is_that_before_rounding(page: Page, uneven: Uneven) -> None:
+    """Both answers print as 50.0%; the second is the more probable by a millionth."""
+    page.open(uneven.path)
+    page.sort("item")
+    page.choose("run", "tied, seed 1")
+    page.open_item()
+    tops = [each.text for each in page.all(".answers td.top")]
+    assert tops == ["B 50.0%"]
+    bold = page.one(".answers tr:has(td.top) th").text
+    assert "answer" in bold.split("\n")[0]
+
+
+def test_unknown_numbers_are_no_percent(page: Page, uneven: Uneven) -> None:
+    page.open(uneven.path)
+    page.choose("run", "tied, seed 1")
+    box = page.open_item()
+    assert "TV between views not known; code mass 95.0%" in box.text
+    assert "–%" not in box.text
+
+
+def test_long_names_push_no_page_sideways(page: Page, uneven: Uneven) -> None:
+    """An arm's name is a word of 240 letters."""
+    metrics = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": True}
+    page.open(uneven.path)
+    page.cdp("Emulation.setDeviceMetricsOverride", **metrics)
+    try:
+        assert page.js("return document.documentElement.scrollWidth") <= 400
+    finally:
+        page.cdp("Emulation.clearDeviceMetricsOverride")
