@@ -27,7 +27,8 @@ from pact_eval.contract import NIMBLE
 from pact_eval.encoding import EncodedView, Encoder
 from pact_eval.records import Record, read_records
 from pact_eval.scoring.allocator import keep_freed_memory
-from pact_eval.scoring.engine import Engine, largest_difference, one_by_one
+from pact_eval.scoring.check import largest_difference
+from pact_eval.scoring.engine import Engine, one_by_one
 from pact_eval.scoring.precision import fast_float32
 from pact_eval.scoring.prefix_tree import prefix_tree
 

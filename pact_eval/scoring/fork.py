@@ -176,7 +176,7 @@ def fork_executor(model: Any, device: torch.device, batch_tokens: int) -> ForkEx
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
     head = plain_head(inner)
     if head is None:
-        return "the output head is not a plain linear layer"
+        return "the output head is no plain linear layer, or logits are changed behind it"
     decoder = inner.get_decoder()
     if decoder is inner or not can_fork(new_cache(decoder)):
         return "the model keeps a cache of a kind that is not known here"

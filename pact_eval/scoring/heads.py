@@ -17,7 +17,7 @@ _BLOCK_ROWS: Final = 16_384
 
 
 class PlainHead:
-    """An output head that is one linear map: logits of codes in float32, normaliser in blocks.
+    """An output head that is one linear map: logits in float32, those of the vocabulary in blocks.
 
     Args:
         weight: (V, H).
@@ -64,8 +64,10 @@ class PlainHead:
         total = torch.full((len(hidden),), -torch.inf, device=hidden.device)
         for start in range(0, len(self.weight), _BLOCK_ROWS):
             block = slice(start, start + _BLOCK_ROWS)
-            bias = None if self.bias is None else self.bias[block]
-            logits = torch.nn.functional.linear(hidden, self.weight[block], bias).float()
+            # In float32, as codes are: rounded to 16 bits, the whole came out less than its part.
+            bias = None if self.bias is None else self.bias[block].float()
+            weight = self.weight[block].float()
+            logits = torch.nn.functional.linear(hidden.float(), weight, bias)
             total = torch.logaddexp(total, logits.logsumexp(-1))
         return total
 
@@ -73,14 +75,21 @@ class PlainHead:
 def plain_head(inner: Any) -> PlainHead | None:
     """Return a model's output head where it is a linear layer and nothing else.
 
-    A head that an adapter wraps is none. What a model does to its logits behind the head
-    (soft-capping, scales) cannot be seen from here: the engine compares with the whole model before
-    it relies on this.
+    A head that an adapter wraps is none, nor is one behind which the model caps or scales its
+    logits. What else a model may do there cannot be seen from here: the engine compares with the
+    whole model before it relies on this.
 
     Args:
         inner: a causal language model, or its multimodal shell, without PEFT around it.
     """
     head = inner.get_output_embeddings()
-    if type(head) is not torch.nn.Linear:
+    if type(head) is not torch.nn.Linear or _changes_logits(inner.config.get_text_config()):
         return None
     return PlainHead(head.weight, head.bias)
+
+
+def _changes_logits(config: Any) -> bool:
+    """Tell whether a model's configuration has its logits capped (Gemma 2) or scaled (Cohere)."""
+    scales = (getattr(config, name, None) for name in ("logits_scaling", "logit_scale"))
+    capped = getattr(config, "final_logit_softcapping", None) is not None
+    return capped or any(scale not in (None, 1.0) for scale in scales)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Final
 
 import torch
 
@@ -12,6 +13,13 @@ from pact_eval.scoring.executors import Executor
 from pact_eval.scoring.scored import ScoredView
 
 __all__ = ["drain", "is_out_of_memory"]
+
+_WORDS: Final = (
+    "DefaultCPUAllocator",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "bad_alloc",
+    "could not create a memory object",
+)
 
 
 def drain(
@@ -62,14 +70,20 @@ def _ran(
 
     try:
         executor.score([views[number] for number in pending], keep)
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
         return False
     return True
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
-    """Tell whether an error says that memory ran out."""
-    # On a CPU torch raises a plain RuntimeError, in words that depend on the system.
-    return isinstance(error, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(error)
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error says that memory ran out.
+
+    Example:
+        >>> is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED"))
+        True
+    """
+    # On a CPU torch raises a plain RuntimeError, and libraries below it have words of their own.
+    known = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return known or any(words in str(error) for words in _WORDS)

@@ -38,6 +38,9 @@ __all__ = [
 _NAME: Final = "pact_shared_prefix"
 _LAYER: Final = "_pact_layer"
 
+# Soft-capping, sinks and other changes of the weights that models ask for.
+_UNKNOWN: Final = ("softcap", "s_aux", "sinks", "sliding_window", "position_bias")
+
 # Queries that pass together, for each key head: enough for the products to run at full speed.
 _BLOCK: Final = 512
 
@@ -223,7 +226,7 @@ def shared_prefix_attention(
     value: Tensor,
     attention_mask: Tensor | None,
     scaling: float | None = None,
-    **_kwargs: Any,
+    **more: Any,
 ) -> tuple[Tensor, None]:
     """Attend to the prefix of each segment, and causally to the segment.
 
@@ -232,24 +235,30 @@ def shared_prefix_attention(
     Args:
         query: (n, heads, S, d).
         key: (n, key heads, S, d), as a `SharedLayer` returns them.
-        value: likewise.
+        value: (n, key heads, S, width of a value).
         attention_mask: None; a mask would be ignored.
         scaling: of the products; None for 1/sqrt(d).
+        more: what models hand to every attention function.
 
     Returns:
-        (n, S, heads, d), zeros where nothing reads them; and None for the weights, which are not
-        kept.
+        (n, S, heads, width of a value), zeros where nothing reads them; and None for the weights,
+        which are not kept.
 
     Raises:
-        RuntimeError: there is a mask.
+        RuntimeError: there is a mask, or an option that changes the weights.
     """
     if attention_mask is not None:
         message = "shared-prefix attention takes no mask"
         raise RuntimeError(message)
+    changed = [name for name in _UNKNOWN if more.get(name) is not None]
+    if changed:
+        message = f"shared-prefix attention does not know {', '.join(changed)}"
+        raise RuntimeError(message)
     n, heads, length, width = query.shape
     layer: SharedLayer = getattr(key, _LAYER)
+    value_width = value.shape[-1]
     if layer.unread:
-        return query.new_zeros(()).expand(n, length, heads, width), None
+        return query.new_zeros(()).expand(n, length, heads, value_width), None
     keys, values = _flat(key), _flat(value)
     key_heads, tokens, _ = keys.shape
     each = heads // key_heads
@@ -258,12 +267,12 @@ def shared_prefix_attention(
     queries = torch.empty((key_heads, tokens, each, width))
     scale = width**-0.5 if scaling is None else scaling
     torch.mul(apart.transpose(0, 1), scale, out=queries)
-    output = torch.empty((tokens, key_heads, each, width))
+    output = torch.empty((tokens, key_heads, each, value_width))
     for chunk in layer.segments.chunks(max(1, _BLOCK // each)):
         here = slice(*chunk.tokens)
         seen = _seen(layer, chunk, keys[:, here], values[:, here])
         _attend(queries[:, here], *seen, chunk.mask, output[here])
-    return output.view(n, length, heads, width).to(query.dtype), None
+    return output.view(n, length, heads, value_width).to(query.dtype), None
 
 
 def _flat(states: Tensor) -> Tensor:
@@ -292,9 +301,9 @@ def _attend(
     Args:
         queries: (key heads, T, heads a key head, d), scaled.
         keys: (key heads, d, P + T).
-        values: (key heads, P + T, d).
+        values: (key heads, P + T, width of a value).
         mask: (T, T) to be added to scores behind the prefix; None for a causal one.
-        output: (T, key heads, heads a key head, d), written to.
+        output: (T, key heads, heads a key head, width of a value), written to.
     """
     key_heads, tokens, each, width = queries.shape
     before = keys.shape[2] - tokens
@@ -309,5 +318,5 @@ def _attend(
         torch.bmm(block, keys[:, :, :seen], out=scores)
         scores.view(key_heads, size, each, seen)[..., seen - size :] += mask[:size, None, :size]
         torch.softmax(scores, dim=-1, out=scores)
-        mixed = torch.bmm(scores, values[:, :seen]).view(key_heads, size, each, width)
+        mixed = torch.bmm(scores, values[:, :seen]).view(key_heads, size, each, -1)
         output[start:stop] = mixed.transpose(0, 1)

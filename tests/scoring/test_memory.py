@@ -12,7 +12,8 @@ import transformers
 
 from pact_eval.encoding import EncodedView
 from pact_eval.errors import AdapterError
-from pact_eval.scoring.engine import Engine, largest_difference, one_by_one
+from pact_eval.scoring.check import largest_difference
+from pact_eval.scoring.engine import Engine, one_by_one
 from pact_eval.scoring.executors import BatchedExecutor
 from pact_eval.scoring.passes import Passes
 from pact_eval.scoring.prefix_tree import prefix_tree
