@@ -231,6 +231,8 @@ def accuracy_rows(encoder: Encoder, items: Items, vocabulary: int) -> list[list[
         plain = one_by_one(model, views)
         for name in ("fork", "batched", "naive"):
             engine = Engine(model, 4096, name)
+            engine.prepare(views)
+            engine.forget_counts()
             scored = engine.score(views)
             flips = sum(
                 a.logits.argmax() != b.logits.argmax() for a, b in zip(scored, plain, strict=True)
