@@ -24,7 +24,7 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy tests
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers: 15 minutes on two quiet cores
+bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers: 6 minutes on two quiet cores
 	$(BIN)/python benchmarks/startup.py --write docs/performance.md
 	$(BIN)/python benchmarks/scoring.py --write docs/performance.md
 	$(BIN)/python benchmarks/metrics_at_scale.py --write docs/performance.md
