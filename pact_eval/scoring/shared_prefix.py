@@ -285,7 +285,7 @@ def _seen(layer: SharedLayer, chunk: Chunk, keys: Tensor, values: Tensor) -> tup
     """Return the keys, turned round, and the values of a chunk's prefix and of the chunk."""
     first, last = chunk.segments
     kept = not layer.segments.final and last - first == 1
-    # Without the padding of a row, whose queries would see less; they are read by nothing.
+    # What is kept ends with the segment; the row of a padded one has queries beyond it.
     if kept and layer.segments.lengths[first] == keys.shape[1]:
         turned, joined = layer.parts[first]
     else:

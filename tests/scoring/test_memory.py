@@ -93,6 +93,44 @@ def test_a_fork_that_never_fits_gives_way_to_whole_prompts_one_by_one(
     assert tokens["prompts"] == sum(len(view.token_ids) for view in views)
 
 
+def test_a_fork_that_was_asked_for_and_never_fits_is_an_error(
+    model: Any, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It went on as `batched`, though the run's settings said fork."""
+    engine = Engine(model, 4096, "fork")
+    engine.prepare(views)
+    _limit(monkeypatch, Passes, "_run", 10)
+    with pytest.raises(AdapterError, match="out of memory with one prompt at a time"):
+        engine.score(views)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate(handle)"),
+        RuntimeError("std::bad_alloc"),
+    ],
+)
+def test_other_words_for_memory_that_ran_out_halve_the_budget_too(
+    model: Any, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    engine = Engine(model, 4096, "fork")
+    engine.prepare(views)
+    whole = Passes._run
+    failed: list[Exception] = []
+
+    def once(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not failed:
+            failed.append(error)
+            raise error
+        return whole(self, *args, **kwargs)
+
+    monkeypatch.setattr(Passes, "_run", once)
+    assert largest_difference(engine.score(views), one_by_one(model, views)) < 1e-4
+    assert engine.facts["batch_tokens"] == 2048
+
+
 def test_memory_that_runs_out_with_one_prompt_is_an_error(
     model: Any, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch
 ) -> None:

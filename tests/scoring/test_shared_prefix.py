@@ -207,6 +207,24 @@ def test_a_mask_is_refused_and_not_ignored() -> None:
         shared_prefix_attention(None, one.query, one.key, one.value, torch.zeros(1, 1, NEW, NEW))
 
 
+@pytest.mark.parametrize("name", ["softcap", "s_aux", "sliding_window"])
+def test_an_option_that_changes_the_weights_is_refused_and_not_ignored(name: str) -> None:
+    """Gemma 2 caps scores, GPT-OSS has sinks: ignored, they were up to 2.9 off."""
+    one = _inputs(5)
+    with pytest.raises(RuntimeError, match=f"does not know {name}"):
+        shared_prefix_attention(None, one.query, one.key, one.value, None, **{name: 30.0})
+
+
+def test_values_narrower_than_keys_against_a_softmax_by_hand() -> None:
+    """As in multi-head latent attention."""
+    inputs = _inputs(10)
+    rows = [0] * ROWS
+    expected = _expected(inputs, rows)[..., :6]
+    inputs.value = inputs.value[..., :6]
+    inputs.prefixes = [(keys, values[..., :6]) for keys, values in inputs.prefixes]
+    torch.testing.assert_close(_attended(inputs, _rows(rows)), expected, atol=3e-6, rtol=0)
+
+
 def test_the_model_attends_as_before_afterwards_also_after_an_error(qwen3: Path) -> None:
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(qwen3, dtype=torch.float32)
     decoder = model.eval().get_decoder()
