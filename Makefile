@@ -27,6 +27,7 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers: 6 minutes on two quiet cores
 	$(BIN)/python benchmarks/startup.py --write docs/performance.md
 	$(BIN)/python benchmarks/scoring.py --write docs/performance.md
+	$(BIN)/python benchmarks/shared_machine.py --write docs/performance.md
 	$(BIN)/python benchmarks/metrics_at_scale.py --write docs/performance.md
 
 replicate: $(VENV)/.model  ## the paper's experiment in miniature: 52 minutes on two cores

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
+# Before any test imports torch: idle OpenMP threads of one worker must not spin on the cores that
+# the other workers need. See pact_eval/scoring/__init__.py.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 from hypothesis import settings
 
-# A busy machine is no failure: speed is shown by benchmarks.
+# A busy machine is not a failure: benchmarks measure speed, tests do not.
 settings.register_profile("pact", deadline=None)
 settings.load_profile("pact")
