@@ -27,14 +27,14 @@ from torch import from_numpy
 from torchmetrics.functional.classification import binary_calibration_error
 
 from pact_eval import metrics
-from pact_eval.predictions import SCHEMA
+from pact_eval.evaluation.streaming import stream_metrics
+from pact_eval.runs.predictions import SCHEMA
 from pact_eval.stats import (
     cluster_accuracy_difference,
     item_accuracy_difference,
     mean_interval,
     ratio_interval,
 )
-from pact_eval.streaming import stream_metrics
 
 PART = 1_000_000
 RESAMPLES = 10_000
@@ -183,7 +183,7 @@ def check(path: Path, items: int) -> None:
 PEAK = """
 import resource, sys
 from pathlib import Path
-from pact_eval.streaming import stream_metrics
+from pact_eval.evaluation.streaming import stream_metrics
 stream_metrics(Path(sys.argv[1])).totals.aurc()
 status = Path("/proc/self/status")
 # The resource module may tell the peak of the process that started this one.

@@ -29,11 +29,12 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from pact_eval.audit.findings import Collector, Place
-from pact_eval.audit.index import Index, index_of_records
+from pact_eval.audit.findings import Collector
 from pact_eval.audit.neighbours import add_near_duplicates
-from pact_eval.contexts import context_text
-from pact_eval.dataset_files import DataFile
+from pact_eval.data.contexts import context_text
+from pact_eval.data.files import DataFile
+from pact_eval.data.index import Index, index_of_records
+from pact_eval.errors import Place
 from pact_fixtures.generator import FULL, generate_base_records
 
 Pair = list[dict[str, Any]]

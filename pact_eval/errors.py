@@ -33,6 +33,7 @@ __all__ = [
     "InputError",
     "MissingExtraError",
     "PactError",
+    "Place",
     "Problem",
     "PromptError",
     "RecordError",
@@ -43,6 +44,29 @@ __all__ = [
 ]
 
 _PROBLEMS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is.
+
+    Attributes:
+        file: the file's name as the user knows it.
+        line: 1-based line number, or None where the whole file is meant.
+        record_id: id of the record, or None where it could not be read.
+
+    Example:
+        >>> print(Place("eval.jsonl", 17, "a-1"), Place("manifest.json"), sep="; ")
+        eval.jsonl:17 (id a-1); manifest.json
+    """
+
+    file: str
+    line: int | None = None
+    record_id: str | None = None
+
+    def __str__(self) -> str:
+        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        return where if self.record_id is None else f"{where} (id {self.record_id})"
 
 
 class PactError(Exception):

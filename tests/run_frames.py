@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pact_eval.predictions import ABLATED_SCHEMA, SCHEMA, AblatedPredictions, Predictions
-from pact_eval.runs import RunWriter
-from pact_eval.strict_json import Json
+from pact_eval._json import Json
+from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.predictions import ABLATED_SCHEMA, SCHEMA, AblatedPredictions, Predictions
 
 KINDS = ("choice", "boolean", "score")
 

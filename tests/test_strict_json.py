@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pact_eval._files import read_lines
+from pact_eval._json import dumps, loads
 from pact_eval.errors import InputError
-from pact_eval.strict_json import dumps, loads, read_lines
 
 json_values = st.recursive(
     st.none()

@@ -26,7 +26,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from pact_eval.strict_json import Json
+from pact_eval._json import Json
 from pact_reports.plain_text import visible
 
 __all__ = ["output", "print_json", "progress_bar", "warn"]

@@ -13,7 +13,7 @@ from pact_cli.options import json_option, path_argument
 from pact_eval.errors import GateError, InconclusiveError, TamperedError
 
 if TYPE_CHECKING:
-    from pact_eval.run_scorecard import JudgedHypotheses
+    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 
 __all__ = ["register", "scorecard"]
 
@@ -32,8 +32,8 @@ def register(criteria: Path, data: tuple[Path, ...]) -> None:
     The lock holds a hash of the criteria, the time, and hashes of the data. It is never overwritten
     for other criteria.
     """
-    from pact_eval.hypotheses import lock_path
-    from pact_eval.hypotheses import register as register_criteria
+    from pact_eval.preregistration import lock_path
+    from pact_eval.preregistration import register as register_criteria
     from pact_reports.plain_text import one_line
 
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
@@ -84,8 +84,8 @@ def scorecard(
     """
     import numpy as np
 
-    from pact_eval.run_scorecard import judge_sources
-    from pact_reports.scorecard_table import scorecard_json, scorecard_report
+    from pact_eval.preregistration.run_scorecard import judge_sources
+    from pact_reports.tables.scorecard_table import scorecard_json, scorecard_report
 
     with output(to_stderr=True).status("Judging"):
         judged = judge_sources(

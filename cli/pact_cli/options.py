@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from pact_eval.strict_json import Json
+from pact_eval._json import Json
 
 __all__ = [
     "bootstrap_options",

@@ -13,10 +13,10 @@ from pact_cli.console import output, print_json, progress_bar, warn
 from pact_cli.reporting import ReportRequest
 
 if TYPE_CHECKING:
-    from pact_eval.run_collection import RunCollection
-    from pact_eval.strict_json import Json
-    from pact_reports.documents import BuiltTables, TableRequest
+    from pact_eval._json import Json
+    from pact_eval.evaluation.run_collection import RunCollection
     from pact_reports.page import PageRequest
+    from pact_reports.tables import BuiltTables, TableRequest
 
 __all__ = ["ReportFiles", "refuse_terminal_options", "write_report"]
 
@@ -92,7 +92,7 @@ def write_report(runs: tuple[Path, ...], files: ReportFiles, request: ReportRequ
     Raises:
         InputError: a run, dataset or file of criteria cannot be used, or a folder is missing.
     """
-    from pact_eval.run_collection import collect_runs
+    from pact_eval.evaluation.run_collection import collect_runs
 
     for path in (files.html, files.markdown):
         _refuse_no_folder(path)
@@ -150,7 +150,7 @@ def _page_request(
 
 
 def _built(request: TableRequest) -> BuiltTables:
-    from pact_reports.documents import build_tables
+    from pact_reports.tables import build_tables
 
     with progress_bar("Making tables") as progress:
         return build_tables(request, None, progress)
@@ -180,7 +180,7 @@ def _draw(page: PageRequest, folder: Path) -> tuple[Json, dict[str, str]]:
 def _write_tables(
     collection: RunCollection, built: BuiltTables, files: ReportFiles
 ) -> dict[str, Json]:
-    from pact_reports.documents import markdown_report, write_tables
+    from pact_reports.tables import markdown_report, write_tables
 
     written: dict[str, Json] = {}
     if files.latex is not None:

@@ -12,8 +12,8 @@ from pact_cli.console import output, print_json, warn
 from pact_cli.options import bootstrap_options, calibration_option, json_option, path_argument
 
 if TYPE_CHECKING:
+    from pact_eval._json import Json
     from pact_eval.evaluation import Calibration
-    from pact_eval.strict_json import Json
 
 __all__ = ["sweep"]
 
@@ -44,12 +44,12 @@ def sweep(
     """
     import numpy as np
 
-    from pact_eval.run_calibration import calibrator_for
-    from pact_eval.runs import read_run
-    from pact_eval.sweep import sweep as sweep_run
-    from pact_reports.json_values import to_json
+    from pact_eval.calibration.runs import calibrator_for
+    from pact_eval.evaluation.sweep import sweep as sweep_run
+    from pact_eval.runs.folder import read_run
     from pact_reports.plain_text import cell
-    from pact_reports.sweep_table import sweep_report
+    from pact_reports.tables.sweep_table import sweep_report
+    from pact_reports.writers.json_values import to_json
 
     predictions = read_run(run).predictions
     calibrator = None

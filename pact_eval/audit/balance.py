@@ -19,9 +19,10 @@ import numpy.typing as npt
 import polars as pl
 from scipy.stats import binom
 
-from pact_eval.audit.findings import CheckResult, Collector, Place
-from pact_eval.audit.index import Index
-from pact_eval.contract import CODES as LETTERS
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.data.index import Index
+from pact_eval.errors import Place
+from pact_eval.prompts.nimble import CODES as LETTERS
 
 __all__ = ["Balance", "Group", "Position", "check_balance"]
 

@@ -14,14 +14,12 @@ from pact_eval.audit.certificates import CertificateCheck
 from pact_eval.audit.codes import DATA_CHECKS, CheckName
 from pact_eval.audit.families import FamilyCheck
 from pact_eval.audit.file_bytes import TAMPERED, check_bytes
-from pact_eval.audit.findings import CheckResult, Collector, Place
+from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.form import FormCheck
-from pact_eval.audit.index import Index, build_index
 from pact_eval.audit.lengths import check_lengths
 from pact_eval.audit.separation import check_separation
 from pact_eval.audit.shortcuts import check_shortcuts
-from pact_eval.contract import NIMBLE
-from pact_eval.dataset_files import (
+from pact_eval.data.files import (
     MANIFEST_NAME,
     DataFile,
     FileFacts,
@@ -30,6 +28,9 @@ from pact_eval.dataset_files import (
     dataset_files,
     read_manifest,
 )
+from pact_eval.data.index import Index, build_index
+from pact_eval.errors import Place
+from pact_eval.prompts.nimble import NIMBLE
 
 __all__ = ["DataAudit", "DataAuditSettings", "DatasetSource", "NamedTokenizer", "audit_data"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pact_eval.audit.findings import CheckResult, Collector, Place
-from pact_eval.audit.index import Index
-from pact_eval.dataset_files import (
+from pact_eval._files import sha256_of_file
+from pact_eval._json import Json, describe
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.data.files import (
     ROLES,
     STORAGE_FORMAT,
     DataFile,
@@ -18,8 +19,8 @@ from pact_eval.dataset_files import (
     make_manifest,
     named_files,
 )
-from pact_eval.model_files import sha256_of_file
-from pact_eval.strict_json import Json, describe
+from pact_eval.data.index import Index
+from pact_eval.errors import Place
 
 __all__ = ["TAMPERED", "check_bytes"]
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pact_eval.audit.codes import CODES, CheckName, Severity
-from pact_eval.audit.word_diff import WordDiff
+from pact_eval.data.word_diff import WordDiff
+from pact_eval.errors import Place
 
 __all__ = [
     "SEVERITIES",
     "CheckResult",
     "Collector",
     "Finding",
-    "Place",
     "count",
     "failed",
     "failed_checks",
@@ -28,29 +28,6 @@ __all__ = [
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 """Worst first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where something is.
-
-    Attributes:
-        file: the file's name as the user knows it.
-        line: 1-based line number, or None where the whole file is meant.
-        record_id: id of the record, or None where it could not be read.
-
-    Example:
-        >>> print(Place("eval.jsonl", 17, "a-1"), Place("manifest.json"), sep="; ")
-        eval.jsonl:17 (id a-1); manifest.json
-    """
-
-    file: str
-    line: int | None = None
-    record_id: str | None = None
-
-    def __str__(self) -> str:
-        where = self.file if self.line is None else f"{self.file}:{self.line}"
-        return where if self.record_id is None else f"{where} (id {self.record_id})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from pact_eval.audit.findings import CheckResult, Collector, Place
-from pact_eval.audit.index import BadLine, Index, Located
-from pact_eval.contexts import folded
-from pact_eval.contract import CODES as LETTERS
-from pact_eval.records import Answer
-from pact_eval.strict_json import Json, dumps
+from pact_eval._json import Json, dumps
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.data.contexts import folded
+from pact_eval.data.index import BadLine, Index, Located
+from pact_eval.data.records import Answer
+from pact_eval.errors import Place
+from pact_eval.prompts.nimble import CODES as LETTERS
 
 __all__ = ["FormCheck"]
 

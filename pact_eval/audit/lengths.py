@@ -8,11 +8,11 @@ from typing import Final
 
 import numpy as np
 
-from pact_eval.audit.findings import CheckResult, Collector, Place
-from pact_eval.audit.index import Index
-from pact_eval.contract import PromptContract
-from pact_eval.encoding import ChatTokenizer, Encoder
-from pact_eval.errors import PromptError
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.data.index import Index
+from pact_eval.errors import Place, PromptError
+from pact_eval.prompts.encoding import ChatTokenizer, Encoder
+from pact_eval.prompts.nimble import PromptContract
 
 __all__ = ["Lengths", "check_lengths"]
 

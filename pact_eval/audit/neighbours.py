@@ -22,10 +22,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from pact_eval.audit.findings import Collector, Place
-from pact_eval.audit.index import Index
-from pact_eval.audit.word_diff import word_diff
-from pact_eval.contexts import context_text, folded
+from pact_eval.audit.findings import Collector
+from pact_eval.data.contexts import context_text, folded
+from pact_eval.data.index import Index
+from pact_eval.data.word_diff import word_diff
+from pact_eval.errors import Place
 
 __all__ = ["NearDuplicates", "add_near_duplicates"]
 
@@ -114,8 +115,8 @@ def add_near_duplicates(
     Example:
         >>> import pact_fixtures
         >>> from pathlib import Path
-        >>> from pact_eval.audit.index import index_of_records
-        >>> from pact_eval.dataset_files import DataFile
+        >>> from pact_eval.data.index import index_of_records
+        >>> from pact_eval.data.files import DataFile
         >>> path = Path(pact_fixtures.__file__).parent / "data" / "holdout.jsonl"
         >>> index = index_of_records([DataFile("holdout.jsonl", "eval", path)])
         >>> rng = np.random.default_rng(17)

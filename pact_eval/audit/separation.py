@@ -7,10 +7,11 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from pact_eval.audit.findings import CheckResult, Collector, Place
-from pact_eval.audit.index import Index
+from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.neighbours import add_near_duplicates
-from pact_eval.contexts import folded
+from pact_eval.data.contexts import folded
+from pact_eval.data.index import Index
+from pact_eval.errors import Place
 
 __all__ = ["check_separation"]
 

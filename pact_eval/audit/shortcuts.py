@@ -25,10 +25,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from threadpoolctl import threadpool_limits  # comes with sklearn
 
-from pact_eval.audit.findings import CheckResult, Collector, Place
-from pact_eval.audit.index import Index
+from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.word_clues import Clues, View, WordItem, candidate_clues, read_words
-from pact_eval.records import MAX_ANSWERS
+from pact_eval.data.index import Index
+from pact_eval.data.records import MAX_ANSWERS
+from pact_eval.errors import Place
 from pact_eval.stats import (
     Estimate,
     bootstrap_intervals,
@@ -151,7 +152,7 @@ def check_shortcuts(
         InputError: a file has changed since the index was built.
 
     Example:
-        >>> from pact_eval.audit.index import index_of_records
+        >>> from pact_eval.data.index import index_of_records
         >>> result = check_shortcuts(
         ...     index_of_records([]), Collector("shortcuts", 5), rng=np.random.default_rng(7))
         >>> result.measured.probes[0].reason

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from pact_eval.ablation import ablate
-from pact_eval.audit.index import Index
-from pact_eval.certificate import parse_certificate
-from pact_eval.records import FieldKind, Record
-from pact_eval.strict_json import Json, dumps
+from pact_eval._json import Json, dumps
+from pact_eval.data.ablation import ablate
+from pact_eval.data.certificates import parse_certificate
+from pact_eval.data.index import Index
+from pact_eval.data.records import FieldKind, Record
 
 __all__ = ["Clues", "View", "WordItem", "candidate_clues", "read_words", "without_focus"]
 
@@ -115,7 +115,7 @@ def without_focus(record: Record) -> Record | None:
         The record; None where there is no certificate or a sentence cannot be deleted.
 
     Example:
-        >>> from pact_eval.records import parse_record
+        >>> from pact_eval.data.records import parse_record
         >>> record = parse_record({
         ...     "id": "a-base", "family": "a", "source_family": "s", "split": "train",
         ...     "domain": "travel", "variant": "base",

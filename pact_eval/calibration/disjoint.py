@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pact_eval._json import Json
 from pact_eval.calibration.calibrators import Calibrator
 from pact_eval.errors import InputError
-from pact_eval.predictions import ScoredViews
-from pact_eval.strict_json import Json
+from pact_eval.runs.predictions import ScoredViews
 
 __all__ = ["Members", "check_disjoint"]
 

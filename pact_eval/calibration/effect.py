@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
+from pact_eval._json import Json
 from pact_eval.calibration.calibrators import KINDS, Calibrator, TemperatureSummary
 from pact_eval.calibration.items import CalibrationItems
-from pact_eval.predictions import Decoding
-from pact_eval.strict_json import Json
+from pact_eval.runs.predictions import Decoding
 
 __all__ = [
     "CalibrationEffect",

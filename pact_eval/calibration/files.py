@@ -15,9 +15,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, cast
 
+from pact_eval._files import decoded
+from pact_eval._json import Json, describe, dumps, loads
 from pact_eval.calibration.calibrators import MODES, Calibrator, Weights
 from pact_eval.errors import InputError
-from pact_eval.strict_json import Json, decoded, describe, dumps, loads
 
 __all__ = [
     "FORMAT",

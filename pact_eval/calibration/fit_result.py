@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from pact_eval._json import Json
 from pact_eval.calibration.calibrators import KINDS, Calibrator, TemperatureSummary
 from pact_eval.calibration.items import CalibrationItems
 from pact_eval.calibration.parameters import Parameter
-from pact_eval.strict_json import Json
 
 __all__ = ["CalibratorFit", "fit_as_json"]
 

@@ -26,9 +26,9 @@ from pact_eval.evaluation.report import (
     report_notes,
 )
 from pact_eval.evaluation.specs import GroupBy
-from pact_eval.predictions import Decoding
+from pact_eval.evaluation.streaming import ScoredSlice, map_slices
+from pact_eval.runs.predictions import Decoding
 from pact_eval.stats import SlotHomogeneity, slot_homogeneity
-from pact_eval.streaming import ScoredSlice, map_slices
 
 __all__ = ["evaluate_file"]
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pact_eval._json import Json
+from pact_eval.data.records import Field
 from pact_eval.metrics import decode_ensemble
-from pact_eval.records import Field
-from pact_eval.requests import Decision
+from pact_eval.prompts.requests import Decision
 from pact_eval.scoring.subject import LoadedSubject
-from pact_eval.strict_json import Json
 
 __all__ = ["decide"]
 

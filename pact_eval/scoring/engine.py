@@ -12,15 +12,15 @@ from typing import Any, Final, Literal
 
 import torch
 
-from pact_eval.encoding import EncodedView
+from pact_eval._json import Json
 from pact_eval.errors import AdapterError
+from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.check import check_views, largest_difference, largest_mass_difference
 from pact_eval.scoring.executors import BatchedExecutor, Executor, NaiveExecutor
 from pact_eval.scoring.fork import fork_executor
 from pact_eval.scoring.memory import drain, is_out_of_memory
 from pact_eval.scoring.precision import fast_float32
 from pact_eval.scoring.scored import ScoredView
-from pact_eval.strict_json import Json
 
 __all__ = ["ENGINES", "TOLERANCE", "Engine", "EngineName", "one_by_one"]
 

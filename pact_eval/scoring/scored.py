@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from pact_eval.encoding import EncodedView
 from pact_eval.errors import AdapterError
-from pact_eval.views import to_canonical
+from pact_eval.prompts.code_orders import to_canonical
+from pact_eval.prompts.encoding import EncodedView
 
 __all__ = ["ScoredView", "from_next_token_logits", "scored_view"]
 

@@ -9,15 +9,12 @@ from typing import Any, Final
 
 import torch
 
-from pact_eval.contract import NIMBLE, NimbleContract
-from pact_eval.encoding import Encoder
+from pact_eval._files import sha256_of_file
+from pact_eval._json import Json
 from pact_eval.errors import AdapterError, ContractMismatchError
-from pact_eval.model_files import (
-    AdapterFiles,
-    read_adapter_files,
-    read_json_object,
-    sha256_of_file,
-)
+from pact_eval.models.folders import AdapterFiles, read_adapter_files, read_json_object
+from pact_eval.prompts.encoding import Encoder
+from pact_eval.prompts.nimble import NIMBLE, NimbleContract
 from pact_eval.scoring.allocator import keep_freed_memory
 from pact_eval.scoring.engine import Engine, EngineName
 from pact_eval.scoring.loading import (
@@ -29,7 +26,6 @@ from pact_eval.scoring.loading import (
     resolve_dtype,
 )
 from pact_eval.scoring.tokenizer import load_tokenizer
-from pact_eval.strict_json import Json
 
 __all__ = ["LoadedSubject", "Subject", "SubjectRequest", "identify"]
 

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pact_eval.contract import NIMBLE, PromptContract
+from pact_eval._json import Json
 from pact_eval.errors import AdapterError
-from pact_eval.model_files import (
+from pact_eval.models.folders import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,
     read_adapter_files,
     sha256_of_weights,
 )
-from pact_eval.strict_json import Json
+from pact_eval.prompts.nimble import NIMBLE, PromptContract
 
 if TYPE_CHECKING:
     from peft import PeftModel

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pact_eval.ablation import ablate
-from pact_eval.certificate import parse_certificate
-from pact_eval.encoding import EncodedView, Encoder
+from pact_eval.data.ablation import ablate
+from pact_eval.data.certificates import parse_certificate
+from pact_eval.data.records import Record
 from pact_eval.errors import Problem, RecordError
-from pact_eval.records import Record
+from pact_eval.prompts.encoding import EncodedView, Encoder
 from pact_losses import TrainingView
 
 __all__ = ["DEFAULT_PLAN", "ViewPlan", "training_views"]

@@ -13,8 +13,8 @@ from scipy.stats import binomtest
 
 from pact_eval.audit.balance import Balance, check_balance
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.index import index_of_records
-from pact_eval.dataset_files import DataFile
+from pact_eval.data.files import DataFile
+from pact_eval.data.index import index_of_records
 
 
 def balance_of(path: Path, pairs: list[tuple[int, int, int]]) -> CheckResult:

@@ -13,8 +13,8 @@ from run_frames import ablated_rows, rows, write_run
 import pact_eval
 from pact_cli.audit.main import main as audit
 from pact_cli.evaluate import main
-from pact_eval.ablated_records import write_ablated_records
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
+from pact_eval.data.ablated_records import write_ablated_records
 
 PACT = Path(pact_eval.__file__).parent / "hypotheses" / "pact.toml"
 

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from pact_eval.audit.adapter.audit import audit_adapter
-from pact_eval.audit.findings import CheckResult, Finding, Place
+from pact_eval.audit.findings import CheckResult, Finding
 from pact_eval.calibration import CalibrationEffect
-from pact_reports.adapter_report import adapters_report
-from pact_reports.audit_tables import finding_lines
-from pact_reports.calibration_tables import effect_report
+from pact_eval.errors import Place
 from pact_reports.plain_text import cell, lines, one_line, visible
+from pact_reports.tables.adapter_report import adapters_report
+from pact_reports.tables.audit_tables import finding_lines
+from pact_reports.tables.calibration_tables import effect_report
 
 UNPRINTABLE = (
     "\t\r\x00\x1b\x7f\x85\x9b\xad\u200b\u200d\u202e\u2028\u2029\u2066\ufeff\udcff\U000e0041"

@@ -9,11 +9,11 @@ from builders import question
 from click.testing import CliRunner
 
 from pact_cli.evaluate import main
+from pact_eval._json import Json
 from pact_eval.errors import RequestError
-from pact_eval.requests import Decision, parse_schema, read_context, read_schema
+from pact_eval.prompts.requests import Decision, parse_schema, read_context, read_schema
 from pact_eval.scoring.decide import decide
 from pact_eval.scoring.subject import LoadedSubject, SubjectRequest, identify
-from pact_eval.strict_json import Json
 from scoring.conftest import Make
 
 SCHEMA: dict[str, Json] = {

@@ -10,18 +10,18 @@ import torch
 import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
 
-from pact_eval.contract import NIMBLE, canonical_code_order
-from pact_eval.encoding import EncodedView, Encoder, prompt_text
+from pact_eval.data.records import Record, read_records
 from pact_eval.errors import AdapterError
-from pact_eval.model_files import read_adapter_files
-from pact_eval.records import Record, read_records
+from pact_eval.models.folders import read_adapter_files
+from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.encoding import EncodedView, Encoder, prompt_text
+from pact_eval.prompts.nimble import NIMBLE, canonical_code_order
 from pact_eval.scoring import passes
 from pact_eval.scoring.check import check_views, largest_difference
 from pact_eval.scoring.engine import Engine, EngineName, one_by_one
 from pact_eval.scoring.heads import PlainHead
 from pact_eval.scoring.scored import ScoredView
 from pact_eval.scoring.subject import SubjectRequest, identify
-from pact_eval.views import code_orders
 from scoring.conftest import HOLDOUT, Make
 
 

@@ -10,16 +10,16 @@ import pytest
 import torch
 import transformers
 
-from pact_eval.contract import NIMBLE
-from pact_eval.encoding import EncodedView, Encoder
-from pact_eval.records import read_records
+from pact_eval.data.records import read_records
+from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.encoding import EncodedView, Encoder
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.caches import can_fork, forked, new_cache
 from pact_eval.scoring.check import largest_difference
 from pact_eval.scoring.engine import Engine, one_by_one
 from pact_eval.scoring.executors import BatchedExecutor
 from pact_eval.scoring.fork import ForkExecutor, fork_executor
 from pact_eval.scoring.scored import ScoredView
-from pact_eval.views import code_orders
 from scoring.conftest import HOLDOUT
 
 CPU = torch.device("cpu")

@@ -10,8 +10,8 @@ import pytest
 import torch
 import transformers
 
-from pact_eval.encoding import EncodedView
 from pact_eval.errors import AdapterError
+from pact_eval.prompts.encoding import EncodedView
 from pact_eval.scoring.check import largest_difference
 from pact_eval.scoring.engine import Engine, one_by_one
 from pact_eval.scoring.executors import BatchedExecutor
@@ -160,7 +160,7 @@ def test_another_runtime_error_is_not_taken_for_memory(
 LITTLE_MEMORY = """
     import resource, sys
     import torch, transformers
-    from pact_eval.encoding import EncodedView
+    from pact_eval.prompts.encoding import EncodedView
     from pact_eval.scoring.executors import BatchedExecutor
     from pact_eval.scoring.memory import drain
 

@@ -42,7 +42,7 @@ def adapter(
     """
     from pact_eval.audit.adapter.audit import audit_adapter
     from pact_eval.audit.adapter.compare import compare_adapters
-    from pact_reports.adapter_report import adapter_tampered, adapters_json, adapters_report
+    from pact_reports.tables.adapter_report import adapter_tampered, adapters_json, adapters_report
 
     folders = [folder] if other is None else [folder, other]
     with stages("Auditing") as progress:

@@ -27,9 +27,9 @@ def manifest(folder: Path, check: bool, as_json: bool) -> None:
     """
     if check:
         _check(folder, as_json=as_json)
-    from pact_eval.dataset_manifest import write_manifest
-    from pact_reports.audit_json import manifest_json
-    from pact_reports.audit_report import manifest_report
+    from pact_eval.data.manifest import write_manifest
+    from pact_reports.tables.audit_json import manifest_json
+    from pact_reports.tables.audit_report import manifest_report
 
     written = write_manifest(folder)
     if as_json:

@@ -12,8 +12,8 @@ import click
 from rich.text import Text
 
 from pact_cli.console import output, print_json
+from pact_eval._json import Json
 from pact_eval.errors import GateError, InputError, TamperedError
-from pact_eval.strict_json import Json
 from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ def print_data_audit(
     as_json: bool,
 ) -> None:
     """Print the audit of a dataset to stdout."""
-    from pact_reports.audit_json import data_audit_json
-    from pact_reports.audit_report import data_audit_report
+    from pact_reports.tables.audit_json import data_audit_json
+    from pact_reports.tables.audit_report import data_audit_report
 
     if as_json:
         manifest = source.manifest

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from pact_eval._json import Json
 from pact_eval.audit.adapter.base import NamedBase, check_base, named_base
 from pact_eval.audit.adapter.config import LoraSettings, check_config
 from pact_eval.audit.adapter.contract import check_contract, max_length_tokens
@@ -20,9 +21,9 @@ from pact_eval.audit.adapter.files import FileRecord, check_files, shown
 from pact_eval.audit.adapter.layers import layer_module
 from pact_eval.audit.adapter.tensors import LoraTensors, check_tensors, group_tensors
 from pact_eval.audit.codes import CheckName
-from pact_eval.audit.findings import CheckResult, Collector, Place
-from pact_eval.errors import AdapterError
-from pact_eval.model_files import (
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.errors import AdapterError, Place
+from pact_eval.models.folders import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,
@@ -30,7 +31,6 @@ from pact_eval.model_files import (
     read_json_object,
     safetensors_header,
 )
-from pact_eval.strict_json import Json
 
 __all__ = ["AdapterAudit", "AdapterFacts", "audit_adapter"]
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pact_eval._json import Json, describe
 from pact_eval.audit.adapter.base_weights import as_loaded, read_base_weights
 from pact_eval.audit.adapter.config import LoraSettings
 from pact_eval.audit.adapter.files import shown
@@ -24,9 +25,9 @@ from pact_eval.audit.adapter.targets import (
     without_module,
 )
 from pact_eval.audit.adapter.tensors import LoraModule, LoraTensors
-from pact_eval.audit.findings import CheckResult, Collector, Place
-from pact_eval.errors import AdapterError
-from pact_eval.model_files import (
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.errors import AdapterError, Place
+from pact_eval.models.folders import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,
@@ -35,7 +36,6 @@ from pact_eval.model_files import (
     named_base_revision,
     sha256_of_weights,
 )
-from pact_eval.strict_json import Json, describe
 
 __all__ = ["NamedBase", "check_base", "named_base"]
 

@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeGuard
 
+from pact_eval._json import Json, dumps
 from pact_eval.audit.adapter.files import shown
-from pact_eval.audit.findings import CheckResult, Collector, Place
-from pact_eval.model_files import ADAPTER_CONFIG
-from pact_eval.strict_json import Json, dumps
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.errors import Place
+from pact_eval.models.folders import ADAPTER_CONFIG
 
 __all__ = ["ALL_LINEAR", "LoraSettings", "check_config", "lora_scale"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pact_eval.audit.findings import CheckResult, Collector, Place
-from pact_eval.contract import NIMBLE
-from pact_eval.errors import ContractMismatchError
-from pact_eval.model_files import SCHEMA_CONFIG
-from pact_eval.strict_json import Json, describe
+from pact_eval._json import Json, describe
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.errors import ContractMismatchError, Place
+from pact_eval.models.folders import SCHEMA_CONFIG
+from pact_eval.prompts.nimble import NIMBLE
 
 __all__ = ["check_contract", "max_length_tokens"]
 

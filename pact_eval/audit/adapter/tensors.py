@@ -21,8 +21,9 @@ from pact_eval.audit.adapter.targets import (
     without_module,
 )
 from pact_eval.audit.adapter.values import TensorValues, is_readable, read_values
-from pact_eval.audit.findings import CheckResult, Collector, Place
-from pact_eval.model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, TensorInfo
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.errors import Place
+from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, TensorInfo
 
 __all__ = ["LoraModule", "LoraTensors", "check_tensors", "group_tensors"]
 

@@ -4,7 +4,7 @@ Every figure is computed into a frozen result and drawn from it into axes that a
 (`draw_x(result, ax)`). Nothing here but `files` imports matplotlib.
 """
 
-from pact_reports.figures.plates import Built, FigureRequest, FigureSpec, Panel, Plate
+from pact_reports.figures.figure import Built, FigureRequest, FigureSpec, Panel, Plate
 from pact_reports.figures.registry import FIGURES
 
 __all__ = ["FIGURES", "Built", "FigureRequest", "FigureSpec", "Panel", "Plate"]

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.evaluation import CONFIDENT, label_codes
-from pact_eval.run_collection import CollectedRun
+from pact_eval.evaluation.run_collection import CollectedRun
 from pact_eval.stats import Estimate, bootstrap_intervals, ratio_statistic
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below
 from pact_reports.figures.bands import FloatArray, curve_band
+from pact_reports.figures.figure import Built, FigureRequest, Plate, each_run
 from pact_reports.figures.names import run_stem
-from pact_reports.figures.plates import Built, FigureRequest, Plate, each_run
 from pact_reports.figures.style import INK, MUTED, RIGHT, WRONG, shown
 from pact_reports.numbers import has_width
 

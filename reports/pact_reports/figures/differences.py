@@ -12,11 +12,11 @@ import numpy as np
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import group_rows, label_codes
-from pact_eval.run_collection import CollectedRun
+from pact_eval.evaluation.run_collection import CollectedRun
 from pact_eval.stats import SignAgreement, bootstrap_intervals, mean_statistic, same_sign
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below, row_axis
+from pact_reports.figures.figure import Built, FigureRequest, Plate, reason
 from pact_reports.figures.names import stem
-from pact_reports.figures.plates import Built, FigureRequest, Plate, reason
 from pact_reports.figures.risk_coverage import shared_items
 from pact_reports.figures.style import INK, RunStyles, shown
 

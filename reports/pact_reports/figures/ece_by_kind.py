@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from pact_eval import metrics
 from pact_eval.evaluation import ScoredItems, group_rows, group_statistics
-from pact_eval.run_collection import CollectedRun
+from pact_eval.evaluation.run_collection import CollectedRun
 from pact_eval.stats import bootstrap_intervals, seed_summary
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below, legend_inches
-from pact_reports.figures.plates import ECE_LEANS, Built, FigureRequest, Plate
+from pact_reports.figures.figure import ECE_LEANS, Built, FigureRequest, Plate
 from pact_reports.figures.risk_coverage import shared_items
 from pact_reports.figures.style import INK, RunStyles, shown
 

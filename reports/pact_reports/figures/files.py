@@ -16,8 +16,8 @@ import matplotlib.style
 from matplotlib.figure import Figure
 
 from pact_eval.errors import InputError
-from pact_eval.run_collection import RunCollection
-from pact_reports.figures.plates import FigureRequest, Plate, reason
+from pact_eval.evaluation.run_collection import RunCollection
+from pact_reports.figures.figure import FigureRequest, Plate, reason
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import MUTED, RC, SMALLEST_POINTS
 from pact_reports.plain_text import one_line

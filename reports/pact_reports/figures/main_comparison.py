@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import METRICS, MetricSpec, group_statistics, point_values
-from pact_eval.run_collection import CollectedRun
+from pact_eval.evaluation.run_collection import CollectedRun
 from pact_eval.stats import bootstrap_intervals, seed_summary
 from pact_reports.figures.axes import counts_text, inert, row_axis
-from pact_reports.figures.plates import ECE_LEANS, Built, FigureRequest, Plate
+from pact_reports.figures.figure import ECE_LEANS, Built, FigureRequest, Plate
 from pact_reports.figures.style import INK, RunStyles, shown
 
 if TYPE_CHECKING:

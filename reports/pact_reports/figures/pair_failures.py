@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from pact_eval import metrics
 from pact_eval.errors import InputError
 from pact_eval.evaluation import group_rows, group_statistics
+from pact_eval.evaluation.run_collection import CollectedRun
 from pact_eval.metrics import PairOutcomes
-from pact_eval.run_collection import CollectedRun
 from pact_eval.stats import Estimate, bootstrap_intervals
 from pact_reports.figures.axes import headed, inert, legend_below, row_axis
+from pact_reports.figures.figure import Built, FigureRequest, Plate, each_run
 from pact_reports.figures.names import run_stem
-from pact_reports.figures.plates import Built, FigureRequest, Plate, each_run
 from pact_reports.figures.style import INK, OUTCOME_COLOURS, shown
 
 if TYPE_CHECKING:

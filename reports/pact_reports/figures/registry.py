@@ -8,9 +8,9 @@ from typing import Final
 from pact_reports.figures.confidence import build_confidence
 from pact_reports.figures.differences import build_differences
 from pact_reports.figures.ece_by_kind import build_ece_kind
+from pact_reports.figures.figure import FigureSpec
 from pact_reports.figures.main_comparison import build_main
 from pact_reports.figures.pair_failures import build_pairs
-from pact_reports.figures.plates import FigureSpec
 from pact_reports.figures.reliability import build_reliability
 from pact_reports.figures.risk_coverage import build_risk_coverage
 from pact_reports.figures.selection import build_selection

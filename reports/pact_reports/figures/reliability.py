@@ -10,12 +10,12 @@ import numpy as np
 
 from pact_eval import metrics
 from pact_eval.evaluation import ScoredItems, group_statistics, label_codes
-from pact_eval.run_collection import CollectedRun
+from pact_eval.evaluation.run_collection import CollectedRun
 from pact_eval.stats import Estimate, bootstrap_intervals, ratio_statistic
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below
 from pact_reports.figures.bands import FloatArray
+from pact_reports.figures.figure import ECE_LEANS, Built, FigureRequest, Plate, each_run
 from pact_reports.figures.names import run_stem
-from pact_reports.figures.plates import ECE_LEANS, Built, FigureRequest, Plate, each_run
 from pact_reports.figures.style import MUTED, shown
 from pact_reports.numbers import has_width
 

@@ -15,7 +15,7 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation import ScoredItems, label_codes
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below, legend_inches
 from pact_reports.figures.bands import Band, FloatArray, curve_band
-from pact_reports.figures.plates import Built, FigureRequest, Plate
+from pact_reports.figures.figure import Built, FigureRequest, Plate
 from pact_reports.figures.style import RunStyles, shown
 
 if TYPE_CHECKING:

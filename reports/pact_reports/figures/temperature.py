@@ -13,12 +13,12 @@ import numpy.typing as npt
 
 from pact_eval.calibration import Calibrator
 from pact_eval.errors import InputError
-from pact_eval.predictions import Predictions
-from pact_eval.run_collection import CollectedRun
+from pact_eval.evaluation.run_collection import CollectedRun
+from pact_eval.runs.predictions import Predictions
 from pact_reports.figures.axes import arms_and_seeds, headed, inert, legend_below
 from pact_reports.figures.bands import FloatArray
+from pact_reports.figures.figure import Built, FigureRequest, Plate, each_run
 from pact_reports.figures.names import run_stem
-from pact_reports.figures.plates import Built, FigureRequest, Plate, each_run
 from pact_reports.figures.style import MUTED, RunStyles, shown
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation import label_codes
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below, log_decades
 from pact_reports.figures.bands import FloatArray, curve_band
-from pact_reports.figures.plates import Built, FigureRequest, Plate
+from pact_reports.figures.figure import Built, FigureRequest, Plate
 from pact_reports.figures.risk_coverage import (
     ArmCurves,
     CurvesFigure,

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from pact_eval import metrics
 from pact_eval.errors import InputError
 from pact_eval.evaluation import METRICS, MetricSpec, label_codes
-from pact_eval.run_collection import CollectedRun
+from pact_eval.evaluation.run_collection import CollectedRun
 from pact_eval.stats import Estimate, bootstrap_intervals, mean_statistic, seed_summary
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below, legend_inches
-from pact_reports.figures.plates import Built, FigureRequest, Plate
+from pact_reports.figures.figure import Built, FigureRequest, Plate
 from pact_reports.figures.risk_coverage import shared_items
 from pact_reports.figures.style import RunStyles, shown
 
@@ -94,8 +94,8 @@ def view_estimates(
 ) -> tuple[ViewEstimates, ...]:
     """Compute accuracy and TV of a run, raw, at every number of its views.
 
-    The same numbers as `pact_eval.sweep`, without its other metrics, whose intervals take minutes
-    for 100,000 items.
+    The same numbers as `pact_eval.evaluation.sweep`, without its other metrics, whose intervals
+    take minutes for 100,000 items.
 
     Args:
         request: of the figure.

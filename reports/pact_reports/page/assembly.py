@@ -7,11 +7,9 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
+from pact_eval._json import Json
 from pact_eval.errors import InputError
-from pact_eval.hypotheses import decoding_name
-from pact_eval.strict_json import Json
-from pact_reports.documents import BuiltTables, build_tables
-from pact_reports.documents.metric_values import DECODING_WORDS
+from pact_eval.preregistration import decoding_name
 from pact_reports.page.item_blocks import item_tables, pack_items, pack_run
 from pact_reports.page.item_columns import FLAGS
 from pact_reports.page.markup import Html, csp_hash, data_text, element, joined, script_json
@@ -19,6 +17,8 @@ from pact_reports.page.packing import BlockStore
 from pact_reports.page.provenance import provenance_html
 from pact_reports.page.request import PageRequest, Progress
 from pact_reports.page.sections import figures_html, summary_html, tables_html
+from pact_reports.tables import BuiltTables, build_tables
+from pact_reports.tables.metric_values import DECODING_WORDS
 
 __all__ = ["make_page", "write_page"]
 

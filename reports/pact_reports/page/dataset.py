@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pact_eval._files import sha256_of_file
+from pact_eval.data.records import Record, read_records
 from pact_eval.errors import InputError
-from pact_eval.model_files import sha256_of_file
-from pact_eval.records import Record, read_records
-from pact_eval.run_collection import CollectedRun, RunCollection
-from pact_reports.documents.request import files_of
+from pact_eval.evaluation.run_collection import CollectedRun, RunCollection
+from pact_reports.tables.request import files_of
 
 __all__ = ["ItemRecords", "read_item_records"]
 

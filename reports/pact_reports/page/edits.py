@@ -1,6 +1,6 @@
 """What was edited between the two members of a pair, marked inside the text as it stands.
 
-`pact_eval.audit.word_diff` compares texts as a reader sees them, on one line, without invisible
+`pact_eval.data.word_diff` compares texts as a reader sees them, on one line, without invisible
 signs; a page shows the text with its line feeds and its invisible signs, so that it is marked here
 in place.
 """

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pact_eval.records import Record
-from pact_eval.strict_json import Json, dumps
+from pact_eval._json import Json, dumps
+from pact_eval.data.records import Record
 from pact_reports.page.edits import Part, marked
 
 __all__ = ["Line", "context_lines", "item_text"]

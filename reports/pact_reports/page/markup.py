@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final, TypeAlias
 
-from pact_eval.strict_json import Json
+from pact_eval._json import Json
 from pact_reports.plain_text import one_line
 
 __all__ = ["Child", "Html", "csp_hash", "data_text", "element", "joined", "script_json"]

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.strict_json import Json
+from pact_eval._json import Json
 from pact_reports.page.markup import Html
 
 __all__ = ["NOT_KNOWN", "BlockStore", "bytes_of", "to_permille", "to_steps"]

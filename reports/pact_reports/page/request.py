@@ -9,13 +9,13 @@ from pathlib import Path
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import AblatedEvaluation, evaluate_ablated
-from pact_eval.predictions import Decoding
-from pact_eval.run_collection import RunCollection
-from pact_reports.documents import TableRequest
-from pact_reports.documents.run_reports import RunReport
+from pact_eval.evaluation.run_collection import RunCollection
+from pact_eval.runs.predictions import Decoding
 from pact_reports.figures import FigureRequest
 from pact_reports.page.dataset import ItemRecords
 from pact_reports.page.item_columns import DecodedRun, decoded
+from pact_reports.tables import TableRequest
+from pact_reports.tables.run_reports import RunReport
 
 __all__ = ["PageRequest", "Progress"]
 

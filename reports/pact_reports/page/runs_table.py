@@ -7,10 +7,13 @@ from dataclasses import replace
 from typing import Final
 
 from pact_eval.evaluation import ABLATED_METRICS, AblatedEvaluation, MetricSpec
-from pact_eval.hypotheses import METRIC_SPECS, decoding_name
-from pact_eval.predictions import Decoding
+from pact_eval.preregistration import METRIC_SPECS, decoding_name
+from pact_eval.runs.predictions import Decoding
 from pact_eval.stats import Estimate
-from pact_reports.documents.cells import (
+from pact_reports.page.diagnostics.of_runs import letter_worries
+from pact_reports.page.item_columns import DecodedRun
+from pact_reports.table import Cell, Column, Row, Table
+from pact_reports.tables.cells import (
     count_cell,
     count_column,
     few_pairs,
@@ -19,12 +22,9 @@ from pact_reports.documents.cells import (
     value_cell,
     with_interval,
 )
-from pact_reports.documents.metric_values import DECODING_WORDS
-from pact_reports.documents.model import Cell, Column, Row, Table
-from pact_reports.documents.run_reports import RunReport
-from pact_reports.evaluation_tables import letter_verdict
-from pact_reports.page.item_columns import DecodedRun
-from pact_reports.page.worries.of_runs import letter_worries
+from pact_reports.tables.evaluation_tables import letter_verdict
+from pact_reports.tables.metric_values import DECODING_WORDS
+from pact_reports.tables.run_reports import RunReport
 
 __all__ = ["ablated_table", "runs_table"]
 

@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from typing import Final
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.hypotheses import decoding_name
-from pact_eval.run_scorecard import JudgedHypotheses
-from pact_reports.documents import BuiltTables, Table
-from pact_reports.documents.paired_tests import SeedTest, paired_tests
+from pact_eval.preregistration import decoding_name
+from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_reports.figures import FIGURES
+from pact_reports.figures.figure import Plate, reason
 from pact_reports.figures.files import inline_svg
-from pact_reports.figures.plates import Plate, reason
-from pact_reports.page.html_tables import table_html
+from pact_reports.page.diagnostics import WorryContext, all_worries
+from pact_reports.page.diagnostics.of_comparisons import Difference
 from pact_reports.page.markup import Html, data_text, element, joined
 from pact_reports.page.provenance import folder_label
 from pact_reports.page.request import PageRequest, Progress
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.summary import headline_html, verdicts_html, worries_html
 from pact_reports.page.svg import strict_svg
-from pact_reports.page.worries import WorryContext, all_worries
-from pact_reports.page.worries.of_comparisons import Difference
+from pact_reports.tables import BuiltTables, Table
+from pact_reports.tables.paired_tests import SeedTest, paired_tests
+from pact_reports.writers.html import table_html
 
 __all__ = ["figures_html", "summary_html", "tables_html"]
 

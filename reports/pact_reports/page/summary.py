@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pact_eval.hypotheses import DecodingName, Registration, Scorecard
-from pact_reports.documents.metric_values import DECODING_WORDS
-from pact_reports.documents.model import Table
-from pact_reports.documents.paired_tests import SeedTest
+from pact_eval.preregistration import DecodingName, Registration, Scorecard
 from pact_reports.numbers import interval_text, p_value_text
-from pact_reports.page.html_tables import table_html
+from pact_reports.page.diagnostics import GRAVITIES, WORRIES, Gravity, Worry
 from pact_reports.page.markup import Html, data_text, element, joined
 from pact_reports.page.verdicts import criteria_html
-from pact_reports.page.worries import GRAVITIES, WORRIES, Gravity, Worry
+from pact_reports.table import Table
+from pact_reports.tables.metric_values import DECODING_WORDS
+from pact_reports.tables.paired_tests import SeedTest
+from pact_reports.writers.html import table_html
 
 __all__ = ["headline_html", "verdicts_html", "worries_html"]
 

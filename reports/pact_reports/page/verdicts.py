@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from pact_eval.hypotheses import (
+from pact_eval.preregistration import (
     METRIC_SPECS,
     CheckResult,
     Comparison,
@@ -14,10 +14,10 @@ from pact_eval.hypotheses import (
     Registration,
     Scorecard,
 )
-from pact_reports.documents.scorecard import difference_text, drawn_intervals
 from pact_reports.numbers import has_width, no_interval
 from pact_reports.page.markup import Child, Html, data_text, element, joined
-from pact_reports.scorecard_table import compared_text
+from pact_reports.tables.scorecard import difference_text, drawn_intervals
+from pact_reports.tables.scorecard_table import compared_text
 
 __all__ = ["criteria_html"]
 

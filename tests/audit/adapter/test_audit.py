@@ -32,11 +32,11 @@ from adapters import (
 )
 from safetensors.torch import load_file, save_file
 
+from pact_eval._files import sha256_of_file
 from pact_eval.audit.adapter.audit import audit_adapter
 from pact_eval.audit.adapter.compare import compare_adapters
 from pact_eval.audit.codes import ADAPTER_CHECKS, CODES
 from pact_eval.errors import AdapterError, PactError
-from pact_eval.model_files import sha256_of_file
 from pact_eval.scoring.subject import SubjectRequest, identify
 
 

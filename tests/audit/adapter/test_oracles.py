@@ -34,9 +34,9 @@ from pact_eval.audit.adapter.audit import audit_adapter
 from pact_eval.audit.adapter.config import check_config, lora_scale
 from pact_eval.audit.adapter.targets import by_pattern, targeted
 from pact_eval.audit.adapter.values import read_values, relative_difference
-from pact_eval.contract import NIMBLE
 from pact_eval.errors import AdapterError
-from pact_eval.model_files import safetensors_header
+from pact_eval.models.folders import safetensors_header
+from pact_eval.prompts.nimble import NIMBLE
 
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 

@@ -19,8 +19,8 @@ from run_frames import write_run
 
 from pact_eval import metrics
 from pact_eval.evaluation import evaluate
-from pact_eval.run_collection import collect_runs
-from pact_eval.sweep import sweep
+from pact_eval.evaluation.run_collection import collect_runs
+from pact_eval.evaluation.sweep import sweep
 from pact_reports.figures import FIGURES, FigureRequest
 from pact_reports.figures.differences import (
     build_differences,

@@ -14,10 +14,10 @@ from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
 from reports.figures.figure_runs import name_adapter, rows, simulated, write_calibrator, write_log
 from run_frames import write_run
 
+from pact_eval._json import Json
 from pact_eval.calibration import Calibrator, Weights
-from pact_eval.run_collection import CollectedRun, collect_runs
-from pact_eval.strict_json import Json
-from pact_eval.training_log import read_training_log
+from pact_eval.evaluation.run_collection import CollectedRun, collect_runs
+from pact_eval.runs.training_log import read_training_log
 from pact_reports.figures import FIGURES, FigureRequest
 from pact_reports.figures.pair_failures import draw_pairs, pairs_figure
 from pact_reports.figures.selection import (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from reports.documents.test_tables_command import CRITERIA
 from reports.page.page_runs import two_runs
+from reports.tables.test_tables_command import CRITERIA
 
 from pact_cli.evaluate import main
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from reports.documents.table_runs import run_of, share
 from reports.figures.figure_runs import rows, write_calibrator
+from reports.tables.table_runs import run_of, share
 from run_frames import ablated_rows, write_run
 
 from pact_cli.evaluate import main
 from pact_eval.evaluation import evaluate_ablated
-from pact_eval.run_collection import collect_runs
-from pact_reports.documents import TableRequest, build_tables, to_latex, to_markdown
+from pact_eval.evaluation.run_collection import collect_runs
 from pact_reports.numbers import estimate_text
 from pact_reports.page import PageRequest, make_page
+from pact_reports.tables import TableRequest, build_tables, to_latex, to_markdown
 
 CRITERIA = """
 format = "pact-hypotheses-1"

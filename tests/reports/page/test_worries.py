@@ -9,35 +9,33 @@ from typing import Any
 
 import numpy as np
 import pytest
-from reports.documents.table_runs import frame_of, run_of, share
 from reports.figures.figure_runs import rows as simulated
 from reports.figures.figure_runs import write_calibrator
+from reports.tables.table_runs import frame_of, run_of, share
 from run_frames import write_run
 
 from pact_eval import metrics
 from pact_eval.evaluation import evaluate
-from pact_eval.hypotheses import Registration
-from pact_eval.run_collection import collect_runs
+from pact_eval.evaluation.run_collection import collect_runs
+from pact_eval.preregistration import Registration
 from pact_eval.stats import Estimate
-from pact_reports.documents.run_reports import EceChange, ece_change
 from pact_reports.page import PageRequest
-from pact_reports.page.item_columns import decoded
-from pact_reports.page.worries import GRAVITIES, WORRIES, Worry, WorryContext, all_worries
-from pact_reports.page.worries.gathering import pairs_alike
-from pact_reports.page.worries.of_comparisons import (
+from pact_reports.page.diagnostics import GRAVITIES, WORRIES, Worry, WorryContext, all_worries
+from pact_reports.page.diagnostics.gathering import pairs_alike
+from pact_reports.page.diagnostics.of_comparisons import (
     Difference,
     registration_worries,
     seed_worries,
     undecided_worries,
     warning_worries,
 )
-from pact_reports.page.worries.of_provenance import (
+from pact_reports.page.diagnostics.of_provenance import (
     contract_worries,
     missing_worries,
     setting_worries,
     version_worries,
 )
-from pact_reports.page.worries.of_runs import (
+from pact_reports.page.diagnostics.of_runs import (
     calibration_worries,
     chance_worries,
     code_mass_worries,
@@ -46,6 +44,8 @@ from pact_reports.page.worries.of_runs import (
     flip_worries,
     same_answer_worries,
 )
+from pact_reports.page.item_columns import decoded
+from pact_reports.tables.run_reports import EceChange, ece_change
 
 NAN = math.nan
 

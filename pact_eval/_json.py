@@ -1,0 +1,140 @@
+"""JSON that means one thing only.
+
+Python's own parser accepts what a dataset must not contain: an object that says a key twice
+(the last one wins in silence), NaN and infinities, and escaped lone surrogates that no tokenizer
+can encode. `loads` refuses them. `read_lines` splits on the line feed alone: texts contain
+U+2028, U+2029 and U+0085, which `str.splitlines` would split on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+
+__all__ = ["Json", "describe", "dumps", "loads"]
+
+_MOST_LEVELS = 200
+_TOO_DEEP = f"not usable JSON (nested more than {_MOST_LEVELS} levels deep)"
+
+_KIND_IN_WORDS = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    bool: "true/false",
+    int: "a whole number",
+}
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+"""Any JSON value."""
+
+
+def loads(text: str) -> Json:
+    r"""Parse one JSON document strictly.
+
+    Args:
+        text: the document.
+
+    Returns:
+        The value; numbers are `int` or finite `float`.
+
+    Raises:
+        ValueError: the text is no JSON, repeats a key, holds a number that is not finite, nests
+            more than 200 levels deep, or holds an escaped lone surrogate. The message says which,
+            with the column.
+
+    Example:
+        >>> loads('{"level": 2}')
+        {'level': 2}
+        >>> loads('{"level": 2, "level": 3}')
+        Traceback (most recent call last):
+            ...
+        ValueError: the key "level" stands twice in one object
+    """
+    try:
+        value: Json = json.loads(
+            text,
+            object_pairs_hook=_object_without_duplicates,
+            parse_constant=_refuse_constant,
+            parse_float=_finite_float,
+        )
+    except json.JSONDecodeError as error:
+        message = f"not valid JSON ({error.msg} at column {error.pos + 1})"
+        raise ValueError(message) from None
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    # Counting brackets is cheap, and few texts have enough of them to be deep.
+    if text.count("[") + text.count("{") > _MOST_LEVELS and _is_deep(value):
+        raise ValueError(_TOO_DEEP)
+    if "\\ud" in text or "\\uD" in text:
+        _refuse_lone_surrogates(value)
+    return value
+
+
+def dumps(value: Json) -> str:
+    """Render a value as the dataset formats do: default separators, non-ASCII kept, no NaN.
+
+    Example:
+        >>> dumps({"name": "Zoë", "n": [1, 2]})
+        '{"name": "Zoë", "n": [1, 2]}'
+    """
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def describe(value: Json) -> str:
+    """Say in words what kind of JSON value this is, for messages.
+
+    Example:
+        >>> describe([1]), describe(None), describe(1.5)
+        ('a list', 'null', 'a number')
+    """
+    if value is None:
+        return "null"
+    return _KIND_IN_WORDS.get(type(value), "a number")
+
+
+def _object_without_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                message = f"the key {dumps(key)} stands twice in one object"
+                raise ValueError(message)
+            seen.add(key)
+    return value
+
+
+def _refuse_constant(constant: str) -> Json:
+    message = f"expected a finite number, got {constant}"
+    raise ValueError(message)
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        message = f"expected a finite number, got {text}"
+        raise ValueError(message)
+    return value
+
+
+def _is_deep(value: Json) -> bool:
+    """Tell whether lists and objects nest too deeply for the functions that walk them."""
+    inside = [value]
+    for _ in range(_MOST_LEVELS):
+        inside = [
+            item
+            for outer in inside
+            if isinstance(outer, list | dict)
+            for item in (outer if isinstance(outer, list) else outer.values())
+        ]
+        if not inside:
+            return False
+    return any(isinstance(item, list | dict) for item in inside)
+
+
+def _refuse_lone_surrogates(value: Json) -> None:
+    try:
+        dumps(value).encode("utf-8")
+    except UnicodeEncodeError:
+        message = "the text holds half a surrogate pair, which is no character"
+        raise ValueError(message) from None

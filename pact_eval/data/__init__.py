@@ -1,0 +1,1 @@
+"""Datasets: records, certificates, ablated contexts, files, manifests, splits and differences."""

@@ -1,0 +1,282 @@
+"""The files of a dataset, what each is for, and the manifest beside them.
+
+A manifest (`manifest.json`) is one JSON object:
+
+    file_sha256              {file name: SHA-256 of its bytes}
+    roles, rows              {dataset file: what it is for}, {dataset file: number of records};
+                             manifests made elsewhere lack them
+    training_rows, train_sha256
+                             the same of the training file
+    eval_rows, eval_record_fingerprint
+                             the same of the evaluation file; the fingerprint is the SHA-256 of the
+                             JSON of the list of its records with sorted keys, so that it outlives
+                             another order of keys and other white space
+    storage_format           "nimble-self-contained-v1"
+
+Keys that are not ours (a licence, a source) are kept when a manifest is written anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from pact_eval._json import Json, describe, loads
+from pact_eval.errors import InputError
+
+__all__ = [
+    "MANIFEST_NAME",
+    "ROLES",
+    "STORAGE_FORMAT",
+    "DataFile",
+    "FileFacts",
+    "Manifest",
+    "Role",
+    "dataset_files",
+    "is_file",
+    "lies_inside",
+    "make_manifest",
+    "named_files",
+    "read_manifest",
+]
+
+Role = Literal["train", "selection", "calibration", "eval"]
+"""What a file of a dataset is for: to train on, to select checkpoints, to calibrate, to report."""
+
+ROLES: Final[tuple[Role, ...]] = ("train", "selection", "calibration", "eval")
+MANIFEST_NAME: Final = "manifest.json"
+STORAGE_FORMAT: Final = "nimble-self-contained-v1"
+
+_ROLE_WORDS: Final[Mapping[Role, tuple[str, ...]]] = {
+    "train": ("train", "training"),
+    "selection": ("selection", "select"),
+    "calibration": ("calibration", "calibrate", "calib"),
+    "eval": ("eval", "evaluation", "holdout", "test", "validation", "valid", "dev"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One file of a dataset.
+
+    Attributes:
+        name: as messages call it.
+        role: train, selection, calibration or eval.
+        path: where it lies.
+    """
+
+    name: str
+    role: Role
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What a manifest says of a file.
+
+    Attributes:
+        sha256: of its bytes.
+        rows: lines that are not blank.
+        fingerprint: for an eval file, the SHA-256 of the JSON of the list of its records with
+            sorted keys; None for other files, and where a line is no JSON.
+    """
+
+    sha256: str
+    rows: int
+    fingerprint: str | None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A manifest as it stands in its file.
+
+    Attributes:
+        name: as messages call it.
+        folder: the folder that its file names start from.
+        value: the JSON object.
+    """
+
+    name: str
+    folder: Path
+    value: Mapping[str, Json]
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read a manifest; what it says is not checked here.
+
+    Raises:
+        InputError: it is missing, unreadable, or no JSON object.
+    """
+    try:
+        value = loads(path.read_bytes().decode("utf-8"))
+    except FileNotFoundError:
+        message = f"{path}: no such manifest"
+        raise InputError(message) from None
+    except OSError as error:
+        message = f"{path}: cannot be read ({error.strerror})"
+        raise InputError(message) from None
+    except ValueError as error:
+        message = f"{path}: {error}"
+        raise InputError(message) from None
+    if not isinstance(value, dict):
+        message = f"{path}: expected one JSON object, got {describe(value)}"
+        raise InputError(message)
+    return Manifest(path.name, path.parent, value)
+
+
+def dataset_files(
+    folder: Path, manifest: Mapping[str, Json] | None, *, unnamed: bool = False
+) -> tuple[DataFile, ...]:
+    """Find the files of a dataset and tell what each is for.
+
+    The manifest's `roles` decide; without them the file whose hash is the manifest's
+    `train_sha256`, and then the words of the file names: train; selection; calibration; eval,
+    holdout, test, validation, dev.
+
+    Args:
+        folder: its folder.
+        manifest: the manifest, if there is one. The dataset is the `.jsonl` files that it names;
+            where it names none, or there is no manifest, every `*.jsonl` right in the folder.
+        unnamed: take the files of the folder that the manifest does not name as well.
+
+    Returns:
+        The files that exist, by role and name.
+
+    Raises:
+        InputError: there is no such folder or no file in it, or nothing tells what one is for.
+    """
+    if not folder.is_dir():
+        what = "expected a folder, got a file" if folder.exists() else "no such folder"
+        message = f"{folder}: {what}"
+        raise InputError(message)
+    names = set(named_files(manifest or {}))
+    if unnamed or not names:
+        names |= set(_found_names(folder))
+    paths = {name: folder / name for name in names if lies_inside(folder, name)}
+    files = [
+        DataFile(name, _role(path, name, manifest or {}), path)
+        for name, path in paths.items()
+        if is_file(path)
+    ]
+    if not files:
+        message = f"{folder}: expected a dataset, found no .jsonl file"
+        raise InputError(message)
+    return tuple(sorted(files, key=lambda file: (ROLES.index(file.role), file.name)))
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether there is such a file; a name that no file can have is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _found_names(folder: Path) -> list[str]:
+    """Return the names of the dataset files right in a folder.
+
+    Raises:
+        InputError: one of them is no file of this folder: a link out of it, a pipe, a folder.
+    """
+    found = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".jsonl")
+    for path in found:
+        if not path.is_file() or not lies_inside(folder, path.name):
+            message = f"{path}: expected a file of this folder, got a link out of it, or no file"
+            raise InputError(message)
+    return [path.name for path in found]
+
+
+def named_files(manifest: Mapping[str, Json]) -> list[str]:
+    """Return the dataset files that a manifest names: the `.jsonl` files under `file_sha256`."""
+    hashes = manifest.get("file_sha256")
+    if not isinstance(hashes, dict):
+        return []
+    return [name for name in hashes if name.lower().endswith(".jsonl")]
+
+
+def lies_inside(folder: Path, name: str) -> bool:
+    """Tell whether a name in a manifest leads to a place inside the manifest's folder.
+
+    Example:
+        >>> lies_inside(Path("data"), "parts/a.jsonl"), lies_inside(Path("data"), "../a.jsonl")
+        (True, False)
+    """
+    try:
+        return (folder / name).resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def _role(path: Path, name: str, manifest: Mapping[str, Json]) -> Role:
+    roles, hashes = manifest.get("roles"), manifest.get("file_sha256")
+    named = roles.get(name) if isinstance(roles, dict) else None
+    for role in ROLES:
+        if role == named:
+            return role
+    training = manifest.get("train_sha256")
+    if training is not None and isinstance(hashes, dict) and hashes.get(name) == training:
+        return "train"
+    words = re.findall(r"[a-z]+", path.stem.lower())
+    for word in words:
+        for role, known in _ROLE_WORDS.items():
+            if word in known:
+                return role
+    message = (
+        f"{path}: nothing tells what this file is for; name it train, selection, calibration or "
+        "eval (holdout, test), say so under roles in the manifest, or give --train and --eval"
+    )
+    raise InputError(message)
+
+
+def make_manifest(
+    files: Sequence[DataFile],
+    facts: Sequence[FileFacts],
+    previous: Mapping[str, Json] | None = None,
+) -> dict[str, Json]:
+    """Describe the files of a dataset.
+
+    Args:
+        files: its files.
+        facts: the facts of each.
+        previous: a manifest whose other keys, and hashes of other files, are kept; they must be
+            true.
+
+    Returns:
+        The manifest. `train_sha256` and `training_rows` stand where there is one training file,
+        `eval_rows` and `eval_record_fingerprint` where there is one evaluation file.
+
+    Example:
+        >>> train = DataFile("train.jsonl", "train", Path("train.jsonl"))
+        >>> manifest = make_manifest([train], [FileFacts("ab12", 3, None)])
+        >>> manifest["training_rows"], manifest["roles"]
+        (3, {'train.jsonl': 'train'})
+    """
+    ours = ("training_rows", "train_sha256", "eval_rows", "eval_record_fingerprint")
+    manifest: dict[str, Json] = {"storage_format": STORAGE_FORMAT}
+    manifest |= {key: value for key, value in (previous or {}).items() if key not in ours}
+    kept = manifest.get("file_sha256")
+    names = [file.name for file in files]
+    hashes: dict[str, Json] = dict(kept) if isinstance(kept, dict) else {}
+    hashes = {name: each for name, each in hashes.items() if not name.lower().endswith(".jsonl")}
+    manifest["file_sha256"] = hashes | {
+        name: each.sha256 for name, each in zip(names, facts, strict=True)
+    }
+    manifest["roles"] = {file.name: file.role for file in files}
+    manifest["rows"] = {name: each.rows for name, each in zip(names, facts, strict=True)}
+    by_role = {
+        role: [each for file, each in zip(files, facts, strict=True) if file.role == role]
+        for role in ROLES
+    }
+    if len(by_role["train"]) == 1:
+        train = by_role["train"][0]
+        manifest |= {"training_rows": train.rows, "train_sha256": train.sha256}
+    if len(by_role["eval"]) == 1:
+        eval_file = by_role["eval"][0]
+        manifest |= {
+            "eval_rows": eval_file.rows,
+            "eval_record_fingerprint": eval_file.fingerprint,
+        }
+    return manifest

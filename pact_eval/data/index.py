@@ -1,0 +1,345 @@
+"""One pass over the files of a dataset: what every check needs to know of every record.
+
+The index holds one small row a record and the place of its line in the file, so that a dataset of
+hundreds of thousands of records is audited without being held in memory: records are read again,
+one by one or family by family, by those checks that need their texts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import islice
+from typing import BinaryIO, Final, Protocol, cast
+
+import polars as pl
+
+from pact_eval._files import decoded, read_lines_at, sha256_of_file
+from pact_eval._json import Json, dumps, loads
+from pact_eval.data.files import DataFile, FileFacts
+from pact_eval.data.records import Record, parse_record
+from pact_eval.errors import InputError, Place, Problem, RecordError
+
+__all__ = [
+    "COLUMNS",
+    "BadLine",
+    "DataFile",
+    "Index",
+    "LineObserver",
+    "Located",
+    "build_index",
+    "index_of_records",
+]
+
+COLUMNS: Final = {
+    "file": pl.UInt16,
+    "line": pl.UInt32,
+    "offset": pl.UInt64,
+    "length": pl.UInt32,
+    "id": pl.String,
+    "family": pl.String,
+    "source_family": pl.String,
+    "source_id": pl.String,
+    "domain": pl.String,
+    "kind": pl.String,
+    "variant": pl.String,
+    "n_choices": pl.UInt8,
+    "reference": pl.UInt8,
+    "context": pl.UInt64,
+    "certified": pl.Boolean,
+}
+"""Columns of `Index.frame`: one row a healthy record. `file` counts the index's files, `offset` and
+`length` are the bytes of its line, `context` is a hash of its state, `source_id` may be null."""
+
+_CHUNK_ROWS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A healthy record, its JSON as it stands in the file, and where.
+
+    Attributes:
+        record: the record.
+        value: the whole object of its line.
+        file: the file it lies in.
+    """
+
+    record: Record
+    value: dict[str, Json]
+    file: DataFile
+
+    @property
+    def place(self) -> Place:
+        """File, line and id."""
+        return Place(self.file.name, self.record.line, self.record.id)
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is no record.
+
+    Attributes:
+        place: where it stands.
+        is_json: whether it is JSON at all.
+        message: what is wrong.
+        family: the family it names, where that can be read.
+    """
+
+    place: Place
+    is_json: bool
+    message: str
+    family: str | None
+
+
+class LineObserver(Protocol):
+    """Sees every line once, in order, while the index is built."""
+
+    def bad_line(self, line: BadLine) -> None:
+        """See a line that is no record."""
+
+    def record(self, located: Located) -> None:
+        """See a healthy record."""
+
+
+@dataclass(frozen=True)
+class Index:
+    """The records of a dataset, by place.
+
+    Attributes:
+        files: its files; `frame["file"]` counts them.
+        facts: hash, rows and fingerprint of each file.
+        frame: one row a healthy record, in the order of the files; see `COLUMNS`.
+        damaged_families: families of which a line is no record.
+    """
+
+    files: tuple[DataFile, ...]
+    facts: tuple[FileFacts, ...]
+    frame: pl.DataFrame
+    damaged_families: frozenset[str]
+
+    def __len__(self) -> int:
+        """Number of healthy records."""
+        return self.frame.height
+
+    def place(self, row: int) -> Place:
+        """Return where the record of a row of the frame stands."""
+        file, line, record_id = self.frame.select("file", "line", "id").row(row)
+        return Place(self.files[file].name, line, record_id)
+
+    def read(self, rows: Iterable[int]) -> Iterator[Located]:
+        """Read records again, one at a time.
+
+        Args:
+            rows: rows of the frame; neighbouring rows are read fastest.
+
+        Raises:
+            InputError: a file has changed since the index was built.
+        """
+        files = self.frame["file"].to_numpy()
+        offsets, lengths = self.frame["offset"].to_numpy(), self.frame["length"].to_numpy()
+        lines = self.frame["line"].to_numpy()
+        with ExitStack() as stack:
+            handles = [stack.enter_context(file.path.open("rb")) for file in self.files]
+            for row in rows:
+                number = int(files[row])
+                raw = _bytes_at(handles[number], int(offsets[row]), int(lengths[row]))
+                try:
+                    value = cast("dict[str, Json]", loads(raw.decode("utf-8")))
+                    record = parse_record(value, line=int(lines[row]))
+                except ValueError:
+                    message = f"{self.files[number].path}: the file has changed during the audit"
+                    raise InputError(message) from None
+                yield Located(record, value, self.files[number])
+
+    def families(self) -> Iterator[list[Located]]:
+        """Yield the members of every family of every file, in file order.
+
+        Members need not stand beside each other. A family of which a line is no record is left
+        out: that line has its own finding.
+        """
+        rows_of: dict[tuple[int, str], list[int]] = {}
+        names = zip(self.frame["file"], self.frame["family"], strict=True)
+        for row, (file, family) in enumerate(names):
+            if family not in self.damaged_families:
+                rows_of.setdefault((file, family), []).append(row)
+        located = self.read(row for rows in rows_of.values() for row in rows)
+        for rows in rows_of.values():
+            yield list(islice(located, len(rows)))
+
+
+def build_index(files: Sequence[DataFile], observer: LineObserver) -> Index:
+    """Read every line of a dataset once.
+
+    Args:
+        files: the files.
+        observer: sees every line as it is read.
+
+    Returns:
+        The index.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    builder = _Builder(observer)
+    facts = tuple(builder.read(number, file) for number, file in enumerate(files))
+    return Index(tuple(files), facts, builder.frame(), frozenset(builder.damaged_families))
+
+
+def index_of_records(files: Sequence[DataFile]) -> Index:
+    """Index files of which every line must be a record with an id of its own.
+
+    Args:
+        files: the files.
+
+    Returns:
+        The index; it holds at least one record.
+
+    Raises:
+        InputError: a file cannot be read.
+        RecordError: a line is no record, an id stands twice, or a file is empty; all problems of
+            the first such file together.
+    """
+    observer = _Strict()
+    index = build_index(files, observer)
+    for file, facts in zip(index.files, index.facts, strict=True):
+        problems = observer.problems.get(file.name, [])
+        if not facts.rows:
+            problems = [Problem(None, None, "expected at least one record, the file is empty")]
+        if problems:
+            raise RecordError(str(file.path), problems)
+    return index
+
+
+class _Strict:
+    """Gathers what makes a file unusable."""
+
+    def __init__(self) -> None:
+        self.problems: dict[str, list[Problem]] = {}
+        self._line_of: dict[tuple[str, str], int] = {}
+
+    def bad_line(self, line: BadLine) -> None:
+        self._add(line.place, line.message)
+
+    def record(self, located: Located) -> None:
+        key = (located.file.name, located.record.id)
+        first = self._line_of.setdefault(key, located.record.line)
+        if first != located.record.line:
+            self._add(located.place, f"the id already stands at line {first}; ids must be unique")
+
+    def _add(self, place: Place, message: str) -> None:
+        problem = Problem(place.line, place.record_id, message)
+        self.problems.setdefault(place.file, []).append(problem)
+
+
+class _Builder:
+    """Gathers the rows of the frame, a chunk of Python rows at a time."""
+
+    def __init__(self, observer: LineObserver) -> None:
+        self._observer = observer
+        self._rows: list[tuple[object, ...]] = []
+        self._chunks: list[pl.DataFrame] = []
+        self.damaged_families: set[str] = set()
+
+    def frame(self) -> pl.DataFrame:
+        self._flush()
+        return pl.concat(self._chunks)
+
+    def read(self, number: int, file: DataFile) -> FileFacts:
+        """Read one file, number `number` of the dataset."""
+        fingerprint = _Fingerprint() if file.role == "eval" else None
+        n_lines = 0
+        for line, offset, raw in read_lines_at(file.path):
+            n_lines += 1
+            value = self._line(number, file, line, offset, raw)
+            if fingerprint is not None:
+                fingerprint.add(value)
+        digest = None if fingerprint is None else fingerprint.digest()
+        return FileFacts(sha256_of_file(file.path), n_lines, digest)
+
+    def _line(
+        self, number: int, file: DataFile, line: int, offset: int, raw: bytes
+    ) -> Json | _NoJson:
+        """Pass one line on to the observer; return its JSON."""
+        value: Json | _NoJson = _NO_JSON
+        try:
+            value = loads(decoded(raw, line))
+            record = parse_record(value, line=line)
+        except ValueError as error:
+            names = value if isinstance(value, dict) else {}
+            record_id, family = (_text_or_none(names.get(key)) for key in ("id", "family"))
+            place = Place(file.name, line, record_id)
+            self._observer.bad_line(BadLine(place, value is not _NO_JSON, str(error), family))
+            if family is not None:
+                self.damaged_families.add(family)
+            return value
+        self._observer.record(Located(record, cast("dict[str, Json]", value), file))
+        self._rows.append(_row(number, offset, len(raw), record))
+        if len(self._rows) >= _CHUNK_ROWS:
+            self._flush()
+        return value
+
+    def _flush(self) -> None:
+        self._chunks.append(pl.DataFrame(self._rows, schema=COLUMNS, orient="row"))
+        self._rows = []
+
+
+class _NoJson:
+    """Marks a line that is no JSON at all."""
+
+
+_NO_JSON: Final = _NoJson()
+
+
+class _Fingerprint:
+    """SHA-256 of `json.dumps(list of records, ensure_ascii=False, sort_keys=True)`, streamed."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256(b"[")
+        self._first = True
+        self._whole = True
+
+    def add(self, value: Json | _NoJson) -> None:
+        if isinstance(value, _NoJson):
+            self._whole = False
+            return
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+        self._digest.update((text if self._first else f", {text}").encode())
+        self._first = False
+
+    def digest(self) -> str | None:
+        self._digest.update(b"]")
+        return self._digest.hexdigest() if self._whole else None
+
+
+def _row(number: int, offset: int, length: int, record: Record) -> tuple[object, ...]:
+    state = hashlib.blake2b(dumps(record.state).encode(), digest_size=8).digest()
+    source_id = record.provenance.get("source_id")
+    return (
+        number,
+        record.line,
+        offset,
+        length,
+        record.id,
+        record.family,
+        record.source_family,
+        None if source_id is None else str(source_id),
+        record.domain,
+        record.field.kind,
+        record.variant,
+        record.n_choices,
+        record.reference,
+        int.from_bytes(state, "little"),
+        record.certificate is not None,
+    )
+
+
+def _bytes_at(handle: BinaryIO, offset: int, length: int) -> bytes:
+    handle.seek(offset)
+    return handle.read(length)
+
+
+def _text_or_none(value: Json) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,450 @@
+"""The record: one line of a dataset file, one typed decision with its reference.
+
+JSON lines in, `Record` objects or line-numbered problems out. Parsing is strict: a record either is
+what `DESIGN` says or is refused with the reason, and all problems of a file are reported together.
+The words `noul` (published data) and `boolean` mean the same kind on reading.
+
+A record without its evidence (an `ablation` object, as `pact-audit ablate` writes it) has no right
+answer, and therefore no reference. Only who asks for such records gets them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, cast, get_args
+
+from pact_eval._files import decoded, read_lines
+from pact_eval._json import Json, describe, dumps, loads
+from pact_eval.errors import Problem, RecordError
+
+__all__ = [
+    "MAX_ANSWERS",
+    "MIN_ANSWERS",
+    "AblatedFrom",
+    "Answer",
+    "Field",
+    "FieldKind",
+    "PairVariant",
+    "Record",
+    "Variant",
+    "iter_records",
+    "parse_field",
+    "parse_record",
+    "read_records",
+]
+
+FieldKind = Literal["choice", "boolean", "score"]
+"""The three kinds of typed decision."""
+
+PairVariant = Literal["base", "counterfactual"]
+"""Which member of a contrastive pair a record is."""
+
+Variant = Literal[PairVariant, "ablated"]
+"""A member of a pair, or the base member's context without its evidence."""
+
+MIN_ANSWERS = 2
+MAX_ANSWERS = 26
+
+_ABLATED: Final = (
+    "an ablated context, which has no reference: `pact-eval score` reads it, everything else reads "
+    "the file that it was made of"
+)
+
+_KIND_ON_READING: dict[str, FieldKind] = {
+    "choice": "choice",
+    "noul": "boolean",
+    "boolean": "boolean",
+    "score": "score",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One allowed answer.
+
+    Attributes:
+        key: the canonical name: the choice key, "false"/"true", or the level "0", "1", ...
+        description: the criteria text, or None where the schema gives none.
+    """
+
+    key: str
+    description: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A question with its fixed set of answers, in canonical order.
+
+    Attributes:
+        name: the field's name in the schema; dataset records name their one field `decision`.
+        kind: choice, boolean or score.
+        instructions: the question: text, or any JSON value.
+        answers: 2 to 26 answers in the order in which the schema declares them; boolean is
+            (false, true), score is ("0", "1", ...).
+    """
+
+    name: str
+    kind: FieldKind
+    instructions: Json
+    answers: tuple[Answer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AblatedFrom:
+    """What an ablated context was made of.
+
+    Attributes:
+        record: id of the base record.
+        answers: canonical indices of the references of the base record and of its counterfactual:
+            two answers that nothing in the context tells apart.
+    """
+
+    record: str
+    answers: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of a dataset.
+
+    Attributes:
+        id: unique in its file.
+        family: names the contrastive pair; both members carry it.
+        source_family: groups families for splitting.
+        split: "train" or "validation".
+        domain: subject area.
+        variant: base or counterfactual; ablated where `ablation` is not None.
+        state: the context: text, or any JSON value.
+        field: the question.
+        reference: canonical index of the right answer; None where the record has no reference (an
+            ablated context never has one).
+        certificate: the evidence certificate as it stands in the file, or None.
+        provenance: the source as it stands in the file.
+        line: 1-based line in the file it was read from.
+        ablation: what an ablated context was made of; None for every other record.
+    """
+
+    id: str
+    family: str
+    source_family: str
+    split: str
+    domain: str
+    variant: Variant
+    state: Json
+    field: Field
+    reference: int | None
+    certificate: Mapping[str, Json] | None
+    provenance: Mapping[str, Json]
+    line: int
+    ablation: AblatedFrom | None = None
+
+    @property
+    def n_choices(self) -> int:
+        """Number of allowed answers, C."""
+        return len(self.field.answers)
+
+
+def read_records(
+    path: Path, *, require_reference: bool = True, allow_ablated: bool = False
+) -> list[Record]:
+    """Read a whole dataset file.
+
+    Args:
+        path: JSON lines, split on line feeds only.
+        require_reference: whether a record without a reference is a problem.
+        allow_ablated: whether a file of ablated contexts, which have none, is read all the same.
+
+    Returns:
+        The records in file order; where references are required, all have one or all are ablated.
+
+    Raises:
+        InputError: the file cannot be read.
+        RecordError: any record is malformed, an id stands twice, ablated contexts stand among
+            records with references, or there is no record at all; all problems together.
+    """
+    records: list[Record] = []
+    problems: list[Problem] = []
+    line_of: dict[str, int] = {}
+    needs = {"require_reference": require_reference, "allow_ablated": allow_ablated}
+    for item in iter_records(path, **needs):
+        if isinstance(item, Problem):
+            problems.append(item)
+        elif item.id in line_of:
+            message = f"the id already stands at line {line_of[item.id]}; ids must be unique"
+            problems.append(Problem(item.line, item.id, message))
+        else:
+            line_of[item.id] = item.line
+            records.append(item)
+    if require_reference:
+        problems += _mixed(records)
+    if not records and not problems:
+        problems.append(Problem(None, None, "expected at least one record, the file is empty"))
+    if problems:
+        raise RecordError(str(path), problems)
+    return records
+
+
+def iter_records(
+    path: Path, *, require_reference: bool = True, allow_ablated: bool = False
+) -> Iterator[Record | Problem]:
+    """Stream a dataset file: a `Record` a good line, a `Problem` a bad one, in file order.
+
+    Args:
+        path: JSON lines, split on line feeds only.
+        require_reference: as for `parse_record`.
+        allow_ablated: as for `parse_record`.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    for number, raw in read_lines(path):
+        record_id: str | None = None
+        try:
+            value = loads(decoded(raw, number))
+            record_id = _id_if_readable(value)
+            needs = {"require_reference": require_reference, "allow_ablated": allow_ablated}
+            yield parse_record(value, line=number, **needs)
+        except ValueError as error:
+            yield Problem(number, record_id, str(error))
+
+
+def parse_record(
+    value: Json, *, line: int = 1, require_reference: bool = True, allow_ablated: bool = False
+) -> Record:
+    """Turn one parsed JSON value into a record.
+
+    Args:
+        value: the object of one line.
+        line: its line number, kept for messages.
+        require_reference: whether a missing `reference` is an error.
+        allow_ablated: whether it is none where the record is an ablated context.
+
+    Returns:
+        The record.
+
+    Raises:
+        ValueError: with the first thing that is wrong, in words.
+
+    Example:
+        >>> record = parse_record({
+        ...     "id": "a-base", "family": "a", "source_family": "s", "split": "train",
+        ...     "domain": "travel", "variant": "base",
+        ...     "input": {"state": "The gate is open.", "questions": {"decision": {
+        ...         "type": "noul", "instructions": "Is the gate open?"}}},
+        ...     "reference": {"target": True}})
+        >>> record.field.kind, record.n_choices, record.reference
+        ('boolean', 2, 1)
+    """
+    obj = _object(value, "a record")
+    inputs = _object(obj.get("input"), "input")
+    if "state" not in inputs:
+        message = "input.state is missing"
+        raise ValueError(message)
+    questions = _object(inputs.get("questions"), "input.questions")
+    if list(questions) != ["decision"]:
+        message = f"input.questions: expected the one field decision, got {_listed(questions)}"
+        raise ValueError(message)
+    field = parse_field("decision", questions["decision"])
+    ablation = _ablation(obj, field)
+    if ablation is not None and require_reference and not allow_ablated:
+        raise ValueError(_ABLATED)
+    required = require_reference and ablation is None
+    return Record(
+        id=_text(obj, "id"),
+        family=_text(obj, "family"),
+        source_family=_text(obj, "source_family"),
+        split=_one_of(obj, "split", ("train", "validation")),
+        domain=_text(obj, "domain"),
+        variant=_variant(obj, ablated=ablation is not None),
+        state=inputs["state"],
+        field=field,
+        reference=_reference(obj, field, required=required),
+        certificate=_optional_object(obj, "evidence_certificate"),
+        provenance=_optional_object(obj, "provenance") or {},
+        line=line,
+        ablation=ablation,
+    )
+
+
+def parse_field(name: str, value: Json) -> Field:
+    """Turn a question as it stands in a dataset or a request into a `Field`.
+
+    Args:
+        name: the field's name.
+        value: `{"type": ..., "instructions": ..., "criteria": ...}`.
+
+    Returns:
+        The field with its answers in canonical order.
+
+    Raises:
+        ValueError: with the first thing that is wrong, in words.
+
+    Example:
+        >>> field = parse_field("urgency", {"type": "score", "instructions": "How urgent?",
+        ...                                 "criteria": ["Routine", "Urgent"]})
+        >>> [answer.key for answer in field.answers]
+        ['0', '1']
+    """
+    obj = _object(value, f"field {name}")
+    kind_read = obj.get("type")
+    kind = _KIND_ON_READING.get(kind_read) if isinstance(kind_read, str) else None
+    if kind is None:
+        found = _shown(kind_read)
+        message = f"field {name}: expected type choice, noul (boolean) or score, got {found}"
+        raise ValueError(message)
+    if obj.get("instructions") is None:
+        message = f"field {name}: instructions are missing"
+        raise ValueError(message)
+    answers = _ANSWERS_OF[kind](name, obj.get("criteria"))
+    if not MIN_ANSWERS <= len(answers) <= MAX_ANSWERS:
+        message = (
+            f"field {name}: expected {MIN_ANSWERS} to {MAX_ANSWERS} answers, got {len(answers)}"
+        )
+        raise ValueError(message)
+    return Field(name, kind, obj["instructions"], answers)
+
+
+def _choice_answers(name: str, criteria: Json) -> tuple[Answer, ...]:
+    obj = _object(criteria, f"field {name}: criteria of a choice")
+    if "" in obj:
+        message = f"field {name}: an answer's name is empty"
+        raise ValueError(message)
+    return tuple(Answer(key, _description(name, key, text)) for key, text in obj.items())
+
+
+def _boolean_answers(name: str, criteria: Json) -> tuple[Answer, ...]:
+    obj = {} if criteria is None else _object(criteria, f"field {name}: criteria of a boolean")
+    unknown = [key for key in obj if key not in ("false", "true")]
+    if unknown:
+        message = f"field {name}: boolean criteria are named false and true, got {_listed(unknown)}"
+        raise ValueError(message)
+    return tuple(Answer(key, _description(name, key, obj.get(key))) for key in ("false", "true"))
+
+
+def _score_answers(name: str, criteria: Json) -> tuple[Answer, ...]:
+    if not isinstance(criteria, list):
+        message = f"field {name}: criteria of a score: expected a list, got {describe(criteria)}"
+        raise ValueError(message)
+    return tuple(
+        Answer(str(level), _description(name, str(level), text))
+        for level, text in enumerate(criteria)
+    )
+
+
+_ANSWERS_OF = {"choice": _choice_answers, "boolean": _boolean_answers, "score": _score_answers}
+
+
+def _description(name: str, key: str, value: Json) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    message = f"field {name}: answer {key}: expected a description or null, got {describe(value)}"
+    raise ValueError(message)
+
+
+def _reference(obj: Mapping[str, Json], field: Field, *, required: bool) -> int | None:
+    if obj.get("reference") is None and not required:
+        return None
+    target = _object(obj.get("reference"), "reference").get("target")
+    key: str | None = None
+    if field.kind == "choice" and isinstance(target, str):
+        key = target
+    elif field.kind == "boolean" and isinstance(target, bool):
+        key = "true" if target else "false"
+    elif field.kind == "score" and isinstance(target, int) and not isinstance(target, bool):
+        key = str(target)
+    keys = [answer.key for answer in field.answers]
+    if key not in keys:
+        expected = {"boolean": "true or false", "score": f"a level from 0 to {len(keys) - 1}"}
+        wanted = expected.get(field.kind, f"one of {_listed(keys)}")
+        message = f"reference.target is no answer: expected {wanted}, got {_shown(target)}"
+        raise ValueError(message)
+    return keys.index(key)
+
+
+def _variant(obj: Mapping[str, Json], *, ablated: bool) -> Variant:
+    if ablated:
+        # `pact-audit ablate` leaves the base record's own word in place.
+        _one_of(obj, "variant", ("base", "ablated"))
+        return "ablated"
+    return cast("PairVariant", _one_of(obj, "variant", get_args(PairVariant)))
+
+
+def _ablation(obj: Mapping[str, Json], field: Field) -> AblatedFrom | None:
+    value = _optional_object(obj, "ablation")
+    if value is None:
+        return None
+    if obj.get("reference") is not None:
+        message = "reference: expected none beside ablation, an ablated context has no right answer"
+        raise ValueError(message)
+    record = value.get("record")
+    if not isinstance(record, str) or not record:
+        message = f"ablation.record: expected the id of the base record, got {_shown(record)}"
+        raise ValueError(message)
+    answers = value.get("answers")
+    whole = [each for each in answers if type(each) is int] if isinstance(answers, list) else []
+    inside = [each for each in whole if 0 <= each < len(field.answers)]
+    if answers != inside or len(inside) != 2 or inside[0] == inside[1]:
+        message = (
+            "ablation.answers: expected two different canonical indices from 0 to "
+            f"{len(field.answers) - 1}, got {_shown(answers)}"
+        )
+        raise ValueError(message)
+    return AblatedFrom(record, (inside[0], inside[1]))
+
+
+def _mixed(records: Sequence[Record]) -> list[Problem]:
+    """Say where the first record of another sort stands than the file's first one."""
+    for record in records:
+        first = records[0]
+        if (record.ablation is None) != (first.ablation is None):
+            sorts = "an ablated context", "a record with a reference"
+            here, there = sorts if first.ablation is None else sorts[::-1]
+            message = f"{here}, but line {first.line} is {there}: scored apart, in a file each"
+            return [Problem(record.line, record.id, message)]
+    return []
+
+
+def _id_if_readable(value: Json) -> str | None:
+    found = value.get("id") if isinstance(value, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _object(value: Json, what: str) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        message = f"{what}: expected an object, got {describe(value)}"
+        raise ValueError(message)
+    return value
+
+
+def _optional_object(obj: Mapping[str, Json], key: str) -> dict[str, Json] | None:
+    return None if obj.get(key) is None else _object(obj[key], key)
+
+
+def _text(obj: Mapping[str, Json], key: str) -> str:
+    value = obj.get(key)
+    if not isinstance(value, str) or not value:
+        found = "nothing" if value is None else "empty text" if value == "" else describe(value)
+        message = f"{key}: expected text, got {found}"
+        raise ValueError(message)
+    return value
+
+
+def _one_of(obj: Mapping[str, Json], key: str, allowed: tuple[str, ...]) -> str:
+    value = _text(obj, key)
+    if value not in allowed:
+        message = f"{key}: expected {' or '.join(allowed)}, got {_shown(value)}"
+        raise ValueError(message)
+    return value
+
+
+def _shown(value: Json, limit: int = 60) -> str:
+    text = "nothing" if value is None else dumps(value)
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def _listed(names: Iterable[str], limit: int = 8) -> str:
+    shown = [name if len(name) <= 40 else f"{name[:37]}..." for name in names]
+    text = ", ".join(shown[:limit])
+    return f"{text}, ... ({len(shown)} in all)" if len(shown) > limit else text or "nothing"

@@ -1,0 +1,186 @@
+"""Carving whole source families out of a training file, for selection and for calibration.
+
+A checkpoint that was selected, or a temperature that was fitted, on records like those it is
+reported on flatters itself. Source families are what must not be shared, so that they are what is
+dealt out; a family is never split.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import polars as pl
+
+from pact_eval._files import read_lines, sha256_of_file
+from pact_eval._json import Json
+from pact_eval.data.files import MANIFEST_NAME, DataFile, FileFacts, Role, make_manifest
+from pact_eval.data.index import Index, index_of_records
+from pact_eval.data.records import FieldKind
+from pact_eval.errors import InputError, Problem, RecordError
+
+__all__ = ["SplitPart", "assign_roles", "split_training_file"]
+
+_PARTS: Final[tuple[Role, ...]] = ("train", "selection", "calibration")
+
+
+@dataclass(frozen=True)
+class SplitPart:
+    """One file that a training file was split into.
+
+    Attributes:
+        role: what it is for.
+        path: where it lies.
+        source_families: the source families in it, by name.
+        records: number of records.
+        families: number of families.
+        kinds: records of each kind.
+    """
+
+    role: Role
+    path: Path
+    source_families: tuple[str, ...]
+    records: int
+    families: int
+    kinds: Mapping[FieldKind, int]
+
+
+def assign_roles(
+    source_families: Iterable[str], *, select: int, calibrate: int, seed: int
+) -> dict[str, Role]:
+    """Deal source families out to training, selection and calibration.
+
+    Args:
+        source_families: their names; neither order nor repetition matters.
+        select: number of source families for selection, 0 or more.
+        calibrate: number for calibration, 0 or more.
+        seed: decides which.
+
+    Returns:
+        The role of each source family, by name.
+
+    Raises:
+        InputError: no source family would be left to train on.
+
+    Example:
+        >>> assign_roles("abcd", select=1, calibrate=1, seed=17)
+        {'a': 'selection', 'b': 'train', 'c': 'calibration', 'd': 'train'}
+    """
+    names = sorted(set(source_families))
+    if select + calibrate >= len(names):
+        message = (
+            f"expected more than {select + calibrate} source families (select {select}, calibrate "
+            f"{calibrate}, and some to train on), got {len(names)}"
+        )
+        raise InputError(message)
+    shuffled = list(names)
+    random.Random(seed).shuffle(shuffled)
+    roles: dict[str, Role] = dict.fromkeys(names, "train")
+    roles |= dict.fromkeys(shuffled[:select], "selection")
+    roles |= dict.fromkeys(shuffled[select : select + calibrate], "calibration")
+    return roles
+
+
+def split_training_file(
+    source: Path, out: Path, *, select: int, calibrate: int, seed: int
+) -> tuple[SplitPart, ...]:
+    """Split a training file into files for training, selection and calibration.
+
+    Lines are copied byte for byte, in their order. Beside them a manifest says what each file is
+    for, and what they were made of.
+
+    Args:
+        source: the training file.
+        out: folder to write; files of ours that are already there are not overwritten.
+        select: number of source families for selection.
+        calibrate: number of source families for calibration.
+        seed: decides which.
+
+    Returns:
+        The parts that are not empty.
+
+    Raises:
+        InputError: there are too few source families, or a file to write exists.
+        RecordError: a line is no record, or a family belongs to two source families.
+    """
+    index = index_of_records([DataFile(str(source), "train", source)])
+    _refuse_torn_families(index, source)
+    roles = assign_roles(
+        index.frame["source_family"], select=select, calibrate=calibrate, seed=seed
+    )
+    parts = [_part(index, role, roles, out) for role in _PARTS if role in roles.values()]
+    _refuse_existing([*(part.path for part in parts), out / MANIFEST_NAME])
+    out.mkdir(parents=True, exist_ok=True)
+    _copy_lines(source, index, roles, {part.role: part.path for part in parts})
+    origin: Json = {
+        "name": source.name,
+        "sha256": index.facts[0].sha256,
+        "select": select,
+        "calibrate": calibrate,
+        "seed": seed,
+    }
+    manifest = make_manifest(
+        [DataFile(part.path.name, part.role, part.path) for part in parts],
+        [FileFacts(sha256_of_file(part.path), part.records, None) for part in parts],
+        {"split_from": origin},
+    )
+    text = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
+    (out / MANIFEST_NAME).write_text(text, encoding="utf-8")
+    return tuple(parts)
+
+
+def _refuse_torn_families(index: Index, source: Path) -> None:
+    torn = index.frame.with_columns(
+        first=pl.col("source_family").first().over("family"),
+        first_line=pl.col("line").first().over("family"),
+    ).filter(pl.col("source_family") != pl.col("first"))
+    rows = torn.select("line", "id", "family", "source_family", "first", "first_line")
+    problems = [
+        Problem(
+            line,
+            record_id,
+            f"expected family {family} in one source family, got {name} here and {first} at line "
+            f"{first_line}",
+        )
+        for line, record_id, family, name, first, first_line in rows.iter_rows()
+    ]
+    if problems:
+        raise RecordError(str(source), problems)
+
+
+def _part(index: Index, role: Role, roles: Mapping[str, Role], out: Path) -> SplitPart:
+    names = [name for name, of in roles.items() if of == role]
+    frame = index.frame.filter(pl.col("source_family").is_in(names))
+    return SplitPart(
+        role=role,
+        path=out / f"{role}.jsonl",
+        source_families=tuple(names),
+        records=frame.height,
+        families=frame["family"].n_unique(),
+        kinds=Counter(frame["kind"]),
+    )
+
+
+def _refuse_existing(paths: Iterable[Path]) -> None:
+    existing = [str(path) for path in paths if path.exists()]
+    if existing:
+        message = f"expected a new folder, found {', '.join(existing)}; nothing was written"
+        raise InputError(message)
+
+
+def _copy_lines(
+    source: Path, index: Index, roles: Mapping[str, Role], paths: Mapping[Role, Path]
+) -> None:
+    with ExitStack() as stack:
+        files: dict[Role, BinaryIO] = {
+            role: stack.enter_context(path.open("wb")) for role, path in paths.items()
+        }
+        lines = read_lines(source)
+        for name, (_, raw) in zip(index.frame["source_family"], lines, strict=True):
+            files[roles[name]].write(raw if raw.endswith(b"\n") else raw + b"\n")

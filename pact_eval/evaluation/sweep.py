@@ -1,0 +1,85 @@
+"""How a run's numbers change with the number of views, from one run with K of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pact_eval.calibration import Calibrator
+from pact_eval.errors import InputError
+from pact_eval.evaluation import Group, evaluate
+from pact_eval.runs.predictions import Predictions
+
+__all__ = ["SweepPoint", "sweep"]
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """All numbers of a run as if it had been scored with fewer views.
+
+    Attributes:
+        k: the first so many views of every item.
+        group: all items under the ensemble of these views.
+    """
+
+    k: int
+    group: Group
+
+
+def sweep(
+    predictions: Predictions,
+    ks: range,
+    *,
+    rng: np.random.Generator,
+    resamples: int | None = None,
+    calibrator: Calibrator | None = None,
+) -> tuple[SweepPoint, ...]:
+    """Evaluate a run at every number of views.
+
+    Views are taken in their order: K = 1 is the canonical one alone. Every point draws the same
+    resamples.
+
+    Args:
+        predictions: the scored views of one run.
+        ks: numbers of views, from 1 to the run's own.
+        rng: source of the resamples.
+        resamples: bootstrap resamples of each interval.
+        calibrator: temperatures to divide by; None leaves the distributions raw.
+
+    Returns:
+        One point for each of `ks`.
+
+    Raises:
+        InputError: the run has fewer views than asked for.
+    """
+    if not ks or ks.start < 1 or ks[-1] > predictions.k:
+        message = f"expected numbers of views from 1 to {predictions.k}, got {_shown(ks)}"
+        raise InputError(message)
+    return tuple(
+        SweepPoint(
+            k,
+            evaluate(
+                _first_views(predictions, k),
+                decoding="ensemble",
+                by="kind",
+                rng=rng,
+                resamples=resamples,
+                calibrator=calibrator,
+            ).groups[0],
+        )
+        for k in ks
+    )
+
+
+def _first_views(predictions: Predictions, k: int) -> Predictions:
+    return replace(
+        predictions,
+        logits=predictions.logits[:, :k],
+        code_order=predictions.code_order[:, :k],
+        code_mass=predictions.code_mass[:, :k],
+    )
+
+
+def _shown(ks: range) -> str:
+    return f"{ks.start} to {ks[-1]}" if ks else "none"

@@ -1,0 +1,1 @@
+"""Model folders on disk: adapters and base models, their configuration and hashes. No torch."""

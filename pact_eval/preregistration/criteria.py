@@ -1,0 +1,222 @@
+"""Hypotheses as data: a claim in words, and checks that a machine can decide.
+
+A check compares two quantities. A quantity is one number of an arm (a metric under a decoding, on
+a group of items), or such a number minus another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pact_eval.preregistration.vocabulary import NO_MARGIN, DecodingName, JudgedOn, Margin, Relation
+
+__all__ = [
+    "FORMAT",
+    "Cell",
+    "Check",
+    "Hypotheses",
+    "Hypothesis",
+    "Instead",
+    "Quantity",
+    "Question",
+    "describe_check",
+]
+
+FORMAT: Final = "pact-hypotheses-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One number of an arm; every seed has its own.
+
+    Attributes:
+        metric: a name in `METRIC_SPECS`.
+        arm: the arm.
+        decoding: how the probabilities are made.
+        group: "all", a kind, or a domain.
+
+    Example:
+        >>> print(Cell("ece", "pact_full", "single", "all"))
+        ece of pact_full (single, all)
+    """
+
+    metric: str
+    arm: str
+    decoding: DecodingName
+    group: str
+
+    def __str__(self) -> str:
+        return f"{self.metric} of {self.arm} ({self.decoding}, {self.group})"
+
+
+@dataclass(frozen=True, slots=True)
+class Instead:
+    """What differs between two cells: the parts given here are taken instead.
+
+    Attributes:
+        metric, arm, decoding, group: parts of a `Cell`; None keeps the other's.
+
+    Example:
+        >>> print(Instead(arm="ce_only").of(Cell("ece", "pact_full", "single", "all")))
+        ece of ce_only (single, all)
+    """
+
+    metric: str | None = None
+    arm: str | None = None
+    decoding: DecodingName | None = None
+    group: str | None = None
+
+    def of(self, cell: Cell) -> Cell:
+        """Return the cell with the given parts replaced."""
+        return Cell(
+            metric=self.metric or cell.metric,
+            arm=self.arm or cell.arm,
+            decoding=self.decoding or cell.decoding,
+            group=self.group or cell.group,
+        )
+
+    @property
+    def parts(self) -> tuple[tuple[str, str], ...]:
+        """The given parts by name."""
+        named = (
+            ("metric", self.metric),
+            ("arm", self.arm),
+            ("decoding", self.decoding),
+            ("group", self.group),
+        )
+        return tuple((name, value) for name, value in named if value is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A cell, or a cell minus another.
+
+    Example:
+        >>> ensemble = Cell("accuracy", "pact_full", "ensemble", "all")
+        >>> print(Quantity(ensemble, Instead(decoding="single").of(ensemble)))
+        accuracy of pact_full (ensemble, all) minus accuracy of pact_full (single, all)
+    """
+
+    cell: Cell
+    minus: Cell | None = None
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cell, and the one that is subtracted."""
+        return (self.cell,) if self.minus is None else (self.cell, self.minus)
+
+    def __str__(self) -> str:
+        return " minus ".join(map(str, self.cells))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The two quantities of a check, for one of its arms, decodings and groups."""
+
+    left: Quantity
+    right: Quantity
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells of both."""
+        return self.left.cells + self.right.cells
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A comparison that a machine can decide.
+
+    Attributes:
+        says: the check in a few words, by which it is known within its hypothesis.
+        metric: metric of the first quantity.
+        arms, decodings, groups: the check is asked of each of them.
+        minus: what is subtracted from either quantity; None where nothing is.
+        relation: how the first quantity stands to the second.
+        than: what differs in the second quantity.
+        margin: for similar: the largest difference; for the others: how far beyond the second
+            quantity counts.
+        judged_on: "matched" compares seed by seed, "means" the means over seeds.
+        seeds: the seeds that it needs; None takes all that its arms share.
+        needs: what it takes to test it, for readers of a scorecard that lacks the data.
+    """
+
+    says: str
+    metric: str
+    arms: tuple[str, ...]
+    decodings: tuple[DecodingName, ...]
+    groups: tuple[str, ...]
+    relation: Relation
+    than: Instead
+    judged_on: JudgedOn
+    minus: Instead | None = None
+    margin: Margin = NO_MARGIN
+    seeds: tuple[int, ...] | None = None
+    needs: str | None = None
+
+    def questions(self) -> Iterator[Question]:
+        """Yield what is asked: one question for each arm, decoding and group."""
+        for decoding in self.decodings:
+            for arm in self.arms:
+                for group in self.groups:
+                    left = Cell(self.metric, arm, decoding, group)
+                    right = self.than.of(left)
+                    yield Question(self._quantity(left), self._quantity(right))
+
+    def _quantity(self, cell: Cell) -> Quantity:
+        return Quantity(cell, None if self.minus is None else self.minus.of(cell))
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A claim, the checks that decide it, and rows that are shown beside its verdict.
+
+    Attributes:
+        id: short name, such as "H1".
+        title: a few words.
+        claim: the claim in words.
+        checks: all of them must hold for the claim.
+        beside: comparisons that readers must see and that decide nothing.
+    """
+
+    id: str
+    title: str
+    claim: str
+    checks: tuple[Check, ...]
+    beside: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hypotheses:
+    """The hypotheses of one file, in its order."""
+
+    hypotheses: tuple[Hypothesis, ...]
+
+
+def describe_check(check: Check) -> str:
+    """Say what a check decides, from its parts alone: its own words may say something else.
+
+    Example:
+        >>> describe_check(Check(
+        ...     says="TV falls", metric="tv", arms=("pact",), decodings=("ensemble",),
+        ...     groups=("all",), relation="lower", than=Instead(arm="ce"), judged_on="means"))
+        'tv (arm pact; ensemble; all) is lower than with arm ce, on means over shared seeds'
+    """
+    asked = "; ".join(", ".join(values) for values in (check.arms, check.decodings, check.groups))
+    minus = "" if check.minus is None else f" minus the same with {_parts(check.minus)}"
+    if check.relation == "similar":
+        relation = f"within {check.margin} of that"
+    else:
+        by = f" by more than {check.margin}" if check.margin.amount else ""
+        relation = f"{check.relation}{by} than"
+    over = "seed by seed" if check.judged_on == "matched" else "on means over"
+    seeds = "shared seeds"
+    if check.seeds is not None:
+        seeds = f"{'seed' if len(check.seeds) == 1 else 'seeds'} {', '.join(map(str, check.seeds))}"
+    where = f"{over}, {seeds}" if check.judged_on == "matched" else f"{over} {seeds}"
+    return f"{check.metric} (arm {asked}){minus} is {relation} with {_parts(check.than)}, {where}"
+
+
+def _parts(instead: Instead) -> str:
+    return " and ".join(f"{name} {value}" for name, value in instead.parts)

@@ -1,0 +1,195 @@
+"""Tables of metrics in the layout of the PACT experiment: one row a run, decoding and group.
+
+    run, seed, decoding, group, count, pairs, accuracy, nll, brier, ece, mean_confidence, aurc,
+    expected_score_mae, level_mae, pair_accuracy, permutation_tv, permutation_flip_rate
+
+Decodings there are `single`, `single_calibrated` and `ensemble`. An ensemble row is
+`ensemble_calibrated` here where its run has `single_calibrated` rows, else `ensemble`. What rests
+on the argmax (accuracy, pair accuracy, level MAE, flips) is changed by no temperature and stands
+under both. A group `noul` is `boolean`. Empty cells are no numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pact_eval.errors import InputError, Problem, RecordError
+from pact_eval.preregistration.criteria import Cell
+from pact_eval.preregistration.table import MetricRow, MetricTable
+from pact_eval.preregistration.vocabulary import (
+    MEAN_CONFIDENCE,
+    METRIC_SPECS,
+    TEMPERATURE_FREE,
+    DecodingName,
+)
+
+__all__ = ["read_metric_table"]
+
+_COLUMNS: Final = {
+    "accuracy": "accuracy",
+    "pair_accuracy": "pair_accuracy",
+    "nll": "nll_nats",
+    "brier": "brier",
+    "ece": "ece",
+    "aurc": "aurc",
+    "mean_confidence": MEAN_CONFIDENCE,
+    "expected_score_mae": "score_mae",
+    "level_mae": "score_level_mae",
+    "permutation_tv": "tv",
+    "permutation_flip_rate": "flip_rate",
+}
+_NEEDED: Final = ("run", "seed", "decoding", "group")
+_DECODINGS: Final = ("single", "single_calibrated", "ensemble")
+_SCORE_METRICS: Final = ("score_mae", "score_level_mae")
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One row of the file: its line, its cells by column, and how many of those it has."""
+
+    number: int
+    cells: Mapping[str, str]
+    has_every_column: bool
+
+    @property
+    def run(self) -> tuple[str, str]:
+        return self.cells["run"], self.cells["seed"]
+
+    @property
+    def at(self) -> tuple[str, str, str]:
+        return (*self.run, self.cells["decoding"])
+
+    def count(self, column: str) -> int | None:
+        text = self.cells.get(column, "")
+        return int(text) if text.isdecimal() else None
+
+
+def read_metric_table(path: Path) -> MetricTable:
+    """Read a table of metrics in the layout of the PACT experiment.
+
+    Args:
+        path: a CSV file with a header; columns may come in any order, others are left alone.
+
+    Returns:
+        Its numbers under our names.
+
+    Raises:
+        InputError: it is missing or cannot be read, or lacks a column.
+        RecordError: a row cannot be understood; all such rows with their lines.
+    """
+    lines = _lines(path)
+    problems = [problem for line in lines for problem in _problems(line)]
+    first: dict[tuple[str, ...], int] = {}
+    for line in lines:
+        key = (*line.at, line.cells["group"])
+        if key in first:
+            where = f"the same run, seed, decoding and group as line {first[key]}"
+            problems.append(Problem(line.number, None, f"a second row of {where}"))
+        first.setdefault(key, line.number)
+    if problems:
+        problems.sort(key=lambda problem: problem.line or 0)
+        raise RecordError(str(path), problems)
+    calibrated = {line.run for line in lines if line.cells["decoding"] == "single_calibrated"}
+    score_items = {line.at: line.count("count") for line in lines if line.cells["group"] == "score"}
+    return MetricTable(
+        row
+        for line in lines
+        for row in _rows(line, line.run in calibrated, score_items.get(line.at))
+    )
+
+
+def _lines(path: Path) -> list[_Line]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, strict=True)
+            header = [name.strip() for name in next(reader, [])]
+            missing = [name for name in _NEEDED if name not in header]
+            if missing:
+                message = (
+                    f"{path}: expected a table with the columns {', '.join(_NEEDED)} and metrics, "
+                    f"lacks {', '.join(missing)}"
+                )
+                raise InputError(message)
+            if len({*header}) < len(header):
+                message = f"{path}: a column stands twice in the header"
+                raise InputError(message)
+            return [_line(reader.line_num, header, row) for row in reader if row]
+    except FileNotFoundError:
+        message = f"{path}: no such file"
+        raise InputError(message) from None
+    except OSError as error:
+        message = f"{path}: cannot be read ({error.strerror})"
+        raise InputError(message) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        message = f"{path}: not a CSV table in UTF-8 ({error})"
+        raise InputError(message) from None
+
+
+def _line(number: int, header: Sequence[str], row: Sequence[str]) -> _Line:
+    cells = dict.fromkeys(header, "") | {
+        name: text.strip() for name, text in zip(header, row, strict=False)
+    }
+    return _Line(number, cells, len(row) == len(header))
+
+
+def _problems(line: _Line) -> Iterator[Problem]:
+    def problem(message: str) -> Problem:
+        return Problem(line.number, None, message)
+
+    if not line.has_every_column:
+        yield problem("expected as many cells as the header has columns")
+        return
+    decoding, seed = line.cells["decoding"], line.cells["seed"]
+    if not line.cells["run"] or not line.cells["group"]:
+        yield problem("expected a run and a group, got nothing")
+    if decoding not in _DECODINGS:
+        yield problem(f'expected decoding, one of {", ".join(_DECODINGS)}, got "{decoding}"')
+    if seed and not seed.removeprefix("-").isdecimal():
+        yield problem(f'expected a seed, a whole number or nothing, got "{seed}"')
+    for column, metric in _COLUMNS.items():
+        text = line.cells.get(column, "")
+        value = _number(text)
+        if text and value is None:
+            yield problem(f'expected {column} as a number, got "{text}"')
+        elif value is not None and METRIC_SPECS[metric].unit == "percent" and not 0 <= value <= 1:
+            yield problem(f"expected {column} as a fraction in 0 to 1, got {text}")
+
+
+def _number(text: str) -> float | None:
+    """Return the number of a cell; None where it is empty or none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return None if math.isnan(value) else value
+
+
+def _rows(line: _Line, calibrated: bool, score_items: int | None) -> Iterator[MetricRow]:
+    cells = line.cells
+    group = "boolean" if cells["group"] == "noul" else cells["group"]
+    for column, metric in _COLUMNS.items():
+        value = _number(cells.get(column, ""))
+        if value is None:
+            continue
+        count = line.count("pairs" if metric == "pair_accuracy" else "count")
+        n = score_items if metric in _SCORE_METRICS else count
+        for decoding in _decodings(cells["decoding"], metric, calibrated):
+            cell = Cell(metric, cells["run"], decoding, group)
+            yield MetricRow(cell, int(cells["seed"]) if cells["seed"] else None, value, n)
+
+
+def _decodings(decoding: str, metric: str, calibrated: bool) -> tuple[DecodingName, ...]:
+    if decoding == "single":
+        return ("single",)
+    if decoding == "single_calibrated":
+        return ("single_calibrated",)
+    if not calibrated:
+        return ("ensemble",)
+    if metric in TEMPERATURE_FREE:
+        return ("ensemble", "ensemble_calibrated")
+    return ("ensemble_calibrated",)

@@ -1,0 +1,146 @@
+"""The numbers that hypotheses are judged on: by metric, arm, decoding, group and seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from pact_eval.errors import InputError
+from pact_eval.preregistration.criteria import Cell
+from pact_eval.preregistration.vocabulary import DECODINGS, METRIC_SPECS
+
+__all__ = ["MetricRow", "MetricTable"]
+
+_PROBLEMS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """One number of one run.
+
+    Attributes:
+        cell: metric, arm, decoding and group.
+        seed: seed that the run was trained with; None for a run without one (a base model).
+        value: the number; rates as fractions; NaN where it is undefined.
+        n: items (pairs, score items) behind it; None where nobody said.
+        low: lower end of its interval; NaN where there is none.
+        high: upper end of its interval; NaN where there is none.
+        reason: why the value is NaN.
+    """
+
+    cell: Cell
+    seed: int | None
+    value: float
+    n: int | None = None
+    low: float = math.nan
+    high: float = math.nan
+    reason: str | None = None
+
+    @property
+    def run(self) -> str:
+        """The run that it is of, in words."""
+        return self.cell.arm if self.seed is None else f"{self.cell.arm} seed {self.seed}"
+
+
+class MetricTable:
+    """Numbers of any number of runs.
+
+    A number that stands twice is one number. An arm all of whose runs have no seed (a base model)
+    stands beside every seed of the others.
+
+    Args:
+        rows: in any order.
+
+    Raises:
+        InputError: two different numbers for one place, or a metric or decoding that is none.
+
+    Example:
+        >>> cell = Cell("ece", "pact", "single", "all")
+        >>> table = MetricTable([MetricRow(cell, 17, 0.126), MetricRow(cell, 18, 0.092)])
+        >>> table.row(cell, 18).value
+        0.092
+        >>> table.row(cell, 19).reason
+        'pact has no run with seed 19 (it has 17, 18)'
+    """
+
+    def __init__(self, rows: Iterable[MetricRow]) -> None:
+        self._rows: dict[tuple[Cell, int | None], MetricRow] = {}
+        self._seeds: dict[str, set[int]] = {}
+        problems: list[str] = []
+        for row in rows:
+            problems += _problems(row, self._rows.get((row.cell, row.seed)))
+            self._rows.setdefault((row.cell, row.seed), row)
+            seeds = self._seeds.setdefault(row.cell.arm, set())
+            if row.seed is not None:
+                seeds.add(row.seed)
+        if problems:
+            rest = len(problems) - _PROBLEMS_SHOWN
+            more = [f"and {rest:,} more problems"] if rest > 0 else []
+            raise InputError("\n".join(problems[:_PROBLEMS_SHOWN] + more))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def rows(self) -> tuple[MetricRow, ...]:
+        """All rows, as they came."""
+        return tuple(self._rows.values())
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms, by name."""
+        return tuple(sorted(self._seeds))
+
+    def seeds(self, arm: str) -> tuple[int, ...]:
+        """Return the seeds of an arm; none for a base model, or an arm that is not there."""
+        return tuple(sorted(self._seeds.get(arm, ())))
+
+    def with_rows(self, rows: Iterable[MetricRow]) -> MetricTable:
+        """Return a table of these rows and more."""
+        return MetricTable([*self._rows.values(), *rows])
+
+    def row(self, cell: Cell, seed: int | None) -> MetricRow:
+        """Return a number, or NaN with the reason why there is none."""
+        seed_there = seed if self.seeds(cell.arm) else None
+        found = self._rows.get((cell, seed_there))
+        if found is None:
+            return MetricRow(cell, seed_there, math.nan, reason=self._why_absent(cell, seed_there))
+        if math.isnan(found.value):
+            where = f"{cell.metric} of {found.run} ({cell.decoding}, {cell.group})"
+            return replace(found, reason=f"{where}: {found.reason or 'undefined'}")
+        return found
+
+    def _why_absent(self, cell: Cell, seed: int | None) -> str:
+        seeds = self.seeds(cell.arm)
+        if cell.arm not in self._seeds:
+            return f"no run of {cell.arm} (there are {', '.join(self.arms) or 'no runs at all'})"
+        if seeds and seed not in seeds:
+            which = "without a seed" if seed is None else f"with seed {seed}"
+            return f"{cell.arm} has no run {which} (it has {', '.join(map(str, seeds))})"
+        at = [key for key, key_seed in self._rows if key.arm == cell.arm and key_seed == seed]
+        of_run = cell.arm if seed is None else f"{cell.arm} seed {seed}"
+        decodings = {key.decoding for key in at}
+        if cell.decoding not in decodings:
+            known = ", ".join(name for name in DECODINGS if name in decodings)
+            return f"no {cell.decoding} numbers of {of_run} (there are {known})"
+        groups = {key.group for key in at if key.decoding == cell.decoding}
+        if cell.group not in groups:
+            return f"no group {cell.group} of {of_run} (there are {', '.join(sorted(groups))})"
+        return f"no {cell.metric} of {of_run} ({cell.decoding}, {cell.group})"
+
+
+def _problems(row: MetricRow, before: MetricRow | None) -> list[str]:
+    where = f"{row.run}, {row.cell.decoding}, {row.cell.group}"
+    if row.cell.metric not in METRIC_SPECS or row.cell.decoding not in DECODINGS:
+        return [f"{where}: {row.cell.metric} under {row.cell.decoding} is no metric and decoding"]
+    if before is None or _same(before.value, row.value):
+        return []
+    return [
+        f"{where}: two runs say {row.cell.metric}: {before.value:.6g} and {row.value:.6g}; "
+        "give one of them, or name their arms or seeds apart"
+    ]
+
+
+def _same(one: float, other: float) -> bool:
+    return one == other or (math.isnan(one) and math.isnan(other))

@@ -1,0 +1,1 @@
+"""Prompts: the contract, code orders, requests, and their encoding as token ids."""

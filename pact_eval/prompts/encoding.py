@@ -1,0 +1,296 @@
+"""Views to token ids and code tokens: one code path for scoring and for training.
+
+An `Encoder` joins a tokenizer with a prompt contract. It proves once that every code letter is
+exactly one ordinary token at the answer boundary, and refuses a prompt over the limit: nothing is
+ever truncated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pact_eval._json import Json
+from pact_eval.data.records import MAX_ANSWERS, Field, Record, parse_field
+from pact_eval.errors import PromptError
+from pact_eval.prompts.code_orders import code_orders
+from pact_eval.prompts.nimble import CODES, Message, PromptContract
+
+__all__ = ["ChatTokenizer", "EncodedView", "Encoder", "prompt_text"]
+
+_CHECK_WINDOW = 256
+_PROBLEMS_SHOWN = 20
+
+
+class ChatTokenizer(Protocol):
+    """The part of a Hugging Face tokenizer that encoding needs."""
+
+    @property
+    def all_special_ids(self) -> list[int]:
+        """Ids of tokens that are no ordinary text."""
+
+    def apply_chat_template(self, conversation: Any, **kwargs: Any) -> Any:
+        """Render messages with the tokenizer's chat template."""
+
+    def __call__(self, text: Any, **kwargs: Any) -> Mapping[str, Any]:
+        """Tokenise a list of texts; `input_ids` holds a list of ids for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedView:
+    """One view of a record, ready for a model.
+
+    Attributes:
+        record_id: id of the record.
+        view: number of the view; 0 is canonical.
+        token_ids: the prompt's token ids.
+        code_tokens: token id of the code letter at each code position, C of them.
+        code_order: the canonical index shown at each code position.
+    """
+
+    record_id: str
+    view: int
+    token_ids: tuple[int, ...]
+    code_tokens: tuple[int, ...]
+    code_order: tuple[int, ...]
+
+
+def prompt_text(
+    tokenizer: ChatTokenizer,
+    contract: PromptContract,
+    state: Json,
+    fields: Sequence[Field],
+    requested: str,
+    code_order: Sequence[int],
+) -> str:
+    """Render one request through the contract and the tokenizer's chat template.
+
+    The generation prompt is added and thinking is switched off; templates without such a switch
+    ignore it.
+
+    Raises:
+        RequestError: the request does not fit the contract.
+        PromptError: the tokenizer has no chat template, or it fails or alters the messages.
+    """
+    messages = contract.messages(state, fields, requested, code_order)
+    return "".join(_rendered(tokenizer, messages))
+
+
+def _rendered(tokenizer: ChatTokenizer, messages: Sequence[Message]) -> tuple[str, str]:
+    """Return the prompt up to the end of the last message, and what the template puts behind it."""
+    try:
+        text = tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
+        )
+    except Exception as error:  # templates raise whatever their authors chose
+        message = f"the tokenizer's chat template cannot render the contract: {error}"
+        raise PromptError(message) from error
+    end = 0
+    for part in messages:
+        start = str(text).find(part["content"], end)
+        if start < 0:
+            message = (
+                f"the tokenizer's chat template drops or alters the {part['role']} message; the "
+                "contract is byte-exact"
+            )
+            raise PromptError(message)
+        end = start + len(part["content"])
+    return str(text)[:end], str(text)[end:]
+
+
+class Encoder:
+    """Turns records into token ids under one contract and one tokenizer.
+
+    Args:
+        tokenizer: a Hugging Face tokenizer with a chat template.
+        contract: the prompt contract.
+        max_prompt_tokens: longest prompt accepted; the contract's own limit by default.
+
+    Attributes:
+        fingerprint: SHA-256 of a probe's text, token ids and code tokens: it changes with the
+            contract, the chat template and the tokenizer.
+
+    Raises:
+        PromptError: the codes A to Z are not 26 distinct, ordinary single tokens at the answer
+            boundary; the message lists those that are not.
+    """
+
+    def __init__(
+        self,
+        tokenizer: ChatTokenizer,
+        contract: PromptContract,
+        max_prompt_tokens: int | None = None,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.contract = contract
+        self.max_prompt_tokens = max_prompt_tokens or contract.max_prompt_tokens
+        probe = parse_field("decision", {"type": "noul", "instructions": "Is it so?"})
+        messages = contract.messages("It is so.", [probe], "decision", (0, 1))
+        prompt, self._boundary = _rendered(tokenizer, messages)
+        self.code_tokens = _code_tokens(tokenizer, prompt + self._boundary)
+        ids = self._tokenise([prompt + self._boundary])[0]
+        rendered = f"{prompt}{self._boundary}\n{ids}\n{self.code_tokens}"
+        self.fingerprint = hashlib.sha256(rendered.encode("utf-8")).hexdigest()
+
+    def encode(self, records: Sequence[Record], k: int, seed: int) -> list[EncodedView]:
+        """Encode views 0 to k - 1 of every record.
+
+        Args:
+            records: dataset records.
+            k: views a record.
+            seed: seed of the code orders.
+
+        Returns:
+            `len(records) * k` views, record by record.
+
+        Raises:
+            PromptError: a prompt is over the limit; the message names every such record with its
+                line, up to 20.
+        """
+        views, too_long = self._encode(records, k, seed)
+        self._refuse(too_long)
+        return views
+
+    def check_lengths(self, records: Sequence[Record], k: int, seed: int) -> int:
+        """Tokenise everything once, a window at a time, so that nothing fails halfway.
+
+        Returns:
+            Tokens of the longest prompt.
+
+        Raises:
+            PromptError: as `encode`, for all records together.
+        """
+        longest = 0
+        too_long: list[str] = []
+        for start in range(0, len(records), _CHECK_WINDOW):
+            window = records[start : start + _CHECK_WINDOW]
+            lengths = self.prompt_tokens(window, k, seed)
+            longest = max(longest, *lengths)
+            too_long += self._too_long(window, lengths)
+        self._refuse(too_long)
+        return longest
+
+    def prompt_tokens(self, records: Sequence[Record], k: int, seed: int) -> list[int]:
+        """Return the tokens of the longest of the K prompts of each record, whatever the limit."""
+        texts = [
+            self._text(record.state, [record.field], record.field.name, order)
+            for record in records
+            for order in code_orders(seed, record.id, record.n_choices, k)
+        ]
+        lengths = [len(ids) for ids in self._tokenise(texts)]
+        return [max(lengths[row * k : (row + 1) * k]) for row in range(len(records))]
+
+    def _encode(
+        self, records: Sequence[Record], k: int, seed: int
+    ) -> tuple[list[EncodedView], list[str]]:
+        """Return the views, and a line for each record of which one is over the limit."""
+        orders = [code_orders(seed, record.id, record.n_choices, k) for record in records]
+        texts = [
+            self._text(record.state, [record.field], record.field.name, order)
+            for record, orders_of_one in zip(records, orders, strict=True)
+            for order in orders_of_one
+        ]
+        ids = self._tokenise(texts)
+        views = [
+            self._view(record.id, view, ids[row * k + view], order)
+            for row, (record, orders_of_one) in enumerate(zip(records, orders, strict=True))
+            for view, order in enumerate(orders_of_one)
+        ]
+        lengths = [len(view.token_ids) for view in views]
+        longest = [max(lengths[row * k : (row + 1) * k]) for row in range(len(records))]
+        return views, self._too_long(records, longest)
+
+    def _too_long(self, records: Sequence[Record], prompt_tokens: Sequence[int]) -> list[str]:
+        """Return a line for each record of which a prompt is over the limit."""
+        return [
+            f"line {record.line} (id {record.id}): {tokens:,} tokens"
+            for record, tokens in zip(records, prompt_tokens, strict=True)
+            if tokens > self.max_prompt_tokens
+        ]
+
+    def _refuse(self, too_long: Sequence[str]) -> None:
+        if too_long:
+            rest = len(too_long) - _PROBLEMS_SHOWN
+            shown = "\n".join(too_long[:_PROBLEMS_SHOWN])
+            message = (
+                f"prompts over the limit of {self.max_prompt_tokens:,} tokens, which are never "
+                f"truncated ({len(too_long):,} records):\n{shown}"
+            ) + (f"\nand {rest:,} more" if rest > 0 else "")
+            raise PromptError(message)
+
+    def encode_request(
+        self, state: Json, fields: Sequence[Field], *, k: int, seed: int
+    ) -> list[EncodedView]:
+        """Encode one request of several fields: K views of each field, field by field.
+
+        The views carry the field's name as `record_id`; it also keys the code orders.
+
+        Raises:
+            PromptError: a prompt is over the limit.
+            RequestError: the fields do not fit the contract.
+        """
+        wanted = [
+            (field.name, view, order)
+            for field in fields
+            for view, order in enumerate(code_orders(seed, field.name, len(field.answers), k))
+        ]
+        ids = self._tokenise([self._text(state, fields, name, order) for name, _, order in wanted])
+        longest = max((len(row) for row in ids), default=0)
+        if longest > self.max_prompt_tokens:
+            message = f"the prompt has {longest:,} tokens, the limit is {self.max_prompt_tokens:,}"
+            raise PromptError(message)
+        return [
+            self._view(name, view, row, order)
+            for (name, view, order), row in zip(wanted, ids, strict=True)
+        ]
+
+    def _text(
+        self, state: Json, fields: Sequence[Field], requested: str, order: Sequence[int]
+    ) -> str:
+        messages = self.contract.messages(state, fields, requested, order)
+        prompt, boundary = _rendered(self.tokenizer, messages)
+        if boundary != self._boundary:
+            message = "the chat template ends prompts in different ways; codes cannot be checked"
+            raise PromptError(message)
+        return prompt + boundary
+
+    def _tokenise(self, texts: list[str]) -> list[list[int]]:
+        if not texts:
+            return []
+        ids: list[list[int]] = self.tokenizer(texts, add_special_tokens=False, verbose=False)[
+            "input_ids"
+        ]
+        return ids
+
+    def _view(
+        self, record_id: str, view: int, ids: Sequence[int], order: tuple[int, ...]
+    ) -> EncodedView:
+        return EncodedView(record_id, view, tuple(ids), self.code_tokens[: len(order)], order)
+
+
+def _code_tokens(tokenizer: ChatTokenizer, prompt: str) -> tuple[int, ...]:
+    """Tokenise prompt + code and compare with the prompt's own ids, for all 26 codes."""
+    texts = [prompt, *(prompt + code for code in CODES[:MAX_ANSWERS])]
+    bare, *coded = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    special = set(tokenizer.all_special_ids)
+    found: dict[int, str] = {}
+    faults: dict[str, list[str]] = {}
+    for code, ids in zip(CODES, coded, strict=True):
+        extra = list(ids[len(bare) :])
+        if list(ids[: len(bare)]) != list(bare) or len(extra) != 1:
+            faults.setdefault("no single token of its own", []).append(code)
+        elif extra[0] in special:
+            faults.setdefault("a special token", []).append(code)
+        elif extra[0] in found:
+            faults.setdefault(f"the same token as {found[extra[0]]}", []).append(code)
+        else:
+            found[extra[0]] = code
+    if faults:
+        message = (
+            "expected each code letter to be one ordinary token after the prompt; this tokenizer "
+            "fails: "
+        ) + "; ".join(f"{', '.join(codes)}: {fault}" for fault, codes in faults.items())
+        raise PromptError(message)
+    return tuple(found)

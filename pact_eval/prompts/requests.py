@@ -1,0 +1,133 @@
+"""Requests and decisions: a context, several questions, and the answers to them.
+
+This is the interface that typed-decision models are served by; a dataset record is a request with
+one question and a known answer.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from pact_eval._json import Json, describe, loads
+from pact_eval.data.records import Field, parse_field
+from pact_eval.errors import RequestError
+
+__all__ = ["Decision", "parse_schema", "read_context", "read_schema"]
+
+# One word with a slash or an ending: what somebody types who means a file.
+_FILE_NAME = re.compile(r"\S*/\S*|\S+\.[A-Za-z0-9]{1,5}")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer to one field.
+
+    Attributes:
+        field: the question.
+        probabilities: of each answer, canonical order, over K views.
+        code_mass: mean share of the next-token distribution on the codes.
+        views_agree: whether every view has the same most probable answer; None for one view.
+    """
+
+    field: Field
+    probabilities: tuple[float, ...]
+    code_mass: float
+    views_agree: bool | None
+
+    @property
+    def answer(self) -> str:
+        """Key of the most probable answer; ties go to the first in canonical order."""
+        return self.field.answers[int(np.argmax(self.probabilities))].key
+
+    @property
+    def expected_level(self) -> float | None:
+        """The expected level of a score field, sum_j j p_j; None for other kinds."""
+        if self.field.kind != "score":
+            return None
+        return float(np.dot(np.arange(len(self.probabilities)), self.probabilities))
+
+
+def parse_schema(value: Json) -> tuple[Field, ...]:
+    """Read a schema: `{name: question}`, alone or under the key `questions`.
+
+    Raises:
+        RequestError: it is no object, is empty, or a question is malformed.
+
+    Example:
+        >>> [field.name for field in parse_schema(
+        ...     {"questions": {"refund": {"type": "noul", "instructions": "A refund?"}}})]
+        ['refund']
+    """
+    if isinstance(value, dict) and isinstance(value.get("questions"), dict):
+        value = value["questions"]
+    if not isinstance(value, dict) or not value:
+        message = f"expected an object of questions by field name, got {describe(value)}"
+        raise RequestError(message)
+    try:
+        return tuple(parse_field(name, question) for name, question in value.items())
+    except ValueError as error:
+        raise RequestError(str(error)) from None
+
+
+def read_schema(path: Path) -> tuple[Field, ...]:
+    """Read a schema file; see `parse_schema`.
+
+    Raises:
+        RequestError: the file is missing, no strict JSON, or no schema.
+    """
+    try:
+        return parse_schema(loads(_read(path)))
+    except ValueError as error:
+        message = str(error) if str(path) in str(error) else f"{path}: {error}"
+        raise RequestError(message) from None
+
+
+def read_context(file_or_text: str) -> Json:
+    """Read a context: a file where there is one of that name, else the text itself.
+
+    A file that ends in `.json` is read as JSON, any other as text.
+
+    Raises:
+        RequestError: the file cannot be read, or is no strict JSON though named so.
+
+    Example:
+        >>> read_context("The gate is open.")
+        'The gate is open.'
+    """
+    path = Path(file_or_text)
+    if not _is_file(path):
+        if _FILE_NAME.fullmatch(file_or_text):
+            message = f"--context {file_or_text}: no such file (a text has a space in it)"
+            raise RequestError(message)
+        return file_or_text
+    text = _read(path)
+    if path.suffix != ".json":
+        return text
+    try:
+        return loads(text)
+    except ValueError as error:
+        message = f"{path}: {error}"
+        raise RequestError(message) from None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a long text is no file name
+        return False
+
+
+def _read(path: Path) -> str:
+    try:
+        # As bytes: reading as text would turn CRLF into LF, and the contract is byte-exact.
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        message = f"{path}: not valid UTF-8 (byte {error.start + 1})"
+        raise RequestError(message) from None
+    except OSError as error:
+        message = f"{path}: cannot be read ({error.strerror})"
+        raise RequestError(message) from None

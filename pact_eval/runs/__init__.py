@@ -1,0 +1,1 @@
+"""Run folders: provenance and predictions, written part by part; imports and training logs."""

@@ -1,0 +1,432 @@
+"""The run folder: the scored views of one adapter on one dataset, and where they come from.
+
+    run.json              provenance; `settings` decides the numbers and is what resuming compares
+    predictions.parquet   one row an item and view, once the run is complete (with a column more,
+                          and without references, where the items are ablated contexts)
+    parts/                the same rows while the run is being written, one file a window of records
+
+A part is written beside its place and renamed into it, so that a part either is whole or is not
+there. A killed run goes on with the first missing part. Part n always holds the same records in the
+same batches, so an interrupted run ends with the same bytes as one that was not.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import IO, Final
+
+import polars as pl
+
+from pact_eval._json import Json, dumps, loads
+from pact_eval.errors import RunError, RunSettingsError
+from pact_eval.runs.predictions import (
+    AblatedPredictions,
+    Predictions,
+    check_columns,
+    predictions_from_frame,
+)
+
+if sys.platform != "win32":  # on Windows two writers in one folder are the user's own care
+    import fcntl
+
+__all__ = [
+    "FORMAT_VERSION",
+    "AblatedRun",
+    "Run",
+    "RunFolder",
+    "RunWriter",
+    "open_run",
+    "read_any_run",
+    "read_run",
+]
+
+FORMAT_VERSION: Final = 1
+
+_PARTS = "parts"
+_PREDICTIONS = "predictions.parquet"
+_PROVENANCE = "run.json"
+_LOCK = ".lock"
+_FIXED_LABELS = ("arm", "seed")
+_PART = re.compile(r"part-\d{6,}\.parquet")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """What every complete run says of itself.
+
+    Attributes:
+        folder: where it lies.
+        provenance: the parsed `run.json`.
+    """
+
+    folder: Path
+    provenance: Mapping[str, Json]
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """What decided the numbers: adapter, base, dataset, K, ... as recorded."""
+        settings = self.provenance.get("settings")
+        return settings if isinstance(settings, dict) else {}
+
+    @property
+    def predictions_file(self) -> Path:
+        """The Parquet file that holds its rows."""
+        return self.folder / _PREDICTIONS
+
+
+@dataclass(frozen=True)
+class Run(RunFolder):
+    """A complete run on records with references, read; see `RunFolder`.
+
+    Attributes:
+        predictions: its scored views.
+    """
+
+    predictions: Predictions
+
+
+@dataclass(frozen=True)
+class AblatedRun(RunFolder):
+    """A complete run on ablated contexts, read; see `RunFolder`.
+
+    Attributes:
+        predictions: its scored views.
+    """
+
+    predictions: AblatedPredictions
+
+
+def read_run(folder: Path) -> Run:
+    """Read a complete run on records with references.
+
+    Args:
+        folder: a run folder.
+
+    Returns:
+        The run.
+
+    Raises:
+        RunError: the folder is no run, is of a later format, is not complete, is damaged, or holds
+            ablated contexts, which have no references.
+    """
+    run = read_any_run(folder)
+    if isinstance(run, AblatedRun):
+        message = (
+            f"{folder}: a run on ablated contexts has no references, so that nothing in it is "
+            "right or wrong: it is good for `pact-eval report` and, beside the runs on whole "
+            "contexts, for `pact-eval scorecard`"
+        )
+        raise RunError(message)
+    return run
+
+
+def read_any_run(folder: Path) -> Run | AblatedRun:
+    """Read a complete run of either sort.
+
+    Args:
+        folder: a run folder.
+
+    Returns:
+        The run.
+
+    Raises:
+        RunError: the folder is no run, is of a later format, is not complete, or is damaged.
+    """
+    provenance = open_run(folder).provenance
+    frame = _read_rows(folder / _PREDICTIONS)
+    try:
+        predictions = predictions_from_frame(frame)
+    except RunError as error:
+        message = f"{folder / _PREDICTIONS}: {error}"
+        raise RunError(message) from None
+    if isinstance(predictions, AblatedPredictions):
+        return AblatedRun(folder, provenance, predictions)
+    return Run(folder, provenance, predictions)
+
+
+def open_run(folder: Path) -> RunFolder:
+    """Read what a complete run says of itself, and none of its rows.
+
+    Args:
+        folder: a run folder.
+
+    Returns:
+        The folder with its provenance; `predictions_file` is there to be read.
+
+    Raises:
+        RunError: the folder is no run, is of a later format, or is not complete.
+    """
+    provenance = _read_provenance(folder)
+    if not (folder / _PREDICTIONS).exists():
+        done = sum(len(_read_rows(part)) for part in _parts(folder))
+        message = (
+            f"{folder}: the run is not complete ({done:,} views are scored); run the command that "
+            "began it again, it goes on where it stopped"
+        )
+        raise RunError(message)
+    return RunFolder(folder, provenance)
+
+
+class RunWriter:
+    """Writes a run part by part; opening an unfinished run resumes it.
+
+    Args:
+        folder: the run folder; made where it does not exist.
+        settings: everything that decides the numbers, JSON values, nested objects allowed.
+        labels: what names the run without changing its numbers (command line, arm, ...).
+
+    Raises:
+        RunError: the folder holds something else, is damaged, or another process writes it.
+        RunSettingsError: the folder belongs to other settings; the message names them.
+    """
+
+    def __init__(
+        self, folder: Path, settings: Mapping[str, Json], labels: Mapping[str, Json]
+    ) -> None:
+        self.folder = folder
+        self._lock: IO[str] | None = None
+        _make_folder(folder)
+        self._lock = _locked(folder)
+        try:
+            self._provenance = _provenance_of(folder, settings, labels)
+            self._done = {_part_number(part): len(_read_rows(part)) for part in _parts(folder)}
+        except RunError:
+            self.close()
+            raise
+        if self.complete:
+            # A process that was killed while it closed the run may have left these.
+            shutil.rmtree(folder / _PARTS, ignore_errors=True)
+        else:
+            (folder / _PARTS).mkdir(exist_ok=True)
+        _write_json(folder / _PROVENANCE, self._provenance)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row of the run is written."""
+        return (self.folder / _PREDICTIONS).exists()
+
+    @property
+    def rows_done(self) -> int:
+        """Number of item views that were already scored when the run was opened, or since."""
+        return sum(self._done.values())
+
+    def has_part(self, number: int) -> bool:
+        """Whether part `number` is already written."""
+        return number in self._done
+
+    def write_part(self, number: int, frame: pl.DataFrame) -> None:
+        """Write one part atomically; columns as in `predictions.SCHEMA`."""
+        _write_parquet(frame, self.folder / _PARTS / f"part-{number:06d}.parquet")
+        self._done[number] = len(frame)
+
+    def finish(self, wall_seconds: float, facts: Mapping[str, Json]) -> None:
+        """Join the parts into `predictions.parquet` and close the run.
+
+        Args:
+            wall_seconds: time this process spent scoring; added to that of earlier ones.
+            facts: what was found out while scoring (counts, drift, ...), kept in `run.json`.
+        """
+        parts = [_read_rows(part) for part in _parts(self.folder)]
+        self._provenance.update({"status": "complete", "finished": _now(), **facts})
+        self.add_wall_seconds(wall_seconds)
+        # Last, because it is what makes the run complete: killed before, it is closed again.
+        _write_parquet(pl.concat(parts), self.folder / _PREDICTIONS)
+        shutil.rmtree(self.folder / _PARTS)
+
+    def add_wall_seconds(self, wall_seconds: float) -> None:
+        """Add scoring time to the record, also when the run is left unfinished."""
+        before = self._provenance.get("wall_seconds")
+        earlier = float(before) if isinstance(before, int | float) else 0.0
+        self._provenance["wall_seconds"] = round(earlier + wall_seconds, 3)
+        _write_json(self.folder / _PROVENANCE, self._provenance)
+
+    def close(self) -> None:
+        """Let go of the folder; safe to call twice."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> RunWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _provenance_of(
+    folder: Path, settings: Mapping[str, Json], labels: Mapping[str, Json]
+) -> dict[str, Json]:
+    """Return what is known of the run in the folder, or a new beginning."""
+    if not _holds_rows(folder):
+        return _new_provenance(settings, labels)
+    provenance = _read_provenance(folder)
+    _refuse_other_settings(folder, provenance.get("settings"), settings)
+    # Labels decide no number, but a run must not pass for another arm or seed in silence.
+    known = {key: provenance[key] for key in _FIXED_LABELS if provenance.get(key) is not None}
+    given = {key: labels[key] for key in known if labels.get(key) is not None}
+    _refuse_other_settings(folder, known, known | given)
+    provenance |= {key: value for key, value in labels.items() if value is not None}
+    versions = _versions()
+    if provenance.get("versions") != versions:
+        provenance["resumed_with_versions"] = versions
+    return provenance
+
+
+def _new_provenance(settings: Mapping[str, Json], labels: Mapping[str, Json]) -> dict[str, Json]:
+    return {
+        "format_version": FORMAT_VERSION,
+        "status": "running",
+        "created": _now(),
+        "settings": dict(settings),
+        **labels,
+        "versions": _versions(),
+    }
+
+
+def _versions() -> dict[str, Json]:
+    found: dict[str, Json] = {"python": platform.python_version()}
+    for package in ("pact-eval", "torch", "transformers", "peft", "numpy", "polars"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def _refuse_other_settings(folder: Path, found: Json, wanted: Mapping[str, Json]) -> None:
+    before, now = _flat(found), _flat(dict(wanted))
+    differing = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
+    if differing:
+        lines = [
+            f"  {key}: the folder has {dumps(before.get(key))}, this command {dumps(now.get(key))}"
+            for key in differing
+        ]
+        message = (
+            f"{folder} belongs to a run with other settings; give another --out, or remove it:\n"
+            + "\n".join(lines)
+        )
+        raise RunSettingsError(message)
+
+
+def _flat(value: Json, prefix: str = "") -> dict[str, Json]:
+    if not isinstance(value, dict):
+        return {prefix: value}
+    flat: dict[str, Json] = {}
+    for key, item in value.items():
+        flat |= _flat(item, f"{prefix}.{key}" if prefix else key)
+    return flat
+
+
+def _holds_rows(folder: Path) -> bool:
+    """A run that failed before its first row (a wrong base model, say) binds nobody."""
+    return (folder / _PREDICTIONS).exists() or bool(_parts(folder))
+
+
+def _make_folder(folder: Path) -> None:
+    known = {_PROVENANCE, _PARTS, _LOCK, f".{_PROVENANCE}.tmp"}
+    foreign = folder.is_dir() and not {entry.name for entry in folder.iterdir()} <= known
+    if foreign and not (folder / _PROVENANCE).exists():
+        message = f"{folder}: the folder is not empty and holds no run; give another --out"
+        raise RunError(message)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"{folder}: cannot be made ({error.strerror})"
+        raise RunError(message) from None
+
+
+def _locked(folder: Path) -> IO[str] | None:
+    if sys.platform == "win32":
+        return None
+    file = (folder / _LOCK).open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        message = f"{folder}: another process is writing this run"
+        raise RunError(message) from None
+    return file
+
+
+def _read_provenance(folder: Path) -> dict[str, Json]:
+    path = folder / _PROVENANCE
+    if not folder.is_dir():
+        message = f"{folder}: no such run folder"
+        raise RunError(message)
+    try:
+        value = loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        message = f"{folder}: no run folder (it holds no {_PROVENANCE})"
+        raise RunError(message) from None
+    except ValueError as error:
+        message = f"{path}: damaged, {error}"
+        raise RunError(message) from None
+    if not isinstance(value, dict) or value.get("format_version") != FORMAT_VERSION:
+        version = value.get("format_version") if isinstance(value, dict) else None
+        message = f"{path}: expected run format {FORMAT_VERSION}, got {dumps(version)}"
+        raise RunError(message)
+    return value
+
+
+def _parts(folder: Path) -> list[Path]:
+    return sorted(path for path in (folder / _PARTS).glob("*") if _PART.fullmatch(path.name))
+
+
+def _part_number(part: Path) -> int:
+    return int(part.stem.removeprefix("part-"))
+
+
+def _read_rows(path: Path) -> pl.DataFrame:
+    try:
+        # Without globbing: a folder may be called "[new]".
+        frame = pl.read_parquet(path, glob=False)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        advice = (
+            "; remove it and run the scoring command again, only its items are scored anew"
+            if path.parent.name == _PARTS
+            else "; restore it from a copy, or remove the run folder and make the run again"
+        )
+        message = f"{path}: damaged or cut short ({reason}){advice}"
+        raise RunError(message) from None
+    try:
+        check_columns(frame)
+    except RunError as error:
+        message = f"{path}: {error}"
+        raise RunError(message) from None
+    return frame
+
+
+def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
+    beside = path.with_name(f".{path.name}.tmp")
+    frame.write_parquet(beside)
+    _rename_durably(beside, path)
+
+
+def _write_json(path: Path, value: Json) -> None:
+    beside = path.with_name(f".{path.name}.tmp")
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+    # A path that is no valid Unicode is still only a label.
+    beside.write_bytes(text.encode("utf-8", errors="replace"))
+    _rename_durably(beside, path)
+
+
+def _rename_durably(beside: Path, path: Path) -> None:
+    # Without the sync a power cut may leave a renamed file whose bytes never reached the disk.
+    with beside.open("rb") as file:
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,1 @@
+"""Predictions made elsewhere, imported as runs: one file per source."""

@@ -1,0 +1,412 @@
+"""Predictions made elsewhere become a run: rows of JSON lines in, the rows of a run out.
+
+A row is one item, or one item and view. It names the item, its reference and its probabilities (or
+logits, or log-probabilities) in canonical order. A probability of 0 stays 0: its logit is minus
+infinity, and the report says how many items that makes infinitely wrong.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, get_args
+
+import polars as pl
+
+from pact_eval._files import decoded, read_lines, sha256_of_file
+from pact_eval._json import Json, describe, dumps, loads
+from pact_eval.data.records import MAX_ANSWERS, MIN_ANSWERS, PairVariant
+from pact_eval.errors import InputError, Problem, RecordError
+from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.predictions import SCHEMA
+
+__all__ = ["COLUMNS", "ImportedRows", "import_run", "parse_mapping", "read_rows"]
+
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "id": ("id",),
+    "family": ("family",),
+    "source_family": ("source_family",),
+    "domain": ("domain",),
+    "kind": ("kind", "type"),
+    "variant": ("variant",),
+    "reference": ("reference", "gold"),
+    "probabilities": ("probabilities",),
+    "log_probabilities": ("log_probabilities",),
+    "logits": ("logits",),
+    "view": ("view",),
+    "code_order": ("code_order",),
+    "prompt_tokens": ("prompt_tokens",),
+    "code_mass": ("code_mass",),
+}
+"""Our columns, and the names under which they are found without `--map`."""
+
+_VALUES = ("probabilities", "log_probabilities", "logits")
+_KINDS = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
+_MOST_VIEWS = 10_000
+_MOST_TOKENS = 2**31 - 1
+_SUM_TOLERANCE = 1e-3
+_EXACT_SUM = 1e-6
+
+
+@dataclass(frozen=True)
+class ImportedRows:
+    """What an import found.
+
+    Attributes:
+        frame: the rows of a run, logits as float64.
+        values: which column the predictions came from.
+        ignored_columns: columns of the file that a run has no use for.
+        renormalised: rows whose probabilities summed to 1 only within 1e-3 (rounded elsewhere);
+            their log-probabilities are renormalised on reading.
+        zero_on_reference: rows with a probability of exactly 0 on the reference.
+    """
+
+    frame: pl.DataFrame
+    values: str
+    ignored_columns: tuple[str, ...]
+    renormalised: int
+    zero_on_reference: int
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the user should know about the import, in sentences."""
+        remarks = []
+        if self.frame["code_order"].list.len().min() == 0:
+            remarks.append("No code_order: nothing can be said about letters in those views.")
+        if self.ignored_columns:
+            remarks.append(f"Not used: the columns {', '.join(self.ignored_columns)}.")
+        if self.renormalised:
+            remarks.append(
+                f"{self.renormalised:,} rows summed to 1 only roughly and were renormalised."
+            )
+        if self.zero_on_reference:
+            remarks.append(
+                f"{self.zero_on_reference:,} rows give the right answer probability 0: NLL is "
+                "infinite."
+            )
+        return tuple(remarks)
+
+
+def parse_mapping(pairs: Sequence[str]) -> dict[str, str]:
+    """Read `column=name` pairs: our column, and its name in the file.
+
+    Raises:
+        InputError: a pair has no `=`, or names a column that a run does not have.
+
+    Example:
+        >>> parse_mapping(["reference=label", "id=example_id"])
+        {'reference': 'label', 'id': 'example_id'}
+    """
+    mapping: dict[str, str] = {}
+    for pair in pairs:
+        column, equals, name = pair.partition("=")
+        if not equals or not name or column not in COLUMNS:
+            message = f"--map {pair}: expected COLUMN=NAME, COLUMN one of {', '.join(COLUMNS)}"
+            raise InputError(message)
+        if column in mapping:
+            message = f"--map {pair}: {column} is already mapped to {mapping[column]}"
+            raise InputError(message)
+        mapping[column] = name
+    return mapping
+
+
+def import_run(
+    path: Path, mapping: Mapping[str, str], out: Path, labels: Mapping[str, Json]
+) -> ImportedRows:
+    """Read a file of predictions and write it as a run.
+
+    Importing the same file again leaves the run as it is.
+
+    Args:
+        path: JSON lines; see `COLUMNS`.
+        mapping: our column -> its name in the file, over the defaults.
+        out: the run folder.
+        labels: what names the run: arm, seed, command line.
+
+    Returns:
+        What was imported.
+
+    Raises:
+        InputError: the file cannot be read.
+        RecordError: any row is malformed; nothing is written then.
+        RunError: the folder cannot be used, or belongs to other settings.
+    """
+    started = time.monotonic()
+    rows = read_rows(path, mapping)
+    settings: dict[str, Json] = {
+        "data": {"sha256": sha256_of_file(path)},
+        "mapping": dict(mapping),
+        "k": rows.frame["view"].n_unique(),
+        "values": rows.values,
+    }
+    names: dict[str, Json] = {"source": "import", "data": str(path), **labels}
+    facts: dict[str, Json] = {
+        "counts": {"items": rows.frame["id"].n_unique(), "views": len(rows.frame)},
+        "ignored_columns": [*rows.ignored_columns],
+        "renormalised": rows.renormalised,
+        "zero_on_reference": rows.zero_on_reference,
+    }
+    with RunWriter(out, settings, names) as writer:
+        if not writer.complete:
+            writer.write_part(0, rows.frame)
+            writer.finish(time.monotonic() - started, facts)
+    return rows
+
+
+def read_rows(path: Path, mapping: Mapping[str, str]) -> ImportedRows:
+    """Read a file of predictions.
+
+    Args:
+        path: JSON lines; see `COLUMNS` for the names looked for.
+        mapping: our column -> its name in the file, over the defaults.
+
+    Returns:
+        The rows and what was noticed about them.
+
+    Raises:
+        InputError: the file cannot be read.
+        RecordError: any row is malformed; all problems are in the one error.
+    """
+    rows: list[dict[str, Json]] = []
+    problems: list[Problem] = []
+    ignored: dict[str, None] = {}
+    seen: dict[tuple[str, int], int] = {}
+    reader = _RowReader(mapping)
+    for number, raw in read_lines(path):
+        record_id: str | None = None
+        try:
+            value = loads(decoded(raw, number))
+            record_id = reader.id_if_readable(value)
+            key, row = reader.read(value)
+            if key in seen:
+                message = f"the same id and view already stand at line {seen[key]}"
+                raise ValueError(message)
+            seen[key] = number
+            rows.append(row)
+            ignored |= dict.fromkeys(name for name in _object(value) if name not in reader.used)
+        except ValueError as error:
+            problems.append(Problem(number, record_id, str(error)))
+    if not rows and not problems:
+        problems.append(Problem(None, None, "expected at least one row, the file is empty"))
+    if not problems:
+        problems += reader.unmet_mapping() + _views_missing(seen) + _views_that_differ(rows)
+    if problems:
+        raise RecordError(str(path), problems)
+    schema = dict(SCHEMA) | {"logits": pl.List(pl.Float64())}
+    return ImportedRows(
+        frame=pl.DataFrame(rows, schema=schema),
+        values=reader.values or "",
+        ignored_columns=tuple(ignored),
+        renormalised=reader.renormalised,
+        zero_on_reference=reader.zero_on_reference,
+    )
+
+
+class _RowReader:
+    """Reads rows one by one and counts what it notices."""
+
+    def __init__(self, mapping: Mapping[str, str]) -> None:
+        self._names = {
+            column: (mapping[column],) if column in mapping else names
+            for column, names in COLUMNS.items()
+        }
+        self.used = {name for names in self._names.values() for name in names}
+        self._mapped_but_not_met = dict(mapping)
+        self.values: str | None = None
+        self.renormalised = 0
+        self.zero_on_reference = 0
+
+    def read(self, value: Json) -> tuple[tuple[str, int], dict[str, Json]]:
+        """Return (id, view) of a row, and its columns."""
+        obj = _object(value)
+        return self._read(obj, self._text(obj, "id"))
+
+    def id_if_readable(self, value: Json) -> str | None:
+        """Return the id of a row that may be malformed otherwise."""
+        found = self._get(value, "id") if isinstance(value, dict) else None
+        return found if isinstance(found, str) else None
+
+    def unmet_mapping(self) -> list[Problem]:
+        """Name the mapped columns that no row has."""
+        return [
+            Problem(None, None, f"--map {column}={name}: no row has a column {name}")
+            for column, name in self._mapped_but_not_met.items()
+        ]
+
+    def _read(
+        self, obj: Mapping[str, Json], record_id: str
+    ) -> tuple[tuple[str, int], dict[str, Json]]:
+        kind = _one_of("kind", self._text(obj, "kind", default="choice"), _KINDS)
+        variant = self._text(obj, "variant", default="") or None
+        if variant is not None:
+            _one_of("variant", variant, {name: name for name in get_args(PairVariant)})
+        logits = self._logits(obj)
+        if kind == "boolean" and len(logits) != 2:
+            message = f"expected 2 numbers for a boolean, got {len(logits)}"
+            raise ValueError(message)
+        reference = self._whole(obj, "reference", 0, len(logits) - 1)
+        view = self._whole(obj, "view", 0, _MOST_VIEWS, default=0)
+        order = self._code_order(obj, len(logits), view)
+        self.zero_on_reference += logits[reference] == -math.inf
+        family = self._text(obj, "family", default=record_id)
+        return (record_id, view), {
+            "id": record_id,
+            "family": family,
+            "source_family": self._text(obj, "source_family", default=family),
+            "domain": self._text(obj, "domain", default="unknown"),
+            "kind": kind,
+            "variant": variant,
+            "reference": reference,
+            "n_choices": len(logits),
+            "view": view,
+            "code_order": [*order],
+            "logits": [*logits],
+            "prompt_tokens": self._whole(obj, "prompt_tokens", 1, _MOST_TOKENS)
+            if self._get(obj, "prompt_tokens") is not None
+            else None,
+            "code_mass": self._share(obj, "code_mass"),
+        }
+
+    def _get(self, obj: Mapping[str, Json], column: str) -> Json:
+        for name in self._names[column]:
+            if obj.get(name) is not None:
+                self._mapped_but_not_met.pop(column, None)
+                return obj[name]
+        return None
+
+    def _share(self, obj: Mapping[str, Json], column: str) -> Json:
+        value = self._get(obj, column)
+        if value is None or (_is_number(value) and 0 <= float(str(value)) <= 1):
+            return value
+        message = f"{column}: expected a number from 0 to 1, got {_found(value)}"
+        raise ValueError(message)
+
+    def _text(self, obj: Mapping[str, Json], column: str, default: str | None = None) -> str:
+        value = self._get(obj, column)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str) or (not value and default is None):
+            message = f"{'/'.join(self._names[column])}: expected text, got {_found(value)}"
+            raise ValueError(message)
+        return value
+
+    def _whole(
+        self, obj: Mapping[str, Json], column: str, low: int, high: int, default: int | None = None
+    ) -> int:
+        value = self._get(obj, column)
+        if value is None and default is not None:
+            return default
+        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+            return value
+        name = "/".join(self._names[column])
+        message = f"{name}: expected a whole number from {low} to {high}, got {_found(value)}"
+        raise ValueError(message)
+
+    def _logits(self, obj: Mapping[str, Json]) -> list[float]:
+        given = [column for column in _VALUES if self._get(obj, column) is not None]
+        if len(given) != 1:
+            message = f"expected one of {', '.join(_VALUES)}, got {', '.join(given) or 'none'}"
+            raise ValueError(message)
+        if self.values not in (None, given[0]):
+            message = f"expected {self.values} as in the rows before, got {given[0]}"
+            raise ValueError(message)
+        self.values = given[0]
+        numbers = _numbers(self._get(obj, given[0]), given[0])
+        if given[0] == "log_probabilities":
+            self._check_sum([math.exp(min(number, 1.0)) for number in numbers])
+        return self._from_probabilities(numbers) if given[0] == "probabilities" else numbers
+
+    def _from_probabilities(self, probabilities: list[float]) -> list[float]:
+        self._check_sum(probabilities)
+        return [math.log(p) if p > 0 else -math.inf for p in probabilities]
+
+    def _check_sum(self, probabilities: list[float]) -> None:
+        if min(probabilities) < 0 or max(probabilities) > 1 + _EXACT_SUM:
+            message = f"probabilities: expected values from 0 to 1, got {_found([*probabilities])}"
+            raise ValueError(message)
+        off = abs(math.fsum(probabilities) - 1)
+        if off > _SUM_TOLERANCE:
+            message = f"probabilities: expected a sum of 1, got {math.fsum(probabilities):.6g}"
+            raise ValueError(message)
+        self.renormalised += off > _EXACT_SUM
+
+    def _code_order(self, obj: Mapping[str, Json], n_choices: int, view: int) -> list[int]:
+        """View 0 is canonical by definition; the order of another view is known only if given."""
+        value = self._get(obj, "code_order")
+        if value is None:
+            return list(range(n_choices)) if view == 0 else []
+        given = value if isinstance(value, list) else []
+        order = [item for item in given if isinstance(item, int) and not isinstance(item, bool)]
+        if len(order) != len(given) or sorted(order) != list(range(n_choices)):
+            message = f"code_order: expected an order of 0 to {n_choices - 1}, got {_found(value)}"
+            raise ValueError(message)
+        return order
+
+
+def _views_missing(seen: Mapping[tuple[str, int], int]) -> list[Problem]:
+    """Every item needs the same views 0 to K - 1."""
+    k = max(view for _, view in seen) + 1 if seen else 0
+    views: dict[str, set[int]] = {}
+    for record_id, view in seen:
+        views.setdefault(record_id, set()).add(view)
+    return [
+        Problem(None, record_id, f"expected views 0 to {k - 1}, got {sorted(found)}")
+        for record_id, found in views.items()
+        if len(found) != k
+    ]
+
+
+def _views_that_differ(rows: Sequence[Mapping[str, Json]]) -> list[Problem]:
+    """What belongs to the item must be the same in all of its views."""
+    columns = ("family", "source_family", "domain", "kind", "variant", "reference", "n_choices")
+    first: dict[str, Mapping[str, Json]] = {}
+    problems = []
+    for row in rows:
+        known = first.setdefault(str(row["id"]), row)
+        for column in columns:
+            if known[column] != row[column]:
+                found = f"{_found(known[column])} and {_found(row[column])}"
+                message = f"{column}: expected the same in every view, got {found}"
+                problems.append(Problem(None, str(row["id"]), message))
+    return problems
+
+
+def _one_of(column: str, value: str, allowed: Mapping[str, str]) -> str:
+    if value not in allowed:
+        message = f"{column}: expected {', '.join(allowed)}, got {_found(value)}"
+        raise ValueError(message)
+    return allowed[value]
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _numbers(value: Json, name: str) -> list[float]:
+    if not isinstance(value, list) or not MIN_ANSWERS <= len(value) <= MAX_ANSWERS:
+        found = f"{len(value)} numbers" if isinstance(value, list) else _found(value)
+        message = f"{name}: expected a list of {MIN_ANSWERS} to {MAX_ANSWERS} numbers, got {found}"
+        raise ValueError(message)
+    try:
+        numbers = [float(str(item)) if _is_number(item) else math.nan for item in value]
+    except OverflowError:
+        numbers = [math.inf]
+    if not all(map(math.isfinite, numbers)):
+        message = f"{name}: expected finite numbers, got {_found(value)}"
+        raise ValueError(message)
+    return numbers
+
+
+def _object(value: Json) -> dict[str, Json]:
+    if not isinstance(value, dict):
+        message = f"expected an object, got {describe(value)}"
+        raise ValueError(message)
+    return value
+
+
+def _found(value: Json) -> str:
+    text = "nothing" if value is None else dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

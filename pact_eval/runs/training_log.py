@@ -1,0 +1,170 @@
+"""Training logs: the `log.jsonl` beside an adapter, one JSON object a training step.
+
+    {"step": 1, "total": 1.9, "ce": 1.2, "pair_margin": -0.3, ..., "selection_nll_nats": 0.9}
+
+A number may be absent at a step: a batch has no ablated view, or nobody looked at the selection
+split there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval._files import decoded, read_lines, sha256_of_file
+from pact_eval._json import Json, describe, loads
+from pact_eval.errors import InputError, Problem, RecordError
+from pact_eval.runs.folder import RunFolder
+
+__all__ = ["LOG_NAME", "SELECTION_NLL", "TrainingLog", "read_training_log", "training_log_of_run"]
+
+LOG_NAME: Final = "log.jsonl"
+"""A log's name in an adapter folder."""
+
+SELECTION_NLL: Final = "selection_nll_nats"
+"""The NLL of the selection split, at the steps at which it was looked at."""
+
+_STEP: Final = "step"
+_WEIGHTS: Final = "adapter_model.safetensors"
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TrainingLog:
+    """What training said of itself, step by step.
+
+    Attributes:
+        steps: (n,) numbers of the steps, ascending.
+        columns: by name, (n,) numbers; NaN where a step does not say.
+    """
+
+    steps: npt.NDArray[np.int64]
+    columns: Mapping[str, FloatArray]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def missing(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return those of `names` that no step says."""
+        return tuple(name for name in names if name not in self.columns)
+
+    def known(self, name: str) -> tuple[npt.NDArray[np.int64], FloatArray]:
+        """Return the steps that say a number, and the number: both (m,).
+
+        Raises:
+            InputError: no step says it.
+        """
+        if name not in self.columns:
+            said = ", ".join(self.columns) or "nothing"
+            message = f"the training log lacks {name}; its steps say {said}"
+            raise InputError(message)
+        values = self.columns[name]
+        there = ~np.isnan(values)
+        return self.steps[there], values[there]
+
+    @property
+    def selected(self) -> tuple[int, float]:
+        """Step of the lowest selection NLL, the first of several, and that NLL in nats.
+
+        Raises:
+            InputError: no step looked at the selection split.
+        """
+        steps, nll = self.known(SELECTION_NLL)
+        best = int(nll.argmin())
+        return int(steps[best]), float(nll[best])
+
+
+def read_training_log(path: Path) -> TrainingLog:
+    """Read a training log.
+
+    Args:
+        path: JSON lines with `step` (whole, ascending) and finite numbers under other names.
+
+    Raises:
+        InputError: the file is missing or cannot be read.
+        RecordError: lines are no such objects, all of them together; or there are none.
+    """
+    problems: list[Problem] = []
+    rows: list[dict[str, float]] = []
+    last = 0
+    for number, raw in read_lines(path):
+        try:
+            row = _row(loads(decoded(raw, number)), last)
+        except ValueError as error:
+            problems.append(Problem(number, None, str(error)))
+            continue
+        last = int(row[_STEP])
+        rows.append(row)
+    if not rows and not problems:
+        problems.append(Problem(None, None, "expected one JSON object a training step, got none"))
+    if problems:
+        raise RecordError(str(path), problems)
+    names = dict.fromkeys(name for row in rows for name in row if name != _STEP)
+    return TrainingLog(
+        steps=np.array([int(row[_STEP]) for row in rows], dtype=np.int64),
+        columns={name: np.array([row.get(name, np.nan) for row in rows]) for name in names},
+    )
+
+
+def training_log_of_run(run: RunFolder) -> TrainingLog:
+    """Read the training log of the adapter that a run scored.
+
+    The adapter is looked for where `run.json` says, from the current folder and from the folders
+    above the run.
+
+    Raises:
+        InputError: the run names no adapter, its folder or log is not there, or the folder holds
+            other weights than those that were scored.
+        RecordError: the log cannot be read; see `read_training_log`.
+    """
+    named = run.provenance.get("adapter")
+    if not isinstance(named, str) or not named:
+        message = "run.json names no adapter folder"
+        raise InputError(message)
+    above = [Path(), *run.folder.resolve().parents]
+    folders = [parent / named for parent in above if (parent / named).is_dir()]
+    if not folders:
+        message = f"the adapter folder {named} is not there"
+        raise InputError(message)
+    folder = next((each for each in folders if (each / LOG_NAME).is_file()), None)
+    if folder is None:
+        message = f"the adapter folder {named} holds no {LOG_NAME}"
+        raise InputError(message)
+    _refuse_other_weights(run, folder)
+    return read_training_log(folder / LOG_NAME)
+
+
+def _row(value: Json, last: int) -> dict[str, float]:
+    if not isinstance(value, dict):
+        message = f"expected an object, got {describe(value)}"
+        raise ValueError(message)
+    row: dict[str, float] = {}
+    for name, number in value.items():
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            message = f"{name}: expected a number, got {describe(number)}"
+            raise ValueError(message)
+        row[name] = number
+    step = value.get(_STEP)
+    # Loggers write 1.0 for step 1.
+    if _STEP not in row or row[_STEP] != int(row[_STEP]):
+        message = f"{_STEP}: expected a whole number, got {describe(step)}"
+        raise ValueError(message)
+    if row[_STEP] <= last:
+        message = f"{_STEP}: expected more than {last}, got {step}"
+        raise ValueError(message)
+    return row
+
+
+def _refuse_other_weights(run: RunFolder, folder: Path) -> None:
+    scored = run.settings.get("adapter")
+    sha256 = scored.get("sha256") if isinstance(scored, dict) else None
+    weights = folder / _WEIGHTS
+    if sha256 is not None and weights.is_file() and sha256_of_file(weights) != sha256:
+        message = f"{folder}: the adapter there is not the one that was scored (other SHA-256)"
+        raise InputError(message)

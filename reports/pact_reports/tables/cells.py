@@ -1,0 +1,240 @@
+"""Cells made of numbers: rounded for the page, whole underneath, marked where they stand out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, Literal
+
+from pact_eval.evaluation import MetricSpec, Unit
+from pact_eval.preregistration import DecodingName
+from pact_eval.stats import Estimate, SeedSummary
+from pact_reports.numbers import UNDEFINED, has_width, value_text
+from pact_reports.table import Cell, Column, Mark
+
+__all__ = [
+    "count_cell",
+    "count_column",
+    "few_pairs",
+    "interval_cell",
+    "interval_column",
+    "marked_best",
+    "mean_cell",
+    "mean_column",
+    "metric_column",
+    "p_value_cell",
+    "shown",
+    "text_cell",
+    "unit_of",
+    "value_cell",
+    "with_interval",
+]
+
+MINUS: Final = "−"
+
+_UNITS: Final[dict[Unit, str]] = {
+    "percent": "fraction",
+    "points": "fraction",
+    "nats": "nats",
+    "levels": "levels",
+    "score": "score",
+}
+_LEVEL: Final = 0.05
+_FEW_PAIRS: Final = 100
+
+
+def shown(value: float, spec: MetricSpec) -> str:
+    """Write a number as papers print it: AURC in percent with two decimals, a true minus.
+
+    Example:
+        >>> from pact_eval.preregistration import METRIC_SPECS
+        >>> shown(0.0341, METRIC_SPECS["aurc"]), shown(-0.007, METRIC_SPECS["gain_from_k"])
+        ('3.41', '−0.7')
+    """
+    if spec.name == "aurc" and math.isfinite(value):
+        return f"{100 * value:.2f}".replace("-", MINUS)
+    return value_text(value, spec.unit).replace("-", MINUS)
+
+
+def text_cell(text: str) -> Cell:
+    """Return a cell of text from data."""
+    return Cell(text)
+
+
+def count_column(title: str) -> Column:
+    """Return a column of counts."""
+    return Column(title, numbers=(title.lower(),))
+
+
+def count_cell(count: float | None, reason: str | None = None) -> Cell:
+    """Return a count with thousands set apart; None is undefined.
+
+    Example:
+        >>> count_cell(2334).text, count_cell(None, "no counts").text
+        ('2,334', '–')
+    """
+    if count is None:
+        return Cell(UNDEFINED, reason=reason)
+    return Cell(f"{count:,}", (count,), reason=reason)
+
+
+def metric_column(spec: MetricSpec, decoding: DecodingName, title: str | None = None) -> Column:
+    """Return a column of one metric of one run.
+
+    Example:
+        >>> from pact_eval.preregistration import METRIC_SPECS
+        >>> metric_column(METRIC_SPECS["ece"], "single").numbers
+        ('ECE (fraction, single)',)
+    """
+    title = title or spec.title
+    return Column(title, numbers=(f"{title} ({unit_of(spec, decoding)})",), better=spec.better)
+
+
+def unit_of(spec: MetricSpec, decoding: DecodingName) -> str:
+    """Return the unit in which numbers are kept and their decoding, for the heads of CSV files."""
+    return f"{_UNITS[spec.unit]}, {decoding}"
+
+
+def value_cell(value: float, spec: MetricSpec, reason: str | None = None) -> Cell:
+    """Return one number of one run; a reason stands where it is undefined or infinite."""
+    why = None if math.isfinite(value) else reason
+    return Cell(shown(value, spec), (value,), reason=why)
+
+
+def mean_column(spec: MetricSpec, decoding: DecodingName, title: str | None = None) -> Column:
+    """Return a column of means and deviations over seeds."""
+    title = title or spec.title
+    unit = unit_of(spec, decoding)
+    names = (f"{title} mean ({unit})", f"{title} deviation ({unit})", f"{title} runs")
+    return Column(title, numbers=names, better=spec.better)
+
+
+def mean_cell(summary: SeedSummary, spec: MetricSpec, reason: str | None = None) -> Cell:
+    """Return mean ± sample deviation over seeds; one run has no deviation.
+
+    Example:
+        >>> from pact_eval.preregistration import METRIC_SPECS
+        >>> from pact_eval.stats import seed_summary
+        >>> mean_cell(seed_summary([0.840, 0.821, 0.877]), METRIC_SPECS["accuracy"]).text
+        '84.6 ± 2.8'
+        >>> mean_cell(seed_summary([0.664]), METRIC_SPECS["accuracy"]).text
+        '66.4'
+    """
+    text = shown(summary.mean, spec)
+    if math.isfinite(summary.deviation):
+        text += f" ± {shown(summary.deviation, spec).lstrip('+')}"
+    why = None if math.isfinite(summary.mean) else reason or summary.reason
+    return Cell(text, (summary.mean, summary.deviation, summary.n), reason=why)
+
+
+def marked_best(cells: Sequence[Cell], better: Literal[-1, 0, 1]) -> list[Cell]:
+    """Mark the best of a column; what prints the same as the best is marked too.
+
+    Args:
+        cells: those of the column; the first number of each counts, NaN and absent ones do not.
+        better: 1 higher, -1 lower, 0 marks nothing.
+
+    Returns:
+        The cells; none is marked where fewer than two have a number.
+
+    Example:
+        >>> cells = [Cell("9.5", (0.0949,)), Cell("9.5", (0.0951,)), Cell("–", (float("nan"),))]
+        >>> [cell.mark for cell in marked_best(cells, -1)]
+        ['best', 'best', None]
+    """
+    known = [cell for cell in cells if cell.numbers and not math.isnan(_first(cell))]
+    if better == 0 or len(known) < 2:
+        return list(cells)
+    best = max(known, key=lambda cell: better * _first(cell))
+    if math.isinf(_first(best)):
+        return list(cells)
+    printed = best.text.partition(" ")[0]
+    return [
+        replace(cell, mark="best")
+        if cell in known and cell.text.partition(" ")[0] == printed
+        else cell
+        for cell in cells
+    ]
+
+
+def interval_column(title: str, unit: str) -> Column:
+    """Return a column of intervals: low, high, items and clusters behind them."""
+    names = (f"{title} low ({unit})", f"{title} high ({unit})", f"{title} n", f"{title} clusters")
+    return Column(title, numbers=names)
+
+
+def interval_cell(estimate: Estimate, spec: MetricSpec) -> Cell:
+    """Return the interval of a difference, both ends signed.
+
+    Example:
+        >>> from pact_eval.preregistration import METRIC_SPECS
+        >>> estimate = Estimate(0.065, 0.019, 0.111, 324, 162, "bootstrap")
+        >>> interval_cell(estimate, METRIC_SPECS["gain_from_k"]).text
+        '[+1.9, +11.1]'
+    """
+    numbers = (estimate.low, estimate.high, estimate.n, estimate.clusters)
+    if math.isnan(estimate.low):
+        return Cell(UNDEFINED, numbers, reason=estimate.reason)
+    text = f"[{shown(estimate.low, spec)}, {shown(estimate.high, spec)}]"
+    return Cell(text, numbers, reason=estimate.reason)
+
+
+def with_interval(cell: Cell, estimate: Estimate, spec: MetricSpec, *, few: str = "") -> Cell:
+    """Put the interval of a value beside it, or the reason why there is none.
+
+    Args:
+        cell: the value.
+        estimate: of the same value.
+        spec: its metric.
+        few: what the estimate rests on, in words, where that is little.
+
+    Returns:
+        The cell; an interval of no width is left out, since it would claim certainty.
+
+    Example:
+        >>> from pact_eval.preregistration import METRIC_SPECS
+        >>> accuracy = METRIC_SPECS["accuracy"]
+        >>> estimate = Estimate(0.821, 0.778, 0.861, 324, 162, "bootstrap")
+        >>> with_interval(Cell("82.1"), estimate, accuracy).interval
+        '[77.8, 86.1]'
+        >>> sure = Estimate(1.0, 1.0, 1.0, 6, 3, "bootstrap", "every resample agrees")
+        >>> cell = with_interval(Cell("100.0"), sure, accuracy, few="of 3 pairs")
+        >>> cell.interval, cell.reason
+        ('of 3 pairs', 'every resample agrees')
+    """
+    if math.isnan(estimate.value):
+        return replace(cell, reason=cell.reason or estimate.reason)
+    known = has_width(estimate)
+    ends = f"[{shown(estimate.low, spec)}, {shown(estimate.high, spec)}]" if known else ""
+    text = " ".join(part for part in (ends, few) if part)
+    return replace(cell, reason=cell.reason or estimate.reason, interval=text)
+
+
+def few_pairs(estimate: Estimate) -> str:
+    """Say of how many pairs a pair accuracy is, where that is few.
+
+    Example:
+        >>> few_pairs(Estimate(0.5, 0.1, 0.9, 12, 12, "bootstrap"))
+        'of 12 pairs'
+    """
+    return f"of {estimate.n:,} pairs" if 0 < estimate.n < _FEW_PAIRS else ""
+
+
+def p_value_cell(p_value: float, reason: str | None = None) -> Cell:
+    """Return a p-value with three decimals, never as 0; below 0.05 it is marked.
+
+    Example:
+        >>> p_value_cell(0.0349).text, p_value_cell(0.0349).mark, p_value_cell(1e-9).text
+        ('0.035', 'significant', '<0.001')
+    """
+    if math.isnan(p_value):
+        return Cell(UNDEFINED, (p_value,), reason=reason)
+    mark: Mark | None = "significant" if p_value < _LEVEL else None
+    text = "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+    return Cell(text, (p_value,), mark, reason)
+
+
+def _first(cell: Cell) -> float:
+    number = cell.numbers[0]
+    return math.nan if number is None else number

@@ -1,0 +1,220 @@
+"""Paired tests: one arm against each of the others, seed by seed, on the same items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pact_eval.errors import InputError
+from pact_eval.evaluation import ScoredItems
+from pact_eval.evaluation.run_collection import CollectedRun
+from pact_eval.preregistration import METRIC_SPECS, DecodingName, decoding_name
+from pact_eval.stats import (
+    Estimate,
+    McNemarTest,
+    SignFlipTest,
+    cluster_accuracy_difference,
+    item_accuracy_difference,
+    mcnemar,
+    sign_flip_test,
+)
+from pact_reports.table import Cell, Column, Row, Table
+from pact_reports.tables.cells import (
+    interval_cell,
+    interval_column,
+    metric_column,
+    p_value_cell,
+    text_cell,
+    unit_of,
+    value_cell,
+)
+from pact_reports.tables.metric_values import DECODING_WORDS
+from pact_reports.tables.request import TableRequest
+
+__all__ = ["SeedTest", "build_paired", "paired_table", "paired_tests", "seed_test"]
+
+_ACCURACY: Final = METRIC_SPECS["accuracy"]
+_DIFFERENCE: Final = METRIC_SPECS["gain_from_k"]  # in points, signed
+
+
+@dataclass(frozen=True)
+class SeedTest:
+    """Two runs on the same items.
+
+    Attributes:
+        control: arm of the second run.
+        seed: of the first run; the second has it too, or has none.
+        accuracy: of the first run, a fraction.
+        control_accuracy: of the second.
+        items: McNemar over items.
+        families: sign flip over families.
+        item_interval: of the difference, resampling items.
+        family_interval: of the difference, resampling families.
+    """
+
+    control: str
+    seed: int | None
+    accuracy: float
+    control_accuracy: float
+    items: McNemarTest
+    families: SignFlipTest
+    item_interval: Estimate
+    family_interval: Estimate
+
+
+def seed_test(
+    control: str,
+    seed: int | None,
+    a: ScoredItems,
+    b: ScoredItems,
+    *,
+    rng: np.random.Generator,
+    resamples: int,
+) -> SeedTest:
+    """Test the accuracy of two runs on the same items in the same order.
+
+    Args:
+        control: what the arm of the second run is called.
+        seed: that the two share.
+        a: the first run under its decoding.
+        b: the second run.
+        rng: source of the resamples.
+        resamples: of each interval.
+    """
+    items = mcnemar(a.correct, b.correct)
+    family = a.predictions.family
+    return SeedTest(
+        control=control,
+        seed=seed,
+        accuracy=float(a.correct.mean()),
+        control_accuracy=float(b.correct.mean()),
+        items=items,
+        families=sign_flip_test(a.correct, b.correct, family),
+        item_interval=item_accuracy_difference(
+            items.b, items.c, items.n, rng=deepcopy(rng), resamples=resamples
+        ),
+        family_interval=cluster_accuracy_difference(
+            a.correct, b.correct, family, rng=deepcopy(rng), resamples=resamples
+        ),
+    )
+
+
+def paired_tests(request: TableRequest) -> tuple[SeedTest, ...]:
+    """Test the method against every other arm at every seed that they share.
+
+    An arm without seeds (a base model) stands against every seed.
+
+    Raises:
+        InputError: the runs do not compare or lack the decoding, or no other arm shares a seed
+            with the method.
+    """
+    runs = request.comparable
+    resamples = request.resamples_for(len(runs[0].predictions))
+    found = tuple(
+        seed_test(
+            control.arm,
+            run.seed,
+            request.scored(run),
+            request.scored(control),
+            rng=request.rng,
+            resamples=resamples,
+        )
+        for run, control in _matched(request)
+    )
+    if not found:
+        message = f"no other arm shares a seed with {request.main_arm}"
+        raise InputError(message)
+    return found
+
+
+def _matched(request: TableRequest) -> Iterator[tuple[CollectedRun, CollectedRun]]:
+    arms = request.collection.arms
+    method = request.main_arm
+    for arm, controls in arms.items():
+        if arm == method:
+            continue
+        by_seed = {control.seed: control for control in controls}
+        for run in arms[method]:
+            control = by_seed.get(run.seed) or (by_seed.get(None) if len(by_seed) == 1 else None)
+            if control is not None:
+                yield run, control
+
+
+def build_paired(request: TableRequest) -> Table:
+    """Make the table of paired tests of runs.
+
+    Raises:
+        InputError: as `paired_tests`.
+    """
+    decoding = decoding_name(request.decoding, "raw")
+    return paired_table(paired_tests(request), request.main_arm, decoding)
+
+
+def paired_table(tests: tuple[SeedTest, ...], method: str, decoding: DecodingName) -> Table:
+    """Lay out paired tests: a row a seed, the others in blocks.
+
+    Args:
+        tests: one or more, those of an arm together.
+        method: the arm that is tested against the others.
+        decoding: what accuracies rest on.
+    """
+    first, unit = tests[0], unit_of(_DIFFERENCE, decoding)
+    intervals = f"{first.item_interval.method}, and over families beside it"
+    rows, before = [], None
+    for test in tests:
+        rows.append(Row(_cells(test), rule=test.control != before))
+        before = test.control
+    return Table(
+        name="paired",
+        title=f"Paired tests of {method}",
+        caption=(
+            f"Accuracy (%) of A = {method} and of the other arm B on the same {first.items.n:,} "
+            f"items of {first.families.clusters:,} families; decoding: {DECODING_WORDS[decoding]}. "
+            "Only A, only B: items that one alone gets right. McNemar: exact, two-sided, takes "
+            "items for independent, as papers do; sign flip: exact, over families, the one to "
+            f"believe where families are larger than one. Intervals of A - B in points: {intervals}"
+            f" (n = {first.family_interval.n:,}, clusters = {first.family_interval.clusters:,}). "
+            "No p-value is adjusted for the number of tests."
+        ),
+        columns=(
+            Column("B", "left"),
+            Column("Seed"),
+            metric_column(_ACCURACY, decoding, "Acc. A"),
+            metric_column(_ACCURACY, decoding, "Acc. B"),
+            metric_column(_DIFFERENCE, decoding, "A - B"),
+            Column("Only A/B", numbers=("only A right (items)", "only B right (items)")),
+            Column("McNemar p", numbers=("McNemar p",)),
+            interval_column("95% items", unit),
+            interval_column("95% families", unit),
+            Column("Sign flip p", numbers=("sign flip p",)),
+        ),
+        rows=tuple(rows),
+        legend=(("significant", "p below 0.05"),),
+    )
+
+
+def _cells(test: SeedTest) -> tuple[Cell, ...]:
+    items, families = test.items, test.families
+    return (
+        text_cell(test.control),
+        text_cell("–" if test.seed is None else str(test.seed)),
+        value_cell(test.accuracy, _ACCURACY),
+        value_cell(test.control_accuracy, _ACCURACY),
+        value_cell(items.difference, _DIFFERENCE),
+        Cell(f"{items.b:,}/{items.c:,}", (items.b, items.c)),
+        p_value_cell(items.p_value, items.reason),
+        interval_cell(test.item_interval, _DIFFERENCE),
+        interval_cell(test.family_interval, _DIFFERENCE),
+        p_value_cell(families.p_value, _of_families(families.reason)),
+    )
+
+
+def _of_families(reason: str | None) -> str | None:
+    """Families are what clusters are here."""
+    if reason is None:
+        return None
+    return reason.replace("clusters", "families").replace("cluster", "family")

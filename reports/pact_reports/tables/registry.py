@@ -1,0 +1,36 @@
+"""The tables that are known, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from pact_reports.tables.ablations import build_ablations
+from pact_reports.tables.calibration_effects import build_calibration
+from pact_reports.tables.data_splits import build_splits
+from pact_reports.tables.group_accuracy import build_domains, build_kinds
+from pact_reports.tables.k_views import build_views
+from pact_reports.tables.main_results import build_main
+from pact_reports.tables.paired_tests import build_paired
+from pact_reports.tables.request import TableSpec
+from pact_reports.tables.run_costs import build_cost
+from pact_reports.tables.scorecard import build_scorecard
+
+__all__ = ["TABLES"]
+
+_SAME = "runs on the same items"
+_SHARED = "two arms with a seed in common, on the same items"
+
+TABLES: Final[Mapping[str, TableSpec]] = {
+    "splits": TableSpec("data splits", "a run, or a dataset", build_splits),
+    "main": TableSpec("main results, mean and deviation over seeds", _SAME, build_main),
+    "paired": TableSpec("paired tests by seed", _SHARED, build_paired),
+    "views": TableSpec("K-view decoding", f"{_SAME}, with K of 2 or more", build_views),
+    "ablations": TableSpec("runs beside the method at the same seed", _SHARED, build_ablations),
+    "scorecard": TableSpec("hypotheses and verdicts", "criteria", build_scorecard),
+    "kinds": TableSpec("accuracy by kind", _SAME, build_kinds),
+    "domains": TableSpec("accuracy by domain", f"{_SAME} that name domains", build_domains),
+    "calibration": TableSpec("before and after calibration", "a calibrator", build_calibration),
+    "cost": TableSpec("what scoring and training took", "a run", build_cost),
+}
+"""Every table, in the order in which a report shows them."""

@@ -1,0 +1,166 @@
+"""Tables as files: LaTeX, Markdown and CSV, and one Markdown document of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pact_eval.errors import InputError, RecordError
+from pact_eval.evaluation.run_collection import RunCollection
+from pact_reports.table import Table
+from pact_reports.tables.registry import TABLES
+from pact_reports.tables.request import TableRequest
+from pact_reports.writers.csv import to_csv
+from pact_reports.writers.latex import to_latex
+from pact_reports.writers.markdown import markdown_text, to_markdown
+
+__all__ = [
+    "FORMATS",
+    "REPORT_NAME",
+    "BuiltTables",
+    "build_tables",
+    "markdown_report",
+    "write_tables",
+]
+
+FORMATS: Final = ("latex", "markdown", "csv")
+"""Formats that tables are written in."""
+
+REPORT_NAME: Final = "report.md"
+"""The document that joins all tables."""
+
+_WRITERS: Final[Mapping[str, tuple[str, Callable[[Table], str]]]] = {
+    "latex": (".tex", to_latex),
+    "markdown": (".md", to_markdown),
+    "csv": (".csv", to_csv),
+}
+
+Progress = Callable[[int, int], None]
+"""Called with how many of how many are done."""
+
+
+@dataclass(frozen=True)
+class BuiltTables:
+    """Tables of runs.
+
+    Attributes:
+        tables: by name, in the order in which they were asked for.
+        skipped: by name, why there is none.
+    """
+
+    tables: Mapping[str, Table]
+    skipped: Mapping[str, str]
+
+
+def build_tables(
+    request: TableRequest, names: Iterable[str] | None = None, progress: Progress | None = None
+) -> BuiltTables:
+    """Make tables of runs.
+
+    Args:
+        request: the runs and what was chosen.
+        names: keys of `TABLES`; None makes all.
+        progress: called after each table.
+
+    Returns:
+        The tables, and those that lack data with the reason.
+
+    Raises:
+        InputError: a name is unknown.
+        RecordError: a file of criteria or data cannot be understood.
+    """
+    wanted = list(TABLES) if names is None else list(dict.fromkeys(names))
+    _refuse_unknown("table", wanted, TABLES)
+    tables: dict[str, Table] = {}
+    skipped: dict[str, str] = {}
+    for number, name in enumerate(wanted, start=1):
+        try:
+            tables[name] = TABLES[name].build(request)
+        except RecordError:
+            # Criteria or data that were named: they are to be put right, not left out.
+            raise
+        except InputError as error:
+            skipped[name] = str(error)
+        if progress is not None:
+            progress(number, len(wanted))
+    return BuiltTables(tables, skipped)
+
+
+def write_tables(
+    built: BuiltTables, collection: RunCollection, out: Path, formats: Sequence[str] = FORMATS
+) -> dict[str, tuple[Path, ...]]:
+    """Write tables into a folder; with Markdown, also the document that joins them.
+
+    Args:
+        built: what to write.
+        collection: the runs that it was made from.
+        out: the folder; made where it is missing. Files of the same names are replaced.
+        formats: of `FORMATS`.
+
+    Returns:
+        The files of each table, and those of "report".
+
+    Raises:
+        InputError: a format is unknown, or the folder is a file.
+    """
+    _refuse_unknown("format", formats, FORMATS)
+    if out.exists() and not out.is_dir():
+        message = f"{out}: expected a folder for tables, got a file"
+        raise InputError(message)
+    out.mkdir(parents=True, exist_ok=True)
+    endings = [_WRITERS[name] for name in dict.fromkeys(formats)]
+    files = {}
+    for name, table in built.tables.items():
+        texts = {out / f"{table.name}{ending}": write(table) for ending, write in endings}
+        files[name] = tuple(_written(path, text) for path, text in texts.items())
+    if "markdown" in formats:
+        text = markdown_report(collection, built)
+        files["report"] = (_written(out / REPORT_NAME, text),)
+    return files
+
+
+def markdown_report(collection: RunCollection, built: BuiltTables | None = None) -> str:
+    """Join tables into one Markdown document.
+
+    Args:
+        collection: the runs.
+        built: their tables; None makes all of them with the defaults of `TableRequest`.
+
+    Returns:
+        Runs and warnings first, then every table, then what is left out and why.
+    """
+    built = built or build_tables(TableRequest(collection))
+    arms = collection.arms
+    lines = ["# Report", "", "## Runs", ""]
+    for arm, runs in arms.items():
+        seeds = [str(run.seed) for run in runs if run.seed is not None]
+        said = f": seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}" if seeds else ""
+        lines.append(f"- {markdown_text(arm)}{said}")
+    if collection.ablated:
+        lines.append(f"- on ablated contexts: {len(collection.ablated)}")
+    for warning in collection.warnings:
+        lines += ["", f"> {markdown_text(warning)}"]
+    lines += ["", "## Tables", "", ""]
+    text = "\n".join(lines)
+    text += "\n".join(to_markdown(table) for table in built.tables.values())
+    if built.skipped:
+        left = [f"- {name}: {markdown_text(why)}" for name, why in built.skipped.items()]
+        text += "\n".join(["", "## Left out", "", *left, ""])
+    return text
+
+
+def _written(path: Path, text: str) -> Path:
+    # In bytes: neither line ends nor a path that is no valid Unicode may change on the way.
+    path.write_bytes(text.encode("utf-8", errors="backslashreplace"))
+    return path
+
+
+def _refuse_unknown(what: str, given: Sequence[str], known: Iterable[str]) -> None:
+    known = list(known)
+    unknown = [name for name in given if name not in known]
+    if unknown or not given:
+        got = ", ".join(map(repr, unknown)) or "none"
+        message = f"expected {what}s of {', '.join(known)}; got {got}"
+        raise InputError(message)

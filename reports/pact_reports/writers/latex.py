@@ -1,0 +1,172 @@
+"""Tables as LaTeX that compiles with booktabs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from pact_reports.table import Cell, Column, Mark, Row, Table
+from pact_reports.writers.latex_text import latex_text
+
+__all__ = ["to_latex"]
+
+_ARROW: Final = {1: r"~$\uparrow$", -1: r"~$\downarrow$", 0: ""}
+_LETTER: Final = {"left": "l", "right": "r", "center": "c"}
+_SIGN: Final[dict[Mark, str]] = {
+    "significant": r"$^{\dagger}$",
+    "clearly better": "$^{++}$",
+    "better": "$^{+}$",
+    "worse": "$^{-}$",
+    "clearly worse": "$^{--}$",
+}
+_BOLD: Final[tuple[Mark, ...]] = ("best", "significant")
+# Signs of eight-point text that a column of a two-column page holds, and the whole page; and how
+# many the space between two columns takes, wide and narrow.
+_COLUMN_SIGNS = 50
+_PAGE_SIGNS = 100
+_GAP_SIGNS = 3.0
+_NARROW_GAP_SIGNS = 1.5
+_STACKED_SIGNS = 8
+
+
+def to_latex(table: Table) -> str:
+    r"""Write a table as a LaTeX float: bold for the best, daggers for significance.
+
+    Compiles with any class and engine where `\usepackage{booktabs}` stands: ASCII alone, no colour,
+    no cells over several rows.
+
+    Example:
+        >>> from pact_reports.table import Cell, Column, Row, Table
+        >>> columns = (Column("Run", "left"), Column("Accuracy", numbers=("accuracy",), better=1))
+        >>> rows = (Row((Cell("no_cf"), Cell("84.6", (0.8457,), "best"))),)
+        >>> print(to_latex(Table("main", "Main results", "324 items.", columns, rows)), end="")
+        % needs \usepackage{booktabs}
+        \begin{table}[t]
+        \centering
+        \caption{Main results. 324 items. \textbf{Bold}: the best of its column.}
+        \label{tab:main}
+        \footnotesize
+        \begin{tabular}{lr}
+        \toprule
+        Run & Accuracy~$\uparrow$ \\
+        \midrule
+        no\_cf & \textbf{84.6} \\
+        \bottomrule
+        \end{tabular}
+        \end{table}
+    """
+    running = any(column.width for column in table.columns)
+    wide = running or _signs(table, stacked=False) > _COLUMN_SIGNS
+    small = not running and _signs(table, stacked=True) > _PAGE_SIGNS
+    environment = "table*" if wide else "table"
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        f"\\begin{{{environment}}}[t]",
+        r"\centering",
+        f"\\caption{{{_caption(table)}}}",
+        f"\\label{{tab:{table.name}}}",
+        r"\scriptsize" if small else r"\footnotesize",
+        *([f"\\setlength{{\\tabcolsep}}{{{2 if small else 3}pt}}"] if wide else []),
+        f"\\begin{{tabular}}{{{''.join(map(_specification, table.columns))}}}",
+        r"\toprule",
+        _line(_head(column, stacked=wide) for column in table.columns),
+        r"\midrule",
+        *(_tight(line) if small else line for line in _body(table)),
+        r"\bottomrule",
+        r"\end{tabular}",
+        *_below(table),
+        f"\\end{{{environment}}}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _signs(table: Table, *, stacked: bool) -> float:
+    """Estimate the signs that a line of a table takes."""
+    widths = [
+        max(map(len, _title_lines(column, stacked=stacked))) + 2 * bool(column.better)
+        for column in table.columns
+    ]
+    for row in table.rows:
+        widths = [max(w, len(cell.text)) for w, cell in zip(widths, row.cells, strict=True)]
+    return sum(widths) + len(widths) * (_NARROW_GAP_SIGNS if stacked else _GAP_SIGNS)
+
+
+def _caption(table: Table) -> str:
+    parts = [f"{latex_text(table.title)}.", *([latex_text(table.caption)] if table.caption else [])]
+    signs = {"best": r"\textbf{Bold}", **_SIGN}
+    said = [f"{signs[mark]}: {latex_text(table.meaning(mark))}" for mark in table.marks]
+    return " ".join([*parts, *([f"{'; '.join(said)}."] if said else [])])
+
+
+def _specification(column: Column) -> str:
+    if column.width is None:
+        return _LETTER[column.align]
+    return f"p{{{column.width:g}\\linewidth}}"
+
+
+def _title_lines(column: Column, *, stacked: bool) -> list[str]:
+    """Return the lines of a column's title: in a wide table two where it is long."""
+    title = column.title
+    breaks = [at for at, sign in enumerate(title) if sign == " "]
+    if not stacked or column.width is not None or len(title) < _STACKED_SIGNS or not breaks:
+        return [title]
+    middle = min(breaks, key=lambda at: abs(at - len(title) / 2))
+    return [title[:middle], title[middle + 1 :]]
+
+
+def _head(column: Column, *, stacked: bool) -> str:
+    lines = [latex_text(line) for line in _title_lines(column, stacked=stacked)]
+    lines[-1] += _ARROW[column.better]
+    if len(lines) == 1:
+        return lines[0]
+    joined = r"\\".join(lines)
+    return f"\\shortstack[{_LETTER[column.align]}]{{{joined}}}"
+
+
+def _line(cells: Iterable[str]) -> str:
+    line = " & ".join(cells)
+    # A bracket or a star after the end of a line would be taken for its argument.
+    return f"{'{}' if line.startswith(('[', '*')) else ''}{line} \\\\"
+
+
+def _body(table: Table) -> Iterator[str]:
+    for at, row in enumerate(table.rows):
+        yield from _row(row, table.reasons, first=at == 0)
+
+
+def _tight(line: str) -> str:
+    """Leave out the spaces around every plus-minus sign."""
+    return line.replace(r" $\pm$ ", r"$\pm$")
+
+
+def _row(row: Row, reasons: tuple[str, ...], *, first: bool) -> list[str]:
+    rule = [r"\midrule"] if row.rule and not first else []
+    return [*rule, _line(_cell(cell, reasons) for cell in row.cells)]
+
+
+def _cell(cell: Cell, reasons: tuple[str, ...]) -> str:
+    text = latex_text(cell.text)
+    if cell.mark in _BOLD:
+        text = f"\\textbf{{{text}}}"
+    if cell.mark is not None:
+        text += _SIGN.get(cell.mark, "")
+    if cell.reason is not None:
+        text += f"$^{{{_letter(reasons.index(cell.reason))}}}$"
+    return text
+
+
+def _below(table: Table) -> list[str]:
+    lines = [f"$^{{{_letter(at)}}}${latex_text(reason)}" for at, reason in enumerate(table.reasons)]
+    lines += [latex_text(note) for note in table.notes]
+    if not lines:
+        return []
+    ended = [line if line.endswith(".") else f"{line}." for line in lines]
+    return (
+        [r"\par\smallskip", r"\begin{minipage}{\linewidth}\scriptsize\raggedright"]
+        + [f"{line}\\par" for line in ended]
+        + [r"\end{minipage}"]
+    )
+
+
+def _letter(number: int) -> str:
+    return str(number + 1)

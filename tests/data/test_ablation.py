@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from builders import record
+
+from pact_eval._json import Json, dumps
+from pact_eval.data.ablation import ablate
+from pact_eval.data.certificates import FocusSentence, parse_certificate
+from pact_eval.data.records import parse_record
+
+BASE = "Field 3 reads open."
+OTHER = "Field 3 reads shut."
+
+
+def certificate(**changes: Any) -> dict[str, Any]:
+    return {
+        "spec": {
+            "atoms": [{"id": "open", "statement": "The gate is open."}],
+            "focus_atom": "open",
+            "focus_evidence": [
+                {"path": ["0", "text"], "text": "Field 3 holds the gate."},
+                {"path": ["1", "text"], "text": BASE},
+            ],
+        },
+        "fact_states": {"open": "supported"},
+        "verified_pair": {
+            "left": "Field 3 holds the gate.",
+            "right": BASE,
+            "negative_left": "Field 3 holds the gate.",
+            "negative_right": OTHER,
+        },
+    } | changes
+
+
+def ablated(state: Json, path: tuple[str | int, ...] = (), variant: str = "base") -> Any:
+    parsed = parse_record(record(state=state, variant=variant))
+    return ablate(parsed, FocusSentence(path, BASE, OTHER))
+
+
+def test_a_whole_turn_of_a_text_goes_with_its_sentence() -> None:
+    result = ablated(f"Clerk: Noted.\nGate: {BASE}\nClerk: Thanks.")
+    assert result.state == "Clerk: Noted.\nClerk: Thanks."
+    assert result.removed == BASE
+
+
+def test_a_sentence_inside_a_longer_turn_leaves_the_rest() -> None:
+    assert ablated(f"Gate: Checked at 9. {BASE} Signed.").state == "Gate: Checked at 9. Signed."
+
+
+def test_an_empty_turn_of_a_list_is_dropped_and_a_longer_one_kept() -> None:
+    state: Json = [
+        {"speaker": "Clerk", "text": "Noted."},
+        {"speaker": "Gate", "text": BASE},
+        {"speaker": "Gate", "text": f"Checked. {BASE}"},
+    ]
+    result = ablated(state, ("1", "text"))
+    assert result.found_by == "path"
+    assert result.state == [
+        {"speaker": "Clerk", "text": "Noted."},
+        {"speaker": "Gate", "text": "Checked."},
+    ]
+
+
+def test_a_nested_object_keeps_its_other_entries() -> None:
+    state: Json = {"case": "K-1", "turns": [{"speaker": "Gate", "text": BASE, "page": 2}]}
+    assert ablated(state).state == {
+        "case": "K-1",
+        "turns": [{"speaker": "Gate", "page": 2}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "path", "variant", "found_by"),
+    [
+        ([{"text": BASE}, "x"], ("0", "text"), "base", "path"),
+        ([{"text": BASE}, "x"], (0, "text"), "base", "path"),
+        ([{"text": BASE}, "x"], ("9", "text"), "base", "leaf"),
+        ([{"text": f"So: {BASE}"}, "x"], ("9",), "base", "substring"),
+        ([{"text": OTHER}, "x"], (), "base", "other wording"),
+        ([{"text": OTHER}, "x"], ("0", "text"), "counterfactual", "path"),
+    ],
+)
+def test_the_sentence_is_looked_for_in_the_order_of_the_method(
+    state: Json, path: tuple[str | int, ...], variant: str, found_by: str
+) -> None:
+    result = ablated(state, path, variant)
+    assert result.found_by == found_by
+    assert BASE not in dumps(result.state)
+    assert OTHER not in dumps(result.state)
+
+
+def test_a_sentence_that_stands_twice_is_deleted_twice() -> None:
+    result = ablated(f"A: {BASE}\nB: He read: {BASE}")
+    assert BASE not in dumps(result.state)
+    assert result.state == "B: He read:"
+
+
+def test_other_line_separators_are_part_of_the_text() -> None:
+    assert ablated(f"Gate:\u2028{BASE}\u0085end").state == "Gate:\u2028\u0085end"
+
+
+def test_a_missing_sentence_is_told() -> None:
+    with pytest.raises(ValueError, match="not in the context: 'Field 3 reads open.'"):
+        ablated("Nothing here.")
+
+
+def test_the_changed_sentence_is_the_one_whose_wordings_differ() -> None:
+    parsed = parse_certificate(certificate())
+    assert parsed.changed == FocusSentence(("1", "text"), BASE, OTHER, BASE)
+    assert parsed.fact_states == {"open": "supported"}
+
+
+def test_evidence_in_the_other_order_is_matched_by_its_text() -> None:
+    value = certificate()
+    value["spec"]["focus_evidence"].reverse()
+    assert parse_certificate(value).changed == FocusSentence(("1", "text"), BASE, OTHER, BASE)
+
+
+def test_evidence_in_the_counterfactual_wording_is_matched_too() -> None:
+    value = certificate()
+    value["spec"]["focus_evidence"][1]["text"] = OTHER
+    assert parse_certificate(value).changed.base == BASE
+
+
+def test_a_certificate_without_a_change_is_told() -> None:
+    value = certificate()
+    value["verified_pair"]["negative_right"] = BASE
+    with pytest.raises(ValueError, match="one of the two focus sentences to change, got 0"):
+        _ = parse_certificate(value).changed
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"spec": None}, "spec: expected an object, got null"),
+        ({"spec": {"focus_evidence": []}}, "a list of two sentences"),
+        ({"verified_pair": {"left": "x"}}, "negative_left: expected text"),
+        ({"verified_pair": {"left": ""}}, "left: expected text, got empty text"),
+        ({"fact_states": {"open": 1}}, "fact_states.open: expected supported, refuted"),
+    ],
+)
+def test_a_malformed_certificate_is_told(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        parse_certificate(certificate(**changes))
+
+
+def test_every_focus_sentence_of_the_committed_holdout_can_be_deleted() -> None:
+    from pathlib import Path
+
+    import pact_fixtures
+    from pact_eval.data.records import read_records
+
+    path = Path(pact_fixtures.__file__).parent / "data" / "holdout.jsonl"
+    records = read_records(path)
+    for one in records:
+        assert one.certificate is not None
+        parsed = parse_certificate(one.certificate)
+        for sentence in parsed.focus:
+            result = ablate(one, sentence)
+            assert result.found_by == "path"
+            assert result.removed not in dumps(result.state)
+    assert len(records) == 324
+
+
+@pytest.mark.parametrize("state", [{BASE: 1, "text": BASE}, [{"a": {BASE: 1}}, BASE]])
+def test_a_sentence_that_stays_is_told(state: Json) -> None:
+    with pytest.raises(ValueError, match="still occurs"):
+        ablated(state)

@@ -1,0 +1,146 @@
+"""Two runs on the same items, against what each says alone and against direct counts."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from run_frames import predictions
+
+from pact_eval.calibration import Calibrator, Weights
+from pact_eval.errors import InputError
+from pact_eval.evaluation import METRICS, ScoredItems, evaluate
+from pact_eval.evaluation.comparison import Comparison, align, compare
+from pact_eval.runs.predictions import Decoding
+from pact_eval.stats import mcnemar
+
+
+def items(seed: int, decoding: Decoding = "single", **options: float) -> ScoredItems:
+    return ScoredItems.of(predictions(seed, **options), decoding)
+
+
+def compared(a: ScoredItems, b: ScoredItems, margin: float | None = None) -> Comparison:
+    return compare(a, b, by="kind", rng=np.random.default_rng(4), resamples=300, margin=margin)
+
+
+@pytest.mark.parametrize("decoding", ["single", "ensemble"])
+def test_both_runs_are_what_the_report_says_of_each(decoding: Decoding) -> None:
+    runs = items(1, decoding), items(2, decoding, skill=2.0)
+    comparison = compared(*runs)
+    for side, run in zip("ab", runs, strict=True):
+        alone = evaluate(
+            run.predictions,
+            decoding=decoding,
+            by="kind",
+            rng=np.random.default_rng(4),
+            resamples=300,
+        )
+        for group, expected in zip(comparison.groups, alone.groups, strict=True):
+            assert (group.name, group.items) == (expected.name, expected.items)
+            for spec in METRICS:
+                found = getattr(group.metrics[spec.name], side)
+                np.testing.assert_equal(asdict(found), asdict(expected.estimates[spec.name]))
+
+
+def test_differences_are_those_of_the_values() -> None:
+    comparison = compared(items(1), items(2))
+    for group in comparison.groups:
+        for metric in group.metrics.values():
+            np.testing.assert_allclose(
+                metric.difference.value, metric.a.value - metric.b.value, atol=1e-12
+            )
+
+
+def test_item_lists_and_tests_against_direct_counts() -> None:
+    a, b = items(1), items(2, skill=2.0)
+    comparison = compared(a, b)
+    ids = a.predictions.ids
+    assert set(comparison.only_a) == set(ids[a.correct & ~b.correct].tolist())
+    assert set(comparison.only_b) == set(ids[b.correct & ~a.correct].tolist())
+    everything = comparison.groups[0]
+    assert everything.accuracy.items == mcnemar(a.correct, b.correct)
+    assert everything.accuracy.items.b == len(comparison.only_a)
+    pair_a, pair_b = (
+        run.correct.reshape(-1, 2).all(axis=1) for run in (a, b)
+    )  # the members of a family stand together
+    assert everything.accuracy.pairs == mcnemar(pair_a, pair_b)
+    assert comparison.holm.tests == 3
+
+
+def test_swapped_runs_mirror_every_difference() -> None:
+    one, other = compared(items(1), items(2)), compared(items(2), items(1))
+    for group, mirrored in zip(one.groups, other.groups, strict=True):
+        for name, metric in group.metrics.items():
+            mirror = mirrored.metrics[name].difference
+            np.testing.assert_allclose(
+                [metric.difference.low, metric.difference.high],
+                [-mirror.high, -mirror.low],
+                atol=1e-12,
+            )
+        assert group.accuracy.families.p_value == mirrored.accuracy.families.p_value
+
+
+def test_a_run_and_itself_differ_in_nothing_and_are_not_called_the_same() -> None:
+    """With 30 families an identical run is inside 20 points and not shown to be inside 3."""
+    run = items(1)
+    for margin, conclusion in ((0.2, "equivalent"), (0.03, "inconclusive")):
+        everything = compared(run, run, margin).groups[0]
+        assert everything.metrics["accuracy"].difference.value == 0
+        assert everything.accuracy.items.p_value == 1
+        verdict = everything.metrics["accuracy"].verdict
+        assert verdict is not None
+        assert verdict.conclusion == conclusion
+    assert everything.metrics["nll_nats"].verdict is None  # a margin in points says nothing of nats
+
+
+def test_calibrated_runs_keep_their_accuracy() -> None:
+    raw = predictions(1)
+    hot = Calibrator("scalar", Weights(bias=(3.0, 0.0, 0.0)))
+    comparison = compared(ScoredItems.of(raw, "single"), ScoredItems.of(raw, "single", hot))
+    metrics = comparison.groups[0].metrics
+    assert metrics["accuracy"].difference.value == 0
+    assert metrics["nll_nats"].difference.value != 0
+
+
+def test_undefined_differences_say_why() -> None:
+    a, b = items(1, k=1), items(2, k=1)
+    difference = compared(a, b).groups[0].metrics["tv"].difference
+    assert np.isnan(difference.value)
+    assert difference.reason == "one view only: K is 1"
+
+
+def test_runs_are_joined_on_ids() -> None:
+    a, b = predictions(1), predictions(2)
+    shuffled = b.taken(np.random.default_rng(0).permutation(len(b)))
+    aligned = align(a, shuffled)
+    np.testing.assert_equal(aligned.ids, b.ids)
+    np.testing.assert_equal(aligned.logits, b.logits)
+
+
+def test_what_an_import_may_lack_is_taken_from_the_first_run() -> None:
+    a, b = predictions(1), predictions(2)
+    unknown = np.full(len(b), "")
+    aligned = align(a, replace(b, domain=unknown, source_family=unknown, variant=unknown))
+    for column in ("domain", "source_family", "variant"):
+        np.testing.assert_equal(getattr(aligned, column), getattr(a, column))
+    np.testing.assert_equal(aligned.logits, b.logits)
+
+
+def test_other_items_are_refused_with_their_names() -> None:
+    a = predictions(1)
+    fewer = a.taken(np.arange(3, len(a)))
+    with pytest.raises(InputError, match=r"3 only in A \(f0-base, f0-counterfactual, f1-base\)"):
+        align(a, fewer)
+    with pytest.raises(InputError, match="3 only in NEW"):
+        align(fewer, a, names=("OLD", "NEW"))
+
+
+@pytest.mark.parametrize("column", ["reference", "n_choices", "kind", "family"])
+def test_items_that_differ_are_refused(column: str) -> None:
+    a, b = predictions(1), predictions(2)
+    values = getattr(b, column).copy()
+    values[5] = values[5] + 1 if values.dtype.kind == "i" else "other"
+    object.__setattr__(b, column, values)
+    with pytest.raises(InputError, match=f"differ in {column} at 1 items: f2-counterfactual"):
+        align(a, b)

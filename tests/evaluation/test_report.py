@@ -1,0 +1,273 @@
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from published import published_path
+
+from pact_eval.evaluation import METRICS, Evaluation, GroupBy, evaluate
+from pact_eval.runs.importing.rows import read_rows
+from pact_eval.runs.predictions import Decoding, Predictions
+
+
+@pytest.fixture(scope="module")
+def published() -> Predictions:
+    path = published_path("shipped_holdout_rows.jsonl")
+    return Predictions.from_frame(read_rows(path, {}).frame)
+
+
+def evaluated(
+    predictions: Predictions, by: GroupBy = "kind", decoding: Decoding = "single", seed: int = 0
+) -> Evaluation:
+    return evaluate(
+        predictions, decoding=decoding, by=by, rng=np.random.default_rng(seed), resamples=500
+    )
+
+
+@pytest.mark.parametrize("by", ["kind", "domain"])
+def test_every_group_against_the_published_summary(published: Predictions, by: GroupBy) -> None:
+    summary: dict[str, Any] = json.loads(published_path("shipped_summary.json").read_text())
+    groups = {group.name: group for group in evaluated(published, by).groups}
+    expected = {"all": summary["all"]}
+    if by == "kind":
+        expected |= {"choice": summary["choice"], "boolean": summary["noul"]}
+        expected |= {"score": summary["score"]}
+    else:
+        expected |= summary["by_domain"]
+    assert set(groups) == set(expected)
+    for name, figures in expected.items():
+        group = groups[name]
+        assert group.items == figures["count"]
+        for ours, theirs in (
+            ("accuracy", "accuracy"),
+            ("pair_accuracy", "pair_accuracy"),
+            ("nll_nats", "nll"),
+            ("brier", "brier"),
+            ("ece", "ece"),
+            ("score_mae", "expected_score_mae"),
+            ("score_level_mae", "level_mae"),
+        ):
+            if theirs in figures:
+                value = group.estimates[ours].value
+                assert value == pytest.approx(figures[theirs], abs=1e-9), (name, ours)
+    assert groups["all"].estimates["aurc"].value == pytest.approx(0.0465013, abs=5e-8)
+
+
+def test_pairs_and_confident_errors_against_the_paper(published: Predictions) -> None:
+    result = evaluated(published)
+    everything, choice, boolean, _ = result.groups
+    assert everything.pairs.both_right == 109
+    assert everything.pairs.only_base == 35
+    assert everything.pairs.only_counterfactual == 13
+    assert everything.pairs.same_answer == 39
+    assert choice.pairs.same_answer == 24
+    assert (boolean.pairs.only_base, boolean.pairs.only_counterfactual) == (11, 0)
+    confident = everything.estimates["confident_errors"]
+    assert (confident.value, confident.n) == (16 / 58, 58)
+
+
+def test_every_estimate_names_what_it_rests_on(published: Predictions) -> None:
+    result = evaluated(published)
+    for group in result.groups:
+        assert set(group.estimates) == {spec.name for spec in METRICS}
+        for name, estimate in group.estimates.items():
+            if math.isnan(estimate.value):
+                assert estimate.reason, (group.name, name)
+                assert estimate.n == 0
+            else:
+                assert estimate.low <= estimate.value <= estimate.high
+                assert 0 < estimate.clusters <= estimate.n <= group.items
+    everything = result.groups[0]
+    assert everything.estimates["score_mae"].n == 64
+    assert everything.estimates["score_mae"].clusters == 32
+    assert everything.estimates["tv"].reason == "one view only: K is 1"
+    assert result.groups[1].estimates["score_mae"].reason == "no score items"
+
+
+def two_views() -> Predictions:
+    """Four items, K = 2, worked by hand in the test below."""
+    logits = {
+        "a1": [[2.0, 0.0], [0.0, 2.0]],
+        "a2": [[0.0, 1.0], [0.0, 3.0]],
+        "b1": [[1.0, 0.0], [1.0, 0.0]],
+        "b2": [[0.0, 0.0], [0.0, 0.0]],
+    }
+    rows = [
+        {
+            "id": record_id,
+            "family": record_id[0],
+            "source_family": "s",
+            "domain": "d",
+            "kind": "boolean",
+            "variant": "base" if record_id.endswith("1") else "counterfactual",
+            "reference": {"a1": 1, "a2": 1, "b1": 0, "b2": 1}[record_id],
+            "n_choices": 2,
+            "view": view,
+            "code_order": [0, 1] if view == 0 else [1, 0],
+            "logits": logits[record_id][view],
+            "prompt_tokens": 10,
+            "code_mass": 0.25,
+        }
+        for record_id in logits
+        for view in (0, 1)
+    ]
+    return Predictions.from_frame(pl.DataFrame(rows))
+
+
+def test_views_and_gain_against_hand_computation() -> None:
+    single, ensemble = (
+        evaluated(two_views(), decoding=decoding).groups[0].estimates
+        for decoding in ("single", "ensemble")
+    )
+    # a1 flips (0 then 1); its ensemble ties at 0 and goes to the lowest index, wrong. b2 ties too.
+    assert single["accuracy"].value == 0.5
+    assert ensemble["accuracy"].value == 0.5
+    assert single["gain_from_k"].value == 0.0
+    assert single["flip_rate"].value == 0.25
+    p = [1 / (1 + math.exp(-z)) for z in (2.0, 1.0, 3.0)]
+    tv = [2 * p[0] - 1, p[2] - p[1], 0.0, 0.0]
+    assert single["tv"].value == pytest.approx(sum(tv) / 4, abs=1e-12)
+    assert ensemble["nll_nats"].value == pytest.approx(
+        (math.log(2) - math.log(1 / (1 + math.exp(-2.0))) - math.log(p[1]) + math.log(2)) / 4,
+        abs=1e-12,
+    )
+
+
+def frame_of(**columns: Any) -> Predictions:
+    n = len(columns["id"])
+    defaults = {
+        "family": columns["id"],
+        "source_family": ["s"] * n,
+        "domain": ["d"] * n,
+        "kind": ["choice"] * n,
+        "variant": [None] * n,
+        "n_choices": [2] * n,
+        "view": [0] * n,
+        "code_order": [[0, 1]] * n,
+        "prompt_tokens": [None] * n,
+        "code_mass": [None] * n,
+    }
+    return Predictions.from_frame(pl.DataFrame(defaults | columns))
+
+
+def test_a_confident_error_has_confidence_of_exactly_the_threshold_or_more() -> None:
+    logits = [[math.log(p), math.log(1 - p)] for p in (0.9, 0.8999, 0.95)]
+    result = evaluated(frame_of(id=["a", "b", "c"], reference=[1, 1, 0], logits=logits))
+    confident = result.groups[0].estimates["confident_errors"]
+    assert (confident.value, confident.n) == (0.5, 2)
+
+
+def test_views_that_exclude_every_answer_leave_the_single_view_readable() -> None:
+    columns: dict[str, Any] = {
+        "id": ["a", "a"],
+        "family": ["a", "a"],
+        "reference": [0, 0],
+        "view": [0, 1],
+        "logits": [[0.0, -math.inf], [-math.inf, 0.0]],
+    }
+    single = evaluated(frame_of(**columns)).groups[0].estimates
+    assert single["accuracy"].value == 1.0
+    assert single["tv"].value == 1.0
+    assert single["gain_from_k"].reason == "the views of an item rule out all of its answers"
+    with pytest.raises(ValueError, match="row 0"):
+        evaluated(frame_of(**columns), decoding="ensemble")
+
+
+def test_the_code_mass_is_the_mean_over_items_and_views() -> None:
+    result = evaluated(
+        frame_of(
+            id=["a", "b", "c"],
+            reference=[0, 0, 0],
+            logits=[[1.0, 0.0]] * 3,
+            code_mass=[0.9, 0.6, None],
+        )
+    )
+    assert result.mean_code_mass == pytest.approx(0.75)
+
+
+def test_letters_of_unknown_order_are_left_out() -> None:
+    columns: dict[str, Any] = {
+        "id": ["a", "a", "b", "b"],
+        "reference": [0, 0, 1, 1],
+        "view": [0, 1, 0, 1],
+        "logits": [[1.0, 0.0]] * 4,
+        "code_order": [[0, 1], [], [0, 1], [1, 0]],
+    }
+    letters = evaluated(frame_of(**columns)).letters
+    assert letters.units == 3
+    assert letters.observed.tolist() == [2, 1]
+
+
+def test_a_score_interval_is_the_same_in_every_group(published: Predictions) -> None:
+    everything, *_, score = evaluated(published).groups
+    for name in ("score_mae", "score_level_mae"):
+        assert everything.estimates[name] == score.estimates[name]
+
+
+def test_low_code_mass_and_repeated_views_are_noted() -> None:
+    result = evaluated(two_views())
+    assert result.mean_code_mass == 0.25
+    assert any("hardly speaks this contract" in note for note in result.notes)
+
+
+def test_letters_are_counted_over_items_and_views() -> None:
+    letters = evaluated(two_views()).letters
+    # a1 picks A then A (answer 1 stands at A in view 1), a2 B then A, b1 A then B, b2 A then B.
+    assert letters.observed.tolist() == [5, 3]
+    assert letters.expected.tolist() == [4, 4]
+    assert letters.units == 8
+
+
+def test_an_infinite_nll_is_reported_with_its_count_and_bound() -> None:
+    frame = pl.DataFrame(
+        {
+            "id": ["a", "b", "c"],
+            "family": ["a", "b", "c"],
+            "source_family": "s",
+            "domain": "d",
+            "kind": "choice",
+            "variant": None,
+            "reference": [0, 1, 0],
+            "n_choices": 2,
+            "view": 0,
+            "code_order": [[0, 1]] * 3,
+            "logits": [[0.0, -math.inf], [0.0, -math.inf], [math.log(0.9), math.log(0.1)]],
+            "prompt_tokens": None,
+            "code_mass": None,
+        }
+    )
+    result = evaluated(Predictions.from_frame(frame))
+    everything = result.groups[0]
+    assert everything.estimates["nll_nats"].value == math.inf
+    assert everything.nll.infinite_items == 1
+    assert everything.nll.finite_mean == pytest.approx(-math.log(0.9) / 2)
+    bound = (-math.log(0.9) - math.log(0.1)) / 3
+    assert any(f"{bound:.4f}" in note and "1 of 3 items" in note for note in result.notes)
+    assert everything.estimates["pair_accuracy"].reason == "no complete pairs"
+
+
+def test_intervals_depend_on_the_seed_alone(published: Predictions) -> None:
+    first, again, other = (
+        evaluated(published, seed=seed).groups[0].estimates["accuracy"] for seed in (3, 3, 4)
+    )
+    assert first == again
+    assert (first.low, first.high) != (other.low, other.high)
+    by_domain = evaluated(published, "domain", seed=3).groups[0].estimates["accuracy"]
+    assert by_domain == first
+
+
+def test_the_order_of_the_rows_changes_nothing() -> None:
+    predictions = two_views()
+    assert predictions.ids.tolist() == ["a1", "a2", "b1", "b2"]
+    order = np.array([2, 0, 3, 1])
+    shuffled = Predictions(
+        **{field.name: getattr(predictions, field.name)[order] for field in fields(predictions)}
+    )
+    ours, theirs = (evaluated(p).groups[0].estimates for p in (predictions, shuffled))
+    for name in ours:
+        assert ours[name].value == pytest.approx(theirs[name].value, nan_ok=True)

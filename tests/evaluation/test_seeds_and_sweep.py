@@ -1,0 +1,89 @@
+"""Arms over seeds, and a run at every number of views."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+import polars as pl
+import pytest
+from run_frames import predictions, rows
+
+from pact_eval.errors import InputError
+from pact_eval.evaluation import METRICS, ScoredItems, evaluate
+from pact_eval.evaluation.seeds import compare_arms
+from pact_eval.evaluation.sweep import sweep
+from pact_eval.runs.predictions import Predictions
+
+
+def arm(first_seed: int, seeds: tuple[int, ...], skill: float) -> dict[int, ScoredItems]:
+    return {
+        seed: ScoredItems.of(predictions(first_seed + seed, skill=skill), "single")
+        for seed in seeds
+    }
+
+
+def test_means_deviations_and_signs_against_direct_computation() -> None:
+    arms = {"good": arm(0, (17, 18, 19), 3.0), "poor": arm(50, (18, 17, 20), 0.0)}
+    compared = compare_arms(arms, by="kind", rng=np.random.default_rng(1), resamples=100)
+    accuracy = {
+        name: {seed: run.correct.mean() for seed, run in runs.items()}
+        for name, runs in arms.items()
+    }
+    good = next(each for each in compared.arms if each.name == "good")
+    values = list(accuracy["good"].values())
+    assert good.seeds == (17, 18, 19)
+    assert good.summaries["all"]["accuracy"].mean == pytest.approx(np.mean(values))
+    assert good.summaries["all"]["accuracy"].deviation == pytest.approx(np.std(values, ddof=1))
+    (pair,) = compared.pairs
+    assert list(pair.seeds) == [17, 18]
+    for seed, comparison in pair.seeds.items():
+        difference = comparison.groups[0].metrics["accuracy"].difference.value
+        assert difference == pytest.approx(accuracy["good"][seed] - accuracy["poor"][seed])
+    assert pair.signs["all"]["accuracy"].same
+    assert pair.holm.tests == 2
+    assert compared.notes == (
+        "good has seeds that poor lacks: 19",
+        "poor has seeds that good lacks: 20",
+    )
+
+
+def test_one_seed_has_no_deviation() -> None:
+    arms = {"a": arm(0, (1,), 1.0), "b": arm(5, (1,), 1.0)}
+    compared = compare_arms(arms, by="kind", rng=np.random.default_rng(1), resamples=100)
+    summary = compared.arms[0].summaries["all"]["accuracy"]
+    assert np.isnan(summary.deviation)
+    assert summary.reason == "one seed: no deviation"
+    assert not compared.pairs[0].signs["all"]["accuracy"].same
+
+
+@pytest.mark.parametrize("arms", [{}, {"a": {}}, {"a": {}, "b": {}}])
+def test_fewer_than_two_arms_are_refused(arms: dict[str, dict[int, ScoredItems]]) -> None:
+    with pytest.raises(InputError, match="two arms or more"):
+        compare_arms(arms, by="kind", rng=np.random.default_rng(1))
+
+
+def test_every_point_is_the_report_of_a_run_with_so_many_views() -> None:
+    """The first k views of a run are those of a run with k views: orders do not depend on K."""
+    run = predictions(3, k=3)
+    for point in sweep(run, range(1, 4), rng=np.random.default_rng(2), resamples=100):
+        shorter = Predictions.from_frame(rows(3, k=3).filter(pl.col("view") < point.k))
+        expected = evaluate(
+            shorter, decoding="ensemble", by="kind", rng=np.random.default_rng(2), resamples=100
+        ).groups[0]
+        for spec in METRICS:
+            np.testing.assert_equal(
+                asdict(point.group.estimates[spec.name]), asdict(expected.estimates[spec.name])
+            )
+    single = evaluate(
+        run, decoding="single", by="kind", rng=np.random.default_rng(2), resamples=100
+    ).groups[0]
+    first = sweep(run, range(1, 2), rng=np.random.default_rng(2), resamples=100)[0].group
+    assert first.estimates["accuracy"] == single.estimates["accuracy"]
+    assert first.estimates["tv"].reason == "one view only: K is 1"
+
+
+@pytest.mark.parametrize("ks", [range(2), range(1, 5), range(2, 2)])
+def test_numbers_of_views_that_the_run_does_not_have(ks: range) -> None:
+    with pytest.raises(InputError, match="from 1 to 3"):
+        sweep(predictions(3), ks, rng=np.random.default_rng(2))

@@ -1,0 +1,235 @@
+"""One pass over the file of a run gives what all of its items in memory give."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from run_frames import ablated_rows, predictions, rows
+
+from pact_eval import metrics
+from pact_eval.errors import RunError
+from pact_eval.evaluation import Evaluation, evaluate, evaluate_file, report, streaming
+from pact_eval.evaluation.streaming import stream_metrics, streamable_items
+from pact_eval.runs.predictions import Decoding, Predictions
+
+
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices of five items, which cut most pairs in two."""
+    monkeypatch.setattr(streaming, "_SLICE_ROWS", 5)
+
+
+@pytest.fixture
+def grouped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In memory, too, families are resampled by kind."""
+    monkeypatch.setattr(report, "GROUPED_ITEMS", 0)
+
+
+def written(folder: Path, frame: pl.DataFrame) -> Path:
+    path = folder / "predictions.parquet"
+    frame.write_parquet(path)
+    return path
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("decoding", ["single", "ensemble"])
+@pytest.mark.parametrize("k", [1, 3])
+def test_streamed_metrics_against_all_items_in_memory(
+    k: int, decoding: Decoding, tmp_path: Path
+) -> None:
+    path = written(tmp_path, rows(1, families=40, k=k))
+    whole = Predictions.from_frame(pl.read_parquet(path))
+    log_probs, y = whole.log_probs(decoding), whole.reference
+    sure, right = metrics.confidence(log_probs), metrics.correct(log_probs, y)
+    score = whole.kind == "score"
+    pairs = metrics.pair_rows(whole.family, whole.variant == "base")
+    found = stream_metrics(path, decoding=decoding)
+    totals = found.totals
+    assert (found.k, found.decoding, totals.items) == (k, decoding, 80)
+    assert found.pairs.accuracy == metrics.pair_accuracy(pairs, right)
+    for value, expected in (
+        (totals.accuracy, right.mean()),
+        (totals.nll.mean, metrics.nll_nats(log_probs, y).mean()),
+        (totals.mean_brier, metrics.brier(log_probs, y).mean()),
+        (totals.ece, metrics.ece(sure, right)),
+        (totals.aurc(), metrics.aurc(sure, right)),
+        (totals.mean_confidence, sure.mean()),
+        (totals.share_of_confident_errors, metrics.confident_errors(sure, right)),
+        (totals.score_mae, metrics.expected_level_error(log_probs, y)[score].mean()),
+        (totals.mean_tv, metrics.pairwise_tv(whole.log_probs_by_view).mean()),
+        (totals.flip_rate, metrics.flipped(whole.log_probs_by_view).mean()),
+    ):
+        assert value == pytest.approx(expected, rel=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_slices_and_workers_change_nothing(
+    workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, rows(2, families=20, k=3))
+    whole = stream_metrics(path)
+    monkeypatch.setattr(streaming, "_SLICE_ROWS", 4)
+    sliced = stream_metrics(path, workers=workers)
+    assert sliced.pairs == whole.pairs
+    assert sliced.totals.correct == whole.totals.correct
+    assert sliced.totals.nll.mean == pytest.approx(whole.totals.nll.mean, rel=1e-13)
+    assert sliced.totals.aurc() == pytest.approx(whole.totals.aurc(), rel=1e-13)
+
+
+def assert_same(found: Evaluation, expected: Evaluation) -> None:
+    assert [group.name for group in found.groups] == [group.name for group in expected.groups]
+    for one, other in zip(found.groups, expected.groups, strict=True):
+        assert (one.items, one.families, one.pairs) == (other.items, other.families, other.pairs)
+        assert one.nll.mean == pytest.approx(other.nll.mean, rel=1e-12)
+        assert list(one.estimates) == list(other.estimates)
+        for name, ours in one.estimates.items():
+            theirs = other.estimates[name]
+            ends, expected_ends = ((e.value, e.low, e.high) for e in (ours, theirs))
+            assert ends == pytest.approx(expected_ends, rel=1e-9, nan_ok=True), (one.name, name)
+            told = (ours.n, ours.clusters, ours.method, ours.reason)
+            assert told == (theirs.n, theirs.clusters, theirs.method, theirs.reason)
+    assert found.letters.observed.tolist() == expected.letters.observed.tolist()
+    assert found.letters.expected.tolist() == expected.letters.expected.tolist()
+    assert found.letters.chi2 == pytest.approx(expected.letters.chi2)
+    assert found.letters.discordant_clusters == expected.letters.discordant_clusters
+    assert found.notes == expected.notes
+    assert found.mean_code_mass == pytest.approx(expected.mean_code_mass, nan_ok=True)
+    assert found.smallest_probability == pytest.approx(expected.smallest_probability)
+    assert (found.k, found.by, found.decoding, found.calibration) == (
+        expected.k,
+        expected.by,
+        expected.decoding,
+        expected.calibration,
+    )
+
+
+@pytest.mark.usefixtures("small_slices", "grouped")
+@pytest.mark.parametrize("decoding", ["single", "ensemble"])
+@pytest.mark.parametrize(("k", "by"), [(1, "domain"), (4, "kind"), (2, "source_family")])
+def test_the_report_of_a_file_against_the_report_in_memory(
+    k: int, by: Any, decoding: Decoding, tmp_path: Path
+) -> None:
+    frame = rows(3, families=31, k=k).filter(pl.col("id") != "f4-base")
+    orders = pl.when(pl.col("family") == "f7").then([]).otherwise("code_order")
+    masses = pl.when(pl.col("family") == "f8").then(None).otherwise("code_mass")
+    frame = frame.with_columns(code_order=orders, code_mass=masses.cast(pl.Float32))
+    path = written(tmp_path, frame)
+    how: dict[str, Any] = {"decoding": decoding, "by": by, "resamples": 200}
+    found = evaluate_file(path, **how, rng=np.random.default_rng(4))
+    whole = Predictions.from_frame(frame)
+    assert_same(found, evaluate(whole, **how, rng=np.random.default_rng(4)))
+    assert found.groups[0].pairs.incomplete_families == 1
+    assert found.letters.units == (61 - 2) * k
+
+
+@pytest.mark.usefixtures("small_slices", "grouped")
+def test_impossible_answers_in_a_file_and_in_memory(tmp_path: Path) -> None:
+    """An infinite NLL, and an item whose two views rule out all of its answers."""
+    frame = rows(5, families=6, k=2)
+    logits = frame["logits"].to_list()
+    logits[0], logits[1] = [-math.inf, 0.0, *logits[0][2:]], [0.0, *[-math.inf] * 20]
+    logits[0] = logits[0][: len(frame["logits"][0])]
+    logits[1] = logits[1][: len(frame["logits"][0])]
+    frame = frame.with_columns(logits=pl.Series(logits, dtype=pl.List(pl.Float32)))
+    path = written(tmp_path, frame)
+    how: dict[str, Any] = {"decoding": "single", "by": "kind", "resamples": 200}
+    found = evaluate_file(path, **how, rng=np.random.default_rng(6))
+    expected = evaluate(Predictions.from_frame(frame), **how, rng=np.random.default_rng(6))
+    assert_same(found, expected)
+    with pytest.raises(RunError, match=r"predictions.parquet: .* of rows 0 to 9"):
+        evaluate_file(path, decoding="ensemble", by="kind", rng=np.random.default_rng(6))
+
+
+def test_the_same_metrics_whichever_bootstrap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Families drawn by kind or one by one: same values, same intervals to Monte Carlo error."""
+    whole = predictions(7, families=240, k=2, skill=1.2)
+    how: dict[str, Any] = {"decoding": "ensemble", "by": "kind", "resamples": 4_000}
+    plain = evaluate(whole, **how, rng=np.random.default_rng(8)).groups
+    monkeypatch.setattr(report, "GROUPED_ITEMS", 0)
+    grouped = evaluate(whole, **how, rng=np.random.default_rng(9)).groups
+    for one, other in zip(grouped, plain, strict=True):
+        assert (one.name, one.items, one.pairs) == (other.name, other.items, other.pairs)
+        for name, ours in one.estimates.items():
+            theirs = other.estimates[name]
+            assert ours.value == pytest.approx(theirs.value, rel=1e-12, nan_ok=True), name
+            told = (ours.n, ours.clusters, ours.reason)
+            assert told == (theirs.n, theirs.clusters, theirs.reason), name
+            # Ends of 4,000 replicates err by 0.043 spreads, twice; a step of a rate comes on top.
+            spread = (theirs.high - theirs.low) / 3.92
+            slack = 5 * math.sqrt(2) * 0.043 * spread + 0.51 / one.items
+            ends = (theirs.low, theirs.high)
+            assert (ours.low, ours.high) == pytest.approx(ends, abs=slack, nan_ok=True), name
+
+
+def test_families_larger_than_pairs_are_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = rows(10, families=60, k=1).with_columns(
+        family=pl.format("g{}", pl.col("family").str.slice(1).cast(pl.Int64) // 3)
+    )
+    whole = Predictions.from_frame(frame)
+    how: dict[str, Any] = {"decoding": "single", "by": "kind", "resamples": 2_000}
+    plain = evaluate(whole, **how, rng=np.random.default_rng(11)).groups[0].estimates
+    monkeypatch.setattr(report, "GROUPED_ITEMS", 0)
+    grouped = evaluate(whole, **how, rng=np.random.default_rng(12)).groups[0].estimates
+    for name in ("accuracy", "nll_nats", "ece", "aurc"):
+        spread = (plain[name].high - plain[name].low) / 3.92
+        slack = 5 * math.sqrt(2) * 0.06 * spread + 0.51 / 120
+        ends = (plain[name].low, plain[name].high)
+        assert (grouped[name].low, grouped[name].high) == pytest.approx(ends, abs=slack), name
+
+
+def test_small_runs_keep_their_intervals() -> None:
+    """Up to `GROUPED_ITEMS` items the stream of random numbers is the one of printed reports."""
+    whole = predictions(13, families=10, k=1)
+    estimate = (
+        evaluate(whole, decoding="single", by="kind", rng=np.random.default_rng(0), resamples=1_000)
+        .groups[0]
+        .estimates["accuracy"]
+    )
+    rng = np.random.default_rng(0)
+    families = np.unique(whole.family, return_inverse=True)[1]
+    drawn = rng.integers(0, 10, (1_000, 10))
+    right = metrics.correct(whole.log_probs("single"), whole.reference)
+    of_family = np.bincount(families, weights=right) / 2
+    expected = np.quantile(of_family[drawn].mean(axis=1), [0.025, 0.975])
+    assert (estimate.low, estimate.high) == pytest.approx(tuple(expected), rel=1e-12)
+
+
+def test_what_can_be_read_in_slices(tmp_path: Path) -> None:
+    frame = rows(14, families=4, k=3)
+    path = written(tmp_path, frame)
+    assert streamable_items(path) == 8
+    written(tmp_path, frame.sort("view"))
+    assert streamable_items(path) == 0
+    with pytest.raises(RunError, match="expected the 3 views of each item beside each other"):
+        stream_metrics(path)
+    for other in (ablated_rows(15, families=4), frame.drop("view"), frame.drop("variant")):
+        assert streamable_items(written(tmp_path, other)) == 0
+    path.write_bytes(b"PAR1")
+    assert streamable_items(path) == 0
+
+
+def test_rows_that_are_no_run_are_refused(tmp_path: Path) -> None:
+    frame = rows(16, families=4, k=2)
+    ids = frame["id"].to_list()
+    for changed, message in (
+        (frame.drop("logits"), "lacks logits"),
+        (frame.with_columns(logits=pl.lit("x")), "column logits: expected List"),
+        (frame.clear(), "the run holds no item"),
+        (frame.with_columns(reference=pl.lit(None, dtype=pl.Int16)), "16 of 16 rows have no ref"),
+        (frame.with_columns(n_choices=pl.lit(9, dtype=pl.Int16)), "as many logits"),
+        (frame.with_columns(reference=pl.lit(9, dtype=pl.Int16)), "an answer of its item, got 9"),
+        (frame.with_columns(id=pl.Series([*ids[:-1], "other"])), "of an item to have one id"),
+        (frame.with_columns(id=pl.Series([*ids[:-2], ids[0], ids[0]])), "1 ids more than once"),
+        (frame.with_columns(code_order=pl.lit([0, 0], dtype=pl.List(pl.Int16))), "exactly one"),
+    ):
+        path = written(tmp_path, changed)
+        with pytest.raises(RunError, match=message):
+            evaluate_file(path, decoding="single", by="kind", rng=np.random.default_rng(0))
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(RunError, match="damaged or cut short"):
+        stream_metrics(path)

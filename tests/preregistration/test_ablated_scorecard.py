@@ -1,0 +1,252 @@
+"""Hypotheses about ablated contexts, judged on run folders."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from run_frames import ablated_predictions, ablated_rows, predictions, rows, write_run
+
+import pact_eval
+from pact_eval import metrics
+from pact_eval._files import sha256_of_file
+from pact_eval.calibration import Calibrator, Weights, write_calibrator
+from pact_eval.errors import InputError
+from pact_eval.evaluation import AblatedItems, ScoredItems
+from pact_eval.preregistration import Registration, register
+from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_sources
+
+CRITERIA = """
+format = "pact-hypotheses-1"
+[[hypothesis]]
+id = "H"
+title = "T"
+claim = "C."
+[[hypothesis.check]]
+says = "check"
+metric = "{metric}"
+arm = "no_nr"
+decoding = {decoding}
+group = "{group}"
+is = "higher"
+than = {than}
+judged_on = "matched"
+seeds = [17]
+"""
+
+FLAT = Calibrator("scalar", Weights(bias=(3.0, 0.0, 0.0)))
+
+
+def both_runs(folder: Path, arm: str, seed: int, lean: float) -> list[Path]:
+    """Writes the run on whole contexts and that on ablated ones, of one arm."""
+    return [
+        write_run(folder / arm, rows(seed), arm=arm, seed=17),
+        write_run(folder / f"{arm}-ablated", ablated_rows(seed, lean=lean), arm=arm, seed=17),
+    ]
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    return [*both_runs(tmp_path, "no_nr", 1, 3.0), *both_runs(tmp_path, "pact_full", 2, 0.5)]
+
+
+def judged(
+    tmp_path: Path,
+    runs: list[Path],
+    metric: str,
+    *,
+    decoding: str = '"single"',
+    group: str = "all",
+    than: str = '{ arm = "pact_full" }',
+) -> JudgedHypotheses:
+    path = tmp_path / "h.toml"
+    path.write_text(CRITERIA.format(metric=metric, decoding=decoding, group=group, than=than))
+    return judge_sources(path, runs, rng=np.random.default_rng(3), resamples=300)
+
+
+def test_h3_of_the_paper_is_fully_tested_from_run_folders(tmp_path: Path, runs: list[Path]) -> None:
+    criteria = Path(pact_eval.__file__).parent / "hypotheses" / "pact.toml"
+    result = judge_sources(criteria, runs, rng=np.random.default_rng(3), resamples=300)
+    h3 = result.scorecard["H3"]
+    assert len(h3.checks) == 2
+    assert all(each.holds is not None for check in h3.checks for each in check.comparisons)
+    (confidence,) = h3.checks[0].comparisons
+    expected = [
+        metrics.confidence(ablated_predictions(seed, lean=lean).log_probs("single")).mean()
+        for seed, lean in ((1, 3.0), (2, 0.5))
+    ]
+    assert confidence.holds
+    assert confidence.left.value == pytest.approx(expected[0])
+    assert confidence.right.value == pytest.approx(expected[1])
+    alone = judge_sources(criteria, [runs[0], runs[2]], rng=np.random.default_rng(3), resamples=300)
+    reasons = alone.scorecard["H3"].checks[0].reasons
+    assert "no ablated_confidence of no_nr seed 17 (single, all)" in " ".join(reasons)
+
+
+@pytest.mark.parametrize("metric", ["ablated_confidence", "ablated_gap"])
+@pytest.mark.parametrize("group", ["all", "choice"])
+def test_differences_and_intervals_against_numpy(
+    tmp_path: Path, runs: list[Path], metric: str, group: str
+) -> None:
+    values = []
+    for seed, lean in ((1, 3.0), (2, 0.5)):
+        items = AblatedItems.of(ablated_predictions(seed, lean=lean), "single")
+        values.append(items.confidence if metric == "ablated_confidence" else items.gap)
+    contexts = ablated_predictions(1)
+    of_group = np.flatnonzero((contexts.kind == group) | (group == "all"))
+    in_order = of_group[np.argsort(contexts.family[of_group])]
+    difference = (values[0] - values[1])[in_order]
+    n = len(difference)
+    drawn = np.random.default_rng(3).integers(0, n, size=(300, n))
+    expected = np.percentile(difference[drawn].mean(axis=1), [2.5, 97.5])
+    result = judged(tmp_path, runs, metric, group=group)
+    (comparison,) = result.scorecard["H"].checks[0].comparisons
+    assert comparison.difference == pytest.approx(difference.mean())
+    assert comparison.interval is not None
+    np.testing.assert_allclose([comparison.interval.low, comparison.interval.high], expected)
+    assert comparison.interval.clusters == n
+
+
+def test_every_decoding_that_the_folder_allows(tmp_path: Path, runs: list[Path]) -> None:
+    for folder in (runs[1], runs[3]):
+        write_calibrator(folder / "calibration.json", FLAT)
+    decodings = '["single", "single_calibrated", "ensemble", "ensemble_calibrated"]'
+    result = judged(tmp_path, runs, "ablated_gap", decoding=decodings)
+    found = {
+        each.question.left.cell.decoding: each.left.value
+        for each in result.scorecard["H"].checks[0].comparisons
+    }
+    contexts = ablated_predictions(1, lean=3.0)
+    for name, value in found.items():
+        views, _, calibrated = name.partition("_")
+        items = AblatedItems.of(
+            contexts,
+            "single" if views == "single" else "ensemble",
+            FLAT if calibrated else None,
+        )
+        assert value == pytest.approx(items.gap.mean())
+    assert len({round(value, 9) for value in found.values()}) == 4
+    (runs[1] / "calibration.json").unlink()
+    one_view = write_run(tmp_path / "one", ablated_rows(1, k=1, lean=3.0), arm="no_nr", seed=17)
+    result = judged(tmp_path, [one_view, runs[3]], "ablated_gap", decoding=decodings)
+    held = [each.holds is not None for each in result.scorecard["H"].checks[0].comparisons]
+    assert sum(held) == 1
+
+
+def test_a_calibrator_of_its_own_families_is_refused(tmp_path: Path, runs: list[Path]) -> None:
+    fitted = FLAT.with_provenance(families=["f3"], source_families=["s3"])
+    write_calibrator(runs[1] / "calibration.json", fitted)
+    with pytest.raises(InputError, match="families it is applied to"):
+        judged(tmp_path, runs, "ablated_gap")
+
+
+def test_ablated_runs_are_aligned_among_themselves_only(tmp_path: Path, runs: list[Path]) -> None:
+    shuffled = ablated_rows(2, lean=0.5).sort("id", descending=True, maintain_order=True)
+    runs[3] = write_run(tmp_path / "shuffled", shuffled, arm="pact_full", seed=17)
+    straight = judged(tmp_path, [runs[3], runs[1]], "ablated_gap").scorecard["H"]
+    again = judged(tmp_path, runs, "ablated_gap").scorecard["H"]
+    one, other = (each.checks[0].comparisons[0].interval for each in (straight, again))
+    assert one is not None
+    assert one == other
+    fewer = ablated_rows(2, families=29)
+    runs[3] = write_run(tmp_path / "fewer", fewer, arm="pact_full", seed=17)
+    with pytest.raises(InputError, match=r"the runs hold other items: 1 only in .*no_nr-ablated"):
+        judged(tmp_path, runs, "ablated_gap")
+    swapped = ablated_rows(2).with_columns(pl.col("answers").list.reverse())
+    runs[3] = write_run(tmp_path / "swapped", swapped, arm="pact_full", seed=17)
+    with pytest.raises(InputError, match="the runs differ in answers at 30 items"):
+        judged(tmp_path, runs, "ablated_gap")
+
+
+def test_ablated_runs_give_no_numbers_of_whole_contexts(tmp_path: Path, runs: list[Path]) -> None:
+    result = judged(tmp_path, [runs[1], runs[3]], "accuracy")
+    reasons = result.scorecard["H"].checks[0].reasons
+    assert "no accuracy of no_nr seed 17 (single, all)" in " ".join(reasons)
+    with_them = judged(tmp_path, runs, "tv", decoding='"ensemble"').scorecard["H"]
+    without = judged(tmp_path, [runs[0], runs[2]], "tv", decoding='"ensemble"').scorecard["H"]
+    assert with_them.checks[0].comparisons == without.checks[0].comparisons
+
+
+def test_two_ablated_runs_of_one_arm_and_seed_are_told(tmp_path: Path, runs: list[Path]) -> None:
+    more = write_run(tmp_path / "more", ablated_rows(9), arm="no_nr", seed=17)
+    with pytest.raises(InputError, match="two runs say ablated_confidence"):
+        judged(tmp_path, [*runs, more], "ablated_gap")
+
+
+def test_whole_and_ablated_contexts_are_drawn_together(tmp_path: Path, runs: list[Path]) -> None:
+    """A pair and its ablated context move together; the expectation is drawn with numpy."""
+    result = judged(tmp_path, runs, "ablated_confidence", than='{ metric = "accuracy" }')
+    (comparison,) = result.scorecard["H"].checks[0].comparisons
+    ablated = AblatedItems.of(ablated_predictions(1, lean=3.0), "single")
+    whole = ScoredItems.of(predictions(1), "single")
+    families = np.unique(whole.predictions.family)
+    difference = [
+        ablated.confidence[ablated.predictions.family == family].mean()
+        - whole.correct[whole.predictions.family == family].mean()
+        for family in families
+    ]
+    drawn = np.random.default_rng(3).integers(0, 30, size=(300, 30))
+    expected = np.percentile(np.array(difference)[drawn].mean(axis=1), [2.5, 97.5])
+    assert comparison.interval is not None
+    assert comparison.interval.value == pytest.approx(comparison.difference)
+    np.testing.assert_allclose([comparison.interval.low, comparison.interval.high], expected)
+
+
+def test_groups_with_other_families_are_drawn_together(tmp_path: Path, runs: list[Path]) -> None:
+    than = '{ arm = "no_nr", group = "boolean" }'
+    result = judged(tmp_path, runs, "accuracy", than=than)
+    (comparison,) = result.scorecard["H"].checks[0].comparisons
+    assert comparison.interval is not None
+    assert comparison.interval.value == pytest.approx(comparison.difference)
+    assert comparison.interval.low < comparison.difference < comparison.interval.high
+    assert comparison.interval.clusters == 30
+
+
+def registration(tmp_path: Path, runs: list[Path], data: list[Path]) -> Registration:
+    """Registers on some files; whole contexts were scored on the first, ablated ones on another."""
+    path = tmp_path / "h.toml"
+    path.write_text(
+        CRITERIA.format(
+            metric="ablated_gap", decoding='"single"', group="all", than='{ arm = "pact_full" }'
+        )
+    )
+    register(path, data=data, now=dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
+    files = [tmp_path / "holdout.jsonl", tmp_path / "ablated.jsonl"]
+    for number, folder in enumerate(runs):
+        place = folder / "run.json"
+        value = json.loads(place.read_bytes()) | {"source": "score"}
+        value["settings"]["data"]["sha256"] = sha256_of_file(files[number % 2])
+        place.write_text(json.dumps(value))
+    return judge_sources(path, runs, rng=np.random.default_rng(3), resamples=100).registration
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / "holdout.jsonl", tmp_path / "ablated.jsonl"]
+    for path in paths:
+        path.write_text(path.name)
+    return paths
+
+
+def test_a_registered_ablated_file_is_fine(
+    tmp_path: Path, runs: list[Path], files: list[Path]
+) -> None:
+    assert registration(tmp_path, runs, files).status == "REGISTERED BEFORE THE RUNS"
+
+
+def test_an_ablated_file_that_was_not_registered_is_told(
+    tmp_path: Path, runs: list[Path], files: list[Path]
+) -> None:
+    found = registration(tmp_path, runs, files[:1])
+    assert found.status == "TAMPERED"
+    assert len(found.reasons) == 2
+    scored, registered = (sha256_of_file(path)[:12] for path in files[::-1])
+    assert found.reasons[0] == (
+        f"no_nr seed 17 on ablated contexts was scored on data {scored}, registered: "
+        f"holdout.jsonl {registered}; a file of ablated contexts is registered like any other "
+        "(`register --data`)"
+    )

@@ -1,0 +1,222 @@
+"""Tables of metrics: from the published layout, from evaluations, from numbers by item."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from published import published_path
+
+from pact_eval import metrics
+from pact_eval.calibration import neutral_calibrator
+from pact_eval.errors import InputError, RecordError
+from pact_eval.evaluation import METRICS, evaluate
+from pact_eval.preregistration import (
+    Cell,
+    DecodingName,
+    MetricRow,
+    MetricTable,
+    decoding_name,
+    read_metric_table,
+    rows_from_evaluation,
+    rows_from_items,
+)
+from pact_eval.runs.predictions import Predictions
+
+HEADER = "run,seed,decoding,group,count,pairs,accuracy,nll,ece,permutation_tv\n"
+
+
+def csv_file(tmp_path: Path, *lines: str, header: str = HEADER) -> Path:
+    path = tmp_path / "metrics.csv"
+    path.write_text(header + "".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def predictions() -> Predictions:
+    """Two pairs of boolean and one of score items, two views."""
+    items = [
+        (f"{kind}-{family}-{variant}", kind, family, variant, reference, view)
+        for kind, families in (("boolean", (0, 1)), ("score", (2,)))
+        for family in families
+        for reference, variant in enumerate(("base", "counterfactual"))
+        for view in (0, 1)
+    ]
+    ids, kinds, families, variants, references, views = zip(*items, strict=True)
+    return Predictions.from_frame(
+        pl.DataFrame(
+            {
+                "id": ids,
+                "family": [f"f{family}" for family in families],
+                "source_family": "s",
+                "domain": "d",
+                "kind": kinds,
+                "variant": variants,
+                "reference": references,
+                "n_choices": 2,
+                "view": views,
+                "code_order": [[0, 1] if view == 0 else [1, 0] for view in views],
+                "logits": [[0.0, 1.0 + view] for view in views],
+                "prompt_tokens": 300,
+                "code_mass": 1.0,
+            }
+        )
+    )
+
+
+def test_the_published_table_under_our_names() -> None:
+    table = read_metric_table(published_path("run_metrics.csv"))
+    assert len(table.arms) == 9
+    assert table.seeds("pact_full") == (17, 18, 19)
+    assert table.seeds("base_model") == ()
+
+    def row(
+        metric: str, arm: str, decoding: DecodingName, group: str, seed: int | None
+    ) -> MetricRow:
+        return table.row(Cell(metric, arm, decoding, group), seed)
+
+    mae = row("score_mae", "pact_full", "single", "all", 17)
+    assert (round(mae.value, 4), mae.n) == (0.2294, 64)
+    boolean = row("pair_accuracy", "pact_full", "single", "boolean", 17)
+    assert (round(boolean.value, 4), boolean.n) == (0.9123, 57)
+    assert row("ece", "pact_full", "ensemble", "all", 17).reason == (
+        "no ece of pact_full seed 17 (ensemble, all)"
+    )
+    assert row("ece", "pact_full", "ensemble_calibrated", "all", 17).value < 0.1
+    assert row("flip_rate", "pact_full", "ensemble", "all", 17).value == pytest.approx(26 / 324)
+    assert row("ece", "base_model", "ensemble", "all", None).value > 0.2
+    assert math.isnan(row("ece", "base_model", "ensemble_calibrated", "all", None).value)
+    assert math.isnan(row("score_mae", "pact_full", "single", "choice", 17).value)
+
+
+def test_empty_cells_are_no_numbers(tmp_path: Path) -> None:
+    table = read_metric_table(csv_file(tmp_path, "a,17,single,noul,10,5,0.8,,0.1,"))
+    assert {row.cell.metric for row in table.rows} == {"accuracy", "ece"}
+    assert table.row(Cell("nll_nats", "a", "single", "boolean"), 17).reason == (
+        "no nll_nats of a seed 17 (single, boolean)"
+    )
+    assert {row.n for row in table.rows} == {10}
+
+
+def test_all_bad_rows_are_told_with_their_lines(tmp_path: Path) -> None:
+    path = csv_file(
+        tmp_path,
+        "a,17,single,all,10,5,84.0,0.5,0.1,",
+        "a,x,single,all,10,5,0.8,0.5,0.1,",
+        "a,18,double,all,10,5,0.8,many,0.1,",
+        "a,19,single,all,10,5,0.8",
+        "b,17,single,all,10,5,0.8,0.5,0.1,",
+        "b,17,single,all,10,5,0.7,0.5,0.1,",
+        ",17,single,all,10,5,0.7,0.5,nan,",
+    )
+    with pytest.raises(RecordError) as caught:
+        read_metric_table(path)
+    assert str(caught.value).splitlines() == [
+        f"{path}:2: expected accuracy as a fraction in 0 to 1, got 84.0",
+        f'{path}:3: expected a seed, a whole number or nothing, got "x"',
+        f'{path}:4: expected decoding, one of single, single_calibrated, ensemble, got "double"',
+        f'{path}:4: expected nll as a number, got "many"',
+        f"{path}:5: expected as many cells as the header has columns",
+        f"{path}:7: a second row of the same run, seed, decoding and group as line 6",
+        f"{path}:8: expected a run and a group, got nothing",
+        f'{path}:8: expected ece as a number, got "nan"',
+    ]
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="lacks decoding, group"):
+        read_metric_table(csv_file(tmp_path, header="run,seed,accuracy\n"))
+    with pytest.raises(InputError, match="stands twice in the header"):
+        read_metric_table(csv_file(tmp_path, header="run,seed,decoding,group,ece,ece\n"))
+    with pytest.raises(InputError, match="no such file"):
+        read_metric_table(tmp_path / "missing.csv")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_metric_table(tmp_path)
+    (tmp_path / "bytes.csv").write_bytes(b"run,seed\n\xff\xfe")
+    with pytest.raises(InputError, match="not a CSV table in UTF-8"):
+        read_metric_table(tmp_path / "bytes.csv")
+
+
+def test_two_numbers_for_one_place_are_refused() -> None:
+    cell = Cell("ece", "a", "single", "all")
+    assert len(MetricTable([MetricRow(cell, 17, 0.1), MetricRow(cell, 17, 0.1)])) == 1
+    assert len(MetricTable([MetricRow(cell, 17, math.nan), MetricRow(cell, 17, math.nan)])) == 1
+    with pytest.raises(InputError, match="a seed 17, single, all: two runs say ece: 0.1 and 0.2"):
+        MetricTable([MetricRow(cell, 17, 0.1)]).with_rows([MetricRow(cell, 17, 0.2)])
+    conflicts = [MetricRow(cell, seed, value) for seed in range(25) for value in (0.1, 0.2)]
+    with pytest.raises(InputError, match="and 5 more problems"):
+        MetricTable(conflicts)
+    with pytest.raises(InputError, match="no metric and decoding"):
+        MetricTable([MetricRow(Cell("speed", "a", "single", "all"), 17, 0.1)])
+
+
+def test_rows_of_an_evaluation() -> None:
+    evaluation = evaluate(
+        predictions(), decoding="single", by="kind", rng=np.random.default_rng(0), resamples=100
+    )
+    rows = rows_from_evaluation("a", 17, evaluation)
+    assert {row.cell.metric for row in rows} == {spec.name for spec in METRICS}
+    assert {row.cell.group for row in rows} == {"all", "boolean", "score"}
+    assert {row.cell.decoding for row in rows} == {"single", "ensemble"}
+    table = MetricTable(rows)
+    accuracy = table.row(Cell("accuracy", "a", "single", "all"), 17)
+    assert (accuracy.value, accuracy.n) == (0.5, 6)
+    assert accuracy.low <= accuracy.value <= accuracy.high
+    tv = table.row(Cell("tv", "a", "ensemble", "all"), 17)
+    assert tv.value == pytest.approx(1 / (1 + math.exp(-2)) - 1 / (1 + math.exp(-1)))
+    assert table.row(Cell("tv", "a", "single", "all"), 17).reason == (
+        "no tv of a seed 17 (single, all)"
+    )
+    reason = table.row(Cell("score_mae", "a", "single", "boolean"), 17).reason
+    assert reason == "score_mae of a seed 17 (single, boolean): no score items"
+
+
+def test_four_evaluations_of_one_run_make_one_table() -> None:
+    run = predictions()
+    evaluations = [
+        evaluate(
+            run,
+            decoding=decoding,
+            by="kind",
+            rng=np.random.default_rng(0),
+            resamples=100,
+            calibrator=calibrator,
+        )
+        for decoding in ("single", "ensemble")
+        for calibrator in (None, neutral_calibrator("scalar"))
+    ]
+    rows = [row for each in evaluations for row in rows_from_evaluation("a", 17, each)]
+    table = MetricTable(rows)
+    assert {row.cell.decoding for row in rows} == {
+        decoding_name(decoding, calibration)
+        for decoding in ("single", "ensemble")
+        for calibration in ("raw", "calibrated")
+    }
+    flips = Cell("flip_rate", "a", "ensemble_calibrated", "all")
+    assert table.row(flips, 17).value == 0.0
+    assert math.isnan(table.row(Cell("tv", "a", "ensemble_calibrated", "all"), 17).value)
+
+
+def test_confidence_on_ablated_contexts_from_items() -> None:
+    run = predictions()
+    confidence = metrics.confidence(run.log_probs("single"))
+    cell = Cell("ablated_confidence", "a", "single", "all")
+    rows = rows_from_items(cell, 17, confidence, run.kind)
+    assert [row.cell.group for row in rows] == ["all", "boolean", "score"]
+    assert rows[0].value == pytest.approx(1 / (1 + math.exp(-1)))
+    assert MetricTable(rows).row(cell, 17).n == 6
+
+
+def test_items_without_a_number_leave_none() -> None:
+    cell = Cell("tv", "a", "ensemble", "all")
+    rows = rows_from_items(cell, None, [0.5, math.nan], ["choice", "score"])
+    assert [row.reason for row in rows] == [
+        "undefined for 1 of 2 items",
+        None,
+        "undefined for 1 of 1 items",
+    ]
+    assert rows_from_items(cell, None, [], [])[0].reason == "no items"
+    with pytest.raises(ValueError, match="one shape"):
+        rows_from_items(cell, None, [0.5], ["choice", "score"])

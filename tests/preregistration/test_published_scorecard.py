@@ -1,0 +1,140 @@
+"""The five hypotheses of the paper on the numbers that it was written from."""
+
+from __future__ import annotations
+
+import pytest
+from published import published_path
+
+from pact_eval.preregistration import (
+    CheckResult,
+    Comparison,
+    MetricTable,
+    Scorecard,
+    judge,
+    pact_hypotheses,
+    read_metric_table,
+)
+
+
+@pytest.fixture(scope="module")
+def table() -> MetricTable:
+    return read_metric_table(published_path("run_metrics.csv"))
+
+
+@pytest.fixture(scope="module")
+def scorecard(table: MetricTable) -> Scorecard:
+    return judge(pact_hypotheses(), table)
+
+
+def check(scorecard: Scorecard, hypothesis: str, says: str) -> CheckResult:
+    result = scorecard[hypothesis]
+    return next(each for each in (*result.checks, *result.beside) if each.check.says == says)
+
+
+def points(comparison: Comparison) -> tuple[float, float, float]:
+    """First quantity, second quantity and difference, in percent or points, one decimal."""
+    values = (comparison.left.value, comparison.right.value, comparison.difference)
+    return tuple(round(100 * value, 1) for value in values)  # type: ignore[return-value]
+
+
+def test_the_five_verdicts(scorecard: Scorecard) -> None:
+    assert scorecard.verdicts == {
+        "H1": "INCONCLUSIVE",
+        "H2": "SUPPORTED",
+        "H3": "PARTLY TESTED",
+        "H4": "PARTLY SUPPORTED",
+        "H5": "SUPPORTED",
+    }
+
+
+def test_h1_single_as_predicted_and_ensemble_reversed(scorecard: Scorecard) -> None:
+    single, ensemble = check(scorecard, "H1", "it falls by more than accuracy").comparisons
+    assert points(single)[:2] == (-1.2, 0.3)
+    assert points(ensemble)[:2] == (2.5, 1.5)
+    assert (single.holds, ensemble.holds) == (True, False)
+    assert single.seeds == ensemble.seeds == (17,)
+    assert [row.n for row in single.left.rows] == [162]
+    single, ensemble = check(scorecard, "H1", "pair accuracy falls without L_CF").comparisons
+    assert (points(single)[2], points(ensemble)[2]) == (-1.2, 2.5)
+
+
+def test_h2_on_means_over_three_seeds(scorecard: Scorecard) -> None:
+    tv, flips, gains = (result.comparisons for result in scorecard["H2"].checks)
+    assert [points(each)[:2] for each in (*tv, *flips, *gains)] == [
+        (5.6, 7.4),
+        (9.8, 12.1),
+        (-0.7, 2.4),
+    ]
+    assert {each.seeds for each in (*tv, *flips, *gains)} == {(17, 18, 19)}
+    beside = scorecard["H2"].beside
+    assert [points(each.comparisons[0])[:2] for each in beside] == [
+        (5.6, 6.9),
+        (9.8, 13.8),
+        (9.3, 8.0),
+    ]
+    assert points(beside[2].comparisons[1])[:2] == (13.0, 8.0)
+
+
+def test_h2_would_not_hold_seed_by_seed(scorecard: Scorecard) -> None:
+    """Why its checks say that they are judged on means: flips favour CE-only at two seeds."""
+    (flips,) = check(scorecard, "H2", "lower flip rate than CE-only").comparisons
+    by_seed = zip(flips.left.rows, flips.right.rows, strict=True)
+    assert [ours.value < theirs.value for ours, theirs in by_seed] == [True, False, False]
+
+
+def test_h3_half_untested(scorecard: Scorecard) -> None:
+    untested, pairs = scorecard["H3"].checks
+    assert untested.summary == "lacks data"
+    assert untested.reasons[0].startswith("no ablated_confidence of no_nr seed 17")
+    assert "did not log it" in (untested.check.needs or "")
+    assert points(pairs.comparisons[0]) == (64.8, 72.8, -8.0)
+    accuracy, tv = scorecard["H3"].beside
+    assert points(accuracy.comparisons[0])[2] == -3.1
+    assert points(tv.comparisons[0])[:2] == (11.7, 5.0)
+
+
+def test_h4_higher_mae_at_another_accuracy(scorecard: Scorecard) -> None:
+    mae, accuracy = scorecard["H4"].checks
+    (comparison,) = mae.comparisons
+    assert (round(comparison.right.value, 3), round(comparison.left.value, 3)) == (0.229, 0.282)
+    assert comparison.left.rows[0].n == 64
+    assert points(accuracy.comparisons[0])[:2] == (84.4, 79.7)
+    assert (mae.summary, accuracy.summary) == ("holds", "fails")
+    assert [each.summary for each in scorecard["H4"].beside] == [
+        "holds",
+        "holds",
+        "holds in 3 of 3",
+    ]
+
+
+def test_h5_nine_of_nine_and_the_ablation_that_rises(scorecard: Scorecard) -> None:
+    ece, accuracy = scorecard["H5"].checks
+    assert (ece.summary, accuracy.summary) == ("holds in 9 of 9", "holds in 9 of 9")
+    assert {each.difference for each in accuracy.comparisons} == {0.0}
+    ablations, aurc = scorecard["H5"].beside
+    assert ablations.summary == "holds in 4 of 5, fails in 1"
+    (rising,) = (each for each in ablations.comparisons if each.holds is False)
+    assert rising.question.left.cell.arm == "no_emd"
+    assert points(rising)[:2] == (8.1, 5.8)
+    (means,) = aurc.comparisons
+    assert (round(100 * means.right.value, 2), round(100 * means.left.value, 2)) == (3.95, 4.21)
+    assert not means.holds
+
+
+def test_without_single_arms_the_verdicts_lack_data(table: MetricTable) -> None:
+    def without(arm: str) -> Scorecard:
+        rows = (row for row in table.rows if row.cell.arm != arm)
+        return judge(pact_hypotheses(), MetricTable(rows))
+
+    assert without("no_cf").verdicts["H1"] == "UNTESTED"
+    assert without("ce_only").verdicts["H2"] == "UNTESTED"
+    assert without("nimble_recipe").verdicts["H5"] == "PARTLY TESTED"
+    assert check(without("nimble_recipe"), "H5", "ECE falls under T(x)").summary == (
+        "holds in 6 of 6; 3 without data"
+    )
+
+
+def test_a_dropped_seed_is_noticed(table: MetricTable) -> None:
+    rows = (row for row in table.rows if (row.cell.arm, row.seed) != ("ce_only", 17))
+    verdicts = judge(pact_hypotheses(), MetricTable(rows)).verdicts
+    assert (verdicts["H2"], verdicts["H5"]) == ("UNTESTED", "PARTLY TESTED")

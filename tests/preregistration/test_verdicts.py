@@ -1,0 +1,148 @@
+"""The precedence of verdicts: every cell of the table, and tables of numbers that reach them."""
+
+from __future__ import annotations
+
+from itertools import chain, combinations, product
+
+import pytest
+
+from pact_eval.preregistration import (
+    OUTCOMES,
+    VERDICTS,
+    Cell,
+    Check,
+    Hypotheses,
+    Hypothesis,
+    Instead,
+    MetricRow,
+    MetricTable,
+    Outcome,
+    Verdict,
+    judge,
+    verdicts,
+)
+from pact_eval.preregistration.verdicts import outcomes_of, verdict_on
+
+SUBSETS = [
+    frozenset(each)
+    for each in chain.from_iterable(combinations(OUTCOMES, size) for size in range(1, 5))
+]
+
+# A metric each for a check that holds, fails, points both ways, lacks data, or lacks some.
+METRIC_OF: dict[Outcome, str] = {
+    "holds": "accuracy",
+    "fails": "pair_accuracy",
+    "mixed": "ece",
+    "lacks": "brier",
+}
+VALUES = {
+    ("accuracy", 17): 0.2,
+    ("accuracy", 18): 0.2,
+    ("pair_accuracy", 17): -0.2,
+    ("pair_accuracy", 18): -0.2,
+    ("ece", 17): 0.2,
+    ("ece", 18): -0.2,
+}
+
+
+def table() -> MetricTable:
+    return MetricTable(
+        MetricRow(Cell(metric, arm, "single", "all"), seed, 0.5 + (advantage if arm == "a" else 0))
+        for (metric, seed), advantage in VALUES.items()
+        for arm in ("a", "b")
+    )
+
+
+def check(metric: str) -> Check:
+    return Check(
+        says=metric,
+        metric=metric,
+        arms=("a",),
+        decodings=("single",),
+        groups=("all",),
+        relation="higher",
+        than=Instead(arm="b"),
+        judged_on="matched",
+    )
+
+
+def verdict_of(*metrics: str) -> Verdict:
+    hypothesis = Hypothesis("H", "title", "claim", tuple(check(metric) for metric in metrics))
+    return judge(Hypotheses((hypothesis,)), table()).verdicts["H"]
+
+
+def by_rules(shown: frozenset[Outcome]) -> Verdict:
+    """The rules in the module's documentation, first match first."""
+    if shown == {"lacks"}:
+        return "UNTESTED"
+    if {"holds", "fails"} <= shown:
+        return "PARTLY SUPPORTED"
+    if "mixed" in shown:
+        return "INCONCLUSIVE"
+    if "fails" in shown:
+        return "CONTRADICTED"
+    return "PARTLY TESTED" if "lacks" in shown else "SUPPORTED"
+
+
+def test_the_table_has_every_cell() -> None:
+    assert set(VERDICTS) == set(SUBSETS)
+    assert len(VERDICTS) == 15
+
+
+@pytest.mark.parametrize("shown", SUBSETS, ids=lambda shown: "+".join(sorted(shown)))
+def test_every_cell_against_the_rules_and_a_table_of_numbers(shown: frozenset[Outcome]) -> None:
+    assert VERDICTS[shown] == by_rules(shown)
+    assert verdict_of(*(METRIC_OF[outcome] for outcome in shown)) == VERDICTS[shown]
+
+
+def test_the_documented_table_is_the_table() -> None:
+    documentation = (verdicts.__doc__ or "").splitlines()
+    rows = [line[4:].split("  ") for line in documentation if line[4:8] in ("yes ", "-   ")]
+    documented = {}
+    for row in rows:
+        *flags, verdict = [cell.strip() for cell in row if cell.strip()][:5]
+        shown = frozenset(
+            outcome for outcome, flag in zip(OUTCOMES, flags, strict=True) if flag == "yes"
+        )
+        documented[shown] = verdict
+    assert documented == VERDICTS
+
+
+def test_the_wanted_verdicts_of_the_specification() -> None:
+    assert verdict_of("accuracy") == "SUPPORTED"
+    assert verdict_of("accuracy", "pair_accuracy") == "PARTLY SUPPORTED"
+    assert verdict_of("accuracy", "brier") == "PARTLY TESTED"
+    assert verdict_of("ece") == "INCONCLUSIVE"
+    assert verdict_of("pair_accuracy") == "CONTRADICTED"
+    assert verdict_of("brier") == "UNTESTED"
+
+
+def test_no_mixed_check_decides_a_settled_verdict() -> None:
+    """Whichever way the mixed checks fell, a verdict other than INCONCLUSIVE would stay."""
+    for shown in SUBSETS:
+        if "mixed" not in shown:
+            continue
+        resolved = {VERDICTS[(shown - {"mixed"}) | {way}] for way in ("holds", "fails")}
+        if VERDICTS[shown] != "INCONCLUSIVE":
+            assert resolved == {VERDICTS[shown]}
+
+
+def test_further_data_never_turn_a_failure_into_support() -> None:
+    for shown in SUBSETS:
+        if "fails" in shown:
+            assert VERDICTS[shown] not in ("SUPPORTED", "PARTLY TESTED")
+
+
+def test_outcomes_of_all_short_lists() -> None:
+    for size in range(1, 5):
+        for comparisons in product((True, False, None), repeat=size):
+            shown = outcomes_of(comparisons)
+            assert ("lacks" in shown) == (None in comparisons)
+            assert ("mixed" in shown) == ({True, False} <= {*comparisons})
+            assert len(shown - {"lacks"}) == (0 if {*comparisons} == {None} else 1)
+    assert outcomes_of([]) == {"lacks"}
+
+
+def test_a_hypothesis_without_checks_has_no_verdict() -> None:
+    with pytest.raises(ValueError, match="at least one check"):
+        verdict_on([])

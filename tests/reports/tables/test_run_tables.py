@@ -1,0 +1,351 @@
+"""Tables of run folders against hand computation, and what becomes of gaps and hostile names."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from pathlib import Path
+
+import pytest
+from reports.tables.table_runs import cells, marked, run_of, share, texts
+from run_frames import ablated_rows, rows, write_run
+
+from pact_eval.calibration import Calibrator, Weights, inverse_softplus, write_calibrator
+from pact_eval.errors import InputError, RecordError
+from pact_eval.evaluation.run_collection import collect_runs
+from pact_eval.preregistration import METRIC_SPECS
+from pact_eval.stats import seed_summary
+from pact_reports.tables import (
+    TABLES,
+    BuiltTables,
+    Cell,
+    Table,
+    TableRequest,
+    build_tables,
+    markdown_report,
+    to_csv,
+    to_latex,
+    to_markdown,
+    write_tables,
+)
+from pact_reports.tables.cells import marked_best, mean_cell
+from pact_reports.tables.data_splits import splits_of_folder
+
+HOSTILE = "=x|<b>_%\n\\end{table}\u202e"
+
+
+def build(folders: list[Path], *names: str, **options: object) -> BuiltTables:
+    request = TableRequest(collect_runs(folders), **options)  # type: ignore[arg-type]
+    return build_tables(request, names or None)
+
+
+def made(folders: list[Path], name: str, **options: object) -> Table:
+    return build(folders, name, **options).tables[name]
+
+
+@pytest.fixture
+def arms(tmp_path: Path) -> list[Path]:
+    """One arm with 30, 36 and 42 of 60 right, one with 45 at two seeds, a base model with 24."""
+    found = [
+        run_of(tmp_path / f"a-{seed}", share(right, 60), arm="a", seed=seed, k=2)
+        for seed, right in ((1, 30), (2, 36), (3, 42))
+    ]
+    found += [
+        run_of(tmp_path / f"b-{seed}", share(45, 60), arm="b", seed=seed, k=2) for seed in (2, 3)
+    ]
+    return [*found, run_of(tmp_path / "base", share(24, 60), arm="base", seed=None, k=2)]
+
+
+def test_means_and_deviations_by_hand(arms: list[Path]) -> None:
+    table = made(arms, "main")
+    assert texts(table, "Arm", "Runs", "Accuracy", "Pair accuracy") == [
+        ["a", "3", "60.0 ± 10.0", "60.0 ± 10.0"],
+        ["b", "2", "75.0 ± 0.0", "73.3 ± 0.0"],
+        ["base", "1", "40.0", "40.0"],
+    ]
+    mean, deviation, n = cells(table, "Accuracy")[0][0].numbers
+    assert mean == pytest.approx(0.6)
+    assert deviation == pytest.approx(statistics.stdev([0.5, 0.6, 0.7]))
+    assert n == 3
+    # One run has no deviation: neither 0 nor a mark of one.
+    assert math.isnan(cells(table, "Accuracy")[2][0].numbers[1] or 0.0)
+    assert "one run has no deviation" in table.caption
+    assert marked(table, "Accuracy", "best") == ["b"]
+
+
+def test_nll_and_ece_by_hand(tmp_path: Path) -> None:
+    """Logits of log 3 apart: every confidence is 0.75."""
+    folder = run_of(tmp_path / "a", share(45, 60), arm="a", seed=1, sure=math.log(3))
+    table = made([folder], "main")
+    nll = -(45 * math.log(0.75) + 15 * math.log(0.25)) / 60
+    found = {
+        column.title: cell for column, cell in zip(table.columns, table.rows[0].cells, strict=True)
+    }
+    assert found["NLL"].numbers[0] == pytest.approx(nll, abs=1e-6)
+    assert found["ECE"].numbers[0] == pytest.approx(0.0, abs=1e-6)
+    assert found["Brier"].numbers[0] == pytest.approx(0.75 * 0.125 + 0.25 * 1.125, abs=1e-6)
+    # Nothing is the best of one.
+    assert not any(cell.mark for cell in table.rows[0].cells)
+    assert "ECE after T(x)" not in found
+
+
+def test_best_with_ties_and_where_lower_is_better() -> None:
+    def of(*values: float) -> list[Cell]:
+        return [Cell(f"{100 * value:.1f}", (value,)) for value in values]
+
+    assert [cell.mark for cell in marked_best(of(0.5, 0.5, 0.4), 1)] == ["best", "best", None]
+    assert [cell.mark for cell in marked_best(of(0.5, 0.5, 0.4), -1)] == [None, None, "best"]
+    assert [cell.mark for cell in marked_best(of(0.5, 0.4), 0)] == [None, None]
+    assert [cell.mark for cell in marked_best(of(0.5), 1)] == [None]
+    # What prints the same is marked the same.
+    assert [cell.mark for cell in marked_best(of(0.50001, 0.50002), 1)] == ["best", "best"]
+    undefined = [*of(0.5, math.nan), Cell("–")]
+    assert [cell.mark for cell in marked_best(undefined, 1)] == [None, None, None]
+    infinite = [Cell("∞", (math.inf,)), Cell("∞", (math.inf,))]
+    assert [cell.mark for cell in marked_best(infinite, -1)] == [None, None]
+    assert [cell.mark for cell in marked_best([*infinite, *of(9.0)], -1)] == [None, None, "best"]
+
+
+def test_an_infinite_nll_is_shown_with_its_reason() -> None:
+    cell = mean_cell(seed_summary([math.inf, 1.0]), METRIC_SPECS["nll_nats"])
+    assert (cell.text, cell.reason) == ("∞", "undefined or infinite at 1 of 2 seeds")
+    cell = mean_cell(seed_summary([math.nan, 1.0]), METRIC_SPECS["nll_nats"], "no items")
+    assert (cell.text, cell.reason) == ("–", "no items")
+
+
+def test_paired_tests_match_seeds_and_base_models(arms: list[Path]) -> None:
+    table = made(arms, "paired", resamples=200)
+    assert texts(table, "B", "Seed", "Acc. A", "Acc. B", "A - B", "Only A/B") == [
+        ["b", "2", "60.0", "75.0", "−15.0", "0/9"],
+        ["b", "3", "70.0", "75.0", "−5.0", "0/3"],
+        ["base", "1", "50.0", "40.0", "+10.0", "6/0"],
+        ["base", "2", "60.0", "40.0", "+20.0", "12/0"],
+        ["base", "3", "70.0", "40.0", "+30.0", "18/0"],
+    ]
+    # Exact McNemar by hand: 2 * 2^-9, and 2 * 2^-3, which cannot be below 0.05.
+    first, second = (row[0] for row in cells(table, "McNemar p")[:2])
+    assert (first.text, first.mark) == ("0.004", "significant")
+    assert first.numbers[0] == pytest.approx(2 * 2**-9)
+    assert (second.text, second.mark) == ("0.250", None)
+    assert second.reason is not None
+    swapped = made(arms, "paired", method="b", resamples=200)
+    assert texts(swapped, "B", "Seed")[0] == ["a", "2"]
+
+
+def test_a_base_model_given_first_is_not_the_method(arms: list[Path]) -> None:
+    table = made([arms[-1], *arms[:-1]], "paired", resamples=200)
+    assert table.title == "Paired tests of a"
+    assert "A = a" in table.caption
+    assert texts(table, "B")[0] == ["base"]
+
+
+def test_a_run_without_a_seed_counts_beside_those_with_one(tmp_path: Path) -> None:
+    folders = [
+        run_of(tmp_path / f"{seed}", share(right, 60), arm="a", seed=seed)
+        for seed, right in ((None, 30), (7, 42))
+    ]
+    assert texts(made(folders, "main"), "Runs", "Accuracy") == [["2", "60.0 ± 14.1"]]
+    assert texts(made(folders, "kinds"), "Seed") == [["–"], ["7"]]
+
+
+def test_ablations_at_shared_seeds_only(arms: list[Path]) -> None:
+    table = made(arms, "ablations")
+    assert texts(table, "Seed", "Arm", "Accuracy") == [
+        ["2", "a", "60.0"],
+        ["2", "b", "75.0"],
+        ["3", "a", "70.0"],
+        ["3", "b", "75.0"],
+    ]
+    method, other = cells(table, "Accuracy")[:2]
+    assert (method[0].mark, method[0].numbers[1]) == (None, None)
+    assert other[0].mark == "clearly better"
+    assert other[0].numbers[1] == pytest.approx(0.15)
+
+
+def test_k_views_of_runs(arms: list[Path]) -> None:
+    table = made(arms, "views")
+    assert table.caption.startswith("Decoding: 2 views together; raw,")
+    found = texts(table, "Arm", "Accuracy", "TV", "Flips", "Gain")
+    assert found[0] == ["a", "60.0 ± 10.0", "0.0 ± 0.0", "0.0 ± 0.0", "0.0 ± 0.0"]
+    assert "TV after T(x)" not in [column.title for column in table.columns]
+
+
+def test_calibration_is_marked_where_it_hurts(tmp_path: Path) -> None:
+    right = run_of(tmp_path / "a", share(45, 60), arm="a", seed=1, sure=math.log(3))
+    sure = run_of(tmp_path / "b", share(45, 60), arm="b", seed=1, sure=3.0)
+    hot = Calibrator("scalar", Weights((inverse_softplus(2.0), 0.0, 0.0)))
+    for folder in (right, sure):
+        write_calibrator(folder / "calibration.json", hot)
+    table = made([right, sure], "calibration")
+    assert texts(table, "Arm", "T(x)") == [["a", "2.00 [2.00, 2.00]"], ["b", "2.00 [2.00, 2.00]"]]
+    before, after = cells(table, "ECE before", "ECE after")[0]
+    # 0.75 right at a confidence of sqrt(3) / (1 + sqrt(3)).
+    assert before.text == "0.0"
+    assert after.numbers[0] == pytest.approx(0.75 - math.sqrt(3) / (1 + math.sqrt(3)), abs=1e-6)
+    assert marked(table, "ECE after", "worse") == ["a"]
+    assert marked(table, "NLL after", "worse") == ["a"]
+    assert table.meaning("worse") == "T(x) made it worse, by any amount"
+    main = made([right, sure], "main")
+    assert texts(main, "ECE after T(x)")[0] == [after.text]
+
+
+def test_accuracy_by_kind_and_domain(arms: list[Path]) -> None:
+    table = made(arms[:1], "kinds")
+    assert [column.title for column in table.columns] == [
+        "Arm",
+        "Seed",
+        "Choice",
+        "Boolean",
+        "Score",
+        "Score MAE",
+    ]
+    assert texts(table)[0][:5] == ["a", "1", "50.0", "50.0", "50.0"]
+    table = made(arms[:1], "domains")
+    assert [column.title for column in table.columns[2:]] == ["commerce", "housing"]
+    # The first 30 items are 8 pairs of commerce and 7 of housing, of 15 each.
+    assert texts(table)[0] == ["a", "1", "53.3", "46.7"]
+
+
+def test_cost_reads_the_run_and_the_training(tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "runs" / "a", share(3, 6), arm="a", seed=1, k=2)
+    adapter = tmp_path / "adapters" / "a"
+    adapter.mkdir(parents=True)
+    (adapter / "training.json").write_text('{"wall_minutes": 1.25, "steps": 298, "arm": "a"}')
+    said = json.loads((folder / "run.json").read_text())
+    said["settings"] |= {"adapter": {"sha256": "0"}, "device": "cpu", "dtype": "float32"}
+    said |= {"adapter": "adapters/a", "longest_prompt_tokens": 1098, "wall_seconds": 1234.5}
+    (folder / "run.json").write_text(json.dumps(said))
+    bare = run_of(tmp_path / "runs" / "b", share(3, 6), arm="b", seed=None, k=2)
+    table = made([folder, bare], "cost")
+    assert texts(table) == [
+        ["a", "1", "12", "2", "1,234.5", "1,098", "cpu", "float32", "298", "1.2"],
+        ["b", "–", "12", "2", "1.0", "–", "–", "–", "–", "–"],
+    ]
+    assert table.rows[0].cells[-1].numbers == (1.25,)
+    assert table.reasons == ("the run does not say", "no adapter")
+    (adapter / "training.json").write_text('{"wall_minutes": "soon", "steps": true}')
+    assert made([folder], "cost").reasons == ("no training.json says so",)
+
+
+def test_splits_of_runs_and_of_a_dataset(tmp_path: Path) -> None:
+    folder = run_of(tmp_path / "a", share(3, 7), arm="a", seed=1)
+    said = json.loads((folder / "run.json").read_text()) | {"data": "C:\\secret\\holdout.jsonl"}
+    (folder / "run.json").write_text(json.dumps(said))
+    again = run_of(tmp_path / "b", share(3, 7), arm="b", seed=1)
+    ablated = write_run(tmp_path / "c", ablated_rows(1), arm="a", seed=1)
+    table = made([folder, again, ablated], "splits")
+    assert texts(table) == [
+        ["holdout.jsonl", "–", "3", "7", "4", "3", "3", "2", "2", "2"],
+        ["SHA-256 000000000000", "–", "6", "30", "30", "0", "10", "10", "10", "1"],
+    ]
+    with pytest.raises(InputError, match="no such folder"):
+        splits_of_folder(tmp_path / "nowhere")
+
+
+def test_runs_on_other_items_are_not_compared(tmp_path: Path) -> None:
+    folders = [
+        run_of(tmp_path / "a", share(3, 6), arm="a", seed=1),
+        run_of(tmp_path / "b", share(3, 8), arm="b", seed=1),
+    ]
+    built = build(folders)
+    assert set(built.tables) == {"splits", "cost"}
+    assert built.skipped["main"] == (
+        "the runs hold other items, so that their numbers do not compare"
+    )
+    report = markdown_report(collect_runs(folders), built)
+    assert "> the runs hold other items: 0 only in" in report
+    assert "- main: the runs hold other items" in report
+
+
+def test_runs_on_ablated_contexts_alone(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "c", ablated_rows(1), arm="a", seed=1)
+    built = build([folder])
+    assert set(built.tables) == {"splits"}
+    assert built.skipped["main"] == built.skipped["cost"] == "no run on whole contexts"
+
+
+def test_choices_that_cannot_be_met_are_refused(arms: list[Path], tmp_path: Path) -> None:
+    collection = collect_runs(arms)
+    with pytest.raises(InputError, match="no run of arm 'c'; there are a, b, base"):
+        TableRequest(collection, method="c").check()
+    with pytest.raises(InputError, match="no such file"):
+        TableRequest(collection, criteria=tmp_path / "none.toml").check()
+    with pytest.raises(InputError, match="no such folder"):
+        TableRequest(collection, data=(tmp_path / "none",)).check()
+    with pytest.raises(InputError, match="expected tables of splits, main, .*; got 'x'"):
+        build_tables(TableRequest(collection), ["x"])
+    with pytest.raises(InputError, match="expected formats of latex, markdown, csv; got 'pdf'"):
+        write_tables(BuiltTables({}, {}), collection, tmp_path / "out", ["pdf"])
+    with pytest.raises(InputError, match="expected a folder for tables, got a file"):
+        write_tables(BuiltTables({}, {}), collection, arms[0] / "run.json")
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "train.jsonl").write_text("{}\n")
+    with pytest.raises(RecordError):
+        build_tables(TableRequest(collection, data=(data,)), ["splits"])
+
+
+def test_hostile_arm_names_do_no_harm(tmp_path: Path) -> None:
+    folders = [
+        write_run(
+            tmp_path / f"{arm}-{seed}", rows(10 * arm + seed), arm=f"{HOSTILE}{arm}", seed=seed
+        )
+        for arm in (1, 2)
+        for seed in (17, 18)
+    ]
+    collection = collect_runs(folders)
+    built = build_tables(TableRequest(collection, resamples=200))
+    assert set(built.skipped) == {"scorecard", "calibration"}
+    for table in built.tables.values():
+        latex, markdown, text = to_latex(table), to_markdown(table), to_csv(table)
+        assert latex.isascii()
+        assert latex.count("\\end{table") == 1
+        for written in (latex, markdown, text):
+            assert "\u202e" not in written
+        assert "<b>" not in markdown
+        assert "\n=x" not in text
+    report = markdown_report(collection, built)
+    assert "<b>" not in report
+    assert "- =x\\|&lt;b&gt;\\_%\\\\n\\\\end\\{table\\}\\\\u202e1: seeds 17, 18" in report
+
+
+def test_the_same_bytes_every_time(tmp_path: Path, arms: list[Path]) -> None:
+    written = []
+    for name in ("one", "two"):
+        collection = collect_runs(arms)
+        built = build_tables(TableRequest(collection))
+        files = write_tables(built, collection, tmp_path / name)
+        written.append({path.name: path.read_bytes() for each in files.values() for path in each})
+    assert written[0] == written[1]
+    assert set(written[0]) == {"report.md"} | {
+        f"{name}{ending}" for name in built.tables for ending in (".tex", ".md", ".csv")
+    }
+
+
+def test_every_table_names_its_decoding(arms: list[Path]) -> None:
+    for decoding, words in (("single", "single pass (view 0), raw"), ("ensemble", "K views")):
+        built = build(arms, decoding=decoding, resamples=200)
+        for name in ("main", "paired", "ablations", "kinds", "domains"):
+            table = built.tables[name]
+            assert words in table.caption, name
+            numbers = [number for column in table.columns for number in column.numbers]
+            rates = [number for number in numbers if "fraction" in number]
+            assert rates
+            assert all(f", {decoding})" in number or "ensemble" in number for number in rates)
+
+
+def test_known_tables_have_titles_and_needs() -> None:
+    assert list(TABLES) == [
+        "splits",
+        "main",
+        "paired",
+        "views",
+        "ablations",
+        "scorecard",
+        "kinds",
+        "domains",
+        "calibration",
+        "cost",
+    ]
+    assert all(spec.title and spec.needs for spec in TABLES.values())

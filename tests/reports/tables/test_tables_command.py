@@ -1,0 +1,150 @@
+"""`pact-eval tables` as a user meets it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from reports.tables.table_runs import run_of, share
+
+from pact_cli.evaluate import main
+from pact_reports.tables import TABLES
+
+CRITERIA = """
+format = "pact-hypotheses-1"
+
+[[hypothesis]]
+id = "H1"
+title = "A | B"
+claim = "a is better than b."
+
+[[hypothesis.check]]
+says = "accuracy is higher"
+metric = "accuracy"
+arm = "a"
+decoding = "single"
+is = "higher"
+judged_on = "matched"
+than = { arm = "b" }
+"""
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["tables", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[Path]:
+    return [
+        run_of(tmp_path / f"{arm}-17", share(right, 60), arm=arm, seed=17, k=2)
+        for arm, right in (("a", 45), ("b", 30))
+    ]
+
+
+def test_every_format_and_one_report(folders: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "made" / "tables"
+    result = run(*folders, "-o", out)
+    names = [name for name in TABLES if name not in ("scorecard", "calibration")]
+    wanted = {f"{name}{ending}" for name in names for ending in (".tex", ".md", ".csv")}
+    assert {path.name for path in out.iterdir()} == wanted | {"report.md"}
+    assert result.stdout.split() == [
+        str(out / f"{name}{ending}") for name in names for ending in (".tex", ".md", ".csv")
+    ] + [str(out / "report.md")]
+    assert "scorecard: left out: no criteria were given" in result.stderr
+    assert "calibration: left out: no run has a calibrator in its folder" in result.stderr
+    report = (out / "report.md").read_text(encoding="utf-8")
+    assert report.startswith("# Report\n\n## Runs\n\n- a: seed 17\n- b: seed 17\n")
+    for name in names:
+        assert (out / f"{name}.md").read_text(encoding="utf-8") in report
+    assert "## Left out\n\n- scorecard: no criteria" in report
+    with (out / "paired.csv").open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row["only A right (items)"] == "15"
+    assert float(row["A - B (fraction, single)"]) == 0.25
+
+
+def test_only_some_in_one_format(folders: list[Path], tmp_path: Path) -> None:
+    run(*folders, "-o", tmp_path / "out", "--only", "main, paired", "--format", "csv")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"main.csv", "paired.csv"}
+
+
+def test_json_alone_on_stdout(folders: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run(*folders, "-o", out, "--only", "main,scorecard", "--format", "latex", "--json")
+    assert json.loads(result.stdout) == {
+        "files": {"main": [str(out / "main.tex")]},
+        "skipped": {"scorecard": "no criteria were given (--criteria HYPOTHESES.toml)"},
+    }
+
+
+def test_the_scorecard_and_a_registration_that_came_too_late(
+    folders: list[Path], tmp_path: Path
+) -> None:
+    criteria, out = tmp_path / "h.toml", tmp_path / "out"
+    criteria.write_text(CRITERIA)
+    options = ("-o", out, "--only", "scorecard", "--criteria", criteria)
+    run(*folders, *options)
+    text = (out / "scorecard.md").read_text(encoding="utf-8")
+    assert re.search(
+        r"\| H1 \| a is better than b. \| accuracy is higher: holds \(\+25.0 \\\[\+\d+.\d, "
+        r"\+40.0\\\] at seed 17, single\) \| SUPPORTED \|",
+        text,
+    )
+    assert "in brackets the 95% percentile bootstrap over families, 2,000 resamples" in text
+    assert "Registration: NOT REGISTERED" in text
+    registered = CliRunner().invoke(main, ["register", str(criteria)])
+    assert registered.exit_code == 0, registered.output
+    for folder in folders:
+        said = json.loads((folder / "run.json").read_text())
+        said |= {"source": "score", "created": "2001-01-01T00:00:00+00:00"}
+        (folder / "run.json").write_text(json.dumps(said))
+    late = run(*folders, *options, code=5)
+    assert "REGISTERED AFTER THE RUNS" in late.stderr
+    assert "REGISTERED AFTER THE RUNS" in (out / "scorecard.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--only", "mian"), 2, "--only: expected some of splits, main, paired,"),
+        (("--only", ""), 2, "got none"),
+        (("--format", "pdf"), 2, "--format: expected some of latex, markdown, csv; got 'pdf'"),
+        (("--only", "calibration"), 1, "no table could be made\ncalibration: left out: no run"),
+        (("--method", "c"), 1, "no run of arm 'c'; there are a, b"),
+        (("--criteria", "none.toml"), 1, "none.toml: no such file"),
+        (("--data", "nowhere"), 1, "nowhere: no such folder"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    folders: list[Path], tmp_path: Path, options: tuple[str, ...], code: int, said: str
+) -> None:
+    result = run(*folders, "-o", tmp_path / "out", *options, code=code)
+    assert said in result.stderr
+    assert result.stdout == ""
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_in_the_place_of_the_folder(folders: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    result = run(*folders, "-o", tmp_path / "out", "--only", "main", code=1)
+    assert "expected a folder for tables, got a file" in result.stderr
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from pact_cli.evaluate import main\n"
+        "try:\n    main(['tables', '--help'])\nexcept SystemExit:\n    pass\n"
+        "assert not {'numpy', 'polars', 'scipy'} & set(sys.modules), 'heavy'"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--criteria" in done.stdout

@@ -1,0 +1,245 @@
+"""Runs on ablated contexts: read, refused where references are needed, and reported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from run_frames import ablated_predictions, ablated_rows, rows, write_run
+
+from pact_eval.calibration import Calibrator, Weights
+from pact_eval.calibration.runs import fit_on_run
+from pact_eval.errors import InputError, RunError
+from pact_eval.evaluation import ABLATED_METRICS, AblatedItems, evaluate_ablated
+from pact_eval.evaluation.run_sets import RunReader, arm_folders
+from pact_eval.preregistration import ABLATED_ROWS, METRIC_SPECS
+from pact_eval.runs.folder import FORMAT_VERSION, AblatedRun, Run, read_any_run, read_run
+from pact_eval.runs.predictions import (
+    ABLATED_SCHEMA,
+    SCHEMA,
+    AblatedPredictions,
+    Predictions,
+    ScoredViews,
+    predictions_from_frame,
+)
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "whole", rows(1), arm="a", seed=1)
+
+
+@pytest.fixture
+def ablated(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "ablated", ablated_rows(1), arm="a", seed=1)
+
+
+def test_either_sort_is_read_as_what_it_is(whole: Path, ablated: Path) -> None:
+    run = read_any_run(ablated)
+    assert isinstance(run, AblatedRun)
+    assert len(run.predictions) == 30
+    assert run.predictions.answers.shape == (30, 2)
+    assert run.settings["k"] == 3
+    assert set(run.predictions.variant.tolist()) == {"ablated"}
+    assert isinstance(read_any_run(whole), Run)
+
+
+def test_ablated_views_have_no_reference_that_a_metric_could_read() -> None:
+    names = {field.name for field in fields(AblatedPredictions)}
+    assert names == {field.name for field in fields(ScoredViews)} | {"answers"}
+    assert not hasattr(ablated_predictions(1), "reference")
+
+
+def test_folders_of_the_released_format_are_read_without_the_new_column(whole: Path) -> None:
+    frame = pl.read_parquet(whole / "predictions.parquet")
+    assert frame.columns == list(SCHEMA)
+    assert list(ABLATED_SCHEMA)[:-1] == list(SCHEMA)
+    assert FORMAT_VERSION == 1
+    assert len(read_run(whole).predictions) == 60
+
+
+NEEDS_REFERENCES: dict[str, Callable[[Path, Path], object]] = {
+    "read_run": lambda _, ablated: read_run(ablated),
+    "compare": lambda whole, ablated: [
+        (reader := RunReader("single", calibrated=False)).read(whole),
+        reader.read(ablated),
+    ],
+    "compare --arms": lambda _, ablated: arm_folders([f"a={ablated}"]),
+    "calibrate": lambda _, ablated: fit_on_run(ablated, mode="scalar", decoding="single"),
+    "calibrate --holdout": lambda whole, ablated: fit_on_run(
+        whole, [ablated], mode="scalar", decoding="single"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NEEDS_REFERENCES)
+def test_what_needs_references_refuses_in_one_sentence(
+    name: str, whole: Path, ablated: Path
+) -> None:
+    words = (
+        "ablated: a run on ablated contexts has no references.*good for `pact-eval report` and, "
+        "beside the runs on whole contexts, for `pact-eval scorecard`$"
+    )
+    with pytest.raises(RunError, match=words):
+        NEEDS_REFERENCES[name](whole, ablated)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (pl.lit([1, 1]).alias("answers"), "two different answers"),
+        (pl.lit([0, 7]).alias("answers"), "two different answers"),
+        (pl.lit([0, 1, 2]).alias("answers"), "two different answers"),
+        (pl.lit(None, pl.List(pl.Int16)).alias("answers"), "two different answers"),
+        (pl.lit("0, 1").alias("answers"), "expected the column answers"),
+        (pl.lit(0).alias("reference"), "30 ablated contexts have a reference"),
+    ],
+)
+def test_damaged_rows_are_refused(tmp_path: Path, change: pl.Expr, words: str) -> None:
+    folder = write_run(tmp_path / "run", ablated_rows(1).with_columns(change))
+    with pytest.raises(RunError, match=f"predictions.parquet: .*{words}"):
+        read_any_run(folder)
+
+
+def test_a_run_without_the_answers_or_of_both_sorts_is_refused() -> None:
+    frame = ablated_rows(1)
+    with pytest.raises(RunError, match="expected the column answers"):
+        predictions_from_frame(frame.drop("answers"))
+    both = pl.concat([frame, rows(1)], how="diagonal")
+    with pytest.raises(RunError, match="ablated contexts alone or none, got 90 in 270 rows"):
+        predictions_from_frame(both)
+    # Rows that lack references for no known reason are no ablated contexts.
+    nameless = rows(1).with_columns(pl.lit(None, pl.Int16).alias("reference"))
+    with pytest.raises(RunError, match="60 of 60 items have no reference"):
+        predictions_from_frame(nameless)
+
+
+def _three() -> AblatedPredictions:
+    """Two booleans and a choice of three, two views each."""
+    logits = {
+        "a": [[0.0, np.log(3)], [np.log(3), 0.0]],
+        "b": [[0.0, 0.0], [0.0, 0.0]],
+        "c": [[np.log(6), np.log(3), 0.0], [np.log(6), np.log(3), 0.0]],
+    }
+    frame = pl.DataFrame(
+        [
+            {
+                "id": name,
+                "family": f"f-{name}",
+                "source_family": "s",
+                "domain": "d",
+                "kind": "choice" if name == "c" else "boolean",
+                "variant": "ablated",
+                "reference": None,
+                "n_choices": len(views[0]),
+                "view": view,
+                "code_order": list(range(len(values))),
+                "logits": values,
+                "prompt_tokens": 50,
+                "code_mass": 0.5 + 0.25 * view,
+                "answers": [0, 2] if name == "c" else [1, 0],
+            }
+            for name, views in logits.items()
+            for view, values in enumerate(views)
+        ],
+        schema=ABLATED_SCHEMA,
+    )
+    predictions = predictions_from_frame(frame)
+    assert isinstance(predictions, AblatedPredictions)
+    return predictions
+
+
+def test_the_evaluation_against_hand_computation() -> None:
+    rng = np.random.default_rng(0)
+    single = evaluate_ablated(_three(), decoding="single", by="kind", rng=rng, resamples=200)
+    everything, choice, boolean = single.groups
+    assert [group.name for group in single.groups] == ["all", "choice", "boolean"]
+    assert (everything.items, everything.families) == (3, 3)
+    # Confidence 3/4, 1/2, 6/10; gaps log 3, 0, log 6; TV 1/2, 0, 0; the views of a disagree.
+    values = {name: each.value for name, each in everything.estimates.items()}
+    assert set(values) == {spec.name for spec in ABLATED_METRICS}
+    assert values == pytest.approx(
+        {
+            "ablated_confidence": (0.75 + 0.5 + 0.6) / 3,
+            "ablated_gap": (np.log(3) + np.log(6)) / 3,
+            "tv": 0.5 / 3,
+            "flip_rate": 1 / 3,
+            "code_mass": 0.625,
+        },
+        abs=1e-6,
+    )
+    assert boolean.estimates["ablated_gap"].value == pytest.approx(np.log(3) / 2, abs=1e-6)
+    assert choice.estimates["ablated_confidence"].value == pytest.approx(0.6, abs=1e-6)
+    assert choice.estimates["ablated_confidence"].reason == "one family: no interval"
+    # Together the two views of a cancel: 1/2, and no gap.
+    ensemble = evaluate_ablated(_three(), decoding="ensemble", by="kind", rng=rng, resamples=200)
+    found = ensemble.groups[0].estimates
+    assert found["ablated_confidence"].value == pytest.approx((0.5 + 0.5 + 0.6) / 3, abs=1e-6)
+    assert found["ablated_gap"].value == pytest.approx(np.log(6) / 3, abs=1e-6)
+    assert found["tv"].value == pytest.approx(0.5 / 3, abs=1e-6)
+
+
+def test_a_temperature_divides_the_gap() -> None:
+    half = Calibrator("scalar", Weights(bias=(float(np.log(np.expm1(2.0))), 0.0, 0.0)))
+    predictions = ablated_predictions(1)
+    raw, calibrated = (AblatedItems.of(predictions, "single", each) for each in (None, half))
+    np.testing.assert_allclose(calibrated.gap, raw.gap / 2, atol=1e-9)
+    assert (calibrated.confidence <= raw.confidence + 1e-12).all()
+    assert (calibrated.tv == raw.tv).all()
+
+
+def test_intervals_are_over_families_against_numpy() -> None:
+    predictions = ablated_predictions(1)
+    twins = predictions.taken(np.repeat(np.arange(30), 2))
+    rng = np.random.default_rng(5)
+    estimate = (
+        evaluate_ablated(twins, decoding="single", by="kind", rng=rng, resamples=400)
+        .groups[0]
+        .estimates["ablated_gap"]
+    )
+    gap = AblatedItems.of(predictions, "single").gap[np.argsort(predictions.family)]
+    drawn = np.random.default_rng(5).integers(0, 30, size=(400, 30))
+    expected = np.percentile(gap[drawn].mean(axis=1), [2.5, 97.5])
+    assert (estimate.n, estimate.clusters) == (60, 30)
+    np.testing.assert_allclose([estimate.low, estimate.high], expected, atol=1e-9)
+
+
+def test_one_view_has_no_tv_and_says_so() -> None:
+    rng = np.random.default_rng(0)
+    one = ablated_predictions(1, k=1)
+    found = evaluate_ablated(one, decoding="single", by="kind", rng=rng, resamples=100).groups[0]
+    for name in ("tv", "flip_rate"):
+        assert np.isnan(found.estimates[name].value)
+        assert found.estimates[name].reason == "one view only: K is 1"
+    assert np.isfinite(found.estimates["ablated_gap"].low)
+
+
+def test_predictions_cannot_take_the_rows_of_ablated_contexts() -> None:
+    with pytest.raises(RunError, match="30 of 30 items have no reference"):
+        Predictions.from_frame(ablated_rows(1))
+
+
+def test_every_metric_and_column_is_documented() -> None:
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    metrics = (docs / "metrics.md").read_text(encoding="utf-8")
+    for spec in ABLATED_METRICS:
+        assert f"| {spec.title} |" in metrics
+    evidence = (docs / "evidence.md").read_text(encoding="utf-8")
+    for name in ABLATED_ROWS:
+        assert f"`{name}`" in evidence
+        assert name in METRIC_SPECS
+    records = (docs / "records.md").read_text(encoding="utf-8")
+    assert all(f"`{column}`" in records for column in set(ABLATED_SCHEMA) - set(SCHEMA))
+
+
+def test_a_cut_off_run_says_how_to_go_on(ablated: Path) -> None:
+    (ablated / "predictions.parquet").unlink()
+    with pytest.raises(InputError, match="the run is not complete"):
+        read_run(ablated)
+    value = json.loads((ablated / "run.json").read_bytes())
+    assert value["format_version"] == 1

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import write_jsonl
+from published import published_path
+
+from pact_eval import metrics
+from pact_eval.errors import InputError, RecordError, RunSettingsError
+from pact_eval.runs.folder import read_run
+from pact_eval.runs.importing.rows import import_run, parse_mapping, read_rows
+from pact_eval.runs.predictions import Predictions
+
+
+def row(record_id: str = "a", **changes: Any) -> dict[str, Any]:
+    return {"id": record_id, "reference": 1, "probabilities": [0.25, 0.75]} | changes
+
+
+def test_the_published_rows_are_accepted_as_they_are(tmp_path: Path) -> None:
+    path = published_path("shipped_holdout_rows.jsonl")
+    imported = import_run(path, {}, tmp_path / "run", {"arm": "pact_full", "seed": 18})
+    assert imported.remarks == ("Not used: the columns permutation_tv.",)
+    run = read_run(tmp_path / "run")
+    assert run.provenance["counts"] == {"items": 324, "views": 324}
+    published = {(r := json.loads(line))["id"]: r for line in path.read_text().splitlines()}
+    predictions = run.predictions
+    probabilities = np.exp(predictions.log_probs("single"))
+    for number, record_id in enumerate(predictions.ids.tolist()):
+        expected = published[record_id]
+        kind = "boolean" if expected["kind"] == "noul" else expected["kind"]
+        assert predictions.kind[number] == kind
+        assert predictions.reference[number] == expected["gold"]
+        n = int(predictions.n_choices[number])
+        assert probabilities[number, :n] == pytest.approx(expected["probabilities"], abs=1e-14)
+
+
+def test_columns_can_be_mapped_and_defaults_filled(tmp_path: Path) -> None:
+    path = write_jsonl(
+        tmp_path / "rows.jsonl", [{"key": "a", "label": 0, "logits": [1.0, -2], "note": "x"}]
+    )
+    imported = read_rows(path, parse_mapping(["id=key", "reference=label"]))
+    assert imported.ignored_columns == ("note",)
+    only = imported.frame.row(0, named=True)
+    assert only["id"] == only["family"] == only["source_family"] == "a"
+    assert (only["kind"], only["variant"], only["view"]) == ("choice", None, 0)
+    assert only["logits"] == [1.0, -2.0]
+
+
+def test_a_zero_stays_zero_and_is_counted(tmp_path: Path) -> None:
+    path = write_jsonl(
+        tmp_path / "rows.jsonl",
+        [row("a", probabilities=[1.0, 0.0]), row("b", probabilities=[0, 1])],
+    )
+    imported = read_rows(path, {})
+    assert imported.zero_on_reference == 1
+    predictions = Predictions.from_frame(imported.frame)
+    assert predictions.log_probs("single")[0].tolist() == [0.0, -math.inf]
+    assert "NLL is infinite" in imported.remarks[0]
+
+
+def test_rounded_probabilities_are_renormalised_and_counted(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "rows.jsonl", [row(probabilities=[0.3333, 0.6666])])
+    imported = read_rows(path, {})
+    assert imported.renormalised == 1
+    log_probs = Predictions.from_frame(imported.frame).log_probs("single")
+    assert np.exp(log_probs).sum() == pytest.approx(1, abs=1e-15)
+
+
+def test_several_views_come_in_any_order(tmp_path: Path) -> None:
+    path = write_jsonl(
+        tmp_path / "rows.jsonl",
+        [
+            row("a", view=1, code_order=[1, 0]),
+            row("b", view=0),
+            row("b", view=1, code_order=[1, 0], probabilities=[0.5, 0.5]),
+            row("a", view=0, probabilities=[0.9, 0.1]),
+        ],
+    )
+    predictions = Predictions.from_frame(read_rows(path, {}).frame)
+    assert predictions.k == 2
+    assert np.exp(predictions.log_probs_by_view)[0] == pytest.approx(
+        np.array([[0.9, 0.1], [0.25, 0.75]])
+    )
+
+
+BAD: list[tuple[list[Any], str]] = [
+    ([row(id="")], "id: expected text"),
+    ([row(variant="Base")], "variant: expected base, counterfactual, got"),
+    ([row(kind="noul", probabilities=[0.2, 0.3, 0.5])], "expected 2 numbers for a boolean, got 3"),
+    ([row(probabilities=None, log_probabilities=[-5, -6])], "expected a sum of 1, got 0.009"),
+    ([row(probabilities=None, log_probabilities=[0.7, -6])], "values from 0 to 1"),
+    ([row(probabilities=None, logits=[10**400, 1])], "expected finite numbers"),
+    ([row(code_mass=5)], "code_mass: expected a number from 0 to 1, got 5"),
+    ([row(code_mass="x")], "code_mass: expected a number"),
+    ([row(prompt_tokens=0)], "prompt_tokens: expected a whole number from 1"),
+    ([row(prompt_tokens=12.5)], "prompt_tokens: expected a whole number from 1"),
+    ([row(prompt_tokens=99999999999)], "prompt_tokens: expected a whole number"),
+    ([row(code_order=[True, False])], "code_order: expected an order"),
+    (
+        [row(), row(view=1, reference=0)],
+        r"reference: expected the same in every view, got 1 and 0",
+    ),
+    (
+        [row(), row(view=1, probabilities=[0.2, 0.3, 0.5])],
+        "n_choices: expected the same in every view, got 2 and 3",
+    ),
+    ([row(id=None)], ":1: id: expected text, got nothing"),
+    (
+        [row(reference=2)],
+        r":1 \(id a\): reference/gold: expected a whole number from 0 to 1, got 2",
+    ),
+    ([row(reference=True)], "reference/gold: expected a whole number"),
+    ([row(kind="rating")], 'kind: expected choice, noul, boolean, score, got "rating"'),
+    ([row(probabilities=None)], "expected one of probabilities, .*, got none"),
+    ([row(logits=[1, 2])], "got probabilities, logits"),
+    ([row(), row("b", probabilities=None, logits=[1, 2])], "as in the rows before, got logits"),
+    ([row(probabilities=[0.5, 0.6])], "expected a sum of 1, got 1.1"),
+    ([row(probabilities=[-0.1, 1.1])], "values from 0 to 1"),
+    ([row(probabilities=[1.0])], "a list of 2 to 26 numbers, got 1 numbers"),
+    ([row(probabilities=[1 / 27] * 27)], "a list of 2 to 26 numbers, got 27"),
+    ([row(probabilities=["a", "b"])], "expected finite numbers"),
+    (['{"id": "a", "probabilities": [NaN, 1]}'], "finite number, got NaN"),
+    (['{"id": "a", "id": "b"}'], 'the key "id" stands twice'),
+    ([row(), row()], r":2 \(id a\): the same id and view already stand at line 1"),
+    ([row(view=1)], r"expected views 0 to 1, got \[1\]"),
+    ([row(code_order=[0, 0])], "code_order: expected an order of 0 to 1"),
+    (["[1]"], "expected an object, got a list"),
+    ([], "at least one row"),
+]
+
+
+@pytest.mark.parametrize(("rows", "words"), BAD, ids=[words for _, words in BAD])
+def test_malformed_rows_are_told_and_nothing_is_written(
+    tmp_path: Path, rows: list[Any], words: str
+) -> None:
+    path = write_jsonl(tmp_path / "rows.jsonl", rows)
+    with pytest.raises(RecordError, match=words):
+        import_run(path, {}, tmp_path / "run", {})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_mapping_to_a_column_that_no_row_has_is_told(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "rows.jsonl", [row()])
+    with pytest.raises(RecordError, match="--map domain=subject: no row has a column subject"):
+        read_rows(path, {"domain": "subject"})
+    with pytest.raises(InputError, match="id is already mapped to a"):
+        parse_mapping(["id=a", "id=b"])
+
+
+def test_published_aurc_by_both_tie_conventions_after_the_import(tmp_path: Path) -> None:
+    import_run(published_path("shipped_holdout_rows.jsonl"), {}, tmp_path / "run", {})
+    predictions = read_run(tmp_path / "run").predictions
+    log_probs = predictions.log_probs("single")
+    confidence = metrics.confidence(log_probs)
+    correct = metrics.correct(log_probs, predictions.reference)
+    summary = json.loads(published_path("shipped_summary.json").read_text())
+    in_file_order = metrics.aurc_in_row_order(confidence, correct)
+    assert in_file_order == pytest.approx(summary["all"]["aurc"], abs=1e-9)
+    assert metrics.aurc(confidence, correct) == pytest.approx(0.0465013, abs=5e-8)
+
+
+def test_views_without_code_order_say_nothing_about_letters(tmp_path: Path) -> None:
+    # Orders were once taken for canonical, and a model that always answers A passed the test.
+    rows = [row(f"{item}", view=view) for item in range(9) for view in range(2)]
+    imported = read_rows(write_jsonl(tmp_path / "rows.jsonl", rows), {})
+    assert "nothing can be said about letters" in imported.remarks[0]
+    predictions = Predictions.from_frame(imported.frame)
+    assert (predictions.code_order[:, 0] == [0, 1]).all()
+    assert (predictions.code_order[:, 1] == -1).all()
+
+
+def test_pipes_are_refused_because_they_can_be_read_once_only(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="got a pipe or device"):
+        read_rows(tmp_path / "pipe", {})
+
+
+@pytest.mark.parametrize("pair", ["gold", "reference=", "truth=label"])
+def test_a_mapping_that_maps_nothing_is_refused(pair: str) -> None:
+    with pytest.raises(InputError, match="expected COLUMN=NAME"):
+        parse_mapping([pair])
+
+
+def test_another_file_does_not_go_into_the_same_run(tmp_path: Path) -> None:
+    first = write_jsonl(tmp_path / "a.jsonl", [row()])
+    second = write_jsonl(tmp_path / "b.jsonl", [row("b")])
+    import_run(first, {}, tmp_path / "run", {})
+    import_run(first, {}, tmp_path / "run", {})
+    with pytest.raises(RunSettingsError, match="data.sha256"):
+        import_run(second, {}, tmp_path / "run", {})
