@@ -20,7 +20,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from pact_eval.audit.dataset import DataAuditSettings, DatasetSource, audit_data
+from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
 from pact_fixtures.generator import FULL, generate_base_records
 
 PAIRS_A_SOURCE_FAMILY = 6

@@ -28,7 +28,7 @@ from torchmetrics.functional.classification import binary_calibration_error
 
 from pact_eval import metrics
 from pact_eval.evaluation.streaming import stream_metrics
-from pact_eval.runs.predictions import SCHEMA
+from pact_eval.runs import SCHEMA
 from pact_eval.stats import (
     cluster_accuracy_difference,
     item_accuracy_difference,

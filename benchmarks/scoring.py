@@ -23,9 +23,8 @@ import transformers
 from common import Contest, machine, markdown_table, parser, publish, versions
 
 import pact_fixtures
-from pact_eval.data.records import Record, read_records
-from pact_eval.prompts.encoding import EncodedView, Encoder
-from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.data import Record, read_records
+from pact_eval.prompts import NIMBLE, EncodedView, Encoder
 from pact_eval.scoring.allocator import keep_freed_memory
 from pact_eval.scoring.check import largest_difference
 from pact_eval.scoring.engine import Engine, one_by_one

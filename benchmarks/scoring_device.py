@@ -17,8 +17,7 @@ import transformers
 from common import Contest, machine, markdown_table, parser, publish, versions
 from scoring import FIXTURES, SEED, make_items, ours
 
-from pact_eval.prompts.encoding import Encoder
-from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.prompts import NIMBLE, Encoder
 from pact_eval.scoring.allocator import keep_freed_memory
 
 SHAPES: Final[dict[str, dict[str, int]]] = {

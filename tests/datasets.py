@@ -9,9 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pact_eval.audit.codes import CheckName
-from pact_eval.audit.dataset import DataAudit, DataAuditSettings, DatasetSource, audit_data
-from pact_eval.audit.findings import Finding
+from pact_eval.audit import (
+    CheckName,
+    DataAudit,
+    DataAuditSettings,
+    DatasetSource,
+    Finding,
+    audit_data,
+)
 from pact_fixtures.generator import Dataset, generate_dataset, write_dataset
 
 Record = dict[str, Any]

@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 
 from pact_eval._json import Json
-from pact_eval.runs.folder import RunWriter
-from pact_eval.runs.predictions import ABLATED_SCHEMA, SCHEMA, AblatedPredictions, Predictions
+from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, AblatedPredictions, Predictions, RunWriter
 
 KINDS = ("choice", "boolean", "score")
 

@@ -13,10 +13,10 @@ import pytest
 import pact_eval
 from pact_cli.audit.main import main as audit
 from pact_cli.evaluate import main as evaluate
-from pact_eval.audit.codes import CODES
+from pact_eval.audit import CODES
 from pact_eval.evaluation import METRICS
+from pact_eval.runs import SCHEMA
 from pact_eval.runs.importing.rows import COLUMNS
-from pact_eval.runs.predictions import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(

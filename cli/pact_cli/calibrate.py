@@ -12,7 +12,7 @@ from pact_cli.options import decoding_option, json_option, path_argument
 
 if TYPE_CHECKING:
     from pact_eval.calibration import Mode
-    from pact_eval.runs.predictions import Decoding
+    from pact_eval.runs import Decoding
 
 __all__ = ["calibrate"]
 
@@ -54,7 +54,7 @@ def calibrate(
     T(x) = softplus(a + b log C + c log(L/1000)), C answers, L prompt tokens, by NLL. Refuses runs
     whose families meet those it was fitted on. Nothing is written where anything is refused.
     """
-    from pact_eval.calibration.runs import fit_on_run
+    from pact_eval.calibration import fit_on_run
     from pact_reports.plain_text import one_line
     from pact_reports.tables.calibration_tables import (
         calibration_json,

@@ -11,7 +11,7 @@ from pact_cli.options import bootstrap_options, decoding_option, json_option
 
 if TYPE_CHECKING:
     from pact_eval.evaluation import GroupBy
-    from pact_eval.runs.predictions import Decoding
+    from pact_eval.runs import Decoding
 
 __all__ = ["compare"]
 

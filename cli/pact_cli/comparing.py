@@ -13,11 +13,8 @@ from rich.status import Status
 
 from pact_cli.console import output, print_json, warn
 from pact_eval._json import Json
-from pact_eval.evaluation import GroupBy
-from pact_eval.evaluation.comparison import compare
-from pact_eval.evaluation.run_sets import RunReader, arm_folders
-from pact_eval.evaluation.seeds import compare_arms
-from pact_eval.runs.predictions import Decoding
+from pact_eval.evaluation import GroupBy, RunReader, arm_folders, compare, compare_arms
+from pact_eval.runs import Decoding
 from pact_reports.tables.arms_tables import arms_report
 from pact_reports.tables.comparison_tables import comparison_report, item_lists
 from pact_reports.writers.json_values import to_json

@@ -51,7 +51,7 @@ def decide(
     with needs_model_extra():
         from pact_eval.scoring.decide import decide as decide_request
         from pact_eval.scoring.subject import identify
-    from pact_eval.prompts.requests import read_context, read_schema
+    from pact_eval.prompts import read_context, read_schema
     from pact_reports.tables.decision_table import decision_json, decision_table
 
     state, fields = read_context(context), read_schema(schema)

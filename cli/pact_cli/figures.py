@@ -11,7 +11,7 @@ from pact_cli.console import output, print_json, progress_bar, warn
 from pact_cli.options import bootstrap_options, decoding_option, json_option, listed
 
 if TYPE_CHECKING:
-    from pact_eval.runs.predictions import Decoding
+    from pact_eval.runs import Decoding
     from pact_reports.figures.files import DrawnFigures
 
 __all__ = ["figures"]
@@ -58,7 +58,7 @@ def figures(
     A figure that lacks data is left out, and the reason is said: no calibrator, K = 1, one arm, no
     training log beside the adapter.
     """
-    from pact_eval.evaluation.run_collection import collect_runs
+    from pact_eval.evaluation import collect_runs
     from pact_reports.figures import FIGURES, FigureRequest
     from pact_reports.figures.files import FORMATS, draw_figures
 

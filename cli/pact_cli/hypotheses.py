@@ -13,7 +13,7 @@ from pact_cli.options import json_option, path_argument
 from pact_eval.errors import GateError, InconclusiveError, TamperedError
 
 if TYPE_CHECKING:
-    from pact_eval.preregistration.run_scorecard import JudgedHypotheses
+    from pact_eval.preregistration import JudgedHypotheses
 
 __all__ = ["register", "scorecard"]
 
@@ -84,7 +84,7 @@ def scorecard(
     """
     import numpy as np
 
-    from pact_eval.preregistration.run_scorecard import judge_sources
+    from pact_eval.preregistration import judge_sources
     from pact_reports.tables.scorecard_table import scorecard_json, scorecard_report
 
     with output(to_stderr=True).status("Judging"):

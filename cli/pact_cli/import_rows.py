@@ -39,7 +39,7 @@ def import_rows(
     code_order, prompt_tokens and code_mass where they are known.
     """
     # Imported here so that `pact-eval --help` does not wait for polars.
-    from pact_eval.runs.importing.rows import import_run, parse_mapping
+    from pact_eval.runs import import_run, parse_mapping
     from pact_reports.plain_text import one_line
 
     labels = run_labels(arm, seed)

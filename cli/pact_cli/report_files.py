@@ -14,7 +14,7 @@ from pact_cli.reporting import ReportRequest
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
-    from pact_eval.evaluation.run_collection import RunCollection
+    from pact_eval.evaluation import RunCollection
     from pact_reports.page import PageRequest
     from pact_reports.tables import BuiltTables, TableRequest
 
@@ -92,7 +92,7 @@ def write_report(runs: tuple[Path, ...], files: ReportFiles, request: ReportRequ
     Raises:
         InputError: a run, dataset or file of criteria cannot be used, or a folder is missing.
     """
-    from pact_eval.evaluation.run_collection import collect_runs
+    from pact_eval.evaluation import collect_runs
 
     for path in (files.html, files.markdown):
         _refuse_no_folder(path)

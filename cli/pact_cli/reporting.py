@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from pact_eval._json import Json
-    from pact_eval.evaluation import Evaluation, GroupBy
-    from pact_eval.evaluation.near_ties import NearTies
-    from pact_eval.runs.folder import AblatedRun, Run, RunFolder
-    from pact_eval.runs.predictions import Decoding
+    from pact_eval.evaluation import Evaluation, GroupBy, NearTies
+    from pact_eval.runs import AblatedRun, Decoding, Run, RunFolder
 
     _Report = tuple[dict[str, Json], Iterable[RenderableType]]
 
@@ -50,7 +48,7 @@ class ReportRequest:
 def print_report(folder: Path, request: ReportRequest) -> None:
     """Read a run, on whole or on ablated contexts, evaluate it and print the report to stdout."""
     # Imported here so that `pact-eval --help` does not wait for polars and scipy.
-    from pact_eval.runs.folder import open_run, read_any_run
+    from pact_eval.runs import open_run, read_any_run
     from pact_reports.tables.evaluation_tables import heading
 
     about = open_run(folder)
@@ -84,7 +82,7 @@ def print_reports(folders: Sequence[Path], request: ReportRequest) -> None:
         for folder in folders:
             print_report(folder, request)
         return
-    from pact_eval.runs.folder import read_any_run
+    from pact_eval.runs import read_any_run
 
     # All are read before anything is computed: a wrong folder is known at once.
     runs = [read_any_run(folder) for folder in folders]
@@ -99,9 +97,13 @@ def _evaluated_in_slices(about: RunFolder, request: ReportRequest) -> _Report | 
     """Evaluate a run of very many items without holding its rows; None for all other runs."""
     import numpy as np
 
-    from pact_eval.evaluation import GROUPED_ITEMS, evaluate_file
-    from pact_eval.evaluation.near_ties import near_ties_of_file, numeric_noise
-    from pact_eval.evaluation.streaming import streamable_items
+    from pact_eval.evaluation import (
+        GROUPED_ITEMS,
+        evaluate_file,
+        near_ties_of_file,
+        numeric_noise,
+        streamable_items,
+    )
     from pact_reports.tables.evaluation_tables import evaluation_report
     from pact_reports.writers.evaluation_json import evaluation_json
 
@@ -140,16 +142,15 @@ def _evaluated(run: Run | AblatedRun, request: ReportRequest) -> _Report:
     """Return the report as JSON, and as what a terminal shows."""
     import numpy as np
 
-    from pact_eval.evaluation import evaluate, evaluate_ablated
-    from pact_eval.evaluation.near_ties import near_ties, numeric_noise
-    from pact_eval.runs.folder import AblatedRun
+    from pact_eval.evaluation import evaluate, evaluate_ablated, near_ties, numeric_noise
+    from pact_eval.runs import AblatedRun
     from pact_reports.tables.ablated_report import ablated_json, ablated_report
     from pact_reports.tables.evaluation_tables import evaluation_report
     from pact_reports.writers.evaluation_json import evaluation_json
 
     calibrator = None
     if request.calibration is not None:
-        from pact_eval.calibration.runs import calibrator_for
+        from pact_eval.calibration import calibrator_for
 
         calibrator, warnings = calibrator_for(
             request.calibration, run.predictions, request.decoding

@@ -44,9 +44,9 @@ def sweep(
     """
     import numpy as np
 
-    from pact_eval.calibration.runs import calibrator_for
-    from pact_eval.evaluation.sweep import sweep as sweep_run
-    from pact_eval.runs.folder import read_run
+    from pact_eval.calibration import calibrator_for
+    from pact_eval.evaluation import sweep as sweep_run
+    from pact_eval.runs import read_run
     from pact_reports.plain_text import cell
     from pact_reports.tables.sweep_table import sweep_report
     from pact_reports.writers.json_values import to_json

@@ -11,7 +11,7 @@ from pact_cli.console import output, print_json, progress_bar, warn
 from pact_cli.options import bootstrap_options, decoding_option, json_option, listed
 
 if TYPE_CHECKING:
-    from pact_eval.runs.predictions import Decoding
+    from pact_eval.runs import Decoding
     from pact_reports.tables import BuiltTables, TableRequest
 
 __all__ = ["tables"]
@@ -77,7 +77,7 @@ def tables(
     A table that lacks data is left out, and the reason is said. Exits with 5 where the criteria
     are not what was registered, or were registered after a run began.
     """
-    from pact_eval.evaluation.run_collection import collect_runs
+    from pact_eval.evaluation import collect_runs
     from pact_reports.tables import FORMATS, TABLES, TableRequest, build_tables, write_tables
 
     names = listed("--only", only, tuple(TABLES)) if only is not None else list(TABLES)

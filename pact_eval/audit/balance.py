@@ -20,9 +20,9 @@ import polars as pl
 from scipy.stats import binom
 
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.data.index import Index
+from pact_eval.data import Index
 from pact_eval.errors import Place
-from pact_eval.prompts.nimble import CODES as LETTERS
+from pact_eval.prompts import CODES as LETTERS
 
 __all__ = ["Balance", "Group", "Position", "check_balance"]
 

@@ -9,11 +9,22 @@ import polars as pl
 
 from pact_eval._json import Json, dumps
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.data.ablation import ablate, find_sentence, occurrences
-from pact_eval.data.certificates import Certificate, FocusSentence, parse_certificate
-from pact_eval.data.contexts import context_text, folded, string_leaves
-from pact_eval.data.index import Index, Located
-from pact_eval.data.word_diff import WordDiff, word_diff, words
+from pact_eval.data import (
+    Certificate,
+    FocusSentence,
+    Index,
+    Located,
+    WordDiff,
+    ablate,
+    context_text,
+    find_sentence,
+    folded,
+    occurrences,
+    parse_certificate,
+    string_leaves,
+    word_diff,
+    words,
+)
 from pact_eval.errors import Place
 
 __all__ = ["CertificateCheck", "Coverage"]

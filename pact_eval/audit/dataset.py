@@ -19,18 +19,19 @@ from pact_eval.audit.form import FormCheck
 from pact_eval.audit.lengths import check_lengths
 from pact_eval.audit.separation import check_separation
 from pact_eval.audit.shortcuts import check_shortcuts
-from pact_eval.data.files import (
+from pact_eval.data import (
     MANIFEST_NAME,
     DataFile,
     FileFacts,
+    Index,
     Manifest,
     Role,
+    build_index,
     dataset_files,
     read_manifest,
 )
-from pact_eval.data.index import Index, build_index
 from pact_eval.errors import Place
-from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.prompts import NIMBLE
 
 __all__ = ["DataAudit", "DataAuditSettings", "DatasetSource", "NamedTokenizer", "audit_data"]
 

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 from pact_eval._json import Json, dumps
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.data.contexts import LeafPath, string_leaves
-from pact_eval.data.index import Located
-from pact_eval.data.word_diff import WordDiff, same_words, word_diff
+from pact_eval.data import LeafPath, Located, WordDiff, same_words, string_leaves, word_diff
 from pact_eval.errors import Place
 
 __all__ = ["FamilyCheck"]

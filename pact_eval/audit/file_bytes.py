@@ -8,18 +8,18 @@ from pathlib import Path
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json, describe
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.data.files import (
+from pact_eval.data import (
     ROLES,
     STORAGE_FORMAT,
     DataFile,
     FileFacts,
+    Index,
     Manifest,
     is_file,
     lies_inside,
     make_manifest,
     named_files,
 )
-from pact_eval.data.index import Index
 from pact_eval.errors import Place
 
 __all__ = ["TAMPERED", "check_bytes"]

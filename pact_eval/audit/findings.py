@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pact_eval.audit.codes import CODES, CheckName, Severity
-from pact_eval.data.word_diff import WordDiff
+from pact_eval.data import WordDiff
 from pact_eval.errors import Place
 
 __all__ = [

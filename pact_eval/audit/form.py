@@ -14,11 +14,9 @@ import polars as pl
 
 from pact_eval._json import Json, dumps
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.data.contexts import folded
-from pact_eval.data.index import BadLine, Index, Located
-from pact_eval.data.records import Answer
+from pact_eval.data import Answer, BadLine, Index, Located, folded
 from pact_eval.errors import Place
-from pact_eval.prompts.nimble import CODES as LETTERS
+from pact_eval.prompts import CODES as LETTERS
 
 __all__ = ["FormCheck"]
 

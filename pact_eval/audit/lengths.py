@@ -9,10 +9,9 @@ from typing import Final
 import numpy as np
 
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.data.index import Index
+from pact_eval.data import Index
 from pact_eval.errors import Place, PromptError
-from pact_eval.prompts.encoding import ChatTokenizer, Encoder
-from pact_eval.prompts.nimble import PromptContract
+from pact_eval.prompts import ChatTokenizer, Encoder, PromptContract
 
 __all__ = ["Lengths", "check_lengths"]
 

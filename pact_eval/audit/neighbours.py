@@ -23,9 +23,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from pact_eval.audit.findings import Collector
-from pact_eval.data.contexts import context_text, folded
-from pact_eval.data.index import Index
-from pact_eval.data.word_diff import word_diff
+from pact_eval.data import Index, context_text, folded, word_diff
 from pact_eval.errors import Place
 
 __all__ = ["NearDuplicates", "add_near_duplicates"]

@@ -9,8 +9,7 @@ import polars as pl
 
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.neighbours import add_near_duplicates
-from pact_eval.data.contexts import folded
-from pact_eval.data.index import Index
+from pact_eval.data import Index, folded
 from pact_eval.errors import Place
 
 __all__ = ["check_separation"]

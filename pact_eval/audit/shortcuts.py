@@ -27,8 +27,7 @@ from threadpoolctl import threadpool_limits  # comes with sklearn
 
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.word_clues import Clues, View, WordItem, candidate_clues, read_words
-from pact_eval.data.index import Index
-from pact_eval.data.records import MAX_ANSWERS
+from pact_eval.data import MAX_ANSWERS, Index
 from pact_eval.errors import Place
 from pact_eval.stats import (
     Estimate,

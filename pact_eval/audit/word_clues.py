@@ -18,10 +18,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from pact_eval._json import Json, dumps
-from pact_eval.data.ablation import ablate
-from pact_eval.data.certificates import parse_certificate
-from pact_eval.data.index import Index
-from pact_eval.data.records import FieldKind, Record
+from pact_eval.data import FieldKind, Index, Record, ablate, parse_certificate
 
 __all__ = ["Clues", "View", "WordItem", "candidate_clues", "read_words", "without_focus"]
 

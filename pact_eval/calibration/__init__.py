@@ -40,10 +40,18 @@ from pact_eval.calibration.fit_result import CalibratorFit
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.items import CalibrationItems
 from pact_eval.calibration.parameters import Parameter, Wald
+from pact_eval.calibration.runs import (
+    CALIBRATION_NAME,
+    FittedRun,
+    calibrator_for,
+    calibrator_of_run,
+    fit_on_run,
+)
 from pact_eval.calibration.selection import RIDGES, Candidate, ModeChoice, choose_mode
 from pact_eval.calibration.uncertainty import CONDITION_LIMIT
 
 __all__ = [
+    "CALIBRATION_NAME",
     "CONDITION_LIMIT",
     "FORMAT",
     "KINDS",
@@ -58,6 +66,7 @@ __all__ = [
     "Calibrator",
     "CalibratorFit",
     "Candidate",
+    "FittedRun",
     "GroupEffect",
     "Members",
     "Mode",
@@ -69,11 +78,14 @@ __all__ = [
     "Weights",
     "calibration_effect",
     "calibration_notes",
+    "calibrator_for",
     "calibrator_from_json",
+    "calibrator_of_run",
     "calibrator_to_json",
     "check_disjoint",
     "choose_mode",
     "fit_calibrator",
+    "fit_on_run",
     "inverse_softplus",
     "neutral_calibrator",
     "read_calibrator",

@@ -16,11 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._json import Json
-from pact_eval.data.records import FieldKind
+from pact_eval.data import FieldKind
 from pact_eval.errors import InputError
-from pact_eval.metrics import log_softmax
-from pact_eval.metrics._arrays import TIE, check_log_probs, check_whole, rows_of
-from pact_eval.runs.predictions import Decoding, ScoredViews
+from pact_eval.metrics import TIE, check_log_probs, check_whole, log_softmax, rows_of
+from pact_eval.runs import Decoding, ScoredViews
 
 __all__ = [
     "KINDS",

@@ -23,7 +23,7 @@ from pact_eval.calibration.calibrators import (
 )
 from pact_eval.calibration.items import CalibrationItems
 from pact_eval.errors import InputError
-from pact_eval.metrics._arrays import rows_of
+from pact_eval.metrics import rows_of
 
 __all__ = ["SLOPE_BOUND", "TEMPERATURE_BOUNDS", "Design", "make_design"]
 

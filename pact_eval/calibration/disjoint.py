@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pact_eval._json import Json
 from pact_eval.calibration.calibrators import Calibrator
 from pact_eval.errors import InputError
-from pact_eval.runs.predictions import ScoredViews
+from pact_eval.runs import ScoredViews
 
 __all__ = ["Members", "check_disjoint"]
 

@@ -12,7 +12,7 @@ from pact_eval import metrics
 from pact_eval._json import Json
 from pact_eval.calibration.calibrators import KINDS, Calibrator, TemperatureSummary
 from pact_eval.calibration.items import CalibrationItems
-from pact_eval.runs.predictions import Decoding
+from pact_eval.runs import Decoding
 
 __all__ = [
     "CalibrationEffect",

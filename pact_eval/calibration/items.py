@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from pact_eval.calibration.calibrators import KINDS
 from pact_eval.errors import InputError
-from pact_eval.metrics._arrays import check_log_probs, check_reference, rows_of
-from pact_eval.runs.predictions import Decoding, Predictions
+from pact_eval.metrics import check_log_probs, check_reference, rows_of
+from pact_eval.runs import Decoding, Predictions
 
 __all__ = ["CalibrationItems"]
 

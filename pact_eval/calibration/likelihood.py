@@ -25,7 +25,7 @@ from scipy import special
 from pact_eval.calibration.calibrators import TEMPERATURE_FLOOR, softplus
 from pact_eval.calibration.items import CalibrationItems
 from pact_eval.errors import InputError
-from pact_eval.metrics._arrays import TIE, rows_of
+from pact_eval.metrics import TIE, rows_of
 
 __all__ = ["TemperatureLikelihood"]
 

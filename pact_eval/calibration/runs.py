@@ -8,25 +8,16 @@ from pathlib import Path
 from typing import Final, Literal
 
 from pact_eval._json import Json
-from pact_eval.calibration import (
-    CalibrationEffect,
-    CalibrationItems,
-    Calibrator,
-    CalibratorFit,
-    Members,
-    Mode,
-    ModeChoice,
-    calibration_effect,
-    calibration_notes,
-    check_disjoint,
-    choose_mode,
-    fit_calibrator,
-    read_calibrator,
-    write_calibrator,
-)
+from pact_eval.calibration.calibrators import Calibrator, Mode
+from pact_eval.calibration.disjoint import Members, check_disjoint
+from pact_eval.calibration.effect import CalibrationEffect, calibration_effect, calibration_notes
+from pact_eval.calibration.files import read_calibrator, write_calibrator
+from pact_eval.calibration.fit_result import CalibratorFit
+from pact_eval.calibration.fitting import fit_calibrator
+from pact_eval.calibration.items import CalibrationItems
+from pact_eval.calibration.selection import ModeChoice, choose_mode
 from pact_eval.errors import InputError
-from pact_eval.runs.folder import Run, read_run
-from pact_eval.runs.predictions import Decoding, ScoredViews
+from pact_eval.runs import Decoding, Run, ScoredViews, read_run
 
 __all__ = ["CALIBRATION_NAME", "FittedRun", "calibrator_for", "calibrator_of_run", "fit_on_run"]
 

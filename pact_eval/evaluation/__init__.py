@@ -14,8 +14,16 @@ from pact_eval.evaluation.ablated import (
     evaluate_ablated,
 )
 from pact_eval.evaluation.columns import ItemColumns
+from pact_eval.evaluation.comparison import (
+    Comparison,
+    GroupComparison,
+    MetricComparison,
+    align,
+    compare,
+)
 from pact_eval.evaluation.grouped import GROUPED_ITEMS, GroupedEstimates, grouped_estimates
 from pact_eval.evaluation.items import ScoredItems, group_rows, label_codes, ordered_groups
+from pact_eval.evaluation.near_ties import NearTies, near_ties, near_ties_of_file, numeric_noise
 from pact_eval.evaluation.report import (
     Calibration,
     Evaluation,
@@ -26,6 +34,9 @@ from pact_eval.evaluation.report import (
     repeated_views,
     report_notes,
 )
+from pact_eval.evaluation.run_collection import CollectedRun, RunCollection, collect_runs
+from pact_eval.evaluation.run_sets import RunReader, arm_folders
+from pact_eval.evaluation.seeds import Arm, ArmPair, ArmsComparison, compare_arms
 from pact_eval.evaluation.specs import (
     ABLATED_CONFIDENCE,
     ABLATED_GAP,
@@ -45,6 +56,8 @@ from pact_eval.evaluation.statistics import (
     point_values,
 )
 from pact_eval.evaluation.streamed import evaluate_file
+from pact_eval.evaluation.streaming import streamable_items
+from pact_eval.evaluation.sweep import SweepPoint, sweep
 
 __all__ = [
     "ABLATED_CONFIDENCE",
@@ -56,19 +69,35 @@ __all__ = [
     "AblatedEvaluation",
     "AblatedGroup",
     "AblatedItems",
+    "Arm",
+    "ArmPair",
+    "ArmsComparison",
     "Basis",
     "Calibration",
+    "CollectedRun",
+    "Comparison",
     "Evaluation",
     "Group",
     "GroupBy",
+    "GroupComparison",
     "GroupStatistics",
     "GroupedEstimates",
     "ItemColumns",
+    "MetricComparison",
     "MetricSpec",
+    "NearTies",
+    "RunCollection",
+    "RunReader",
     "ScoredItems",
     "StatisticSet",
+    "SweepPoint",
     "Unit",
     "ablated_statistics",
+    "align",
+    "arm_folders",
+    "collect_runs",
+    "compare",
+    "compare_arms",
     "default_resamples",
     "evaluate",
     "evaluate_ablated",
@@ -79,8 +108,13 @@ __all__ = [
     "grouped_groups",
     "label_codes",
     "metric_bases",
+    "near_ties",
+    "near_ties_of_file",
+    "numeric_noise",
     "ordered_groups",
     "point_values",
     "repeated_views",
     "report_notes",
+    "streamable_items",
+    "sweep",
 ]

@@ -19,7 +19,7 @@ from pact_eval.evaluation.items import group_rows, label_codes
 from pact_eval.evaluation.report import Calibration, default_resamples
 from pact_eval.evaluation.specs import ABLATED_CONFIDENCE, ABLATED_GAP, GroupBy
 from pact_eval.evaluation.statistics import Basis, StatisticSet
-from pact_eval.runs.predictions import AblatedPredictions, Decoding
+from pact_eval.runs import AblatedPredictions, Decoding
 from pact_eval.stats import Estimate, bootstrap_intervals, mean_statistic
 
 if TYPE_CHECKING:  # a report without a calibrator need not wait for what fits them

@@ -18,17 +18,11 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval.errors import InputError
-from pact_eval.evaluation import (
-    METRICS,
-    GroupBy,
-    GroupStatistics,
-    MetricSpec,
-    ScoredItems,
-    default_resamples,
-    group_rows,
-    group_statistics,
-)
-from pact_eval.runs.predictions import ScoredViews
+from pact_eval.evaluation.items import ScoredItems, group_rows
+from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.specs import METRICS, GroupBy, MetricSpec
+from pact_eval.evaluation.statistics import GroupStatistics, group_statistics
+from pact_eval.runs import ScoredViews
 from pact_eval.stats import (
     DesignEffect,
     DetectableDifference,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval.evaluation.specs import GroupBy
-from pact_eval.runs.predictions import Decoding, Predictions, ScoredViews
+from pact_eval.runs import Decoding, Predictions, ScoredViews
 
 if TYPE_CHECKING:  # a report without a calibrator need not wait for what fits them
     from pact_eval.calibration import Calibrator

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from pact_eval._json import Json
-from pact_eval.runs.predictions import ScoredViews
+from pact_eval.runs import ScoredViews
 
 __all__ = ["NOISE", "NearTies", "near_ties", "near_ties_of_file", "numeric_noise"]
 

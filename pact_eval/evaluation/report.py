@@ -17,7 +17,7 @@ from pact_eval.evaluation.grouped import GROUPED_ITEMS, grouped_estimates
 from pact_eval.evaluation.items import ScoredItems, group_rows, label_codes
 from pact_eval.evaluation.specs import METRICS, GroupBy
 from pact_eval.evaluation.statistics import GroupStatistics, group_statistics
-from pact_eval.runs.predictions import Decoding, Predictions
+from pact_eval.runs import Decoding, Predictions
 from pact_eval.stats import Estimate, SlotHomogeneity, bootstrap_intervals, slot_homogeneity
 
 if TYPE_CHECKING:  # a report without a calibrator need not wait for what fits them

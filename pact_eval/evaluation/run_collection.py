@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pact_eval.calibration import Calibrator
-from pact_eval.calibration.runs import CALIBRATION_NAME, calibrator_for
+from pact_eval.calibration import CALIBRATION_NAME, Calibrator, calibrator_for
 from pact_eval.errors import InputError
-from pact_eval.evaluation import ScoredItems
 from pact_eval.evaluation.comparison import align
-from pact_eval.runs.folder import AblatedRun, Run, read_any_run
-from pact_eval.runs.predictions import Decoding, Predictions
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.runs import AblatedRun, Decoding, Predictions, Run, read_any_run
 
 __all__ = ["CollectedRun", "RunCollection", "collect_runs"]
 

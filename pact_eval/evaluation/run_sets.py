@@ -6,12 +6,11 @@ import glob
 from collections.abc import Sequence
 from pathlib import Path
 
-from pact_eval.calibration.runs import calibrator_of_run
+from pact_eval.calibration import calibrator_of_run
 from pact_eval.errors import InputError
-from pact_eval.evaluation import ScoredItems
 from pact_eval.evaluation.comparison import align
-from pact_eval.runs.folder import Run, read_run
-from pact_eval.runs.predictions import Decoding
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.runs import Decoding, Run, read_run
 
 __all__ = ["RunReader", "arm_folders"]
 

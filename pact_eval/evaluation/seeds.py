@@ -12,15 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import (
-    METRICS,
-    GroupBy,
-    ScoredItems,
-    group_rows,
-    group_statistics,
-    point_values,
-)
 from pact_eval.evaluation.comparison import Comparison, compare
+from pact_eval.evaluation.items import ScoredItems, group_rows
+from pact_eval.evaluation.specs import METRICS, GroupBy
+from pact_eval.evaluation.statistics import group_statistics, point_values
 from pact_eval.stats import (
     HolmAdjustment,
     SeedSummary,

@@ -27,7 +27,7 @@ from pact_eval.evaluation.report import (
 )
 from pact_eval.evaluation.specs import GroupBy
 from pact_eval.evaluation.streaming import ScoredSlice, map_slices
-from pact_eval.runs.predictions import Decoding
+from pact_eval.runs import Decoding
 from pact_eval.stats import SlotHomogeneity, slot_homogeneity
 
 __all__ = ["evaluate_file"]

@@ -27,7 +27,7 @@ from pact_eval.metrics import (
     pair_keys,
     pair_totals,
 )
-from pact_eval.runs.predictions import Decoding, check_columns
+from pact_eval.runs import Decoding, check_columns
 
 __all__ = ["RunMetrics", "ScoredSlice", "map_slices", "stream_metrics", "streamable_items"]
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from pact_eval.calibration import Calibrator
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Group, evaluate
-from pact_eval.runs.predictions import Predictions
+from pact_eval.evaluation.report import Group, evaluate
+from pact_eval.runs import Predictions
 
 __all__ = ["SweepPoint", "sweep"]
 

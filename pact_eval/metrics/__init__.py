@@ -5,6 +5,7 @@ unused slots; `reference` is (n,) canonical indices; `logits` is (n, K, C_max). 
 rows are NaN.
 """
 
+from pact_eval.metrics._arrays import TIE, check_log_probs, check_reference, check_whole, rows_of
 from pact_eval.metrics.ablated import answer_gap_nats
 from pact_eval.metrics.blocks import ItemBlock, item_blocks
 from pact_eval.metrics.calibration_error import (
@@ -45,6 +46,7 @@ from pact_eval.metrics.totals import MetricTotals
 
 __all__ = [
     "BINS",
+    "TIE",
     "ItemBlock",
     "MetricTotals",
     "NllSummary",
@@ -61,6 +63,9 @@ __all__ = [
     "aurc_weighted",
     "bin_index",
     "brier",
+    "check_log_probs",
+    "check_reference",
+    "check_whole",
     "confidence",
     "confidence_keys",
     "confident_errors",
@@ -90,4 +95,5 @@ __all__ = [
     "reference_slot",
     "reliability",
     "risk_coverage",
+    "rows_of",
 ]

@@ -1,1 +1,33 @@
 """Model folders on disk: adapters and base models, their configuration and hashes. No torch."""
+
+from pact_eval.models.folders import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    PICKLED_SUFFIXES,
+    SCHEMA_CONFIG,
+    AdapterFiles,
+    TensorInfo,
+    named_base_model,
+    named_base_revision,
+    read_adapter_files,
+    read_json_object,
+    safetensors_header,
+    sha256_of_weights,
+    weight_files,
+)
+
+__all__ = [
+    "ADAPTER_CONFIG",
+    "ADAPTER_WEIGHTS",
+    "PICKLED_SUFFIXES",
+    "SCHEMA_CONFIG",
+    "AdapterFiles",
+    "TensorInfo",
+    "named_base_model",
+    "named_base_revision",
+    "read_adapter_files",
+    "read_json_object",
+    "safetensors_header",
+    "sha256_of_weights",
+    "weight_files",
+]

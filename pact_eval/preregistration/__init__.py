@@ -22,7 +22,7 @@ from pact_eval.preregistration.criteria import (
     Question,
     describe_check,
 )
-from pact_eval.preregistration.judging import DifferenceInterval, judge
+from pact_eval.preregistration.judging import DifferenceInterval, holds, judge
 from pact_eval.preregistration.locking import (
     LOCK_FORMAT,
     DataHash,
@@ -47,6 +47,7 @@ from pact_eval.preregistration.run_rows import (
     rows_from_evaluation,
     rows_from_items,
 )
+from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_sources
 from pact_eval.preregistration.scorecard import (
     CheckResult,
     Comparison,
@@ -64,6 +65,8 @@ from pact_eval.preregistration.vocabulary import (
     MEAN_CONFIDENCE,
     METRIC_SPECS,
     RELATIONS,
+    TEMPERATURE_FREE,
+    VIEW_METRICS,
     DecodingName,
     JudgedOn,
     Margin,
@@ -82,7 +85,9 @@ __all__ = [
     "METRIC_SPECS",
     "OUTCOMES",
     "RELATIONS",
+    "TEMPERATURE_FREE",
     "VERDICTS",
+    "VIEW_METRICS",
     "Cell",
     "Check",
     "CheckResult",
@@ -94,6 +99,7 @@ __all__ = [
     "Hypothesis",
     "HypothesisResult",
     "Instead",
+    "JudgedHypotheses",
     "JudgedOn",
     "Lock",
     "Margin",
@@ -116,7 +122,9 @@ __all__ = [
     "criteria_sha256",
     "decoding_name",
     "describe_check",
+    "holds",
     "judge",
+    "judge_sources",
     "lock_path",
     "margin_unit",
     "pact_hypotheses",

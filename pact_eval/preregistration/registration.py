@@ -11,7 +11,7 @@ from pact_eval._json import Json
 from pact_eval.preregistration.canonical import canonical_criteria, criteria_changes, sha256_of_json
 from pact_eval.preregistration.criteria import Hypotheses
 from pact_eval.preregistration.locking import Lock
-from pact_eval.runs.folder import AblatedRun, RunFolder
+from pact_eval.runs import AblatedRun, RunFolder
 
 __all__ = ["Registration", "RegistrationStatus", "RunFacts", "check_lock", "run_facts"]
 

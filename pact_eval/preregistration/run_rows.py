@@ -24,7 +24,7 @@ from pact_eval.preregistration.vocabulary import (
     VIEW_METRICS,
     DecodingName,
 )
-from pact_eval.runs.predictions import Decoding
+from pact_eval.runs import Decoding
 from pact_eval.stats import Estimate
 
 __all__ = [

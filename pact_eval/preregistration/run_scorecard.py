@@ -19,44 +19,44 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._files import sha256_of_file
-from pact_eval.calibration import Calibrator
-from pact_eval.calibration.runs import CALIBRATION_NAME, calibrator_for
+from pact_eval.calibration import CALIBRATION_NAME, Calibrator, calibrator_for
 from pact_eval.evaluation import (
     AblatedItems,
     ScoredItems,
     StatisticSet,
     ablated_statistics,
+    align,
     evaluate,
     evaluate_ablated,
     group_rows,
     group_statistics,
 )
-from pact_eval.evaluation.comparison import align
-from pact_eval.preregistration import (
+from pact_eval.preregistration.criteria import Cell, Hypotheses
+from pact_eval.preregistration.judging import judge
+from pact_eval.preregistration.locking import lock_path, read_lock
+from pact_eval.preregistration.parsing import read_hypotheses
+from pact_eval.preregistration.published_table import read_metric_table
+from pact_eval.preregistration.registration import Registration, RunFacts, check_lock, run_facts
+from pact_eval.preregistration.run_rows import (
     ABLATED_ROWS,
-    Cell,
-    DecodingName,
-    Hypotheses,
-    MetricRow,
-    MetricTable,
-    Registration,
-    RunFacts,
-    Scorecard,
-    WeightedRow,
-    check_lock,
     decoding_name,
-    judge,
-    lock_path,
-    read_hypotheses,
-    read_lock,
-    read_metric_table,
     rows_from_ablated,
     rows_from_evaluation,
     rows_from_items,
-    run_facts,
 )
-from pact_eval.runs.folder import AblatedRun, Run, RunFolder, read_any_run
-from pact_eval.runs.predictions import AblatedPredictions, Decoding, Predictions, ScoredViews
+from pact_eval.preregistration.scorecard import Scorecard, WeightedRow
+from pact_eval.preregistration.table import MetricRow, MetricTable
+from pact_eval.preregistration.vocabulary import DecodingName
+from pact_eval.runs import (
+    AblatedPredictions,
+    AblatedRun,
+    Decoding,
+    Predictions,
+    Run,
+    RunFolder,
+    ScoredViews,
+    read_any_run,
+)
 from pact_eval.stats import Estimate, Statistic, bootstrap_intervals
 
 __all__ = ["JudgedHypotheses", "judge_sources"]

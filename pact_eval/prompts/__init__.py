@@ -1,1 +1,28 @@
 """Prompts: the contract, code orders, requests, and their encoding as token ids."""
+
+from pact_eval.prompts.code_orders import to_canonical
+from pact_eval.prompts.encoding import ChatTokenizer, EncodedView, Encoder, prompt_text
+from pact_eval.prompts.nimble import (
+    CODES,
+    NIMBLE,
+    NimbleContract,
+    PromptContract,
+    canonical_code_order,
+)
+from pact_eval.prompts.requests import Decision, read_context, read_schema
+
+__all__ = [
+    "CODES",
+    "NIMBLE",
+    "ChatTokenizer",
+    "Decision",
+    "EncodedView",
+    "Encoder",
+    "NimbleContract",
+    "PromptContract",
+    "canonical_code_order",
+    "prompt_text",
+    "read_context",
+    "read_schema",
+    "to_canonical",
+]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pact_eval._json import Json
-from pact_eval.data.records import MAX_ANSWERS, Field, Record, parse_field
+from pact_eval.data import MAX_ANSWERS, Field, Record, parse_field
 from pact_eval.errors import PromptError
 from pact_eval.prompts.code_orders import code_orders
 from pact_eval.prompts.nimble import CODES, Message, PromptContract

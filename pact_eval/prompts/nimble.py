@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, TypedDict
 
 from pact_eval._json import Json, dumps
-from pact_eval.data.records import MAX_ANSWERS, Answer, Field, parse_field
+from pact_eval.data import MAX_ANSWERS, Answer, Field, parse_field
 from pact_eval.errors import ContractMismatchError, RequestError
 
 __all__ = [

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from pact_eval._json import Json, describe, loads
-from pact_eval.data.records import Field, parse_field
+from pact_eval.data import Field, parse_field
 from pact_eval.errors import RequestError
 
 __all__ = ["Decision", "parse_schema", "read_context", "read_schema"]

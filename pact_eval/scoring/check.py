@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from pact_eval.prompts.encoding import EncodedView
+from pact_eval.prompts import EncodedView
 from pact_eval.scoring.scored import ScoredView
 
 __all__ = ["check_views", "largest_difference", "largest_mass_difference"]

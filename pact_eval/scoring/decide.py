@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from pact_eval._json import Json
-from pact_eval.data.records import Field
+from pact_eval.data import Field
 from pact_eval.metrics import decode_ensemble
-from pact_eval.prompts.requests import Decision
+from pact_eval.prompts import Decision
 from pact_eval.scoring.subject import LoadedSubject
 
 __all__ = ["decide"]

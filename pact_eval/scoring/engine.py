@@ -14,7 +14,7 @@ import torch
 
 from pact_eval._json import Json
 from pact_eval.errors import AdapterError
-from pact_eval.prompts.encoding import EncodedView
+from pact_eval.prompts import EncodedView
 from pact_eval.scoring.check import check_views, largest_difference, largest_mass_difference
 from pact_eval.scoring.executors import BatchedExecutor, Executor, NaiveExecutor
 from pact_eval.scoring.fork import fork_executor

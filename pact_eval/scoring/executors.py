@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import torch
 
-from pact_eval.prompts.encoding import EncodedView
+from pact_eval.prompts import EncodedView
 from pact_eval.scoring.batching import length_sorted_batches
 from pact_eval.scoring.prefix_tree import prefix_tree
 from pact_eval.scoring.scored import ScoredView, from_next_token_logits

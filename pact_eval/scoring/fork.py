@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import torch
 
-from pact_eval.prompts.encoding import EncodedView
+from pact_eval.prompts import EncodedView
 from pact_eval.scoring.batching import consecutive_batches, tight_batches
 from pact_eval.scoring.caches import can_fork, new_cache
 from pact_eval.scoring.executors import OnScored, TokenCount

@@ -24,7 +24,7 @@ from safetensors.torch import load_file
 from transformers.utils import logging as transformers_logging
 
 from pact_eval.errors import AdapterError
-from pact_eval.models.folders import AdapterFiles, sha256_of_weights
+from pact_eval.models import AdapterFiles, sha256_of_weights
 
 __all__ = [
     "DTYPES",

@@ -8,7 +8,7 @@ from typing import Final
 
 import torch
 
-from pact_eval.prompts.encoding import EncodedView
+from pact_eval.prompts import EncodedView
 from pact_eval.scoring.executors import Executor
 from pact_eval.scoring.scored import ScoredView
 

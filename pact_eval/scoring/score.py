@@ -16,11 +16,10 @@ import polars as pl
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
-from pact_eval.data.records import Record, read_records
+from pact_eval.data import Record, read_records
 from pact_eval.errors import PromptError
-from pact_eval.prompts.encoding import EncodedView
-from pact_eval.runs.folder import RunWriter
-from pact_eval.runs.predictions import ABLATED_SCHEMA, SCHEMA
+from pact_eval.prompts import EncodedView
+from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, RunWriter
 from pact_eval.scoring.scored import ScoredView
 from pact_eval.scoring.subject import LoadedSubject, Subject
 

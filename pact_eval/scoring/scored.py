@@ -9,8 +9,7 @@ import numpy.typing as npt
 import torch
 
 from pact_eval.errors import AdapterError
-from pact_eval.prompts.code_orders import to_canonical
-from pact_eval.prompts.encoding import EncodedView
+from pact_eval.prompts import EncodedView, to_canonical
 
 __all__ = ["ScoredView", "from_next_token_logits", "scored_view"]
 

@@ -12,9 +12,8 @@ import torch
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval.errors import AdapterError, ContractMismatchError
-from pact_eval.models.folders import AdapterFiles, read_adapter_files, read_json_object
-from pact_eval.prompts.encoding import Encoder
-from pact_eval.prompts.nimble import NIMBLE, NimbleContract
+from pact_eval.models import AdapterFiles, read_adapter_files, read_json_object
+from pact_eval.prompts import NIMBLE, Encoder, NimbleContract
 from pact_eval.scoring.allocator import keep_freed_memory
 from pact_eval.scoring.engine import Engine, EngineName
 from pact_eval.scoring.loading import (

@@ -16,14 +16,14 @@ import torch
 
 from pact_eval._json import Json
 from pact_eval.errors import AdapterError
-from pact_eval.models.folders import (
+from pact_eval.models import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,
     read_adapter_files,
     sha256_of_weights,
 )
-from pact_eval.prompts.nimble import NIMBLE, PromptContract
+from pact_eval.prompts import NIMBLE, PromptContract
 
 if TYPE_CHECKING:
     from peft import PeftModel

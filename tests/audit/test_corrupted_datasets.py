@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from datasets import Data, Record, audited, counts, findings, healthy
 
-from pact_eval.audit.codes import CODES, DATA_CHECKS
-from pact_eval.audit.dataset import NamedTokenizer
-from pact_eval.audit.findings import failed
+from pact_eval.audit import CODES, NamedTokenizer, failed
+from pact_eval.audit.codes import DATA_CHECKS
 
 MODEL = Path(__file__).resolve().parents[2] / "fixtures" / "pact_fixtures" / "model"
 

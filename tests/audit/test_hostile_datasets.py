@@ -13,9 +13,7 @@ from typing import Any
 import pytest
 from datasets import Data, Record, audited, counts, findings, healthy
 
-from pact_eval.audit.certificates import Coverage
-from pact_eval.audit.codes import CheckName
-from pact_eval.audit.dataset import DataAuditSettings, DatasetSource, audit_data
+from pact_eval.audit import CheckName, Coverage, DataAuditSettings, DatasetSource, audit_data
 from pact_eval.errors import InputError
 from pact_fixtures.generator import generate_dataset, write_dataset
 

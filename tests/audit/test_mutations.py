@@ -13,7 +13,7 @@ from datasets import Data, audited, counts, healthy
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from pact_eval.audit.codes import CheckName
+from pact_eval.audit import CheckName
 
 MEANING: tuple[CheckName, ...] = ("form", "families", "certificates")
 """The checks that see a mutation although the manifest was written anew after it."""

@@ -11,7 +11,7 @@ from pact_eval.calibration import (
     neutral_calibrator,
 )
 from pact_eval.errors import InputError
-from pact_eval.runs.predictions import Predictions
+from pact_eval.runs import Predictions
 
 
 def run(families: list[str], source: str = "s1") -> Predictions:

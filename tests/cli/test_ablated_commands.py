@@ -14,7 +14,7 @@ import pact_eval
 from pact_cli.audit.main import main as audit
 from pact_cli.evaluate import main
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
-from pact_eval.data.ablated_records import write_ablated_records
+from pact_eval.data import write_ablated_records
 
 PACT = Path(pact_eval.__file__).parent / "hypotheses" / "pact.toml"
 

@@ -17,9 +17,8 @@ from datasets import healthy
 
 from pact_cli.audit.data import CHECKS
 from pact_cli.audit.main import main
-from pact_eval.audit import dataset
+from pact_eval.audit import CheckResult, dataset
 from pact_eval.audit.codes import DATA_CHECKS
-from pact_eval.audit.findings import CheckResult
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "pact_fixtures"
 UNHASHED = ("--only", "form", "--only", "families", "--only", "certificates")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pact_eval._json import Json
-from pact_eval.data.contexts import context_text, string_leaves
+from pact_eval.data import context_text, string_leaves
 
 
 def test_leaves_of_a_text_context_have_the_empty_path() -> None:

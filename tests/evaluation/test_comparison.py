@@ -10,9 +10,8 @@ from run_frames import predictions
 
 from pact_eval.calibration import Calibrator, Weights
 from pact_eval.errors import InputError
-from pact_eval.evaluation import METRICS, ScoredItems, evaluate
-from pact_eval.evaluation.comparison import Comparison, align, compare
-from pact_eval.runs.predictions import Decoding
+from pact_eval.evaluation import METRICS, Comparison, ScoredItems, align, compare, evaluate
+from pact_eval.runs import Decoding
 from pact_eval.stats import mcnemar
 
 

@@ -9,13 +9,8 @@ import polars as pl
 import pytest
 from run_frames import predictions, rows
 
-from pact_eval.evaluation.near_ties import (
-    NOISE,
-    NearTies,
-    near_ties,
-    near_ties_of_file,
-    numeric_noise,
-)
+from pact_eval.evaluation import NearTies, near_ties, near_ties_of_file, numeric_noise
+from pact_eval.evaluation.near_ties import NOISE
 
 
 def test_ties_counted_by_hand() -> None:

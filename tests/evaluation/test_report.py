@@ -11,8 +11,8 @@ import pytest
 from published import published_path
 
 from pact_eval.evaluation import METRICS, Evaluation, GroupBy, evaluate
+from pact_eval.runs import Decoding, Predictions
 from pact_eval.runs.importing.rows import read_rows
-from pact_eval.runs.predictions import Decoding, Predictions
 
 
 @pytest.fixture(scope="module")

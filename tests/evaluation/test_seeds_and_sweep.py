@@ -10,10 +10,8 @@ import pytest
 from run_frames import predictions, rows
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import METRICS, ScoredItems, evaluate
-from pact_eval.evaluation.seeds import compare_arms
-from pact_eval.evaluation.sweep import sweep
-from pact_eval.runs.predictions import Predictions
+from pact_eval.evaluation import METRICS, ScoredItems, compare_arms, evaluate, sweep
+from pact_eval.runs import Predictions
 
 
 def arm(first_seed: int, seeds: tuple[int, ...], skill: float) -> dict[int, ScoredItems]:

@@ -13,9 +13,16 @@ from run_frames import ablated_rows, predictions, rows
 
 from pact_eval import metrics
 from pact_eval.errors import RunError
-from pact_eval.evaluation import Evaluation, evaluate, evaluate_file, report, streaming
-from pact_eval.evaluation.streaming import stream_metrics, streamable_items
-from pact_eval.runs.predictions import Decoding, Predictions
+from pact_eval.evaluation import (
+    Evaluation,
+    evaluate,
+    evaluate_file,
+    report,
+    streamable_items,
+    streaming,
+)
+from pact_eval.evaluation.streaming import stream_metrics
+from pact_eval.runs import Decoding, Predictions
 
 
 @pytest.fixture

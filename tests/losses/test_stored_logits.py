@@ -21,13 +21,11 @@ from run_frames import ablated_rows, rows, write_run
 from transformers import AutoTokenizer
 
 from pact_cli.evaluate import main
-from pact_eval.data.records import read_records
+from pact_eval.data import read_records
 from pact_eval.evaluation import ABLATED_GAP, evaluate_ablated
-from pact_eval.prompts.encoding import Encoder
-from pact_eval.prompts.nimble import NIMBLE
-from pact_eval.runs.folder import read_run
+from pact_eval.prompts import NIMBLE, Encoder
+from pact_eval.runs import AblatedPredictions, read_run
 from pact_eval.runs.importing.rows import read_rows
-from pact_eval.runs.predictions import AblatedPredictions
 from pact_eval.training import ViewPlan, training_views
 from pact_losses import PactBatch, PactCollator, PactLoss, PactOutput, selection_nll
 

@@ -17,8 +17,7 @@ from pact_eval._files import sha256_of_file
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
 from pact_eval.errors import InputError
 from pact_eval.evaluation import AblatedItems, ScoredItems
-from pact_eval.preregistration import Registration, register
-from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_sources
+from pact_eval.preregistration import JudgedHypotheses, Registration, judge_sources, register
 
 CRITERIA = """
 format = "pact-hypotheses-1"

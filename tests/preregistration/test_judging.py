@@ -25,9 +25,9 @@ from pact_eval.preregistration import (
     Relation,
     WeightedRow,
     describe_check,
+    holds,
     judge,
 )
-from pact_eval.preregistration.judging import holds
 from pact_eval.stats import Estimate
 
 POINTS = Margin(2.0, "points")

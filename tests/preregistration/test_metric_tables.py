@@ -24,7 +24,7 @@ from pact_eval.preregistration import (
     rows_from_evaluation,
     rows_from_items,
 )
-from pact_eval.runs.predictions import Predictions
+from pact_eval.runs import Predictions
 
 HEADER = "run,seed,decoding,group,count,pairs,accuracy,nll,ece,permutation_tv\n"
 

@@ -27,8 +27,7 @@ from pact_eval.preregistration import (
     run_facts,
 )
 from pact_eval.preregistration.canonical import sha256_of_json
-from pact_eval.runs.folder import Run
-from pact_eval.runs.predictions import Predictions
+from pact_eval.runs import Predictions, Run
 
 NOW = dt.datetime(2026, 3, 1, 12, 0, 0, 700_000, tzinfo=dt.UTC)
 LATER = NOW + dt.timedelta(days=1)

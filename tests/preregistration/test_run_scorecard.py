@@ -11,9 +11,8 @@ from run_frames import predictions, rows, write_run
 
 from pact_eval import metrics
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
-from pact_eval.evaluation import ScoredItems
-from pact_eval.evaluation.comparison import compare
-from pact_eval.preregistration.run_scorecard import judge_sources
+from pact_eval.evaluation import ScoredItems, compare
+from pact_eval.preregistration import judge_sources
 
 CRITERIA = """
 format = "pact-hypotheses-1"

@@ -11,9 +11,10 @@ from published import shared_path
 from test_strict_json import json_values
 
 from pact_eval._json import Json
-from pact_eval.data.records import parse_field
+from pact_eval.data import parse_field
 from pact_eval.errors import ContractMismatchError, RequestError
-from pact_eval.prompts.nimble import CODES, NIMBLE, NimbleContract, canonical_code_order, safe_json
+from pact_eval.prompts import CODES, NIMBLE, NimbleContract, canonical_code_order
+from pact_eval.prompts.nimble import safe_json
 
 FINGERPRINT = "fb04eca3d6dc37d419a4556dff33ce47f17ffcdb9c41c176ac2c023de48244b7"
 

@@ -12,7 +12,7 @@ import pytest
 from reports.tables.table_runs import run_of, share
 
 from pact_eval.calibration import Calibrator, Weights, inverse_softplus, write_calibrator
-from pact_eval.evaluation.run_collection import collect_runs
+from pact_eval.evaluation import collect_runs
 from pact_reports.tables import TableRequest, build_tables, write_tables
 
 PAGE = r"""\documentclass[twocolumn]{article}

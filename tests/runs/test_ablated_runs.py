@@ -12,21 +12,29 @@ import polars as pl
 import pytest
 from run_frames import ablated_predictions, ablated_rows, rows, write_run
 
-from pact_eval.calibration import Calibrator, Weights
-from pact_eval.calibration.runs import fit_on_run
+from pact_eval.calibration import Calibrator, Weights, fit_on_run
 from pact_eval.errors import InputError, RunError
-from pact_eval.evaluation import ABLATED_METRICS, AblatedItems, evaluate_ablated
-from pact_eval.evaluation.run_sets import RunReader, arm_folders
+from pact_eval.evaluation import (
+    ABLATED_METRICS,
+    AblatedItems,
+    RunReader,
+    arm_folders,
+    evaluate_ablated,
+)
 from pact_eval.preregistration import ABLATED_ROWS, METRIC_SPECS
-from pact_eval.runs.folder import FORMAT_VERSION, AblatedRun, Run, read_any_run, read_run
-from pact_eval.runs.predictions import (
+from pact_eval.runs import (
     ABLATED_SCHEMA,
     SCHEMA,
     AblatedPredictions,
+    AblatedRun,
     Predictions,
+    Run,
     ScoredViews,
-    predictions_from_frame,
+    read_any_run,
+    read_run,
 )
+from pact_eval.runs.folder import FORMAT_VERSION
+from pact_eval.runs.predictions import predictions_from_frame
 
 
 @pytest.fixture

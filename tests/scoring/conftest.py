@@ -13,7 +13,7 @@ import transformers
 from peft import LoraConfig, get_peft_model
 
 import pact_fixtures
-from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.prompts import NIMBLE
 
 FIXTURES = Path(pact_fixtures.__file__).parent
 MODEL = FIXTURES / "model"

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 from pact_cli.evaluate import main
 from pact_eval._json import Json
 from pact_eval.errors import RequestError
-from pact_eval.prompts.requests import Decision, parse_schema, read_context, read_schema
+from pact_eval.prompts import Decision, read_context, read_schema
+from pact_eval.prompts.requests import parse_schema
 from pact_eval.scoring.decide import decide
 from pact_eval.scoring.subject import LoadedSubject, SubjectRequest, identify
 from scoring.conftest import Make

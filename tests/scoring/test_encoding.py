@@ -6,16 +6,15 @@ import pytest
 from builders import question, record
 from hypothesis import given
 from hypothesis import strategies as st
-from scoring.conftest import HOLDOUT
 from test_strict_json import json_values
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from pact_eval._json import Json
-from pact_eval.data.records import parse_field, parse_record, read_records
+from pact_eval.data import parse_field, parse_record, read_records
 from pact_eval.errors import PromptError, RequestError
-from pact_eval.prompts.encoding import Encoder, prompt_text
-from pact_eval.prompts.nimble import CODES, NIMBLE
+from pact_eval.prompts import CODES, NIMBLE, Encoder, prompt_text
+from scoring.conftest import HOLDOUT
 
 PLAIN_TEMPLATE = (
     "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}\n{% endfor %}"

@@ -10,12 +10,11 @@ import torch
 import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
 
-from pact_eval.data.records import Record, read_records
+from pact_eval.data import Record, read_records
 from pact_eval.errors import AdapterError
-from pact_eval.models.folders import read_adapter_files
+from pact_eval.models import read_adapter_files
+from pact_eval.prompts import NIMBLE, EncodedView, Encoder, canonical_code_order, prompt_text
 from pact_eval.prompts.code_orders import code_orders
-from pact_eval.prompts.encoding import EncodedView, Encoder, prompt_text
-from pact_eval.prompts.nimble import NIMBLE, canonical_code_order
 from pact_eval.scoring import passes
 from pact_eval.scoring.check import check_views, largest_difference
 from pact_eval.scoring.engine import Engine, EngineName, one_by_one

@@ -10,10 +10,9 @@ import pytest
 import torch
 import transformers
 
-from pact_eval.data.records import read_records
+from pact_eval.data import read_records
+from pact_eval.prompts import NIMBLE, EncodedView, Encoder
 from pact_eval.prompts.code_orders import code_orders
-from pact_eval.prompts.encoding import EncodedView, Encoder
-from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.scoring.caches import can_fork, forked, new_cache
 from pact_eval.scoring.check import largest_difference
 from pact_eval.scoring.engine import Engine, one_by_one

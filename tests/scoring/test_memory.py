@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from pact_eval.errors import AdapterError
-from pact_eval.prompts.encoding import EncodedView
+from pact_eval.prompts import EncodedView
 from pact_eval.scoring.check import largest_difference
 from pact_eval.scoring.engine import Engine, one_by_one
 from pact_eval.scoring.executors import BatchedExecutor

@@ -20,12 +20,10 @@ from click.testing import CliRunner
 
 from pact_cli.evaluate import main
 from pact_eval._files import sha256_of_file
-from pact_eval.data.ablated_records import write_ablated_records
-from pact_eval.data.records import read_records
+from pact_eval.data import read_records, write_ablated_records
 from pact_eval.errors import RecordError
 from pact_eval.evaluation import ABLATED_METRICS
-from pact_eval.runs.folder import AblatedRun, read_any_run
-from pact_eval.runs.predictions import ABLATED_SCHEMA
+from pact_eval.runs import ABLATED_SCHEMA, AblatedRun, read_any_run
 from pact_eval.scoring.score import WINDOW_RECORDS, read_dataset, score
 from pact_eval.scoring.subject import Subject, SubjectRequest, identify
 from scoring.conftest import FIXTURES, HOLDOUT, MODEL

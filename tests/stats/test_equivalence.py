@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 from paired_runs import Pairs
 from scipy import stats
 
-from pact_eval.stats import Estimate
-from pact_eval.stats.equivalence import Verdict, equivalence_verdict
-from pact_eval.stats.paired_intervals import cluster_accuracy_difference
-from pact_eval.stats.paired_tests import sign_flip_test
+from pact_eval.stats import (
+    Estimate,
+    Verdict,
+    cluster_accuracy_difference,
+    equivalence_verdict,
+    sign_flip_test,
+)
 
 
 def judged(

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from pact_eval.stats.multiplicity import holm
+from pact_eval.stats import holm
 
 p_values = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 

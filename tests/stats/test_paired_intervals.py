@@ -9,14 +9,17 @@ from hypothesis import strategies as st
 from paired_runs import Pairs
 from scipy import stats
 
-from pact_eval.stats import Estimate, Statistic, bootstrap_intervals, mean_statistic
-from pact_eval.stats import paired_intervals as module
-from pact_eval.stats.paired_intervals import (
+from pact_eval.stats import (
+    Estimate,
+    Statistic,
+    bootstrap_intervals,
     cluster_accuracy_difference,
     difference_statistic,
     difference_statistics,
     item_accuracy_difference,
+    mean_statistic,
 )
+from pact_eval.stats import paired_intervals as module
 
 # (b, c, low, high) of the published table: 324 items, ends in points.
 PUBLISHED = [

@@ -10,10 +10,10 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 
 import pact_fixtures
-from pact_eval.data.records import read_records
+from pact_eval.data import read_records
 from pact_eval.errors import AdapterError, PactError
-from pact_eval.models.folders import sha256_of_weights
-from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.models import sha256_of_weights
+from pact_eval.prompts import NIMBLE
 from pact_eval.scoring.engine import Engine
 from pact_eval.scoring.subject import SubjectRequest, identify
 from pact_eval.training import save_adapter

@@ -29,7 +29,7 @@ def ablate(source: Path, out: Path, allow_missing: bool, as_json: bool) -> None:
     the context tells apart any more. For training with a necessity term, and for scoring how
     confident a model is without evidence.
     """
-    from pact_eval.data.ablated_records import write_ablated_records
+    from pact_eval.data import write_ablated_records
     from pact_reports.plain_text import cell
     from pact_reports.writers.json_values import to_json
 

@@ -12,7 +12,7 @@ from pact_cli.console import output, print_json
 from pact_cli.options import json_option, path_argument
 
 if TYPE_CHECKING:
-    from pact_eval.audit.codes import Severity
+    from pact_eval.audit import Severity
 
 __all__ = ["adapter"]
 
@@ -40,8 +40,7 @@ def adapter(
 
     With OTHER, say what differs between the two; each is audited as well.
     """
-    from pact_eval.audit.adapter.audit import audit_adapter
-    from pact_eval.audit.adapter.compare import compare_adapters
+    from pact_eval.audit import audit_adapter, compare_adapters
     from pact_reports.tables.adapter_report import adapter_tampered, adapters_json, adapters_report
 
     folders = [folder] if other is None else [folder, other]

@@ -12,8 +12,7 @@ from pact_cli.options import json_option
 from pact_cli.subject import needs_model_extra
 
 if TYPE_CHECKING:
-    from pact_eval.audit.codes import CheckName, Severity
-    from pact_eval.audit.dataset import DatasetSource, NamedTokenizer
+    from pact_eval.audit import CheckName, DatasetSource, NamedTokenizer, Severity
 
 __all__ = ["data"]
 
@@ -101,7 +100,7 @@ def data(
     DIR is a folder of .jsonl files with a manifest.json; or name the files with --train and --eval.
     """
     _check_usage(folder, (*train, *evaluation), manifest, tokenizer, only)
-    from pact_eval.audit.dataset import DataAuditSettings, audit_data
+    from pact_eval.audit import DataAuditSettings, audit_data
 
     settings = DataAuditSettings(
         only=only or None,
@@ -144,7 +143,7 @@ def _source(
     evaluation: tuple[Path, ...],
     manifest: Path | None,
 ) -> DatasetSource:
-    from pact_eval.audit.dataset import DatasetSource
+    from pact_eval.audit import DatasetSource
 
     if folder is None:
         return DatasetSource.of_files(train, evaluation, manifest)
@@ -154,6 +153,6 @@ def _source(
 def _tokenizer(folder: Path) -> NamedTokenizer:
     with needs_model_extra():
         from pact_eval.scoring.tokenizer import load_tokenizer
-    from pact_eval.audit.dataset import NamedTokenizer
+    from pact_eval.audit import NamedTokenizer
 
     return NamedTokenizer(str(folder), load_tokenizer(folder))

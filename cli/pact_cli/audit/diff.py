@@ -28,7 +28,7 @@ def diff(old: Path, new: Path, max_shown: int, as_json: bool) -> None:
 
     Records are joined on their ids; white space and escapes of the JSON do not count.
     """
-    from pact_eval.data.diff import diff_datasets
+    from pact_eval.data import diff_datasets
     from pact_reports.tables.dataset_tables import diff_report
     from pact_reports.writers.json_values import to_json
 

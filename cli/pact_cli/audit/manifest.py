@@ -27,7 +27,7 @@ def manifest(folder: Path, check: bool, as_json: bool) -> None:
     """
     if check:
         _check(folder, as_json=as_json)
-    from pact_eval.data.manifest import write_manifest
+    from pact_eval.data import write_manifest
     from pact_reports.tables.audit_json import manifest_json
     from pact_reports.tables.audit_report import manifest_report
 
@@ -40,7 +40,7 @@ def manifest(folder: Path, check: bool, as_json: bool) -> None:
 
 
 def _check(folder: Path, *, as_json: bool) -> NoReturn:
-    from pact_eval.audit.dataset import DataAuditSettings, DatasetSource, audit_data
+    from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
 
     settings = DataAuditSettings(only=["bytes"])
     source = DatasetSource.of_folder(folder)

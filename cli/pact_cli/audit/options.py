@@ -17,9 +17,7 @@ from pact_eval.errors import GateError, InputError, TamperedError
 from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
-    from pact_eval.audit.codes import Severity
-    from pact_eval.audit.dataset import DataAudit, DataAuditSettings, DatasetSource
-    from pact_eval.audit.findings import CheckResult
+    from pact_eval.audit import CheckResult, DataAudit, DataAuditSettings, DatasetSource, Severity
 
 __all__ = ["exit_with", "findings_options", "print_data_audit", "provenance", "stages"]
 
@@ -58,7 +56,7 @@ def exit_with(
     Raises:
         InputError: a check that was asked for was skipped, and nothing else fails.
     """
-    from pact_eval.audit.findings import failed
+    from pact_eval.audit import failed
 
     if tampered:
         code = TamperedError.exit_code

@@ -37,7 +37,7 @@ def split(source: Path, out: Path, select: int, calibrate: int, seed: int, as_js
     Lines are copied byte for byte; a manifest beside them says what each file is for. A family is
     never split.
     """
-    from pact_eval.data.splits import split_training_file
+    from pact_eval.data import split_training_file
     from pact_reports.tables.dataset_tables import split_table
     from pact_reports.writers.json_values import to_json
 

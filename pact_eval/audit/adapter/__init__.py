@@ -1,1 +1,13 @@
 """The audit of an adapter folder: one question a file, read as bytes and plain JSON."""
+
+from pact_eval.audit.adapter.audit import AdapterAudit, AdapterFacts, audit_adapter
+from pact_eval.audit.adapter.compare import AdapterComparison, WeightsComparison, compare_adapters
+
+__all__ = [
+    "AdapterAudit",
+    "AdapterComparison",
+    "AdapterFacts",
+    "WeightsComparison",
+    "audit_adapter",
+    "compare_adapters",
+]

@@ -23,7 +23,7 @@ from pact_eval.audit.adapter.tensors import LoraTensors, check_tensors, group_te
 from pact_eval.audit.codes import CheckName
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.errors import AdapterError, Place
-from pact_eval.models.folders import (
+from pact_eval.models import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,

@@ -27,7 +27,7 @@ from pact_eval.audit.adapter.targets import (
 from pact_eval.audit.adapter.tensors import LoraModule, LoraTensors
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.errors import AdapterError, Place
-from pact_eval.models.folders import (
+from pact_eval.models import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,

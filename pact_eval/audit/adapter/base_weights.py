@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval.errors import AdapterError
-from pact_eval.models.folders import TensorInfo, read_json_object, safetensors_header, weight_files
+from pact_eval.models import TensorInfo, read_json_object, safetensors_header, weight_files
 
 __all__ = ["as_loaded", "read_base_weights"]
 

@@ -17,7 +17,7 @@ from pact_eval._json import Json, dumps
 from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.errors import Place
-from pact_eval.models.folders import ADAPTER_CONFIG
+from pact_eval.models import ADAPTER_CONFIG
 
 __all__ = ["ALL_LINEAR", "LoraSettings", "check_config", "lora_scale"]
 

@@ -8,8 +8,8 @@ from typing import Final
 from pact_eval._json import Json, describe
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.errors import ContractMismatchError, Place
-from pact_eval.models.folders import SCHEMA_CONFIG
-from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.models import SCHEMA_CONFIG
+from pact_eval.prompts import NIMBLE
 
 __all__ = ["check_contract", "max_length_tokens"]
 

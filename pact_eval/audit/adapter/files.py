@@ -18,7 +18,7 @@ from pact_eval._files import sha256_of_file
 from pact_eval.audit.adapter.pickles import HEAD_BYTES, is_pickle
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.errors import Place
-from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PICKLED_SUFFIXES
+from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PICKLED_SUFFIXES
 
 __all__ = ["FileRecord", "check_files", "shown"]
 

@@ -15,7 +15,7 @@ from pact_eval.audit.adapter.config import LoraSettings
 from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.findings import Collector
 from pact_eval.errors import Place
-from pact_eval.models.folders import ADAPTER_WEIGHTS
+from pact_eval.models import ADAPTER_WEIGHTS
 
 __all__ = ["LayerModule", "check_layers", "layer_module"]
 

@@ -23,7 +23,7 @@ from pact_eval.audit.adapter.targets import (
 from pact_eval.audit.adapter.values import TensorValues, is_readable, read_values
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.errors import Place
-from pact_eval.models.folders import ADAPTER_CONFIG, ADAPTER_WEIGHTS, TensorInfo
+from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, TensorInfo
 
 __all__ = ["LoraModule", "LoraTensors", "check_tensors", "group_tensors"]
 

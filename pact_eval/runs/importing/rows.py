@@ -18,7 +18,7 @@ import polars as pl
 
 from pact_eval._files import decoded, read_lines, sha256_of_file
 from pact_eval._json import Json, describe, dumps, loads
-from pact_eval.data.records import MAX_ANSWERS, MIN_ANSWERS, PairVariant
+from pact_eval.data import MAX_ANSWERS, MIN_ANSWERS, PairVariant
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.predictions import SCHEMA

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.evaluation import CONFIDENT, label_codes
-from pact_eval.evaluation.run_collection import CollectedRun
+from pact_eval.evaluation import CONFIDENT, CollectedRun, label_codes
 from pact_eval.stats import Estimate, bootstrap_intervals, ratio_statistic
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below
 from pact_reports.figures.bands import FloatArray, curve_band

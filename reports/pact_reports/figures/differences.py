@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import group_rows, label_codes
-from pact_eval.evaluation.run_collection import CollectedRun
+from pact_eval.evaluation import CollectedRun, group_rows, label_codes
 from pact_eval.stats import SignAgreement, bootstrap_intervals, mean_statistic, same_sign
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below, row_axis
 from pact_reports.figures.figure import Built, FigureRequest, Plate, reason

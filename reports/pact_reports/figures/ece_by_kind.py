@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pact_eval import metrics
-from pact_eval.evaluation import ScoredItems, group_rows, group_statistics
-from pact_eval.evaluation.run_collection import CollectedRun
+from pact_eval.evaluation import CollectedRun, ScoredItems, group_rows, group_statistics
 from pact_eval.stats import bootstrap_intervals, seed_summary
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below, legend_inches
 from pact_reports.figures.figure import ECE_LEANS, Built, FigureRequest, Plate

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import ScoredItems, default_resamples
-from pact_eval.evaluation.run_collection import CollectedRun, RunCollection
-from pact_eval.runs.predictions import Decoding
+from pact_eval.evaluation import CollectedRun, RunCollection, ScoredItems, default_resamples
+from pact_eval.runs import Decoding
 from pact_reports.figures.style import COLUMN_INCHES, RunStyles
 
 if TYPE_CHECKING:

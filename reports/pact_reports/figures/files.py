@@ -16,7 +16,7 @@ import matplotlib.style
 from matplotlib.figure import Figure
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.run_collection import RunCollection
+from pact_eval.evaluation import RunCollection
 from pact_reports.figures.figure import FigureRequest, Plate, reason
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import MUTED, RC, SMALLEST_POINTS

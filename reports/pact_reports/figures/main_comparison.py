@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import METRICS, MetricSpec, group_statistics, point_values
-from pact_eval.evaluation.run_collection import CollectedRun
+from pact_eval.evaluation import METRICS, CollectedRun, MetricSpec, group_statistics, point_values
 from pact_eval.stats import bootstrap_intervals, seed_summary
 from pact_reports.figures.axes import counts_text, inert, row_axis
 from pact_reports.figures.figure import ECE_LEANS, Built, FigureRequest, Plate

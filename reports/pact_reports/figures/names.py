@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pact_eval.evaluation.run_collection import CollectedRun
+from pact_eval.evaluation import CollectedRun
 
 __all__ = ["run_stem", "stem"]
 

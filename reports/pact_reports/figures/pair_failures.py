@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from pact_eval import metrics
 from pact_eval.errors import InputError
-from pact_eval.evaluation import group_rows, group_statistics
-from pact_eval.evaluation.run_collection import CollectedRun
+from pact_eval.evaluation import CollectedRun, group_rows, group_statistics
 from pact_eval.metrics import PairOutcomes
 from pact_eval.stats import Estimate, bootstrap_intervals
 from pact_reports.figures.axes import headed, inert, legend_below, row_axis

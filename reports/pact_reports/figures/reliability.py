@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pact_eval import metrics
-from pact_eval.evaluation import ScoredItems, group_statistics, label_codes
-from pact_eval.evaluation.run_collection import CollectedRun
+from pact_eval.evaluation import CollectedRun, ScoredItems, group_statistics, label_codes
 from pact_eval.stats import Estimate, bootstrap_intervals, ratio_statistic
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below
 from pact_reports.figures.bands import FloatArray

@@ -11,9 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import label_codes
-from pact_eval.evaluation.run_collection import CollectedRun
-from pact_eval.runs.training_log import SELECTION_NLL, training_log_of_run
+from pact_eval.evaluation import CollectedRun, label_codes
+from pact_eval.runs import SELECTION_NLL, training_log_of_run
 from pact_eval.stats import Estimate, bootstrap_intervals, mean_statistic
 from pact_reports.figures.axes import arms_and_seeds, counts_text, headed, inert
 from pact_reports.figures.bands import FloatArray

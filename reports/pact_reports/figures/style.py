@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pact_eval.evaluation.run_collection import CollectedRun, RunCollection
+from pact_eval.evaluation import CollectedRun, RunCollection
 from pact_reports.plain_text import one_line
 
 __all__ = [

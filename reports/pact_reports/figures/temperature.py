@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from pact_eval.calibration import Calibrator
 from pact_eval.errors import InputError
-from pact_eval.evaluation.run_collection import CollectedRun
-from pact_eval.runs.predictions import Predictions
+from pact_eval.evaluation import CollectedRun
+from pact_eval.runs import Predictions
 from pact_reports.figures.axes import arms_and_seeds, headed, inert, legend_below
 from pact_reports.figures.bands import FloatArray
 from pact_reports.figures.figure import Built, FigureRequest, Plate, each_run

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.run_collection import CollectedRun
-from pact_eval.runs.training_log import TrainingLog, training_log_of_run
+from pact_eval.evaluation import CollectedRun
+from pact_eval.runs import TrainingLog, training_log_of_run
 from pact_reports.figures.axes import headed, inert, legend_below
 from pact_reports.figures.bands import FloatArray
 from pact_reports.figures.figure import Built, FigureRequest, Plate, each_run

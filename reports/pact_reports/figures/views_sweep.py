@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from pact_eval import metrics
 from pact_eval.errors import InputError
-from pact_eval.evaluation import METRICS, MetricSpec, label_codes
-from pact_eval.evaluation.run_collection import CollectedRun
+from pact_eval.evaluation import METRICS, CollectedRun, MetricSpec, label_codes
 from pact_eval.stats import Estimate, bootstrap_intervals, mean_statistic, seed_summary
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below, legend_inches
 from pact_reports.figures.figure import Built, FigureRequest, Plate

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._files import sha256_of_file
-from pact_eval.data.records import Record, read_records
+from pact_eval.data import Record, read_records
 from pact_eval.errors import InputError
-from pact_eval.evaluation.run_collection import CollectedRun, RunCollection
+from pact_eval.evaluation import CollectedRun, RunCollection
 from pact_reports.tables.request import files_of
 
 __all__ = ["ItemRecords", "read_item_records"]

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._json import Json
-from pact_eval.data.records import Record
-from pact_eval.evaluation.run_collection import RunCollection
-from pact_eval.runs.predictions import Predictions
+from pact_eval.data import Record
+from pact_eval.evaluation import RunCollection
+from pact_eval.runs import Predictions
 from pact_reports.page.item_columns import (
     KINDS,
     Column,

@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval.errors import InputError
-from pact_eval.evaluation import CONFIDENT, ScoredItems
-from pact_eval.evaluation.run_collection import CollectedRun
-from pact_eval.runs.predictions import Decoding, Predictions
+from pact_eval.evaluation import CONFIDENT, CollectedRun, ScoredItems
+from pact_eval.runs import Decoding, Predictions
 from pact_reports.page.packing import NOT_KNOWN, to_steps
 
 __all__ = [

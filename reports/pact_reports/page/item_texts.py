@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pact_eval._json import Json, dumps
-from pact_eval.data.records import Record
+from pact_eval.data import Record
 from pact_reports.page.edits import Part, marked
 
 __all__ = ["Line", "context_lines", "item_text"]

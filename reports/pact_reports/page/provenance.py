@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import Final
 
 from pact_eval._json import Json, dumps
-from pact_eval.runs.folder import RunFolder
+from pact_eval.runs import RunFolder
 from pact_reports.page.markup import Html, data_text, element, joined
 from pact_reports.page.request import PageRequest
 

@@ -8,9 +8,8 @@ from functools import cached_property
 from pathlib import Path
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import AblatedEvaluation, evaluate_ablated
-from pact_eval.evaluation.run_collection import RunCollection
-from pact_eval.runs.predictions import Decoding
+from pact_eval.evaluation import AblatedEvaluation, RunCollection, evaluate_ablated
+from pact_eval.runs import Decoding
 from pact_reports.figures import FigureRequest
 from pact_reports.page.dataset import ItemRecords
 from pact_reports.page.item_columns import DecodedRun, decoded

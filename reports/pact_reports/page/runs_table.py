@@ -8,7 +8,7 @@ from typing import Final
 
 from pact_eval.evaluation import ABLATED_METRICS, AblatedEvaluation, MetricSpec
 from pact_eval.preregistration import METRIC_SPECS, decoding_name
-from pact_eval.runs.predictions import Decoding
+from pact_eval.runs import Decoding
 from pact_eval.stats import Estimate
 from pact_reports.page.diagnostics.of_runs import letter_worries
 from pact_reports.page.item_columns import DecodedRun

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.preregistration import decoding_name
-from pact_eval.preregistration.run_scorecard import JudgedHypotheses
+from pact_eval.preregistration import JudgedHypotheses, decoding_name
 from pact_reports.figures import FIGURES
 from pact_reports.figures.figure import Plate, reason
 from pact_reports.figures.files import inline_svg

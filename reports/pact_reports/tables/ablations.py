@@ -10,7 +10,7 @@ from typing import Final
 from pact_eval.errors import InputError
 from pact_eval.preregistration import METRIC_SPECS, MetricRow, MetricTable, decoding_name
 from pact_eval.preregistration import Cell as Place
-from pact_eval.runs.predictions import Decoding
+from pact_eval.runs import Decoding
 from pact_reports.table import Cell, Column, Mark, Row, Table
 from pact_reports.tables.cells import shown, text_cell, unit_of
 from pact_reports.tables.main_results import Question

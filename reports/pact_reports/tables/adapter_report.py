@@ -10,10 +10,16 @@ from rich.table import Table
 from rich.text import Text
 
 from pact_eval._json import Json
-from pact_eval.audit.adapter.audit import AdapterAudit, AdapterFacts
-from pact_eval.audit.adapter.compare import AdapterComparison, WeightsComparison
-from pact_eval.audit.codes import Severity
-from pact_eval.audit.findings import SEVERITIES, count, failed
+from pact_eval.audit import (
+    SEVERITIES,
+    AdapterAudit,
+    AdapterComparison,
+    AdapterFacts,
+    Severity,
+    WeightsComparison,
+    count,
+    failed,
+)
 from pact_reports.plain_text import cell, lines, one_line
 from pact_reports.tables.audit_json import check_json
 from pact_reports.tables.audit_tables import checks_table, finding_lines, verdict_line

@@ -9,9 +9,15 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pact_eval.evaluation import METRICS, MetricSpec, Unit
-from pact_eval.evaluation.comparison import GroupComparison
-from pact_eval.evaluation.seeds import Arm, ArmPair, ArmsComparison
+from pact_eval.evaluation import (
+    METRICS,
+    Arm,
+    ArmPair,
+    ArmsComparison,
+    GroupComparison,
+    MetricSpec,
+    Unit,
+)
 from pact_eval.stats import SeedSummary
 from pact_reports.numbers import estimate_text, p_value_text, value_text
 from pact_reports.plain_text import cell, lines, one_line, visible

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from pact_eval._json import Json
-from pact_eval.audit.codes import CODES, Severity
-from pact_eval.audit.dataset import DataAudit, DataAuditSettings
-from pact_eval.audit.findings import SEVERITIES, CheckResult, Finding, count, failed
-from pact_eval.data.files import DataFile, FileFacts, Manifest
-from pact_eval.data.manifest import WrittenManifest
+from pact_eval.audit import (
+    CODES,
+    SEVERITIES,
+    CheckResult,
+    DataAudit,
+    DataAuditSettings,
+    Finding,
+    Severity,
+    count,
+    failed,
+)
+from pact_eval.data import DataFile, FileFacts, Manifest, WrittenManifest
 from pact_reports.writers.json_values import to_json
 
 __all__ = ["check_json", "data_audit_json", "manifest_json"]

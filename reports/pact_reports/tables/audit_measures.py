@@ -9,12 +9,8 @@ from typing import Any
 from rich.box import ASCII2, SIMPLE_HEAD
 from rich.table import Table
 
-from pact_eval.audit.balance import Balance
-from pact_eval.audit.certificates import Coverage
-from pact_eval.audit.lengths import Lengths
-from pact_eval.audit.neighbours import NearDuplicates
-from pact_eval.audit.shortcuts import Shortcuts
-from pact_eval.prompts.nimble import CODES
+from pact_eval.audit import Balance, Coverage, Lengths, NearDuplicates, Shortcuts
+from pact_eval.prompts import CODES
 from pact_reports.numbers import UNDEFINED, estimate_text, value_text
 from pact_reports.plain_text import cell
 

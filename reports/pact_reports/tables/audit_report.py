@@ -9,12 +9,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pact_eval.audit.balance import Balance
-from pact_eval.audit.codes import Severity
-from pact_eval.audit.dataset import DataAudit
-from pact_eval.audit.shortcuts import Shortcuts
-from pact_eval.data.files import DataFile, FileFacts
-from pact_eval.data.manifest import WrittenManifest
+from pact_eval.audit import Balance, DataAudit, Severity, Shortcuts
+from pact_eval.data import DataFile, FileFacts, WrittenManifest
 from pact_reports.plain_text import cell
 from pact_reports.tables.audit_measures import balance_table, groups_table, shortcuts_table
 from pact_reports.tables.audit_tables import checks_table, finding_lines, verdict_line

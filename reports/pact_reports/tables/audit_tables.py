@@ -10,16 +10,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pact_eval.audit.codes import CODES, Severity
-from pact_eval.audit.findings import (
+from pact_eval.audit import (
+    CODES,
     SEVERITIES,
     CheckResult,
     Finding,
+    Severity,
     count,
     failed,
     failed_checks,
 )
-from pact_eval.data.word_diff import WordDiff
+from pact_eval.data import WordDiff
 from pact_reports.plain_text import cell, lines, one_line
 from pact_reports.tables.audit_measures import measured_line
 

@@ -9,8 +9,7 @@ from typing import Final
 
 from pact_eval.calibration import TemperatureSummary
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Calibration
-from pact_eval.evaluation.run_collection import CollectedRun
+from pact_eval.evaluation import Calibration, CollectedRun
 from pact_eval.preregistration import (
     METRIC_SPECS,
     DecodingName,
@@ -19,7 +18,7 @@ from pact_eval.preregistration import (
     decoding_name,
 )
 from pact_eval.preregistration import Cell as Place
-from pact_eval.runs.predictions import Decoding
+from pact_eval.runs import Decoding
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import metric_column, text_cell, value_cell
 from pact_reports.tables.metric_values import (

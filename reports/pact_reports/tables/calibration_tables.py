@@ -13,11 +13,11 @@ from pact_eval.calibration import (
     CONDITION_LIMIT,
     CalibrationEffect,
     CalibratorFit,
+    FittedRun,
     ModeChoice,
     Parameter,
     Scores,
 )
-from pact_eval.calibration.runs import FittedRun
 from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.plain_text import cell, visible
 from pact_reports.writers.json_values import to_json

@@ -9,8 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pact_eval.evaluation import METRICS, Unit
-from pact_eval.evaluation.comparison import Comparison, GroupComparison, MetricComparison
+from pact_eval.evaluation import METRICS, Comparison, GroupComparison, MetricComparison, Unit
 from pact_eval.stats import McNemarTest
 from pact_reports.numbers import UNDEFINED, estimate_text, p_value_text, value_text
 from pact_reports.plain_text import cell, lines, one_line, visible

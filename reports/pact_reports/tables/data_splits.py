@@ -9,12 +9,10 @@ from pathlib import Path, PureWindowsPath
 from typing import Final
 
 from pact_eval._files import sha256_of_file
-from pact_eval.data.files import Role
-from pact_eval.data.records import Record, read_records
+from pact_eval.data import Record, Role, read_records
 from pact_eval.errors import InputError
-from pact_eval.evaluation.run_collection import RunCollection
-from pact_eval.runs.folder import RunFolder
-from pact_eval.runs.predictions import ScoredViews
+from pact_eval.evaluation import RunCollection
+from pact_eval.runs import RunFolder, ScoredViews
 from pact_reports.table import Column, Row, Table
 from pact_reports.tables.cells import count_cell, count_column, text_cell
 from pact_reports.tables.request import TableRequest, files_of

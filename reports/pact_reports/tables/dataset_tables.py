@@ -9,10 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pact_eval.data.diff import DatasetDiff
-from pact_eval.data.files import Role
-from pact_eval.data.records import FieldKind
-from pact_eval.data.splits import SplitPart
+from pact_eval.data import DatasetDiff, FieldKind, Role, SplitPart
 from pact_reports.plain_text import cell, lines
 
 __all__ = ["diff_report", "split_table"]

@@ -8,7 +8,7 @@ from rich.box import ASCII2, SIMPLE_HEAD
 from rich.table import Table
 
 from pact_eval._json import Json
-from pact_eval.prompts.requests import Decision
+from pact_eval.prompts import Decision
 from pact_reports.plain_text import cell, lines
 
 __all__ = ["decision_json", "decision_table"]

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from pact_eval._json import Json
 from pact_eval.evaluation import CONFIDENT, METRICS, Evaluation, Group, MetricSpec
-from pact_eval.prompts.nimble import CODES
+from pact_eval.prompts import CODES
 from pact_eval.stats import Estimate
 from pact_reports.numbers import UNDEFINED, count_and_share, estimate_text, p_value_text
 from pact_reports.plain_text import cell, lines, one_line, visible

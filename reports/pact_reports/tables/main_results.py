@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pact_eval.preregistration import METRIC_SPECS, DecodingName, MetricTable, decoding_name
-from pact_eval.runs.predictions import Decoding
+from pact_eval.runs import Decoding
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
     count_cell,

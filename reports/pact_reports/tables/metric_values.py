@@ -12,18 +12,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pact_eval.evaluation import GroupBy, ScoredItems, group_rows, group_statistics, point_values
-from pact_eval.evaluation.run_collection import CollectedRun
+from pact_eval.evaluation import (
+    CollectedRun,
+    GroupBy,
+    ScoredItems,
+    group_rows,
+    group_statistics,
+    point_values,
+)
 from pact_eval.preregistration import (
     METRIC_SPECS,
+    TEMPERATURE_FREE,
+    VIEW_METRICS,
     Cell,
     DecodingName,
     MetricRow,
     MetricTable,
     decoding_name,
 )
-from pact_eval.preregistration.vocabulary import TEMPERATURE_FREE, VIEW_METRICS
-from pact_eval.runs.predictions import Decoding
+from pact_eval.runs import Decoding
 from pact_eval.stats import SeedSummary, seed_summary
 
 __all__ = [

@@ -10,8 +10,7 @@ from typing import Final
 import numpy as np
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import ScoredItems
-from pact_eval.evaluation.run_collection import CollectedRun
+from pact_eval.evaluation import CollectedRun, ScoredItems
 from pact_eval.preregistration import METRIC_SPECS, DecodingName, decoding_name
 from pact_eval.stats import (
     Estimate,

@@ -10,13 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from pact_eval.data.files import MANIFEST_NAME, DataFile, dataset_files, read_manifest
+from pact_eval.data import MANIFEST_NAME, DataFile, dataset_files, read_manifest
 from pact_eval.errors import InputError
-from pact_eval.evaluation import ScoredItems, default_resamples
-from pact_eval.evaluation.run_collection import CollectedRun, RunCollection
-from pact_eval.preregistration import MetricTable, read_hypotheses
-from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_sources
-from pact_eval.runs.predictions import Decoding
+from pact_eval.evaluation import CollectedRun, RunCollection, ScoredItems, default_resamples
+from pact_eval.preregistration import JudgedHypotheses, MetricTable, judge_sources, read_hypotheses
+from pact_eval.runs import Decoding
 from pact_reports.table import Table
 from pact_reports.tables.metric_values import collection_metrics
 from pact_reports.tables.run_reports import RunReport, run_report

@@ -10,8 +10,8 @@ from typing import Final
 
 from pact_eval._json import Json, loads
 from pact_eval.errors import InputError
-from pact_eval.evaluation.run_collection import CollectedRun, RunCollection
-from pact_eval.runs.folder import RunFolder
+from pact_eval.evaluation import CollectedRun, RunCollection
+from pact_eval.runs import RunFolder
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import count_cell, count_column, text_cell
 from pact_reports.tables.request import TableRequest

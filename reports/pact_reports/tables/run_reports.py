@@ -13,19 +13,20 @@ import numpy as np
 from pact_eval.errors import InputError
 from pact_eval.evaluation import (
     GROUPED_ITEMS,
+    CollectedRun,
     Evaluation,
     ScoredItems,
     default_resamples,
     evaluate,
     group_rows,
     group_statistics,
+    near_ties,
+    numeric_noise,
     repeated_views,
     report_notes,
 )
-from pact_eval.evaluation.near_ties import near_ties, numeric_noise
-from pact_eval.evaluation.run_collection import CollectedRun
 from pact_eval.preregistration import DecodingName
-from pact_eval.runs.predictions import Decoding
+from pact_eval.runs import Decoding
 from pact_eval.stats import Estimate, bootstrap_intervals
 
 __all__ = ["EceChange", "RunReport", "ece_change", "run_report"]

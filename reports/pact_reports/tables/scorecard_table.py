@@ -15,10 +15,10 @@ from pact_eval.preregistration import (
     CheckResult,
     Comparison,
     HypothesisResult,
+    JudgedHypotheses,
     Verdict,
     describe_check,
 )
-from pact_eval.preregistration.run_scorecard import JudgedHypotheses
 from pact_reports.numbers import UNDEFINED, estimate_text, value_text
 from pact_reports.plain_text import cell, one_line, visible
 from pact_reports.writers.json_values import to_json

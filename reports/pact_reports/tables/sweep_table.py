@@ -8,8 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pact_eval.evaluation import METRICS, Calibration
-from pact_eval.evaluation.sweep import SweepPoint
+from pact_eval.evaluation import METRICS, Calibration, SweepPoint
 from pact_reports.numbers import estimate_text
 from pact_reports.tables.comparison_tables import reason_lines
 from pact_reports.writers.terminal import new_table, whole

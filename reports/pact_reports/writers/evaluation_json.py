@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from pact_eval._json import Json
 from pact_eval.evaluation import METRICS, Evaluation, Group
-from pact_eval.prompts.nimble import CODES
+from pact_eval.prompts import CODES
 from pact_eval.stats import Estimate
 
 __all__ = ["estimate_json", "evaluation_json"]

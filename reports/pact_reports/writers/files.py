@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation.run_collection import RunCollection
+from pact_eval.evaluation import RunCollection
 from pact_reports.table import Table
 from pact_reports.tables.registry import TABLES
 from pact_reports.tables.request import TableRequest

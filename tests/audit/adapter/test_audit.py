@@ -33,9 +33,8 @@ from adapters import (
 from safetensors.torch import load_file, save_file
 
 from pact_eval._files import sha256_of_file
-from pact_eval.audit.adapter.audit import audit_adapter
-from pact_eval.audit.adapter.compare import compare_adapters
-from pact_eval.audit.codes import ADAPTER_CHECKS, CODES
+from pact_eval.audit import CODES, audit_adapter, compare_adapters
+from pact_eval.audit.codes import ADAPTER_CHECKS
 from pact_eval.errors import AdapterError, PactError
 from pact_eval.scoring.subject import SubjectRequest, identify
 

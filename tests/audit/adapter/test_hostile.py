@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from pact_eval._json import Json
+from pact_eval.audit import audit_adapter, compare_adapters
 from pact_eval.audit.adapter import targets
-from pact_eval.audit.adapter.audit import audit_adapter
-from pact_eval.audit.adapter.compare import compare_adapters
 
 
 def test_a_large_file_is_read_in_little_memory(tmp_path: Path) -> None:

@@ -30,13 +30,13 @@ from peft.utils.other import get_pattern_key
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, load_file, save, save_file
 
-from pact_eval.audit.adapter.audit import audit_adapter
+from pact_eval.audit import audit_adapter
 from pact_eval.audit.adapter.config import check_config, lora_scale
 from pact_eval.audit.adapter.targets import by_pattern, targeted
 from pact_eval.audit.adapter.values import read_values, relative_difference
 from pact_eval.errors import AdapterError
-from pact_eval.models.folders import safetensors_header
-from pact_eval.prompts.nimble import NIMBLE
+from pact_eval.models import safetensors_header
+from pact_eval.prompts import NIMBLE
 
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from reports.figures.figure_runs import simulated
 
-from pact_eval.evaluation.run_collection import RunCollection
+from pact_eval.evaluation import RunCollection
 from pact_reports.figures import FigureRequest
 
 

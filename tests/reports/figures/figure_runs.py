@@ -10,8 +10,8 @@ import polars as pl
 from run_frames import write_run
 
 from pact_eval.calibration import Calibrator, Mode, Weights, files
-from pact_eval.evaluation.run_collection import RunCollection, collect_runs
-from pact_eval.runs.predictions import SCHEMA
+from pact_eval.evaluation import RunCollection, collect_runs
+from pact_eval.runs import SCHEMA
 
 KINDS = ("choice", "boolean", "score")
 DOMAINS = ("commerce", "housing", "public services", "travel")

@@ -18,9 +18,7 @@ from reports.figures.figure_runs import rows, simulated
 from run_frames import write_run
 
 from pact_eval import metrics
-from pact_eval.evaluation import evaluate
-from pact_eval.evaluation.run_collection import collect_runs
-from pact_eval.evaluation.sweep import sweep
+from pact_eval.evaluation import collect_runs, evaluate, sweep
 from pact_reports.figures import FIGURES, FigureRequest
 from pact_reports.figures.differences import (
     build_differences,

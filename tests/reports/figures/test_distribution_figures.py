@@ -17,8 +17,8 @@ from run_frames import write_run
 from scipy.special import log_softmax
 
 from pact_eval import metrics
-from pact_eval.evaluation.run_collection import RunCollection, collect_runs
-from pact_eval.runs.importing.rows import import_run
+from pact_eval.evaluation import RunCollection, collect_runs
+from pact_eval.runs import import_run
 from pact_reports.figures import FIGURES, FigureRequest
 from pact_reports.figures.bands import curve_band
 from pact_reports.figures.confidence import (

@@ -19,7 +19,7 @@ from run_frames import write_run
 
 from pact_cli.evaluate import main
 from pact_eval.errors import InputError
-from pact_eval.evaluation.run_collection import RunCollection, collect_runs
+from pact_eval.evaluation import RunCollection, collect_runs
 from pact_reports.figures import FIGURES, FigureRequest, Plate
 from pact_reports.figures.files import (
     draw_figures,

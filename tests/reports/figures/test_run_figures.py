@@ -16,7 +16,7 @@ from run_frames import write_run
 
 from pact_eval._json import Json
 from pact_eval.calibration import Calibrator, Weights
-from pact_eval.evaluation.run_collection import CollectedRun, collect_runs
+from pact_eval.evaluation import CollectedRun, collect_runs
 from pact_eval.runs.training_log import read_training_log
 from pact_reports.figures import FIGURES, FigureRequest
 from pact_reports.figures.pair_failures import draw_pairs, pairs_figure

@@ -12,7 +12,7 @@ from matplotlib.colors import to_rgb
 from reports.figures.figure_runs import rows, simulated
 from run_frames import write_run
 
-from pact_eval.evaluation.run_collection import RunCollection, collect_runs
+from pact_eval.evaluation import RunCollection, collect_runs
 from pact_reports.figures import FIGURES
 from pact_reports.figures.style import (
     ARM_COLOURS,

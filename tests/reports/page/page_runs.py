@@ -12,9 +12,9 @@ from builders import question, record, write_jsonl
 from reports.figures.figure_runs import rows, write_calibrator
 from run_frames import write_run
 
-from pact_eval.data.records import Record, parse_record
-from pact_eval.evaluation.run_collection import RunCollection, collect_runs
-from pact_eval.runs.predictions import SCHEMA
+from pact_eval.data import Record, parse_record
+from pact_eval.evaluation import RunCollection, collect_runs
+from pact_eval.runs import SCHEMA
 from pact_reports.page import ItemRecords, PageRequest, make_page, write_page
 
 __all__ = ["Row", "collection_of", "frame_of", "page_of", "record_of", "records_of", "two_runs"]

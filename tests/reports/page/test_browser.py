@@ -13,7 +13,7 @@ from reports.page.page_runs import collection_of, two_runs
 from selenium.webdriver import ActionChains, Keys
 
 from pact_eval import metrics
-from pact_eval.evaluation.run_collection import RunCollection
+from pact_eval.evaluation import RunCollection
 from pact_reports.page import PageRequest, make_page, read_item_records, write_page
 from pact_reports.page.packing import to_steps
 

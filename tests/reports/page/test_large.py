@@ -13,8 +13,8 @@ from reports.page.chromium import Page
 from reports.page.page_runs import collection_of
 from run_frames import write_run
 
-from pact_eval.data.records import Answer, Field, Record
-from pact_eval.runs.predictions import SCHEMA
+from pact_eval.data import Answer, Field, Record
+from pact_eval.runs import SCHEMA
 from pact_reports.page import ItemRecords, PageRequest, make_page, write_page
 from pact_reports.page.packing import to_steps
 

@@ -19,7 +19,7 @@ from reports.page.page_runs import collection_of, page_of, records_of, two_runs
 from run_frames import ablated_rows, write_run
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.run_collection import RunCollection
+from pact_eval.evaluation import RunCollection
 from pact_reports.page import PageRequest, make_page, read_item_records
 from pact_reports.page.edits import marked
 from pact_reports.page.markup import csp_hash

@@ -13,8 +13,7 @@ from reports.tables.table_runs import run_of, share
 from run_frames import ablated_rows, write_run
 
 from pact_cli.evaluate import main
-from pact_eval.evaluation import evaluate_ablated
-from pact_eval.evaluation.run_collection import collect_runs
+from pact_eval.evaluation import collect_runs, evaluate_ablated
 from pact_reports.numbers import estimate_text
 from pact_reports.page import PageRequest, make_page
 from pact_reports.tables import TableRequest, build_tables, to_latex, to_markdown

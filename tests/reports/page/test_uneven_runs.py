@@ -12,7 +12,7 @@ from reports.page.chromium import Page
 from reports.page.page_runs import collection_of, frame_of
 from run_frames import write_run
 
-from pact_eval.evaluation.run_collection import RunCollection
+from pact_eval.evaluation import RunCollection
 from pact_reports.page import PageRequest, make_page, write_page
 
 

@@ -15,8 +15,7 @@ from reports.tables.table_runs import frame_of, run_of, share
 from run_frames import write_run
 
 from pact_eval import metrics
-from pact_eval.evaluation import evaluate
-from pact_eval.evaluation.run_collection import collect_runs
+from pact_eval.evaluation import collect_runs, evaluate
 from pact_eval.preregistration import Registration
 from pact_eval.stats import Estimate
 from pact_reports.page import PageRequest

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 from run_frames import write_run
 
-from pact_eval.runs.predictions import SCHEMA
+from pact_eval.runs import SCHEMA
 from pact_reports.tables import Cell, Table
 
 KINDS = ("choice", "boolean", "score")

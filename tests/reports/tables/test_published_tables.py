@@ -9,7 +9,7 @@ import pytest
 from published import published_path
 from reports.tables.table_runs import cells, marked, run_of, texts
 
-from pact_eval.evaluation.run_collection import collect_runs
+from pact_eval.evaluation import collect_runs
 from pact_eval.preregistration import Cell as Place
 from pact_eval.preregistration import (
     MetricRow,
@@ -18,7 +18,7 @@ from pact_eval.preregistration import (
     pact_hypotheses,
     read_metric_table,
 )
-from pact_eval.runs.importing.rows import import_run
+from pact_eval.runs import import_run
 from pact_reports.tables import TableRequest, build_tables, to_csv
 from pact_reports.tables.ablations import ablations, ablations_table
 from pact_reports.tables.calibration_effects import calibrated_runs, calibration_table

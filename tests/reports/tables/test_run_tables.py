@@ -13,7 +13,7 @@ from run_frames import ablated_rows, rows, write_run
 
 from pact_eval.calibration import Calibrator, Weights, inverse_softplus, write_calibrator
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation.run_collection import collect_runs
+from pact_eval.evaluation import collect_runs
 from pact_eval.preregistration import METRIC_SPECS
 from pact_eval.stats import seed_summary
 from pact_reports.tables import (

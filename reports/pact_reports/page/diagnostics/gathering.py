@@ -9,8 +9,7 @@ import numpy as np
 
 from pact_eval import metrics
 from pact_eval.calibration import calibration_notes
-from pact_eval.evaluation import ScoredItems
-from pact_eval.evaluation.run_collection import RunCollection
+from pact_eval.evaluation import RunCollection, ScoredItems
 from pact_eval.preregistration import Registration, Scorecard
 from pact_reports.page.diagnostics.model import GRAVITIES, WORRIES, Worry
 from pact_reports.page.diagnostics.of_comparisons import (

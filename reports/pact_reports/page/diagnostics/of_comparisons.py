@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pact_eval.preregistration import Comparison, HypothesisResult, Registration, Scorecard
-from pact_eval.preregistration.judging import holds
+from pact_eval.preregistration import Comparison, HypothesisResult, Registration, Scorecard, holds
 from pact_eval.stats import Estimate
 from pact_reports.numbers import has_width, interval_text, no_interval
 from pact_reports.page.diagnostics.model import Worry
