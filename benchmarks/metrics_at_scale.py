@@ -69,7 +69,7 @@ def part(number: int, items: int) -> pl.DataFrame:
         code_order=pl.concat(orders).sort("row")["values"],
         logits=pl.concat(lists).sort("row")["values"],
         prompt_tokens=pl.lit(200, dtype=pl.Int32),
-        code_mass=pl.lit(0.9, dtype=pl.Float32),
+        answer_mass=pl.lit(0.9, dtype=pl.Float32),
     )
 
 

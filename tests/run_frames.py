@@ -41,7 +41,7 @@ def rows(seed: int, *, families: int = 30, k: int = 3, skill: float = 1.0) -> pl
                         "code_order": [(slot + view) % n for slot in range(n)],
                         "logits": logits.tolist(),
                         "prompt_tokens": 200 + family,
-                        "code_mass": 0.9,
+                        "answer_mass": 0.9,
                     }
                 )
     return pl.DataFrame(made, schema=SCHEMA)

@@ -36,7 +36,7 @@ def import_rows(
 
     One row an item (or an item and view): id, reference (or gold), and probabilities, logits or
     log_probabilities in canonical order; family, source_family, domain, kind, variant, view,
-    code_order, prompt_tokens and code_mass where they are known.
+    code_order, prompt_tokens and answer_mass where they are known.
     """
     # Imported here so that `pact-eval --help` does not wait for polars.
     from pact_eval.runs import import_run, parse_mapping

@@ -32,7 +32,7 @@ def report(context: click.Context, /, runs: tuple[Path, ...], **options: Any) ->
     """Show every number of RUN, with intervals over families.
 
     Several RUNs are reported in turn; with --json, as one object {"runs": [...]}. Of a run on
-    ablated contexts: confidence, gap of the two answers, TV, flips and code mass.
+    ablated contexts: confidence, gap of the two answers, TV, flips and answer mass.
 
     With --html, --figures, --latex or --markdown nothing but the paths is printed: one page that
     opens offline, with verdicts, what to worry about, figures, tables and every item; or the parts

@@ -43,18 +43,18 @@ class AblatedItems:
         log_probs: (n, C) canonical log-probabilities under the decoding.
         confidence: (n,) highest probability.
         gap: (n,) |z_a - z_b| of the two answers that nothing tells apart, in nats.
-        tv: (n,) mean over pairs of views, uncalibrated; NaN for one view.
+        view_tv: (n,) mean over pairs of views, uncalibrated; NaN for one view.
         flipped: (n,) 1 where the views disagree; NaN for one view.
-        code_mass: (n,) mean over views of the next-token share on the codes; NaN where unknown.
+        answer_mass: (n,) mean over views of the next-token share on the codes; NaN where unknown.
     """
 
     predictions: AblatedPredictions
     log_probs: npt.NDArray[np.float64]
     confidence: npt.NDArray[np.float64]
     gap: npt.NDArray[np.float64]
-    tv: npt.NDArray[np.float64]
+    view_tv: npt.NDArray[np.float64]
     flipped: npt.NDArray[np.float64]
-    code_mass: npt.NDArray[np.float64]
+    answer_mass: npt.NDArray[np.float64]
 
     @classmethod
     def of(
@@ -82,9 +82,9 @@ class AblatedItems:
             log_probs=log_probs,
             confidence=metrics.confidence(log_probs),
             gap=metrics.answer_gap_nats(log_probs, predictions.answers),
-            tv=metrics.pairwise_tv(predictions.log_probs_by_view),
+            view_tv=metrics.pairwise_tv(predictions.log_probs_by_view),
             flipped=metrics.flipped(predictions.log_probs_by_view),
-            code_mass=predictions.code_mass.mean(axis=1),
+            answer_mass=predictions.answer_mass.mean(axis=1),
         )
 
     def taken(self, rows: npt.NDArray[np.int64]) -> AblatedItems:
@@ -145,9 +145,9 @@ def ablated_statistics(items: AblatedItems) -> StatisticSet:
     values = {
         ABLATED_CONFIDENCE: items.confidence,
         ABLATED_GAP: items.gap,
-        "tv": items.tv,
+        "view_tv": items.view_tv,
         "flip_rate": items.flipped,
-        "code_mass": items.code_mass,
+        "answer_mass": items.answer_mass,
     }
     return StatisticSet(
         {name: mean_statistic(each, cluster, len(families)) for name, each in values.items()},
@@ -209,5 +209,5 @@ def _group(
     )
     if items.predictions.k == 1:
         one_view = Basis(0, 0, "one view only: K is 1")
-        estimates |= {name: one_view.judge(estimates[name]) for name in ("tv", "flip_rate")}
+        estimates |= {name: one_view.judge(estimates[name]) for name in ("view_tv", "flip_rate")}
     return AblatedGroup(name, drawn.n, drawn.n_clusters, estimates)

@@ -31,7 +31,7 @@ class ItemColumns:
         nll: in nats.
         brier: not halved.
         expected_level_error: of Score items, in levels.
-        tv: mean over pairs of views; NaN for one view.
+        view_tv: mean over pairs of views; NaN for one view.
         flipped: 1 where the views disagree; NaN for one view.
         gain: right by K views minus right by view 0; NaN for one view.
     """
@@ -45,7 +45,7 @@ class ItemColumns:
     nll: npt.NDArray[np.float64]
     brier: npt.NDArray[np.float64]
     expected_level_error: npt.NDArray[np.float64]
-    tv: npt.NDArray[np.floating]
+    view_tv: npt.NDArray[np.floating]
     flipped: npt.NDArray[np.floating]
     gain: npt.NDArray[np.floating]
 
@@ -63,7 +63,7 @@ class ItemColumns:
             nll=items.nll,
             brier=items.brier,
             expected_level_error=items.expected_level_error,
-            tv=items.tv,
+            view_tv=items.view_tv,
             flipped=items.flipped,
             gain=items.gain,
         )

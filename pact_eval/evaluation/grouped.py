@@ -76,9 +76,9 @@ def grouped_estimates(
         "pair_accuracy": draw.mean(metrics.pair_correct(pairs, correct), pairs.base),
         "nll_nats": draw.mean(items.nll),
         "brier": draw.mean(items.brier),
-        "tv": draw.mean(items.tv),
+        "view_tv": draw.mean(items.view_tv),
         "flip_rate": draw.mean(items.flipped),
-        "gain_from_k": draw.mean(items.gain),
+        "ensemble_gain": draw.mean(items.gain),
         "confident_errors": draw.ratio(confident, wrong),
     }
     estimates |= _of_confidence(items, correct, rng, resamples)
@@ -86,7 +86,7 @@ def grouped_estimates(
     bases = metric_bases(
         is_score=items.is_score,
         correct=correct,
-        tv=items.tv,
+        view_tv=items.view_tv,
         gain=items.gain,
         cluster=items.cluster,
         pairs=len(pairs),

@@ -33,7 +33,7 @@ class ScoredItems:
         brier: (n,) not halved.
         expected_level_error: (n,) of score items, in levels.
         level_error: (n,) of score items, in levels.
-        tv: (n,) mean over pairs of views, uncalibrated; NaN for one view.
+        view_tv: (n,) mean over pairs of views, uncalibrated; NaN for one view.
         flipped: (n,) 1 where the views disagree; NaN for one view.
         gain: (n,) right by K views minus right by view 0; NaN for one view.
     """
@@ -46,7 +46,7 @@ class ScoredItems:
     brier: npt.NDArray[np.float64]
     expected_level_error: npt.NDArray[np.float64]
     level_error: npt.NDArray[np.float64]
-    tv: npt.NDArray[np.float64]
+    view_tv: npt.NDArray[np.float64]
     flipped: npt.NDArray[np.float64]
     gain: npt.NDArray[np.float64]
 
@@ -78,7 +78,7 @@ class ScoredItems:
             brier=metrics.brier(log_probs, reference),
             expected_level_error=metrics.expected_level_error(log_probs, reference),
             level_error=metrics.level_error(log_probs, reference).astype(np.float64),
-            tv=metrics.pairwise_tv(predictions.log_probs_by_view),
+            view_tv=metrics.pairwise_tv(predictions.log_probs_by_view),
             flipped=metrics.flipped(predictions.log_probs_by_view),
             gain=_gain(predictions),
         )

@@ -72,15 +72,15 @@ class Evaluation:
     """Every number of the report on one run under one decoding.
 
     Attributes:
-        decoding: single (view 0) or ensemble (K views); all numbers but TV, flips, gain from K and
-            the letters rest on it.
+        decoding: single (view 0) or ensemble (K views); all numbers but TV, flips, ensemble gain
+            and the letters rest on it.
         calibration: raw or calibrated; likewise.
         k: views of the run.
         by: what the groups after the first are.
         groups: all items first, then the groups.
         letters: were some code letters picked more often than the right answer stood behind them?
             Over all items and views.
-        mean_code_mass: mean share of the next-token distribution on the codes; NaN where unknown.
+        mean_answer_mass: mean share of the next-token distribution on the codes; NaN where unknown.
         smallest_probability: smallest probability above 0 in the run.
         notes: what a reader must know beside the table.
     """
@@ -91,7 +91,7 @@ class Evaluation:
     by: GroupBy
     groups: tuple[Group, ...]
     letters: SlotHomogeneity
-    mean_code_mass: float
+    mean_answer_mass: float
     smallest_probability: float
     notes: tuple[str, ...]
 
@@ -138,10 +138,10 @@ def evaluate(
     """
     items = ScoredItems.of(predictions, decoding, calibrator)
     groups = _groups(items, by, rng, resamples)
-    known = predictions.code_mass[~np.isnan(predictions.code_mass)]
+    known = predictions.answer_mass[~np.isnan(predictions.answer_mass)]
     finite = predictions.log_probs_by_view[np.isfinite(predictions.log_probs_by_view)]
     smallest = float(np.exp(finite.min(initial=0.0)))
-    mean_code_mass = float(known.mean()) if known.size else math.nan
+    mean_answer_mass = float(known.mean()) if known.size else math.nan
     return Evaluation(
         decoding=decoding,
         calibration="raw" if calibrator is None else "calibrated",
@@ -149,12 +149,12 @@ def evaluate(
         by=by,
         groups=groups,
         letters=_letters(predictions),
-        mean_code_mass=mean_code_mass,
+        mean_answer_mass=mean_answer_mass,
         smallest_probability=smallest,
         notes=report_notes(
             groups[0],
             repeated=repeated_views(predictions.n_choices, predictions.k),
-            mean_code_mass=mean_code_mass,
+            mean_answer_mass=mean_answer_mass,
             smallest=smallest,
         ),
     )
@@ -259,14 +259,14 @@ def repeated_views(n_choices: npt.NDArray[np.integer], k: int) -> int:
 
 
 def report_notes(
-    everything: Group, *, repeated: int, mean_code_mass: float, smallest: float
+    everything: Group, *, repeated: int, mean_answer_mass: float, smallest: float
 ) -> tuple[str, ...]:
     """Say what a reader must know beside the table.
 
     Args:
         everything: the group of all items.
         repeated: items that have fewer code orders than views.
-        mean_code_mass: mean share of the next-token distribution on the codes; NaN where unknown.
+        mean_answer_mass: mean share of the next-token distribution on the codes; NaN where unknown.
         smallest: smallest probability above 0 in the run.
     """
     notes = []
@@ -277,9 +277,9 @@ def report_notes(
             "give the right answer probability 0. With each of them at the smallest probability "
             f"above 0 in this run ({smallest:.3g}), NLL would be {bound:.4f} or more."
         )
-    if mean_code_mass < _LOW_CODE_MASS:
+    if mean_answer_mass < _LOW_CODE_MASS:
         notes.append(
-            f"Only {100 * mean_code_mass:.1f}% of the next-token probability falls on the answer "
+            f"Only {100 * mean_answer_mass:.1f}% of the next-token probability falls on the answer "
             "codes: the model hardly speaks this contract."
         )
     if everything.pairs.incomplete_families:

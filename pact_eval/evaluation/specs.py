@@ -43,7 +43,7 @@ class MetricSpec:
     better: Literal[-1, 0, 1]
 
 
-_TV: Final = MetricSpec("tv", "TV between views", "percent", -1)
+_TV: Final = MetricSpec("view_tv", "View TV", "percent", -1)
 _FLIP_RATE: Final = MetricSpec("flip_rate", "Flip rate", "percent", -1)
 
 METRICS: Final = (
@@ -57,7 +57,7 @@ METRICS: Final = (
     MetricSpec("score_level_mae", "Score level MAE", "levels", -1),
     _TV,
     _FLIP_RATE,
-    MetricSpec("gain_from_k", "Gain from K", "points", 0),
+    MetricSpec("ensemble_gain", "Ensemble gain", "points", 0),
     MetricSpec("confident_errors", "Confident errors", "percent", -1),
 )
 """The metrics of the report, in its order."""
@@ -70,6 +70,6 @@ ABLATED_METRICS: Final = (
     MetricSpec(ABLATED_GAP, "Answer gap", "nats", -1),
     _TV,
     _FLIP_RATE,
-    MetricSpec("code_mass", "Code mass", "percent", 1),
+    MetricSpec("answer_mass", "Answer mass", "percent", 1),
 )
 """The metrics of the report on ablated contexts, which have no right answer, in its order."""

@@ -117,7 +117,7 @@ def group_statistics(items: ScoredItems) -> GroupStatistics:
         bases=metric_bases(
             is_score=predictions.kind == "score",
             correct=items.correct,
-            tv=items.tv,
+            view_tv=items.view_tv,
             gain=items.gain,
             cluster=cluster,
             pairs=len(pairs),
@@ -153,9 +153,9 @@ def _item_statistics(
         "aurc": rows_statistic(
             lambda weights: metrics.aurc_weighted(confidence, correct, weights), cluster
         ),
-        "tv": mean(items.tv),
+        "view_tv": mean(items.view_tv),
         "flip_rate": mean(items.flipped),
-        "gain_from_k": mean(items.gain),
+        "ensemble_gain": mean(items.gain),
         "confident_errors": ratio_statistic(
             np.where(correct, 0.0, confident), ~correct, cluster, n_clusters
         ),
@@ -182,7 +182,7 @@ def metric_bases(
     *,
     is_score: npt.NDArray[np.bool_],
     correct: npt.NDArray[np.bool_],
-    tv: npt.NDArray[np.floating],
+    view_tv: npt.NDArray[np.floating],
     gain: npt.NDArray[np.floating],
     cluster: npt.NDArray[np.integer],
     pairs: int,
@@ -192,7 +192,7 @@ def metric_bases(
     Args:
         is_score: (n,) whether an item belongs to a Score field.
         correct: (n,) whether it is right.
-        tv: (n,) NaN for one view.
+        view_tv: (n,) NaN for one view.
         gain: (n,) NaN for one view, or where the views exclude every answer.
         cluster: (n,) code of each item's family, 0 or more.
         pairs: number of complete pairs.
@@ -206,16 +206,16 @@ def metric_bases(
         return Basis(int(mask.sum()), families, reason)
 
     score = where(is_score, "no score items")
-    views = where(~np.isnan(tv), "one view only: K is 1")
+    views = where(~np.isnan(view_tv), "one view only: K is 1")
     excluded = "the views of an item rule out all of its answers"
     by_gain = where(~np.isnan(gain), excluded if views.units else views.reason_if_none)
     return {
         "pair_accuracy": Basis(pairs, pairs, "no complete pairs"),
         "score_mae": score,
         "score_level_mae": score,
-        "tv": views,
+        "view_tv": views,
         "flip_rate": views,
-        "gain_from_k": by_gain,
+        "ensemble_gain": by_gain,
         "confident_errors": where(~correct, "no errors"),
     }
 

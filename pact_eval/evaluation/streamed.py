@@ -32,7 +32,7 @@ from pact_eval.stats import SlotHomogeneity, slot_homogeneity
 
 __all__ = ["evaluate_file"]
 
-_COLUMNS: Final = ("id", "family", "variant", "kind", "code_order", "code_mass")
+_COLUMNS: Final = ("id", "family", "variant", "kind", "code_order", "answer_mass")
 # Of a block of items, what columns keep and in which type; one answer has one letter of 26.
 _FROM_BLOCKS: Final = {
     "predicted": np.int8,
@@ -40,7 +40,7 @@ _FROM_BLOCKS: Final = {
     "nll": np.float64,
     "brier": np.float64,
     "expected_level_error": np.float64,
-    "tv": np.float64,
+    "view_tv": np.float64,
     "flipped": np.float32,
     "gain": np.float32,
 }
@@ -56,7 +56,7 @@ class _Part:
         names: of the groups in this slice.
         slots: (2, units) code positions that were picked, and that held the reference.
         of_item: (units,) the item of each unit, in this slice.
-        code_mass: sum of the known shares on the codes.
+        answer_mass: sum of the known shares on the codes.
         masses: how many of them are known.
         smallest_log_prob: smallest finite log-probability of any view.
         repeated: items with fewer code orders than views.
@@ -67,7 +67,7 @@ class _Part:
     names: list[str]
     slots: npt.NDArray[np.int8]
     of_item: npt.NDArray[np.integer]
-    code_mass: float
+    answer_mass: float
     masses: int
     smallest_log_prob: float
     repeated: int
@@ -106,7 +106,9 @@ def evaluate_file(
     _refuse_repeated_ids(np.concatenate([part.columns.pop("id") for part in parts]), path)
     columns = _joined(parts)
     masses = sum(part.masses for part in parts)
-    mean_code_mass = math.fsum(part.code_mass for part in parts) / masses if masses else math.nan
+    mean_answer_mass = (
+        math.fsum(part.answer_mass for part in parts) / masses if masses else math.nan
+    )
     smallest = math.exp(min(part.smallest_log_prob for part in parts))
     letters = _letters(parts, columns.cluster)
     groups = grouped_groups(columns, _group_rows(parts), rng=rng, resamples=resamples)
@@ -117,12 +119,12 @@ def evaluate_file(
         by=by,
         groups=groups,
         letters=letters,
-        mean_code_mass=mean_code_mass,
+        mean_answer_mass=mean_answer_mass,
         smallest_probability=smallest,
         notes=report_notes(
             groups[0],
             repeated=sum(part.repeated for part in parts),
-            mean_code_mass=mean_code_mass,
+            mean_answer_mass=mean_answer_mass,
             smallest=smallest,
         ),
     )
@@ -150,7 +152,7 @@ def _kept(part: ScoredSlice, by: GroupBy) -> _Part:
     }
     labels = part.rows[by].fill_null("")
     names = labels.unique(maintain_order=True).to_list()
-    mass = part.views["code_mass"].drop_nulls().drop_nans()
+    mass = part.views["answer_mass"].drop_nulls().drop_nans()
     known, slots = _slots(part, picks)
     return _Part(
         columns=columns,
@@ -158,7 +160,7 @@ def _kept(part: ScoredSlice, by: GroupBy) -> _Part:
         names=names,
         slots=slots,
         of_item=known // part.k,
-        code_mass=float(mass.cast(pl.Float64).sum()),
+        answer_mass=float(mass.cast(pl.Float64).sum()),
         masses=len(mass),
         smallest_log_prob=smallest,
         repeated=repeated_views(part.rows["n_choices"].to_numpy(), part.k),

@@ -100,7 +100,7 @@ def stream_metrics(
         ...     "id": ["a", "b"], "family": "f", "source_family": "s", "domain": "d",
         ...     "kind": "boolean", "variant": ["base", "counterfactual"], "reference": [1, 0],
         ...     "n_choices": 2, "view": 0, "code_order": [[0, 1]] * 2,
-        ...     "logits": [[0.0, 2.0], [0.0, 1.0]], "prompt_tokens": 9, "code_mass": 1.0})
+        ...     "logits": [[0.0, 2.0], [0.0, 1.0]], "prompt_tokens": 9, "answer_mass": 1.0})
         >>> frame.write_parquet(folder / "predictions.parquet")
         >>> metrics = stream_metrics(folder / "predictions.parquet")
         >>> metrics.totals.accuracy, metrics.totals.aurc(), metrics.pairs.accuracy

@@ -77,7 +77,7 @@ def _first_views(predictions: Predictions, k: int) -> Predictions:
         predictions,
         logits=predictions.logits[:, :k],
         code_order=predictions.code_order[:, :k],
-        code_mass=predictions.code_mass[:, :k],
+        answer_mass=predictions.answer_mass[:, :k],
     )
 
 

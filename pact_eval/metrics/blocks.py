@@ -37,7 +37,7 @@ class ItemBlock:
         brier: (m,) not halved.
         expected_level_error: (m,) levels; of meaning for Score fields alone.
         predicted_by_view: (K, m) canonical index that each view predicts.
-        tv: (m,) mean total variation distance over pairs of views; NaN for one view.
+        view_tv: (m,) mean total variation distance over pairs of views; NaN for one view.
         flipped: (m,) 1.0 where two views disagree, else 0.0; NaN for one view.
         gain: (m,) right by K views minus right by view 0; NaN for one view, and where the views
             leave no answer possible together.
@@ -52,7 +52,7 @@ class ItemBlock:
     brier: FloatArray
     expected_level_error: FloatArray
     predicted_by_view: IntArray
-    tv: FloatArray
+    view_tv: FloatArray
     flipped: FloatArray
     gain: FloatArray
     smallest_log_prob: float
@@ -184,7 +184,7 @@ def _scored(z: FloatArray, y: IntArray, rows: IntArray, *, ensemble: bool) -> It
         brier=np.square(difference).sum(axis=0),
         expected_level_error=np.abs(answers @ decoded.probs - y),
         predicted_by_view=picks,
-        tv=_mean_distance(by_view.probs),
+        view_tv=_mean_distance(by_view.probs),
         flipped=_disagreement(picks),
         gain=_gain(by_view, picks[0] == y, y, rows),
         smallest_log_prob=_smallest_finite(by_view.log_probs),

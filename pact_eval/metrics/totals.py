@@ -42,7 +42,7 @@ class MetricTotals:
         bin_count: (15,) items in each calibration bin.
         bin_confidence: (15,) sum of their confidences.
         bin_correct: (15,) how many of them are right.
-        tv: sum over items; NaN for one view.
+        view_tv: sum over items; NaN for one view.
         flips: items whose views disagree; NaN for one view.
         gain: right by K views minus right by view 0; NaN for one view, or where an item's views
             leave no answer possible together.
@@ -63,7 +63,7 @@ class MetricTotals:
     bin_count: FloatArray
     bin_confidence: FloatArray
     bin_correct: FloatArray
-    tv: float
+    view_tv: float
     flips: float
     gain: float
     score_items: int
@@ -97,7 +97,7 @@ class MetricTotals:
             bin_count=_bin_sums(index, np.ones(index.size)),
             bin_confidence=_bin_sums(index, block.confidence),
             bin_correct=_bin_sums(index, block.correct),
-            tv=float(block.tv.sum()),
+            view_tv=float(block.view_tv.sum()),
             flips=float(block.flipped.sum()),
             gain=float(block.gain.sum()),
             score_items=int(levels.sum()),
@@ -162,7 +162,7 @@ class MetricTotals:
     @property
     def mean_tv(self) -> float:
         """Mean total variation distance between views; NaN for one view."""
-        return _mean(self.tv, self.items)
+        return _mean(self.view_tv, self.items)
 
     @property
     def flip_rate(self) -> float:
@@ -170,7 +170,7 @@ class MetricTotals:
         return _mean(self.flips, self.items)
 
     @property
-    def gain_from_k(self) -> float:
+    def ensemble_gain(self) -> float:
         """Ensemble accuracy minus single accuracy; NaN for one view."""
         return _mean(self.gain, self.items)
 

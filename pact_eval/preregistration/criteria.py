@@ -199,9 +199,9 @@ def describe_check(check: Check) -> str:
 
     Example:
         >>> describe_check(Check(
-        ...     says="TV falls", metric="tv", arms=("pact",), decodings=("ensemble",),
+        ...     says="TV falls", metric="view_tv", arms=("pact",), decodings=("ensemble",),
         ...     groups=("all",), relation="lower", than=Instead(arm="ce"), judged_on="means"))
-        'tv (arm pact; ensemble; all) is lower than with arm ce, on means over shared seeds'
+        'view_tv (arm pact; ensemble; all) is lower than with arm ce, on means over shared seeds'
     """
     asked = "; ".join(", ".join(values) for values in (check.arms, check.decodings, check.groups))
     minus = "" if check.minus is None else f" minus the same with {_parts(check.minus)}"

@@ -40,7 +40,7 @@ _COLUMNS: Final = {
     "mean_confidence": MEAN_CONFIDENCE,
     "expected_score_mae": "score_mae",
     "level_mae": "score_level_mae",
-    "permutation_tv": "tv",
+    "permutation_tv": "view_tv",
     "permutation_flip_rate": "flip_rate",
 }
 _NEEDED: Final = ("run", "seed", "decoding", "group")

@@ -61,7 +61,7 @@ def rows_from_evaluation(
 ) -> tuple[MetricRow, ...]:
     """Return the numbers of an evaluation as rows of a metric table.
 
-    TV, flips and gain from K are of the K views, whichever decoding was evaluated: they stand under
+    TV, flips and ensemble gain are of the K views, whichever decoding was evaluated: they are under
     `ensemble`. An evaluation leaves its TV uncalibrated; flips and gain, which no temperature
     changes, stand under `ensemble_calibrated` as well where the evaluation is calibrated.
 

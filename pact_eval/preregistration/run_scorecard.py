@@ -196,8 +196,8 @@ class _Runs:
         more = {"mean_confidence": items.confidence}
         if name == "ensemble_calibrated" and calibrator is not None:
             # An evaluation leaves its TV raw; here it stands under a calibrated decoding.
-            items = replace(items, tv=_calibrated_tv(predictions, calibrator))
-            more["tv"] = items.tv
+            items = replace(items, view_tv=_calibrated_tv(predictions, calibrator))
+            more["view_tv"] = items.view_tv
         self._items[facts.arm, facts.seed, name, False] = items
         for metric, values in more.items():
             cell = Cell(metric, facts.arm, name, "all")

@@ -64,7 +64,7 @@ METRIC_SPECS: Final = {
 contexts without their changed focus sentence: the mean top probability, and the mean distance of
 the logits of the two answers that nothing tells apart there."""
 
-VIEW_METRICS: Final = ("tv", "flip_rate", "gain_from_k")
+VIEW_METRICS: Final = ("view_tv", "flip_rate", "ensemble_gain")
 """Metrics of the K views; they stand under the ensemble decodings."""
 
 TEMPERATURE_FREE: Final = (
@@ -72,7 +72,7 @@ TEMPERATURE_FREE: Final = (
     "pair_accuracy",
     "score_level_mae",
     "flip_rate",
-    "gain_from_k",
+    "ensemble_gain",
 )
 """Metrics of the argmax: no temperature changes them."""
 

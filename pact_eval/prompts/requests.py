@@ -29,13 +29,13 @@ class Decision:
     Attributes:
         field: the question.
         probabilities: of each answer, canonical order, over K views.
-        code_mass: mean share of the next-token distribution on the codes.
+        answer_mass: mean share of the next-token distribution on the codes.
         views_agree: whether every view has the same most probable answer; None for one view.
     """
 
     field: Field
     probabilities: tuple[float, ...]
-    code_mass: float
+    answer_mass: float
     views_agree: bool | None
 
     @property

@@ -50,7 +50,7 @@ __all__ = [
     "read_run",
 ]
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 
 _PARTS = "parts"
 _PREDICTIONS = "predictions.parquet"

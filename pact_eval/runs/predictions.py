@@ -52,7 +52,7 @@ SCHEMA: Final = pl.Schema(
         "code_order": pl.List(pl.Int16()),
         "logits": pl.List(pl.Float32()),
         "prompt_tokens": pl.Int32(),
-        "code_mass": pl.Float32(),
+        "answer_mass": pl.Float32(),
     }
 )
 """Columns of `predictions.parquet`. Imported rows keep their logits as float64."""
@@ -109,7 +109,7 @@ class ScoredViews:
         code_order: shape (n, K, C), canonical index at each code position, unused slots -1; all of
             a view is -1 where its order is unknown (some imports).
         prompt_tokens: shape (n,), length of view 0; NaN where unknown.
-        code_mass: shape (n, K), share of the next-token distribution on the codes; NaN if unknown.
+        answer_mass: shape (n, K), share of the next-token distribution on the codes, or NaN.
     """
 
     ids: npt.NDArray[np.str_]
@@ -122,7 +122,7 @@ class ScoredViews:
     logits: FloatArray
     code_order: IntArray
     prompt_tokens: FloatArray
-    code_mass: FloatArray
+    answer_mass: FloatArray
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -172,7 +172,7 @@ class Predictions(ScoredViews):
             ...     "id": ["a", "a"], "family": "f", "source_family": "s", "domain": "d",
             ...     "kind": "boolean", "variant": "base", "reference": 1, "n_choices": 2,
             ...     "view": [0, 1], "code_order": [[0, 1], [1, 0]],
-            ...     "logits": [[0.0, 2.0], [1.0, 2.0]], "prompt_tokens": 9, "code_mass": 1.0})
+            ...     "logits": [[0.0, 2.0], [1.0, 2.0]], "prompt_tokens": 9, "answer_mass": 1.0})
             >>> predictions = Predictions.from_frame(frame)
             >>> predictions.logits.shape, predictions.reference.tolist()
             ((1, 2, 2), [1])
@@ -212,7 +212,7 @@ class AblatedPredictions(ScoredViews):
             ...     "id": ["a"], "family": "f", "source_family": "s", "domain": "d",
             ...     "kind": "boolean", "variant": "ablated", "reference": None, "n_choices": 2,
             ...     "view": [0], "code_order": [[0, 1]], "logits": [[0.0, 2.0]],
-            ...     "prompt_tokens": 9, "code_mass": 1.0, "answers": [[1, 0]]})
+            ...     "prompt_tokens": 9, "answer_mass": 1.0, "answers": [[1, 0]]})
             >>> AblatedPredictions.from_frame(frame).answers.tolist()
             [[1, 0]]
         """
@@ -263,7 +263,7 @@ def _gathered(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
         "logits": _padded(frame["logits"], width, -np.inf).reshape(n, k, width),
         "code_order": order.reshape(n, k, width),
         "prompt_tokens": _floats(first["prompt_tokens"]),
-        "code_mass": _floats(frame["code_mass"]).reshape(n, k),
+        "answer_mass": _floats(frame["answer_mass"]).reshape(n, k),
     }
 
 

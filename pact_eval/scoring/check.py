@@ -54,5 +54,7 @@ def largest_difference(a: Sequence[ScoredView], b: Sequence[ScoredView]) -> floa
 
 
 def largest_mass_difference(a: Sequence[ScoredView], b: Sequence[ScoredView]) -> float:
-    """Return the largest absolute difference of code mass between two scores of the same views."""
-    return max(abs(mine.code_mass - theirs.code_mass) for mine, theirs in zip(a, b, strict=True))
+    """Return the largest difference of answer mass between two scores of the same views."""
+    return max(
+        abs(mine.answer_mass - theirs.answer_mass) for mine, theirs in zip(a, b, strict=True)
+    )

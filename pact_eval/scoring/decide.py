@@ -49,6 +49,6 @@ def decide(
         logits = np.stack([view.logits for view in mine]).astype(np.float64)
         log_probs = decode_ensemble(logits[np.newaxis], np.array([len(field.answers)]))[0]
         agree = len({int(row.argmax()) for row in logits}) == 1 if k > 1 else None
-        mass = float(np.mean([view.code_mass for view in mine]))
+        mass = float(np.mean([view.answer_mass for view in mine]))
         decisions.append(Decision(field, tuple(np.exp(log_probs).tolist()), mass, agree))
     return decisions

@@ -127,7 +127,7 @@ class Engine:
             return f"its logits differ from the plain forward pass by {difference:.2g}"
         off = largest_mass_difference(scored, oracle)
         if not off <= TOLERANCE[self.dtype] / 5:
-            return f"its code mass differs from the plain forward pass by {off:.2g}"
+            return f"its answer mass differs from the plain forward pass by {off:.2g}"
         self._check = {"views": len(sample), "largest_logit_difference": difference}
         self._executor = executor
         return None

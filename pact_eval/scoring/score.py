@@ -187,7 +187,7 @@ def _rows(
             "code_order": list(view.code_order),
             "logits": result.logits.tolist(),
             "prompt_tokens": len(view.token_ids),
-            "code_mass": result.code_mass,
+            "answer_mass": result.answer_mass,
             **({} if record.ablation is None else {"answers": list(record.ablation.answers)}),
         }
         for view, result in zip(views, scored, strict=True)

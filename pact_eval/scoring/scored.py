@@ -20,11 +20,11 @@ class ScoredView:
 
     Attributes:
         logits: shape (C,), float32, canonical order.
-        code_mass: share of the full next-token distribution on the C codes, from 0 to 1.
+        answer_mass: share of the full next-token distribution on the C codes, from 0 to 1.
     """
 
     logits: npt.NDArray[np.float32]
-    code_mass: float
+    answer_mass: float
 
 
 def scored_view(
@@ -50,7 +50,7 @@ def scored_view(
     in_code_order = code_logits.cpu().numpy()
     return ScoredView(
         logits=to_canonical(in_code_order, view.code_order).astype(np.float32),
-        code_mass=float(mass),
+        answer_mass=float(mass),
     )
 
 

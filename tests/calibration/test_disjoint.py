@@ -31,7 +31,7 @@ def run(families: list[str], source: str = "s1") -> Predictions:
                 "code_order": [[0, 1]] * n,
                 "logits": [[0.0, 2.0]] * n,
                 "prompt_tokens": 300,
-                "code_mass": 1.0,
+                "answer_mass": 1.0,
             }
         )
     )

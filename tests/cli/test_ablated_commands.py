@@ -16,7 +16,7 @@ from pact_cli.evaluate import main
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
 from pact_eval.data import write_ablated_records
 
-PACT = Path(pact_eval.__file__).parent / "hypotheses" / "pact.toml"
+PACT = Path(pact_eval.__file__).parent / "preregistration" / "pact.toml"
 
 
 def run(*arguments: object, code: int = 0) -> Result:

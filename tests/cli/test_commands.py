@@ -52,7 +52,7 @@ def test_the_report_shows_the_published_numbers(published: Path) -> None:
         "35 (22%)",
         "39 (24%)",
         "Decoding: single, raw",
-        "TV between views, Flip rate, Gain from K: one view only: K is 1",
+        "View TV, Flip rate, Ensemble gain: one view only: K is 1",
         "– Score MAE, Score level MAE (choice, boolean): no score items",
         "No letter stands out",
         "arm:        pact_full",

@@ -196,11 +196,9 @@ def test_what_is_undefined_says_why_beside_the_table(tmp_path: Path) -> None:
     one, other = (write_run(tmp_path / str(seed), rows(seed, k=1)) for seed in (1, 2))
     reason = "one view only: K is 1"
     text = run("compare", one, other, *FAST).stdout
-    assert f"– TV between views, Flip rate, Gain from K: {reason}\n" in text
+    assert f"– View TV, Flip rate, Ensemble gain: {reason}\n" in text
     text = run("sweep", one, *FAST).stdout
-    assert (
-        f"– TV between views at K = 1, Flip rate at K = 1, Gain from K at K = 1: {reason}" in text
-    )
+    assert f"– View TV at K = 1, Flip rate at K = 1, Ensemble gain at K = 1: {reason}" in text
 
 
 def test_every_number_of_a_sweep_names_its_decoding(a: Path, tmp_path: Path) -> None:
@@ -300,7 +298,7 @@ def test_a_calibrator_is_fitted_shown_written_and_applied(
     calibrated = value["groups"][0]["metrics"]
     assert value["decoding"] == {"views": "single", "calibration": "calibrated"}
     assert calibrated["accuracy"] == raw["accuracy"]
-    assert calibrated["tv"] == raw["tv"]
+    assert calibrated["view_tv"] == raw["view_tv"]
     assert calibrated["nll_nats"]["value"] < raw["nll_nats"]["value"]
     run("sweep", a, *FAST, "--calibration", a / "calibration.json")
 

@@ -16,7 +16,7 @@ import pact_eval
 from pact_cli.evaluate import main
 from pact_eval.stats import Estimate
 
-PACT = Path(pact_eval.__file__).parent / "hypotheses" / "pact.toml"
+PACT = Path(pact_eval.__file__).parent / "preregistration" / "pact.toml"
 
 CRITERIA = """
 format = "pact-hypotheses-1"

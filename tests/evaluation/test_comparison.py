@@ -104,7 +104,7 @@ def test_calibrated_runs_keep_their_accuracy() -> None:
 
 def test_undefined_differences_say_why() -> None:
     a, b = items(1, k=1), items(2, k=1)
-    difference = compared(a, b).groups[0].metrics["tv"].difference
+    difference = compared(a, b).groups[0].metrics["view_tv"].difference
     assert np.isnan(difference.value)
     assert difference.reason == "one view only: K is 1"
 

@@ -85,7 +85,7 @@ def test_every_estimate_names_what_it_rests_on(published: Predictions) -> None:
     everything = result.groups[0]
     assert everything.estimates["score_mae"].n == 64
     assert everything.estimates["score_mae"].clusters == 32
-    assert everything.estimates["tv"].reason == "one view only: K is 1"
+    assert everything.estimates["view_tv"].reason == "one view only: K is 1"
     assert result.groups[1].estimates["score_mae"].reason == "no score items"
 
 
@@ -111,7 +111,7 @@ def two_views() -> Predictions:
             "code_order": [0, 1] if view == 0 else [1, 0],
             "logits": logits[record_id][view],
             "prompt_tokens": 10,
-            "code_mass": 0.25,
+            "answer_mass": 0.25,
         }
         for record_id in logits
         for view in (0, 1)
@@ -127,11 +127,11 @@ def test_views_and_gain_against_hand_computation() -> None:
     # a1 flips (0 then 1); its ensemble ties at 0 and goes to the lowest index, wrong. b2 ties too.
     assert single["accuracy"].value == 0.5
     assert ensemble["accuracy"].value == 0.5
-    assert single["gain_from_k"].value == 0.0
+    assert single["ensemble_gain"].value == 0.0
     assert single["flip_rate"].value == 0.25
     p = [1 / (1 + math.exp(-z)) for z in (2.0, 1.0, 3.0)]
     tv = [2 * p[0] - 1, p[2] - p[1], 0.0, 0.0]
-    assert single["tv"].value == pytest.approx(sum(tv) / 4, abs=1e-12)
+    assert single["view_tv"].value == pytest.approx(sum(tv) / 4, abs=1e-12)
     assert ensemble["nll_nats"].value == pytest.approx(
         (math.log(2) - math.log(1 / (1 + math.exp(-2.0))) - math.log(p[1]) + math.log(2)) / 4,
         abs=1e-12,
@@ -150,7 +150,7 @@ def frame_of(**columns: Any) -> Predictions:
         "view": [0] * n,
         "code_order": [[0, 1]] * n,
         "prompt_tokens": [None] * n,
-        "code_mass": [None] * n,
+        "answer_mass": [None] * n,
     }
     return Predictions.from_frame(pl.DataFrame(defaults | columns))
 
@@ -172,22 +172,22 @@ def test_views_that_exclude_every_answer_leave_the_single_view_readable() -> Non
     }
     single = evaluated(frame_of(**columns)).groups[0].estimates
     assert single["accuracy"].value == 1.0
-    assert single["tv"].value == 1.0
-    assert single["gain_from_k"].reason == "the views of an item rule out all of its answers"
+    assert single["view_tv"].value == 1.0
+    assert single["ensemble_gain"].reason == "the views of an item rule out all of its answers"
     with pytest.raises(ValueError, match="row 0"):
         evaluated(frame_of(**columns), decoding="ensemble")
 
 
-def test_the_code_mass_is_the_mean_over_items_and_views() -> None:
+def test_the_answer_mass_is_the_mean_over_items_and_views() -> None:
     result = evaluated(
         frame_of(
             id=["a", "b", "c"],
             reference=[0, 0, 0],
             logits=[[1.0, 0.0]] * 3,
-            code_mass=[0.9, 0.6, None],
+            answer_mass=[0.9, 0.6, None],
         )
     )
-    assert result.mean_code_mass == pytest.approx(0.75)
+    assert result.mean_answer_mass == pytest.approx(0.75)
 
 
 def test_letters_of_unknown_order_are_left_out() -> None:
@@ -209,9 +209,9 @@ def test_a_score_interval_is_the_same_in_every_group(published: Predictions) -> 
         assert everything.estimates[name] == score.estimates[name]
 
 
-def test_low_code_mass_and_repeated_views_are_noted() -> None:
+def test_low_answer_mass_and_repeated_views_are_noted() -> None:
     result = evaluated(two_views())
-    assert result.mean_code_mass == 0.25
+    assert result.mean_answer_mass == 0.25
     assert any("hardly speaks this contract" in note for note in result.notes)
 
 
@@ -238,7 +238,7 @@ def test_an_infinite_nll_is_reported_with_its_count_and_bound() -> None:
             "code_order": [[0, 1]] * 3,
             "logits": [[0.0, -math.inf], [0.0, -math.inf], [math.log(0.9), math.log(0.1)]],
             "prompt_tokens": None,
-            "code_mass": None,
+            "answer_mass": None,
         }
     )
     result = evaluated(Predictions.from_frame(frame))

@@ -78,7 +78,7 @@ def test_every_point_is_the_report_of_a_run_with_so_many_views() -> None:
     ).groups[0]
     first = sweep(run, range(1, 2), rng=np.random.default_rng(2), resamples=100)[0].group
     assert first.estimates["accuracy"] == single.estimates["accuracy"]
-    assert first.estimates["tv"].reason == "one view only: K is 1"
+    assert first.estimates["view_tv"].reason == "one view only: K is 1"
 
 
 @pytest.mark.parametrize("ks", [range(2), range(1, 5), range(2, 2)])

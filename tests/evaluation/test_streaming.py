@@ -105,7 +105,7 @@ def assert_same(found: Evaluation, expected: Evaluation) -> None:
     assert found.letters.chi2 == pytest.approx(expected.letters.chi2)
     assert found.letters.discordant_clusters == expected.letters.discordant_clusters
     assert found.notes == expected.notes
-    assert found.mean_code_mass == pytest.approx(expected.mean_code_mass, nan_ok=True)
+    assert found.mean_answer_mass == pytest.approx(expected.mean_answer_mass, nan_ok=True)
     assert found.smallest_probability == pytest.approx(expected.smallest_probability)
     assert (found.k, found.by, found.decoding, found.calibration) == (
         expected.k,
@@ -123,8 +123,8 @@ def test_the_report_of_a_file_against_the_report_in_memory(
 ) -> None:
     frame = rows(3, families=31, k=k).filter(pl.col("id") != "f4-base")
     orders = pl.when(pl.col("family") == "f7").then([]).otherwise("code_order")
-    masses = pl.when(pl.col("family") == "f8").then(None).otherwise("code_mass")
-    frame = frame.with_columns(code_order=orders, code_mass=masses.cast(pl.Float32))
+    masses = pl.when(pl.col("family") == "f8").then(None).otherwise("answer_mass")
+    frame = frame.with_columns(code_order=orders, answer_mass=masses.cast(pl.Float32))
     path = written(tmp_path, frame)
     how: dict[str, Any] = {"decoding": decoding, "by": by, "resamples": 200}
     found = evaluate_file(path, **how, rng=np.random.default_rng(4))

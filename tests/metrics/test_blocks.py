@@ -37,7 +37,15 @@ class Ragged:
         for block in item_blocks(
             self.flat, self.n_choices, self.reference, views=self.k, ensemble=ensemble
         ):
-            for name in ("predicted", "correct", "confidence", "nll", "brier", "tv", "flipped"):
+            for name in (
+                "predicted",
+                "correct",
+                "confidence",
+                "nll",
+                "brier",
+                "view_tv",
+                "flipped",
+            ):
                 value = getattr(block, name)
                 made.setdefault(name, np.empty(len(self.reference), value.dtype))
                 made[name][block.rows] = value
@@ -71,7 +79,7 @@ def test_blocks_against_the_padded_metrics(seed: int, ties: bool, k: int, ensemb
         ("nll", metrics.nll_nats(log_probs, y)),
         ("brier", metrics.brier(log_probs, y)),
         ("expected_level_error", metrics.expected_level_error(log_probs, y)),
-        ("tv", metrics.pairwise_tv(by_view)),
+        ("view_tv", metrics.pairwise_tv(by_view)),
         ("flipped", metrics.flipped(by_view)),
         ("gain", gain(items) if k > 1 else np.full(17, np.nan)),
     ):
@@ -156,7 +164,7 @@ def test_totals_against_the_metrics_of_all_items(k: int, monkeypatch: pytest.Mon
         ("flips", totals.flip_rate, metrics.flipped(by_view).mean()),
         ("MAE", totals.score_mae, metrics.expected_level_error(log_probs, y)[is_score].mean()),
         ("level", totals.score_level_mae, metrics.level_error(log_probs, y)[is_score].mean()),
-        ("gain", totals.gain_from_k, gain(items).mean() if k > 1 else np.nan),
+        ("gain", totals.ensemble_gain, gain(items).mean() if k > 1 else np.nan),
         ("smallest", totals.smallest_log_prob, by_view[np.isfinite(by_view)].min()),
     ):
         assert value == pytest.approx(expected, rel=1e-12, abs=1e-13, nan_ok=True), name
@@ -171,7 +179,7 @@ def test_totals_do_not_depend_on_how_they_are_merged() -> None:
         [MetricTotals.merged(parts[4:]), parts[3], MetricTotals.merged(parts[:3])]
     )
     assert nested.items == flat.items == 300
-    for name in ("accuracy", "mean_brier", "ece", "score_mae", "mean_tv", "gain_from_k"):
+    for name in ("accuracy", "mean_brier", "ece", "score_mae", "mean_tv", "ensemble_gain"):
         assert getattr(nested, name) == pytest.approx(getattr(flat, name), rel=1e-13), name
     assert nested.aurc() == pytest.approx(flat.aurc(), rel=1e-13)
     assert nested.smallest_log_prob == flat.smallest_log_prob

@@ -169,14 +169,6 @@ def test_every_public_aggregate_is_in_the_registry() -> None:
     assert set(AGGREGATES.values()) <= METRICS.keys()
 
 
-def test_all_is_sorted_and_complete() -> None:
-    public = {name for name, value in vars(metrics).items() if not name.startswith("_")} - {
-        name for name in vars(metrics) if isinstance(vars(metrics)[name], type(np))
-    }
-    assert metrics.__all__ == sorted(metrics.__all__)
-    assert set(metrics.__all__) == public
-
-
 @pytest.mark.parametrize("name", METRICS)
 @untimed
 @given(data=st.data())

@@ -68,7 +68,7 @@ def judged(
 
 
 def test_h3_of_the_paper_is_fully_tested_from_run_folders(tmp_path: Path, runs: list[Path]) -> None:
-    criteria = Path(pact_eval.__file__).parent / "hypotheses" / "pact.toml"
+    criteria = Path(pact_eval.__file__).parent / "preregistration" / "pact.toml"
     result = judge_sources(criteria, runs, rng=np.random.default_rng(3), resamples=300)
     h3 = result.scorecard["H3"]
     assert len(h3.checks) == 2
@@ -165,8 +165,8 @@ def test_ablated_runs_give_no_numbers_of_whole_contexts(tmp_path: Path, runs: li
     result = judged(tmp_path, [runs[1], runs[3]], "accuracy")
     reasons = result.scorecard["H"].checks[0].reasons
     assert "no accuracy of no_nr seed 17 (single, all)" in " ".join(reasons)
-    with_them = judged(tmp_path, runs, "tv", decoding='"ensemble"').scorecard["H"]
-    without = judged(tmp_path, [runs[0], runs[2]], "tv", decoding='"ensemble"').scorecard["H"]
+    with_them = judged(tmp_path, runs, "view_tv", decoding='"ensemble"').scorecard["H"]
+    without = judged(tmp_path, [runs[0], runs[2]], "view_tv", decoding='"ensemble"').scorecard["H"]
     assert with_them.checks[0].comparisons == without.checks[0].comparisons
 
 

@@ -60,7 +60,7 @@ def predictions() -> Predictions:
                 "code_order": [[0, 1] if view == 0 else [1, 0] for view in views],
                 "logits": [[0.0, 1.0 + view] for view in views],
                 "prompt_tokens": 300,
-                "code_mass": 1.0,
+                "answer_mass": 1.0,
             }
         )
     )
@@ -164,10 +164,10 @@ def test_rows_of_an_evaluation() -> None:
     accuracy = table.row(Cell("accuracy", "a", "single", "all"), 17)
     assert (accuracy.value, accuracy.n) == (0.5, 6)
     assert accuracy.low <= accuracy.value <= accuracy.high
-    tv = table.row(Cell("tv", "a", "ensemble", "all"), 17)
+    tv = table.row(Cell("view_tv", "a", "ensemble", "all"), 17)
     assert tv.value == pytest.approx(1 / (1 + math.exp(-2)) - 1 / (1 + math.exp(-1)))
-    assert table.row(Cell("tv", "a", "single", "all"), 17).reason == (
-        "no tv of a seed 17 (single, all)"
+    assert table.row(Cell("view_tv", "a", "single", "all"), 17).reason == (
+        "no view_tv of a seed 17 (single, all)"
     )
     reason = table.row(Cell("score_mae", "a", "single", "boolean"), 17).reason
     assert reason == "score_mae of a seed 17 (single, boolean): no score items"
@@ -196,7 +196,7 @@ def test_four_evaluations_of_one_run_make_one_table() -> None:
     }
     flips = Cell("flip_rate", "a", "ensemble_calibrated", "all")
     assert table.row(flips, 17).value == 0.0
-    assert math.isnan(table.row(Cell("tv", "a", "ensemble_calibrated", "all"), 17).value)
+    assert math.isnan(table.row(Cell("view_tv", "a", "ensemble_calibrated", "all"), 17).value)
 
 
 def test_confidence_on_ablated_contexts_from_items() -> None:
@@ -210,7 +210,7 @@ def test_confidence_on_ablated_contexts_from_items() -> None:
 
 
 def test_items_without_a_number_leave_none() -> None:
-    cell = Cell("tv", "a", "ensemble", "all")
+    cell = Cell("view_tv", "a", "ensemble", "all")
     rows = rows_from_items(cell, None, [0.5, math.nan], ["choice", "score"])
     assert [row.reason for row in rows] == [
         "undefined for 1 of 2 items",

@@ -94,7 +94,7 @@ def test_everything_that_may_be_said() -> None:
         ("score_mae", "1 level", Margin(1.0, "levels")),
         ("nll_nats", "0.1 nats", Margin(0.1, "nats")),
         ("brier", "0.01", Margin(0.01, "")),
-        ("gain_from_k", "0 points", Margin(0.0, "points")),
+        ("ensemble_gain", "0 points", Margin(0.0, "points")),
     ],
 )
 def test_margins_have_the_unit_of_their_metric(metric: str, text: str, margin: Margin) -> None:
@@ -182,8 +182,8 @@ def test_margins_have_the_unit_of_their_metric(metric: str, text: str, margin: M
             'mine.toml:14 (id H1): within does not go with is = "higher"; use by_more_than',
         ),
         (
-            edited('metric = "accuracy"', 'metric = "tv"'),
-            "mine.toml:12 (id H1): tv is of the K views: its decoding is ensemble or "
+            edited('metric = "accuracy"', 'metric = "view_tv"'),
+            "mine.toml:12 (id H1): view_tv is of the K views: its decoding is ensemble or "
             "ensemble_calibrated, got single",
         ),
         (

@@ -78,10 +78,10 @@ def test_tv_under_a_calibrated_decoding_is_that_of_calibrated_views(
         run = predictions(seed, skill=skill)
         views = HOT.apply(run.log_probs_by_view, kind=run.kind, n_choices=run.n_choices)
         tv.append(metrics.pairwise_tv(views).mean())
-    difference, value, *_ = judged(tmp_path, runs, "tv", "ensemble_calibrated")
+    difference, value, *_ = judged(tmp_path, runs, "view_tv", "ensemble_calibrated")
     assert difference == pytest.approx(tv[0] - tv[1])
     assert value == pytest.approx(difference)
-    raw, *_ = judged(tmp_path, runs, "tv", "ensemble")
+    raw, *_ = judged(tmp_path, runs, "view_tv", "ensemble")
     assert raw != pytest.approx(difference)
 
 

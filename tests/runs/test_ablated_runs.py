@@ -33,7 +33,6 @@ from pact_eval.runs import (
     read_any_run,
     read_run,
 )
-from pact_eval.runs.folder import FORMAT_VERSION
 from pact_eval.runs.predictions import predictions_from_frame
 
 
@@ -63,11 +62,10 @@ def test_ablated_views_have_no_reference_that_a_metric_could_read() -> None:
     assert not hasattr(ablated_predictions(1), "reference")
 
 
-def test_folders_of_the_released_format_are_read_without_the_new_column(whole: Path) -> None:
+def test_rows_of_full_contexts_lack_the_column_of_ablated_ones(whole: Path) -> None:
     frame = pl.read_parquet(whole / "predictions.parquet")
     assert frame.columns == list(SCHEMA)
     assert list(ABLATED_SCHEMA)[:-1] == list(SCHEMA)
-    assert FORMAT_VERSION == 1
     assert len(read_run(whole).predictions) == 60
 
 
@@ -149,7 +147,7 @@ def _three() -> AblatedPredictions:
                 "code_order": list(range(len(values))),
                 "logits": values,
                 "prompt_tokens": 50,
-                "code_mass": 0.5 + 0.25 * view,
+                "answer_mass": 0.5 + 0.25 * view,
                 "answers": [0, 2] if name == "c" else [1, 0],
             }
             for name, views in logits.items()
@@ -175,9 +173,9 @@ def test_the_evaluation_against_hand_computation() -> None:
         {
             "ablated_confidence": (0.75 + 0.5 + 0.6) / 3,
             "ablated_gap": (np.log(3) + np.log(6)) / 3,
-            "tv": 0.5 / 3,
+            "view_tv": 0.5 / 3,
             "flip_rate": 1 / 3,
-            "code_mass": 0.625,
+            "answer_mass": 0.625,
         },
         abs=1e-6,
     )
@@ -189,7 +187,7 @@ def test_the_evaluation_against_hand_computation() -> None:
     found = ensemble.groups[0].estimates
     assert found["ablated_confidence"].value == pytest.approx((0.5 + 0.5 + 0.6) / 3, abs=1e-6)
     assert found["ablated_gap"].value == pytest.approx(np.log(6) / 3, abs=1e-6)
-    assert found["tv"].value == pytest.approx(0.5 / 3, abs=1e-6)
+    assert found["view_tv"].value == pytest.approx(0.5 / 3, abs=1e-6)
 
 
 def test_a_temperature_divides_the_gap() -> None:
@@ -198,7 +196,7 @@ def test_a_temperature_divides_the_gap() -> None:
     raw, calibrated = (AblatedItems.of(predictions, "single", each) for each in (None, half))
     np.testing.assert_allclose(calibrated.gap, raw.gap / 2, atol=1e-9)
     assert (calibrated.confidence <= raw.confidence + 1e-12).all()
-    assert (calibrated.tv == raw.tv).all()
+    assert (calibrated.view_tv == raw.view_tv).all()
 
 
 def test_intervals_are_over_families_against_numpy() -> None:
@@ -221,7 +219,7 @@ def test_one_view_has_no_tv_and_says_so() -> None:
     rng = np.random.default_rng(0)
     one = ablated_predictions(1, k=1)
     found = evaluate_ablated(one, decoding="single", by="kind", rng=rng, resamples=100).groups[0]
-    for name in ("tv", "flip_rate"):
+    for name in ("view_tv", "flip_rate"):
         assert np.isnan(found.estimates[name].value)
         assert found.estimates[name].reason == "one view only: K is 1"
     assert np.isfinite(found.estimates["ablated_gap"].low)
@@ -250,4 +248,4 @@ def test_a_cut_off_run_says_how_to_go_on(ablated: Path) -> None:
     with pytest.raises(InputError, match="the run is not complete"):
         read_run(ablated)
     value = json.loads((ablated / "run.json").read_bytes())
-    assert value["format_version"] == 1
+    assert value["format_version"] == 2

@@ -37,7 +37,7 @@ def rows(start: int, count: int, k: int = 2) -> pl.DataFrame:
                 "code_order": [0, 1] if view == 0 else [1, 0],
                 "logits": [0.25 * number, 1.0],
                 "prompt_tokens": 100,
-                "code_mass": 0.5,
+                "answer_mass": 0.5,
             }
             for number in range(start, start + count)
             for view in range(k)
@@ -238,7 +238,7 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("{", "damaged, not valid JSON"), ('{"format_version": 9}', "expected run format 1, got 9")],
+    [("{", "damaged, not valid JSON"), ('{"format_version": 9}', "expected run format 2, got 9")],
 )
 def test_damaged_or_later_provenance_is_told(tmp_path: Path, text: str, words: str) -> None:
     folder = finished(tmp_path / "a")

@@ -40,7 +40,7 @@ def test_every_field_gets_a_distribution_over_its_answers(loaded: LoadedSubject)
     for one in decisions:
         assert sum(one.probabilities) == pytest.approx(1, abs=1e-12)
         assert one.answer in {answer.key for answer in one.field.answers}
-        assert 0 < one.code_mass <= 1
+        assert 0 < one.answer_mass <= 1
     assert decisions[2].expected_level == pytest.approx(
         np.dot([0, 1, 2], decisions[2].probabilities)
     )
@@ -81,7 +81,7 @@ def test_the_command_prints_a_table_or_json(
     ]
     table = CliRunner().invoke(main, arguments)
     assert table.exit_code == 0, table.output
-    for words in ("refund", "department", "urgency", "answer_3", "expected level", "code mass"):
+    for words in ("refund", "department", "urgency", "answer_3", "expected level", "answer mass"):
         assert words in table.stdout
     result = CliRunner().invoke(main, [*arguments, "--json"])
     answers = json.loads(result.stdout)["answers"]

@@ -50,7 +50,7 @@ def test_logits_against_one_plain_forward_pass_a_prompt(
     for ours, theirs in zip(chosen.score(views), plain, strict=True):
         assert ours.logits.dtype == np.float32
         np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-4, rtol=0)
-        assert ours.code_mass == pytest.approx(theirs.code_mass, abs=1e-5)
+        assert ours.answer_mass == pytest.approx(theirs.answer_mass, abs=1e-5)
     spread = np.ptp(np.concatenate([view.logits for view in plain]))
     assert spread > 0.1  # the comparison would be empty on constant logits
     assert chosen.facts["name"] == engine
@@ -166,7 +166,7 @@ def test_only_the_last_position_is_asked_for(
     assert all(shape[1] == 1 for shape in shapes)
 
 
-def test_code_mass_is_the_share_of_the_codes_in_the_whole_distribution(
+def test_answer_mass_is_the_share_of_the_codes_in_the_whole_distribution(
     qwen3: Path, tokenizer: Any, records: list[Record], views: list[EncodedView]
 ) -> None:
     model = transformers.AutoModelForCausalLM.from_pretrained(qwen3).eval()
@@ -184,7 +184,7 @@ def test_code_mass_is_the_share_of_the_codes_in_the_whole_distribution(
         p = model(input_ids=ids).logits[0, -1].double().softmax(-1)
     letters = tokenizer.convert_tokens_to_ids(list("ABCDEFGHIJ")[: record.n_choices])
     scored = Engine(model, 2000).score(views[:1])[0]
-    assert scored.code_mass == pytest.approx(float(p[letters].sum()), rel=1e-4)
+    assert scored.answer_mass == pytest.approx(float(p[letters].sum()), rel=1e-4)
     assert np.argsort(scored.logits).tolist() == p[letters].argsort().tolist()
 
 
@@ -345,15 +345,15 @@ def test_a_merge_that_changes_more_than_rounding_is_an_error(
         Engine(model, 4096).merge_adapter(views)
 
 
-def test_code_mass_in_16_bits_is_no_more_than_one(qwen3: Path, tokenizer: Any) -> None:
+def test_answer_mass_in_16_bits_is_no_more_than_one(qwen3: Path, tokenizer: Any) -> None:
     """The normaliser was rounded to bfloat16 and the codes were not: 1.02 on the shipped model."""
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(qwen3, dtype=torch.bfloat16)
     views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:2], 2, 5)
     with torch.no_grad():  # nearly all mass on the codes
         model.lm_head.weight[list(views[0].code_tokens)] *= 40
     scored = Engine(model.eval(), 4096).score(views)
-    assert max(view.code_mass for view in scored) > 0.9
-    assert all(view.code_mass <= 1 + 1e-6 for view in scored)
+    assert max(view.answer_mass for view in scored) > 0.9
+    assert all(view.answer_mass <= 1 + 1e-6 for view in scored)
 
 
 def test_memory_that_runs_out_in_the_first_prompt_is_an_error(

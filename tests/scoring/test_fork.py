@@ -87,7 +87,7 @@ def _agree(ours: list[ScoredView], theirs: list[ScoredView]) -> None:
     for mine, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(mine.logits, other.logits, atol=1e-4, rtol=0)
         assert mine.logits.argmax() == other.logits.argmax()
-        assert mine.code_mass == pytest.approx(other.code_mass, abs=1e-5)
+        assert mine.answer_mass == pytest.approx(other.answer_mass, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS)

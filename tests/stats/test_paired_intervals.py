@@ -219,8 +219,10 @@ def test_the_difference_of_infinities_is_undefined() -> None:
 
 def test_other_metrics_in_one_run_are_refused() -> None:
     mean = mean_statistic([1.0, 2.0], [0, 1], 2)
-    one: dict[str, Statistic] = {"nll_nats": mean, "tv": mean}
-    with pytest.raises(ValueError, match=r"the same metrics in both runs, got \['tv'\] in one"):
+    one: dict[str, Statistic] = {"nll_nats": mean, "view_tv": mean}
+    with pytest.raises(
+        ValueError, match=r"the same metrics in both runs, got \['view_tv'\] in one"
+    ):
         difference_statistics(one, {"nll_nats": mean})
 
 

@@ -39,7 +39,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "view": ("view",),
     "code_order": ("code_order",),
     "prompt_tokens": ("prompt_tokens",),
-    "code_mass": ("code_mass",),
+    "answer_mass": ("answer_mass",),
 }
 """Our columns, and the names under which they are found without `--map`."""
 
@@ -267,7 +267,7 @@ class _RowReader:
             "prompt_tokens": self._whole(obj, "prompt_tokens", 1, _MOST_TOKENS)
             if self._get(obj, "prompt_tokens") is not None
             else None,
-            "code_mass": self._share(obj, "code_mass"),
+            "answer_mass": self._share(obj, "answer_mass"),
         }
 
     def _get(self, obj: Mapping[str, Json], column: str) -> Json:

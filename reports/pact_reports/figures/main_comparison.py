@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ArmBar", "MetricBars", "build_main", "draw_metric_bars", "main_comparison"]
 
-_METRICS = ("accuracy", "pair_accuracy", "ece", "tv")
+_METRICS = ("accuracy", "pair_accuracy", "ece", "view_tv")
 _ROW_INCHES = 0.17
 _LONGEST_TITLE = 14
 

@@ -31,7 +31,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         build_reliability,
     ),
     "risk-coverage": FigureSpec("risk against coverage", _SAME, build_risk_coverage),
-    "tv": FigureSpec("TV between views of an item", f"{_SAME}, with K of 2 or more", build_tv),
+    "tv": FigureSpec("View TV of an item", f"{_SAME}, with K of 2 or more", build_tv),
     "views": FigureSpec("accuracy and TV against K", f"{_SAME}, with K of 2 or more", build_views),
     "temperature-length": FigureSpec(
         "T(x) against prompt length for each C",

@@ -1,4 +1,4 @@
-"""How far an item's answers move with the letters: the distribution of TV between views."""
+"""How far an item's answers move with the letters: the distribution of View TV."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LOWEST = 1e-4
 
 
 def tv_figure(request: FigureRequest) -> CurvesFigure:
-    """Compute the share of items whose TV between views is x or less, for every run and arm.
+    """Compute the share of items whose View TV is x or less, for every run and arm.
 
     Returns:
         Curves over 121 values of TV from 0.0001 to 1, evenly spaced on a log axis; items below
@@ -49,7 +49,7 @@ def tv_figure(request: FigureRequest) -> CurvesFigure:
         several = [run for run in runs if run.predictions.k > 1]
         if not several:
             continue
-        tv = np.array([request.scored(run).tv for run in several])
+        tv = np.array([request.scored(run).view_tv for run in several])
         reached = np.searchsorted(x + 1e-12, tv)
         items = len(family)
         band = curve_band(
@@ -124,7 +124,7 @@ def draw_tv(result: CurvesFigure, ax: Axes) -> Axes:
     ax.set_xlim(float(result.x[0]), 1.0)
     log_decades(ax.xaxis, percent=True)
     ax.set_ylim(0, 101)
-    ax.set_xlabel("TV between views of an item (%, log scale)")
+    ax.set_xlabel("View TV of an item (%, log scale)")
     ax.set_ylabel("Items with that TV or less (%)")
     headed(ax, "", f"{counts_text(result.items, result.families)}; bands: 95%")
     legend_below(ax, handles, labels)

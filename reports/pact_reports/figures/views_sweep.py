@@ -30,7 +30,7 @@ __all__ = [
     "view_estimates",
 ]
 
-_METRICS = ("accuracy", "tv")
+_METRICS = ("accuracy", "view_tv")
 _APART = 0.07
 
 
@@ -40,7 +40,7 @@ class ViewEstimates:
 
     Attributes:
         k: the first so many views of every item.
-        estimates: "accuracy" and "tv", fractions.
+        estimates: "accuracy" and "view_tv", fractions.
     """
 
     k: int
@@ -113,7 +113,7 @@ def view_estimates(
             everything,
             logits=everything.logits[:, :k],
             code_order=everything.code_order[:, :k],
-            code_mass=everything.code_mass[:, :k],
+            answer_mass=everything.answer_mass[:, :k],
         )
         try:
             correct = metrics.correct(views.log_probs("ensemble"), views.reference)
@@ -124,7 +124,7 @@ def view_estimates(
         estimates = bootstrap_intervals(
             {
                 "accuracy": mean_statistic(correct, family, n_families),
-                "tv": mean_statistic(tv, family, n_families),
+                "view_tv": mean_statistic(tv, family, n_families),
             },
             n_clusters=n_families,
             n=n,
@@ -231,7 +231,7 @@ def draw_sweep(result: SweepFigure, ax: Axes, *, names: bool = True) -> Axes:
     ax.set_xlim(0.7, most + 0.3)
     ax.set_xlabel("Views K")
     ax.set_ylabel(f"{result.spec.title} (%)")
-    if result.spec.name == "tv":
+    if result.spec.name == "view_tv":
         ax.set_ylim(0, None)
     if names:
         legend_below(ax, handles, labels)
@@ -243,7 +243,7 @@ def draw_sweep(result: SweepFigure, ax: Axes, *, names: bool = True) -> Axes:
 def build_views(request: FigureRequest) -> Built:
     """Build the plate of accuracy and TV against the number of views."""
     accuracy, tv = sweep_figure(request)
-    title = "Accuracy and TV between views against the number of views K, with whiskers"
+    title = "Accuracy and View TV against the number of views K, with whiskers"
     panels = (partial(draw_sweep, accuracy, names=False), partial(draw_sweep, tv))
     single = [run.label for run in request.collection.runs if run.predictions.k == 1]
     missing = tuple(f"{label}: one view only (K is 1)" for label in single)

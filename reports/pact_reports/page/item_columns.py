@@ -146,9 +146,9 @@ def run_columns(decoded_run: DecodedRun) -> list[Column]:
         Column("flags", "u1", outcome_flags(raw)),
         Column("confidence", "u2", to_steps(raw.confidence)),
         Column("of_reference", "u2", to_steps(of_reference)),
-        Column("tv", "u2", to_steps(raw.tv)),
+        Column("view_tv", "u2", to_steps(raw.view_tv)),
         Column("tokens", "u2" if tokens.max(initial=0) < NOT_KNOWN else "u4", tokens),
-        Column("code_mass", "u2", to_steps(_mean_code_mass(views))),
+        Column("answer_mass", "u2", to_steps(_mean_answer_mass(views))),
     ]
     if calibrated is not None:
         columns.append(Column("calibrated", "u2", to_steps(calibrated.confidence)))
@@ -177,11 +177,11 @@ def outcome_flags(items: ScoredItems) -> IntArray:
     return total
 
 
-def _mean_code_mass(views: Predictions) -> npt.NDArray[np.float64]:
+def _mean_answer_mass(views: Predictions) -> npt.NDArray[np.float64]:
     # Not nanmean: it warns of items whose views are all unknown.
-    known = ~np.isnan(views.code_mass)
+    known = ~np.isnan(views.answer_mass)
     count = known.sum(axis=1)
-    total = np.where(known, views.code_mass, 0.0).sum(axis=1)
+    total = np.where(known, views.answer_mass, 0.0).sum(axis=1)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 

@@ -28,9 +28,9 @@ from pact_reports.tables.run_reports import RunReport
 
 __all__ = ["ablated_table", "runs_table"]
 
-_METRICS: Final = ("accuracy", "pair_accuracy", "nll_nats", "ece", "aurc", "tv", "flip_rate")
-_SHORT: Final = {"tv": "TV", "flip_rate": "Flips"}
-_CODE_MASS: Final = MetricSpec("code_mass", "Code mass", "percent", 1)
+_METRICS: Final = ("accuracy", "pair_accuracy", "nll_nats", "ece", "aurc", "view_tv", "flip_rate")
+_SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips"}
+_CODE_MASS: Final = MetricSpec("answer_mass", "Answer mass", "percent", 1)
 _BRACKETS: Final = "In brackets: {}. An interval of no width is left out, with the reason."
 _OF_ECE: Final = (
     "That of ECE leans upwards, since resampled bins are noisier: ECE can stand at its low end or "
@@ -63,9 +63,9 @@ def runs_table(
         name="runs",
         title="Every run",
         caption=(
-            f"Decoding: {DECODING_WORDS[raw]}, but for ECE after T(x), which is calibrated; TV and "
-            "flips are between the K views; code mass is the mean over all views. Rates in %, AURC "
-            "in %, NLL in nats."
+            f"Decoding: {DECODING_WORDS[raw]}, but for ECE after T(x), which is calibrated; "
+            "TV and flips are between the K views; answer mass is the mean over all views. "
+            "Rates in %, AURC in %, NLL in nats."
         ),
         columns=tuple(columns),
         rows=tuple(rows),
@@ -95,8 +95,8 @@ def _cells(run: DecodedRun, report: RunReport) -> list[Cell]:
                 if report.ece
                 else Cell("–", reason="no calibrator in the run's folder, or none that applies")
             )
-    code_mass = report.evaluation.mean_code_mass
-    cells.append(value_cell(code_mass, _CODE_MASS, "the run does not know its code mass"))
+    answer_mass = report.evaluation.mean_answer_mass
+    cells.append(value_cell(answer_mass, _CODE_MASS, "the run does not know its answer mass"))
     return cells
 
 

@@ -40,7 +40,7 @@ CLEAR: Final[Mapping[str, float]] = {
     "ece": 0.02,
     "aurc": 0.01,
     "score_mae": 0.05,
-    "tv": 0.015,
+    "view_tv": 0.015,
     "flip_rate": 0.02,
 }
 """Changes that are called clear, rates as fractions; below a quarter of them nothing is marked.
@@ -48,8 +48,8 @@ Those of the paper where it says them (2 points of accuracy), for the others suc
 show; they are conventions for reading and no tests."""
 
 _SMALL_SHARE: Final = 0.25
-_OF_VIEWS: Final = ("tv", "flip_rate")
-_TITLES: Final = {"tv": "TV", "flip_rate": "Flips"}
+_OF_VIEWS: Final = ("view_tv", "flip_rate")
+_TITLES: Final = {"view_tv": "TV", "flip_rate": "Flips"}
 # Differences of equal numbers that were summed in another order.
 _ROUNDING: Final = 1e-12
 
@@ -219,7 +219,7 @@ def _decodings(questions: tuple[Question, ...]) -> str:
     """Name the decoding of every column; flips rest on the argmax, which no temperature changes."""
     single = {decoding for metric, decoding in questions if metric not in _OF_VIEWS}
     said = [f"Decoding: {', '.join(DECODING_WORDS[name] for name in sorted(single))}"]
-    said += [f"TV: {DECODING_WORDS[name]}" for metric, name in questions if metric == "tv"]
+    said += [f"TV: {DECODING_WORDS[name]}" for metric, name in questions if metric == "view_tv"]
     said += ["flips: K views" for metric, _ in questions if metric == "flip_rate"]
     return f"{'; '.join(said)}."
 

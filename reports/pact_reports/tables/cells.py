@@ -49,7 +49,7 @@ def shown(value: float, spec: MetricSpec) -> str:
 
     Example:
         >>> from pact_eval.preregistration import METRIC_SPECS
-        >>> shown(0.0341, METRIC_SPECS["aurc"]), shown(-0.007, METRIC_SPECS["gain_from_k"])
+        >>> shown(0.0341, METRIC_SPECS["aurc"]), shown(-0.007, METRIC_SPECS["ensemble_gain"])
         ('3.41', '−0.7')
     """
     if spec.name == "aurc" and math.isfinite(value):
@@ -170,7 +170,7 @@ def interval_cell(estimate: Estimate, spec: MetricSpec) -> Cell:
     Example:
         >>> from pact_eval.preregistration import METRIC_SPECS
         >>> estimate = Estimate(0.065, 0.019, 0.111, 324, 162, "bootstrap")
-        >>> interval_cell(estimate, METRIC_SPECS["gain_from_k"]).text
+        >>> interval_cell(estimate, METRIC_SPECS["ensemble_gain"]).text
         '[+1.9, +11.1]'
     """
     numbers = (estimate.low, estimate.high, estimate.n, estimate.clusters)

@@ -15,9 +15,9 @@ __all__ = ["decision_json", "decision_table"]
 
 
 def decision_table(decisions: Sequence[Decision], *, plain: bool) -> Table:
-    """Lay out one line a field: its answer, the probability of every answer, the code mass."""
+    """Lay out one line a field: its answer, the probability of every answer, the answer mass."""
     table = Table(box=ASCII2 if plain else SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for title in ("field", "kind", "answer", "probabilities", "code mass"):
+    for title in ("field", "kind", "answer", "probabilities", "answer mass"):
         table.add_column(title)
     for decision in decisions:
         ranked = sorted(
@@ -34,7 +34,7 @@ def decision_table(decisions: Sequence[Decision], *, plain: bool) -> Table:
             decision.field.kind,
             lines(answer),
             lines(f"{probability:6.1%} {answer.key}" for answer, probability in ranked),
-            f"{decision.code_mass:.1%}",
+            f"{decision.answer_mass:.1%}",
         )
     return table
 
@@ -53,7 +53,7 @@ def decision_json(decisions: Sequence[Decision]) -> dict[str, Json]:
                     )
                 },
                 "expected_level": decision.expected_level,
-                "code_mass": decision.code_mass,
+                "answer_mass": decision.answer_mass,
                 "views_agree": decision.views_agree,
             }
             for decision in decisions

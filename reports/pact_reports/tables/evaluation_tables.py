@@ -121,8 +121,8 @@ def _decoding_line(evaluation: Evaluation) -> str:
         if evaluation.decoding == "single"
         else f"{evaluation.k} views, mean canonical log-probability"
     )
-    mass = evaluation.mean_code_mass
-    codes = "" if math.isnan(mass) else f"  Code mass {100 * mass:.1f}% over all views."
+    mass = evaluation.mean_answer_mass
+    codes = "" if math.isnan(mass) else f"  Answer mass {100 * mass:.1f}% over all views."
     everything = evaluation.groups[0]
     method = next(iter(everything.estimates.values())).method.replace("clusters", "families")
     made = f"{evaluation.decoding}, {evaluation.calibration} ({how}); K = {evaluation.k}"

@@ -20,10 +20,10 @@ _TITLES: Final[dict[Question, str]] = {
     ("pair_accuracy", _RAW): "Pair accuracy",
     ("ece", _RAW): "ECE",
     ("ece", _CALIBRATED): "ECE after T(x)",
-    ("tv", _RAW): "TV",
-    ("tv", _CALIBRATED): "TV after T(x)",
+    ("view_tv", _RAW): "TV",
+    ("view_tv", _CALIBRATED): "TV after T(x)",
     ("flip_rate", _RAW): "Flips",
-    ("gain_from_k", _RAW): "Gain",
+    ("ensemble_gain", _RAW): "Gain",
 }
 
 

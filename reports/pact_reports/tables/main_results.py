@@ -80,7 +80,7 @@ def arm_values(table: MetricTable, questions: Sequence[Question]) -> ArmValues:
         (metric, decoding)
         for metric, decoding in questions
         if known_decodings(table, metric, (decoding,))
-        or (metric == "gain_from_k" and known_decodings(table, "accuracy", (decoding,)))
+        or (metric == "ensemble_gain" and known_decodings(table, "accuracy", (decoding,)))
     )
     arms, single = repeated_arms(table)
     values = {

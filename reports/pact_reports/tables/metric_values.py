@@ -165,7 +165,7 @@ def arm_value(table: MetricTable, arm: str, metric: str, decoding: DecodingName)
     Args:
         table: the numbers.
         arm: one that the table has.
-        metric: a name in `METRIC_SPECS`; `gain_from_k` is the difference of the accuracies where
+        metric: a name in `METRIC_SPECS`; `ensemble_gain` is the difference of the accuracies where
             the table does not hold it.
         decoding: what it is taken under.
     """
@@ -182,10 +182,10 @@ def arm_value(table: MetricTable, arm: str, metric: str, decoding: DecodingName)
 def metric_row(table: MetricTable, cell: Cell, seed: int | None) -> MetricRow:
     """Return a number, or NaN with a reason that does not name the run: a table's row does.
 
-    `gain_from_k` is the difference of the accuracies where the table does not hold it.
+    `ensemble_gain` is the difference of the accuracies where the table does not hold it.
     """
     row = table.row(cell, seed)
-    if math.isnan(row.value) and cell.metric == "gain_from_k":
+    if math.isnan(row.value) and cell.metric == "ensemble_gain":
         single = table.row(replace(cell, metric="accuracy", decoding="single"), seed)
         together = table.row(replace(cell, metric="accuracy"), seed)
         row = replace(row, value=together.value - single.value, n=single.n)

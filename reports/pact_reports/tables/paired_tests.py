@@ -37,7 +37,7 @@ from pact_reports.tables.request import TableRequest
 __all__ = ["SeedTest", "build_paired", "paired_table", "paired_tests", "seed_test"]
 
 _ACCURACY: Final = METRIC_SPECS["accuracy"]
-_DIFFERENCE: Final = METRIC_SPECS["gain_from_k"]  # in points, signed
+_DIFFERENCE: Final = METRIC_SPECS["ensemble_gain"]  # in points, signed
 
 
 @dataclass(frozen=True)

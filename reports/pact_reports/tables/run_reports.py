@@ -57,7 +57,7 @@ class RunReport:
     Attributes:
         evaluation: raw, by kind.
         ece: what T(x) does to ECE, of all items and by kind; empty without a calibrator.
-        notes: what a reader must know, but for a low code mass: a worry says that.
+        notes: what a reader must know, but for a low answer mass: a worry says that.
     """
 
     evaluation: Evaluation
@@ -161,7 +161,7 @@ def _notes(run: CollectedRun, evaluation: Evaluation) -> tuple[str, ...]:
     notes = report_notes(
         evaluation.groups[0],
         repeated=repeated_views(views.n_choices, views.k),
-        mean_code_mass=math.nan,
+        mean_answer_mass=math.nan,
         smallest=evaluation.smallest_probability,
     )
     noise = numeric_noise(run.run.provenance)

@@ -111,7 +111,7 @@ def difference_text(comparison: Comparison) -> str:
         "−1.2 [−3.0, +0.6] at seed 17, single"
     """
     spec = METRIC_SPECS[comparison.question.left.cell.metric]
-    points = METRIC_SPECS["gain_from_k"] if spec.unit == "percent" else spec
+    points = METRIC_SPECS["ensemble_gain"] if spec.unit == "percent" else spec
 
     def signed(value: float) -> str:
         return f"{'+' if points is spec and value > 0 else ''}{shown(value, points)}"

@@ -15,7 +15,15 @@ from pact_reports.writers.terminal import new_table, whole
 
 __all__ = ["SWEEP_METRICS", "sweep_report"]
 
-SWEEP_METRICS = ("accuracy", "pair_accuracy", "nll_nats", "ece", "tv", "flip_rate", "gain_from_k")
+SWEEP_METRICS = (
+    "accuracy",
+    "pair_accuracy",
+    "nll_nats",
+    "ece",
+    "view_tv",
+    "flip_rate",
+    "ensemble_gain",
+)
 """What the table shows of `METRICS`; JSON has all of them."""
 
 _SHOWN = [spec for spec in METRICS if spec.name in SWEEP_METRICS]

@@ -48,7 +48,7 @@ def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> d
             "discordant_families": letters.discordant_clusters,
             "reason": letters.reason,
         },
-        "mean_code_mass": _number(evaluation.mean_code_mass),
+        "mean_answer_mass": _number(evaluation.mean_answer_mass),
         "smallest_probability": _number(evaluation.smallest_probability),
         "notes": list(evaluation.notes),
     }

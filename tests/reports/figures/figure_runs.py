@@ -52,7 +52,7 @@ def rows(seed: int, *, arm: str = "pact", families: int = 60, k: int = 4) -> pl.
                         "code_order": order,
                         "logits": logits.tolist(),
                         "prompt_tokens": tokens + number,
-                        "code_mass": 0.97,
+                        "answer_mass": 0.97,
                     }
                 )
     return pl.DataFrame(made, schema=SCHEMA)

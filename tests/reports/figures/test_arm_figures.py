@@ -52,7 +52,7 @@ def test_main_comparison_against_numpy(request_: FigureRequest) -> None:
     after = [run.scored(calibrated=True) for run in runs]
     expected = np.mean([metrics.ece(each.confidence, each.correct) for each in after])
     assert ece.bars[0].calibrated == pytest.approx(expected)
-    np.testing.assert_allclose(tv.bars[0].values, [run.scored().tv.mean() for run in runs])
+    np.testing.assert_allclose(tv.bars[0].values, [run.scored().view_tv.mean() for run in runs])
 
 
 def test_a_single_run_has_an_interval_over_families(request_: FigureRequest) -> None:
@@ -133,7 +133,7 @@ def test_sweep_is_drawn_with_whiskers(request_: FigureRequest) -> None:
     accuracy, tv = sweep_figure(request_)
     ax = drawn(partial(draw_sweep, tv))
     assert legend_texts(ax) == ["pact", "other", "base"]
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("Views K", "TV between views (%)")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("Views K", "View TV (%)")
     assert list(ax.get_xticks()) == [1, 2, 3, 4]
     line = ax.containers[0][0]
     np.testing.assert_allclose(points(line)[1], [100 * mean for mean in tv.arms[0].mean])

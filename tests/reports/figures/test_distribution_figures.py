@@ -146,13 +146,15 @@ def test_bands_against_another_bootstrap() -> None:
 def test_tv_against_numpy(request_: FigureRequest) -> None:
     result = tv_figure(request_)
     run = request_.collection.runs[0]
-    tv = run.scored().tv
+    tv = run.scored().view_tv
     expected = [(tv <= x + 1e-12).mean() for x in result.x]
     np.testing.assert_allclose(result.arms[0].curves[0], expected)
     ax = drawn(partial(draw_tv, result))
     assert ax.get_xscale() == "log"
-    assert "TV between views of an item (%, log scale)" in ax.get_xlabel()
-    mean = 100 * np.mean([each.scored().tv.mean() for each in request_.collection.arms["pact"]])
+    assert "View TV of an item (%, log scale)" in ax.get_xlabel()
+    mean = 100 * np.mean(
+        [each.scored().view_tv.mean() for each in request_.collection.arms["pact"]]
+    )
     assert legend_texts(ax)[0] == f"pact: mean {mean:.1f}%"
     ax.figure.canvas.draw()
     ticks = [label.get_text() for label in ax.get_xticklabels()]

@@ -107,7 +107,7 @@ def frame_of(items: Iterable[Row]) -> pl.DataFrame:
                 "view": 0,
                 "code_order": list(range(n)),
                 "prompt_tokens": 300,
-                "code_mass": 0.95,
+                "answer_mass": 0.95,
             }
             | dict(item)
         )

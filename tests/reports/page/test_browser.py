@@ -52,7 +52,7 @@ def opened(page: Page, made: Made) -> Page:
 
 def test_no_error_and_no_request_but_the_file(opened: Page, made: Made) -> None:
     opened.open_item()
-    opened.sort("tv")
+    opened.sort("view_tv")
     opened.choose("outcome", "wrong")
     opened.js("byId('search').value = 'seal'; return search()")
     assert opened.console() == []
@@ -60,20 +60,20 @@ def test_no_error_and_no_request_but_the_file(opened: Page, made: Made) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "calibrated"), [("confidence", False), ("calibrated", True), ("tv", False)]
+    ("column", "calibrated"), [("confidence", False), ("calibrated", True), ("view_tv", False)]
 )
 def test_sorting_against_pythons_sort(
     opened: Page, made: Made, column: str, calibrated: bool
 ) -> None:
     items = made.collection.runs[0].scored("single", calibrated=calibrated)
-    keys = to_steps(items.tv if column == "tv" else items.confidence).tolist()
+    keys = to_steps(items.view_tv if column == "view_tv" else items.confidence).tolist()
     opened.sort(column)
     assert opened.rows() == sorted(range(len(keys)), key=lambda row: (-keys[row], row))
     assert opened.one(f"th:has([data-sort={column}])").get_attribute("aria-sort") == "descending"
     opened.sort(column)
     assert opened.rows() == sorted(range(len(keys)), key=lambda row: (keys[row], row))
     assert opened.one(f"th:has([data-sort={column}])").get_attribute("aria-sort") == "ascending"
-    values = items.tv if column == "tv" else items.confidence
+    values = items.view_tv if column == "view_tv" else items.confidence
     first = [f"{100 * values[row]:.1f}" for row in opened.rows()[:25]]
     assert opened.cells(column) == first
 
@@ -87,7 +87,7 @@ def test_sorting_by_id_against_pythons_sort(opened: Page, made: Made) -> None:
 
 def test_worst_first_against_hand_order(opened: Page, made: Made) -> None:
     items = made.collection.runs[0].scored()
-    confidence, tv = (to_steps(values).tolist() for values in (items.confidence, items.tv))
+    confidence, tv = (to_steps(values).tolist() for values in (items.confidence, items.view_tv))
 
     def key(row: int) -> tuple[int, float, int]:
         if not items.correct[row] and items.confidence[row] >= 0.9:
@@ -187,7 +187,7 @@ def test_rows_and_lists_have_names(opened: Page) -> None:
 def test_words_have_an_order_and_numbers_a_size(opened: Page) -> None:
     opened.sort("kind")
     assert opened.one("#order").text == "By Kind, ascending."
-    opened.sort("tv")
+    opened.sort("view_tv")
     assert opened.one("#order").text == "By TV, largest first."
 
 

@@ -72,7 +72,7 @@ def large_frame() -> pl.DataFrame:
             "code_order": pl.Series(orders[view].tolist()),
             "logits": pl.Series(logits.reshape(-1, 3).astype(np.float32).tolist()),
             "prompt_tokens": rng.integers(200, 900, ITEMS)[item],
-            "code_mass": rng.uniform(0.9, 1.0, len(item)).astype(np.float32),
+            "answer_mass": rng.uniform(0.9, 1.0, len(item)).astype(np.float32),
         }
     ).cast(dict(SCHEMA))  # type: ignore[arg-type]
 

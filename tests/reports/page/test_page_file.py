@@ -164,11 +164,11 @@ def test_one_view_without_calibrator_pairs_or_code_order(tmp_path: Path) -> None
     frame = rows(1, families=6, k=1)
     frame = frame.with_columns(
         variant=None,
-        code_mass=None,
+        answer_mass=None,
         prompt_tokens=None,
         code_order=frame["code_order"].list.head(0),
     )
-    frame = frame.cast({"variant": str, "code_mass": float, "prompt_tokens": int})
+    frame = frame.cast({"variant": str, "answer_mass": float, "prompt_tokens": int})
     page = page_of(tmp_path, frame, None).read_text(encoding="utf-8")
     assert "One view" in page
 

@@ -83,7 +83,7 @@ def test_unknown_numbers_are_no_percent(page: Page, uneven: Uneven) -> None:
     page.open(uneven.path)
     page.choose("run", "tied, seed 1")
     box = page.open_item()
-    assert "TV between views not known; code mass 95.0%" in box.text
+    assert "View TV not known; answer mass 95.0%" in box.text
     assert "–%" not in box.text
 
 

@@ -35,9 +35,9 @@ from pact_reports.page.diagnostics.of_provenance import (
     version_worries,
 )
 from pact_reports.page.diagnostics.of_runs import (
+    answer_mass_worries,
     calibration_worries,
     chance_worries,
-    code_mass_worries,
     confident_error_worries,
     few_families_worries,
     flip_worries,
@@ -61,13 +61,13 @@ def raised(found: tuple[Worry, ...]) -> list[tuple[str, str]]:
     ("mass", "gravity"),
     [([0.96, 0.86], None), ([0.9, 0.88], "serious"), ([0.5, 0.4], "grave"), ([NAN, NAN], None)],
 )
-def test_code_mass(mass: list[float], gravity: str | None) -> None:
-    found = code_mass_worries("pact", np.array(mass))
-    assert raised(found) == ([] if gravity is None else [("code-mass", gravity)])
+def test_answer_mass(mass: list[float], gravity: str | None) -> None:
+    found = answer_mass_worries("pact", np.array(mass))
+    assert raised(found) == ([] if gravity is None else [("answer-mass", gravity)])
 
 
-def test_code_mass_says_number_and_threshold() -> None:
-    (found,) = code_mass_worries("pact", np.array([0.3, NAN, 0.5]))
+def test_answer_mass_says_number_and_threshold() -> None:
+    (found,) = answer_mass_worries("pact", np.array([0.3, NAN, 0.5]))
     assert found.says.startswith("40.0% of the next-token probability falls on the answer codes")
     assert "90% or more is expected" in found.says
     assert found.run == "pact"
@@ -349,7 +349,7 @@ def test_settings_and_versions_that_differ() -> None:
 def test_all_worries_of_runs_gravest_first(tmp_path: Path) -> None:
     right = share(70, 80)
     a = run_of(tmp_path / "a", right, arm="a", seed=17, k=2, sure=4.0)
-    frame = frame_of(right, k=2).with_columns(code_mass=0.1)
+    frame = frame_of(right, k=2).with_columns(answer_mass=0.1)
     b = write_run(tmp_path / "b", frame, arm="b", seed=17)
     write_calibrator(a)
     collection = collect_runs([a, b])
@@ -359,8 +359,8 @@ def test_all_worries_of_runs_gravest_first(tmp_path: Path) -> None:
     places = [(GRAVITIES.index(each.gravity), [*WORRIES].index(each.kind)) for each in found]
     assert places == sorted(places)
     kinds = {(each.kind, each.run) for each in found}
-    assert ("code-mass", "b, seed 17") in kinds
-    assert ("code-mass", "a, seed 17") not in kinds
+    assert ("answer-mass", "b, seed 17") in kinds
+    assert ("answer-mass", "a, seed 17") not in kinds
     # 10 errors with confidence 0.98 among 80 answers: 12.5% of the confident ones are wrong.
     assert ("confident-errors", "a, seed 17") in kinds
     assert {each.kind for each in found} >= {"one-seed", "few-families"}

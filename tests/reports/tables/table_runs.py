@@ -31,7 +31,7 @@ def frame_of(correct: Sequence[bool], *, k: int = 1, sure: float = 1.0) -> pl.Da
             "code_order": [0, 1] if view % 2 == 0 else [1, 0],
             "logits": [sure, 0.0] if right == (item % 2 == 0) else [0.0, sure],
             "prompt_tokens": 300 + item,
-            "code_mass": 0.9,
+            "answer_mass": 0.9,
         }
         for item, right in enumerate(correct)
         for view in range(k)

@@ -10,7 +10,7 @@ const COLUMNS = [
   { name: "confidence", title: "Confidence %", values: (_, run) => run.confidence, unknown: NOT_KNOWN },
   { name: "calibrated", title: "After T(x) %", extra: true, values: (_, run) => run.calibrated, unknown: NOT_KNOWN },
   { name: "of_reference", title: "Reference %", extra: true, values: (_, run) => run.of_reference, unknown: NOT_KNOWN },
-  { name: "tv", title: "TV %", values: (_, run) => run.tv, unknown: NOT_KNOWN },
+  { name: "view_tv", title: "TV %", values: (_, run) => run.view_tv, unknown: NOT_KNOWN },
   { name: "pair", title: "Pair right", left: true, extra: true, values: (_, run) => Uint16Array.from(run.flags, pairState), unknown: NOT_KNOWN },
   { name: "tokens", title: "Tokens", extra: true, values: (_, run) => run.tokens, unknown: 0 },
 ];
@@ -149,7 +149,7 @@ async function rowOf(place, row, items, run) {
     confidence: percentOfSteps(run.confidence[row]),
     calibrated: run.calibrated ? percentOfSteps(run.calibrated[row]) : "",
     of_reference: percentOfSteps(run.of_reference[row]),
-    tv: percentOfSteps(run.tv[row]),
+    view_tv: percentOfSteps(run.view_tv[row]),
     pair: PAIR_WORDS[pairState(flag)],
     tokens: run.tokens[row] ? run.tokens[row].toLocaleString("en") : "–",
   };

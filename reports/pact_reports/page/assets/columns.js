@@ -63,7 +63,7 @@ function worstKeys(columns) {
     const flag = columns.flags[row];
     let [group, size] = [3, 0];
     if (flag & flags.confident_error) [group, size] = [0, columns.confidence[row]];
-    else if (flag & flags.flip) [group, size] = [1, columns.tv[row]];
+    else if (flag & flags.flip) [group, size] = [1, columns.view_tv[row]];
     else if (!(flag & flags.right)) [group, size] = [2, columns.confidence[row]];
     keys[row] = group * 65536 + (65535 - size);
   }

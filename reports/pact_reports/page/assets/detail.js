@@ -85,8 +85,8 @@ function metaLine(run, items, columns, row) {
   if (items.variant[row]) line.append(`, ${VARIANTS[items.variant[row]]}`);
   const tokens = columns.tokens[row];
   line.append(`; prompt tokens ${tokens ? tokens.toLocaleString("en") : "not known"}`);
-  line.append(`; TV between views ${percentOrUnknown(columns.tv[row])}`);
-  line.append(`; code mass ${percentOrUnknown(columns.code_mass[row])}`);
+  line.append(`; View TV ${percentOrUnknown(columns.view_tv[row])}`);
+  line.append(`; answer mass ${percentOrUnknown(columns.answer_mass[row])}`);
   return line;
 }
 

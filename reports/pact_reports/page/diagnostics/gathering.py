@@ -27,9 +27,9 @@ from pact_reports.page.diagnostics.of_provenance import (
     version_worries,
 )
 from pact_reports.page.diagnostics.of_runs import (
+    answer_mass_worries,
     calibration_worries,
     chance_worries,
-    code_mass_worries,
     confident_error_worries,
     few_families_worries,
     flip_worries,
@@ -109,7 +109,7 @@ def _of_collection(context: WorryContext) -> Iterator[Worry]:
 
 def _of_run(decoded: DecodedRun, report: RunReport) -> Iterator[Worry]:
     label, items, views = decoded.run.label, decoded.raw, decoded.views
-    yield from code_mass_worries(label, views.code_mass)
+    yield from answer_mass_worries(label, views.answer_mass)
     yield from flip_worries(label, items.flipped, report.estimates["flip_rate"])
     yield from confident_error_worries(label, items.confidence, items.correct)
     kinds = report.evaluation.groups[1:]

@@ -27,9 +27,9 @@ reader has to know."""
 GRAVITIES: Final[tuple[Gravity, ...]] = ("grave", "serious", "minor")
 
 VERY_LOW_CODE_MASS: Final = 0.5
-"""Mean code mass below this is grave: most of what the model would say is no answer."""
+"""Mean answer mass below this is grave: most of what the model would say is no answer."""
 LOW_CODE_MASS: Final = 0.9
-"""Mean code mass below this is serious."""
+"""Mean answer mass below this is serious."""
 FLIPS: Final = 0.1
 """Share of items whose answer changes with the letters, from which it is serious."""
 CONFIDENT_WRONG: Final = 0.1
@@ -89,8 +89,8 @@ WORRIES: Final[Mapping[str, WorryKind]] = {
         "Another prompt contract",
         "The adapter was trained on prompts of another form than those it was scored on.",
     ),
-    "code-mass": WorryKind(
-        "Little code mass",
+    "answer-mass": WorryKind(
+        "Little answer mass",
         "What falls on no answer code is left out of every probability: a model that would rather "
         "say something else is judged on what it hardly says.",
     ),

@@ -25,9 +25,9 @@ from pact_reports.tables.evaluation_tables import letter_verdict
 from pact_reports.tables.run_reports import EceChange
 
 __all__ = [
+    "answer_mass_worries",
     "calibration_worries",
     "chance_worries",
-    "code_mass_worries",
     "confident_error_worries",
     "few_families_worries",
     "flip_worries",
@@ -43,18 +43,18 @@ _ROUNDING: Final = 1e-9
 _LEVEL: Final = 0.05
 
 
-def code_mass_worries(run: str, code_mass: FloatArray) -> tuple[Worry, ...]:
+def answer_mass_worries(run: str, answer_mass: FloatArray) -> tuple[Worry, ...]:
     """Worry where little of the next-token distribution falls on the codes.
 
     Args:
         run: label of the run.
-        code_mass: of items and views; NaN where unknown.
+        answer_mass: of items and views; NaN where unknown.
 
     Example:
-        >>> code_mass_worries("pact", np.array([0.2, 0.4]))[0].gravity
+        >>> answer_mass_worries("pact", np.array([0.2, 0.4]))[0].gravity
         'grave'
     """
-    known = code_mass[~np.isnan(code_mass)]
+    known = answer_mass[~np.isnan(answer_mass)]
     # Runs keep it in single precision, in which 0.9 is a little less.
     if not known.size or known.mean() >= LOW_CODE_MASS - 1e-6:
         return ()
@@ -64,7 +64,7 @@ def code_mass_worries(run: str, code_mass: FloatArray) -> tuple[Worry, ...]:
         f"{_percent(LOW_CODE_MASS, 0)} or more is expected, below "
         f"{_percent(VERY_LOW_CODE_MASS, 0)} is grave"
     )
-    return (Worry("code-mass", "grave" if mean < VERY_LOW_CODE_MASS else "serious", says, run),)
+    return (Worry("answer-mass", "grave" if mean < VERY_LOW_CODE_MASS else "serious", says, run),)
 
 
 def flip_worries(run: str, flipped: FloatArray, rate: Estimate) -> tuple[Worry, ...]:
