@@ -7,15 +7,20 @@ FIXTURES := fixtures/pact_fixtures
 RUNS ?= runs
 DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --seed 17
 
-.PHONY: demo test lint bench replicate clean
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test test-fast lint bench replicate clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/pact $(DEMO) --arm pact --out $(RUNS)/demo-pact
 	$(BIN)/pact-eval report $(RUNS)/demo-nimble_recipe $(RUNS)/demo-pact --html $(RUNS)/demo.html --data $(FIXTURES)/data/holdout.jsonl --method pact
 
-test: lint  ## everything that CI runs
-	$(BIN)/python -m pytest -q
+test: lint  ## everything that CI runs, in two processes
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+test-fast: $(VENV)/.dev  ## for use during development: the tests that are neither slow nor in a browser
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not slow and not browser'
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -36,17 +41,19 @@ replicate: $(VENV)/.model  ## the paper's experiment in miniature: 52 minutes on
 clean:
 	rm -rf $(VENV) runs
 
-# Every install goes through constraints.txt: an unpinned torch may be another one, with gigabytes of CUDA.
+# Every install uses constraints.txt. Without it, pip may choose another torch, with gigabytes of CUDA.
 $(VENV)/.model: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pact-eval needs Python 3.11 or newer; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[model]'
+	$(INSTALL) --editable '.[model]'
+	touch $@
+
+# The tools are dependency groups (PEP 735), which pip reads from version 25.1 on.
+$(VENV)/.dev: $(VENV)/.model
+	$(INSTALL) --upgrade 'pip>=25.1'
+	$(INSTALL) --group dev
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[model,dev,bench]'
-	touch $@
-
-$(VENV)/.dev: $(VENV)/.model
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[model,dev]'
+	$(INSTALL) --group bench
 	touch $@

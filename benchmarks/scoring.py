@@ -1,6 +1,6 @@
 """Scoring K views: our engines against lm-evaluation-harness and transformers' decision pipeline.
 
-    python -m pip install --constraint constraints.txt '.[model,bench]'
+    make .venv/.bench
     python benchmarks/scoring.py --write docs/performance.md
 
 One randomly initialised Qwen3, contrastive pairs of the shipped dataset with their contexts filled
