@@ -37,6 +37,7 @@ from pact_eval.evaluation.report import (
 from pact_eval.evaluation.run_collection import CollectedRun, RunCollection, collect_runs
 from pact_eval.evaluation.run_sets import RunReader, arm_folders
 from pact_eval.evaluation.seeds import Arm, ArmPair, ArmsComparison, compare_arms
+from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.specs import (
     ABLATED_CONFIDENCE,
     ABLATED_GAP,
@@ -89,6 +90,7 @@ __all__ = [
     "RunCollection",
     "RunReader",
     "ScoredItems",
+    "Settings",
     "StatisticSet",
     "SweepPoint",
     "Unit",
