@@ -1,4 +1,4 @@
-"""Files: their lines, their text and their hashes.
+"""Files: their lines, their text, their hashes, and writing them atomically.
 
 `read_lines` splits on the line feed alone: texts contain U+2028, U+2029 and U+0085, which
 `str.splitlines` would split on.
@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from pact_eval.errors import InputError
-
-__all__ = ["decoded", "read_lines", "read_lines_at", "sha256_of_file"]
 
 _CHUNK_BYTES: Final = 1 << 20
 
@@ -66,7 +66,7 @@ def decoded(raw: bytes, number: int) -> str:
         number: 1-based line number; a byte order mark is looked for on the first.
 
     Raises:
-        ValueError: the bytes are no UTF-8, or start with a byte order mark.
+        ValueError: the bytes are not UTF-8, or start with a byte order mark.
 
     Example:
         >>> decoded("é".encode(), 1)
@@ -89,3 +89,50 @@ def sha256_of_file(path: Path) -> str:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yield a temporary path in the same folder; at the end of the block it replaces `path`.
+
+    Other processes see the old file or the complete new one, never a part of it. The bytes reach
+    the disk before the rename, so a power cut does not leave an empty file. An exception in the
+    block removes the temporary file and leaves `path` as it was.
+
+    Args:
+        path: the file to write; its folder exists.
+
+    Raises:
+        OSError: the file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "counts.txt")
+        ...     with atomic_path(path) as partial:
+        ...         _ = partial.write_text("3")
+        ...     path.read_text(), [each.name for each in Path(folder).iterdir()]
+        ('3', ['counts.txt'])
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield partial
+        with partial.open("r+b") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_atomically(path: Path, content: bytes | str) -> None:
+    """Write a file so that other processes never see a part of it; as `atomic_path`.
+
+    Args:
+        path: the file to write; its folder exists.
+        content: bytes, or text to be written as UTF-8 without changing line feeds.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with atomic_path(path) as partial:
+        partial.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)

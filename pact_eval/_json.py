@@ -1,17 +1,14 @@
-"""JSON that means one thing only.
+"""Strict JSON.
 
-Python's own parser accepts what a dataset must not contain: an object that says a key twice
-(the last one wins in silence), NaN and infinities, and escaped lone surrogates that no tokenizer
-can encode. `loads` refuses them. `read_lines` splits on the line feed alone: texts contain
-U+2028, U+2029 and U+0085, which `str.splitlines` would split on.
+Python's own parser accepts what a dataset must not contain: duplicate keys in an object (the last
+one wins silently), NaN and infinities, and escaped lone surrogates that no tokenizer can encode.
+`loads` refuses them.
 """
 
 from __future__ import annotations
 
 import json
 import math
-
-__all__ = ["Json", "describe", "dumps", "loads"]
 
 _MOST_LEVELS = 200
 _TOO_DEEP = f"not usable JSON (nested more than {_MOST_LEVELS} levels deep)"
@@ -38,7 +35,7 @@ def loads(text: str) -> Json:
         The value; numbers are `int` or finite `float`.
 
     Raises:
-        ValueError: the text is no JSON, repeats a key, holds a number that is not finite, nests
+        ValueError: the text is not JSON, repeats a key, holds a number that is not finite, nests
             more than 200 levels deep, or holds an escaped lone surrogate. The message says which,
             with the column.
 
@@ -48,7 +45,7 @@ def loads(text: str) -> Json:
         >>> loads('{"level": 2, "level": 3}')
         Traceback (most recent call last):
             ...
-        ValueError: the key "level" stands twice in one object
+        ValueError: duplicate key "level"
     """
     try:
         value: Json = json.loads(
@@ -80,6 +77,11 @@ def dumps(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
+def dumps_indented(value: Json) -> str:
+    """Render a value for people to read: indented by two spaces, with a line feed at the end."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+
+
 def describe(value: Json) -> str:
     """Say in words what kind of JSON value this is, for messages.
 
@@ -98,7 +100,7 @@ def _object_without_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                message = f"the key {dumps(key)} stands twice in one object"
+                message = f"duplicate key {dumps(key)}"
                 raise ValueError(message)
             seen.add(key)
     return value
@@ -136,5 +138,5 @@ def _refuse_lone_surrogates(value: Json) -> None:
     try:
         dumps(value).encode("utf-8")
     except UnicodeEncodeError:
-        message = "the text holds half a surrogate pair, which is no character"
+        message = "the text contains half of a surrogate pair, which is not a character"
         raise ValueError(message) from None

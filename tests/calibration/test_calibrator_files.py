@@ -104,7 +104,7 @@ def test_weights_that_are_none_are_refused(name: str, value: Any, message: str) 
     [
         ("{", "not valid JSON"),
         ("[]", "expected a JSON object, got a list"),
-        ('{"mode": "scalar", "mode": "scalar"}', "stands twice"),
+        ('{"mode": "scalar", "mode": "scalar"}', "duplicate key"),
         ('{"mode": "scalar"}', 'lacks "weights"'),
         ('{"mode": "scalar", "weights": {"bias": [NaN, 0, 0]}}', "finite number, got NaN"),
         ("\ufeff{}", "byte order mark"),

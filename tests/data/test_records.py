@@ -165,7 +165,7 @@ def test_all_problems_of_a_file_are_told_together_with_line_and_id(tmp_path: Pat
     assert f"{path}:2: not valid JSON" in text
     assert f"{path}:3 (id f1-base): the id already stands at line 1" in text
     assert f'{path}:4 (id f3-base): split: expected train or validation, got "test"' in text
-    assert f'{path}:5: the key "id" stands twice in one object' in text
+    assert f'{path}:5: duplicate key "id"' in text
 
 
 def test_the_first_20_problems_are_shown_and_the_rest_counted(tmp_path: Path) -> None:

@@ -298,7 +298,7 @@ def test_criteria_that_are_not_those_of_their_hash_are_tampered_with(
         ('"sha256": "', '"sha1": "', "objects with name and sha256"),
         ("2026-03-01T12:00:00+00:00", "2026-03-01T12:00:00", "with its time zone"),
         ("2026-03-01T12", "yesterday", "Invalid isoformat"),
-        ('"data": [', '"data": 1, "data": [', '"data" stands twice'),
+        ('"data": [', '"data": 1, "data": [', 'duplicate key "data"'),
         ("{", "", "not valid JSON"),
     ],
 )

@@ -125,7 +125,7 @@ BAD: list[tuple[list[Any], str]] = [
     ([row(probabilities=[1 / 27] * 27)], "a list of 2 to 26 numbers, got 27"),
     ([row(probabilities=["a", "b"])], "expected finite numbers"),
     (['{"id": "a", "probabilities": [NaN, 1]}'], "finite number, got NaN"),
-    (['{"id": "a", "id": "b"}'], 'the key "id" stands twice'),
+    (['{"id": "a", "id": "b"}'], 'duplicate key "id"'),
     ([row(), row()], r":2 \(id a\): the same id and view already stand at line 1"),
     ([row(view=1)], r"expected views 0 to 1, got \[1\]"),
     ([row(code_order=[0, 0])], "code_order: expected an order of 0 to 1"),

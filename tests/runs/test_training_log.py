@@ -62,7 +62,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         ('{"step": 2, "ce": "x"}', "2: ce: expected a number, got text"),
         ('{"step": 2, "ce": true}', "2: ce: expected a number, got true/false"),
         ('{"step": 2, "ce": NaN}', "2: expected a finite number, got NaN"),
-        ('{"step": 2, "ce": 1, "ce": 2}', 'the key "ce" stands twice'),
+        ('{"step": 2, "ce": 1, "ce": 2}', 'duplicate key "ce"'),
         ('{"step": 2, "ce"', "2: not valid JSON"),
     ],
 )

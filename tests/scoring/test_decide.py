@@ -102,7 +102,7 @@ def test_contexts_are_files_or_text(tmp_path: Path) -> None:
     for missing in (str(tmp_path / "missing.json"), "missing.md", str(tmp_path)):
         with pytest.raises(RequestError, match="no such file"):
             read_context(missing)
-    with pytest.raises(RequestError, match='the key "a" stands twice'):
+    with pytest.raises(RequestError, match='duplicate key "a"'):
         read_context(str(tmp_path / "bad.json"))
 
 
@@ -113,7 +113,7 @@ def test_contexts_are_files_or_text(tmp_path: Path) -> None:
         ("[]", "an object of questions by field name, got a list"),
         ("{}", "an object of questions"),
         ('{"a": {"type": "choice", "instructions": "x", "criteria": {"b": null}}}', "got 1"),
-        ('{"a": {"type": "noul", "instructions": "x"}, "a": {}}', "stands twice"),
+        ('{"a": {"type": "noul", "instructions": "x"}, "a": {}}', "duplicate key"),
     ],
 )
 def test_a_malformed_schema_is_told_with_its_file(tmp_path: Path, text: str, words: str) -> None:
