@@ -149,7 +149,7 @@ def test_registered_before_the_runs(toml: Path, data: Path) -> None:
         (
             'minus = { decoding = "single" }\n',
             "",
-            "H2, check, smaller ensemble gain = 4 than CE-only, minus: removed since",
+            "H2, check, smaller ensemble gain at K = 4 than CE-only, minus: removed since",
         ),
         (
             'needs = "a calibration of every run"',
