@@ -36,7 +36,15 @@ from pact_eval.evaluation.report import (
 )
 from pact_eval.evaluation.run_collection import CollectedRun, RunCollection, collect_runs
 from pact_eval.evaluation.run_sets import RunReader, arm_folders
-from pact_eval.evaluation.seeds import Arm, ArmPair, ArmsComparison, compare_arms
+from pact_eval.evaluation.seeds import (
+    Arm,
+    ArmPair,
+    ArmsComparison,
+    SeedMatch,
+    compare_arms,
+    compare_seeds,
+    matched_seeds,
+)
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.specs import (
     ABLATED_CONFIDENCE,
@@ -90,6 +98,7 @@ __all__ = [
     "RunCollection",
     "RunReader",
     "ScoredItems",
+    "SeedMatch",
     "Settings",
     "StatisticSet",
     "SweepPoint",
@@ -100,6 +109,7 @@ __all__ = [
     "collect_runs",
     "compare",
     "compare_arms",
+    "compare_seeds",
     "default_resamples",
     "evaluate",
     "evaluate_ablated",
@@ -109,6 +119,7 @@ __all__ = [
     "grouped_estimates",
     "grouped_groups",
     "label_codes",
+    "matched_seeds",
     "metric_bases",
     "near_ties",
     "near_ties_of_file",

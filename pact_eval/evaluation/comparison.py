@@ -1,14 +1,14 @@
-"""Two runs on the same items: what differs, how surely, and by how much it could.
+"""Two runs on the same items: every metric of both, their difference, and exact tests of accuracy.
 
-Runs are joined on item ids. Every metric of the report is drawn for both runs, and for their
-difference, under the same resamples of families. Accuracy has exact tests beside that: McNemar over
-items, as papers report it, and a sign flip over families, which does not take the two members of a
-pair for independent.
+Runs are joined on item ids. Both runs are resampled with the same families, so that a difference of
+replicates is a replicate of the difference. Accuracy has exact tests as well: McNemar over items,
+as papers report it, and a sign flip over families, which does not take the two members of a pair
+for independent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval.errors import InputError
-from pact_eval.evaluation.items import ScoredItems, group_rows
+from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.specs import METRICS, GroupBy, MetricSpec
-from pact_eval.evaluation.statistics import GroupStatistics, group_statistics
+from pact_eval.evaluation.statistics import GroupStatistics, ResampledGroup, resampled_groups
 from pact_eval.runs import ScoredViews
 from pact_eval.stats import (
     DesignEffect,
@@ -29,28 +29,17 @@ from pact_eval.stats import (
     Estimate,
     HolmAdjustment,
     McNemarTest,
+    Resampled,
     SignFlipTest,
-    Statistic,
     Verdict,
-    bootstrap_intervals,
     design_effect,
     detectable_difference,
-    difference_statistics,
     equivalence_verdict,
     holm,
     item_accuracy_difference,
     mcnemar,
     sign_flip_test,
 )
-
-__all__ = [
-    "AccuracyTests",
-    "Comparison",
-    "GroupComparison",
-    "MetricComparison",
-    "align",
-    "compare",
-]
 
 Views = TypeVar("Views", bound=ScoredViews)
 
@@ -190,96 +179,83 @@ def compare(
         by: kind, domain or source_family.
         rng: source of the resamples.
         resamples: bootstrap resamples of families; None takes `default_resamples`.
-        margin: largest difference in a rate that does not matter, as a fraction; None makes no
+        margin: largest difference in a rate that does not matter, as a fraction; None gives no
             verdicts.
 
     Returns:
         The comparison; differences are a minus b.
     """
     resamples = resamples or default_resamples(len(a.predictions))
+    drawn = (resampled_groups(run, by, rng=rng, resamples=resamples) for run in (a, b))
+    return compare_groups(*drawn, by=by, rng=rng, resamples=resamples, margin=margin)
+
+
+def compare_groups(
+    a: Sequence[ResampledGroup],
+    b: Sequence[ResampledGroup],
+    *,
+    by: GroupBy,
+    rng: np.random.Generator,
+    resamples: int,
+    margin: float | None,
+) -> Comparison:
+    """Compare two runs whose groups were resampled already; see `compare`."""
     groups = tuple(
-        _group(name, a.taken(rows), b.taken(rows), rng, resamples, margin)
-        for name, rows in group_rows(a.predictions, by).items()
+        _group(each, other, rng, resamples, margin) for each, other in zip(a, b, strict=True)
     )
-    ids = a.predictions.ids
+    first, second = a[0].statistics.items, b[0].statistics.items
+    ids = first.predictions.ids
     return Comparison(
         by=by,
         groups=groups,
-        only_a=tuple(ids[a.correct & ~b.correct].tolist()),
-        only_b=tuple(ids[b.correct & ~a.correct].tolist()),
+        only_a=tuple(ids[first.correct & ~second.correct].tolist()),
+        only_b=tuple(ids[second.correct & ~first.correct].tolist()),
         holm=holm([group.accuracy.families.p_value for group in groups[1:]]),
     )
 
 
 def _group(
-    name: str,
-    a: ScoredItems,
-    b: ScoredItems,
+    a: ResampledGroup,
+    b: ResampledGroup,
     rng: np.random.Generator,
     resamples: int,
     margin: float | None,
 ) -> GroupComparison:
-    groups = group_statistics(a), group_statistics(b)
-    estimates = _estimates(groups, rng, resamples)
-    accuracy = _accuracy_tests(a, b, groups[0], rng, resamples)
+    accuracy = _accuracy_tests(a.statistics, b.statistics, rng, resamples)
     return GroupComparison(
-        name=name,
-        items=len(a.predictions),
-        families=groups[0].sets[0].n_clusters,
-        metrics={spec.name: _metric(spec, estimates, accuracy, margin) for spec in METRICS},
+        name=a.name,
+        items=len(a.statistics.items.predictions),
+        families=a.families,
+        metrics={spec.name: _metric(spec, a, b, accuracy, margin) for spec in METRICS},
         accuracy=accuracy,
     )
 
 
-def _estimates(
-    groups: tuple[GroupStatistics, GroupStatistics], rng: np.random.Generator, resamples: int
-) -> dict[tuple[str, str], Estimate]:
-    """Return estimates by (run or difference, metric); all see the same resamples."""
-    estimates: dict[tuple[str, str], Estimate] = {}
-    for of_a, of_b in zip(groups[0].sets, groups[1].sets, strict=True):
-        a, b = (
-            {name: _remembered(statistic) for name, statistic in each.statistics.items()}
-            for each in (of_a, of_b)
-        )
-        drawn = {"a": a, "b": b, "difference": difference_statistics(a, b)}
-        found = bootstrap_intervals(
-            {f"{run} {metric}": each for run, s in drawn.items() for metric, each in s.items()},
-            n_clusters=of_a.n_clusters,
-            n=of_a.n,
-            rng=deepcopy(rng),
-            resamples=resamples,
-        )
-        for key, estimate in found.items():
-            run, _, metric = key.partition(" ")
-            estimates[run, metric] = estimate
-    for run, group in zip("ab", groups, strict=True):
-        for metric, basis in group.bases.items():
-            estimates[run, metric] = basis.judge(estimates[run, metric])
-            if not basis.units:
-                difference = estimates["difference", metric]
-                estimates["difference", metric] = replace(difference, reason=basis.reason_if_none)
-    return estimates
+def difference_estimate(
+    metric: str, pairs: Sequence[tuple[ResampledGroup, ResampledGroup]]
+) -> Estimate:
+    """Return A minus B of one metric with its interval, the mean over pairs of runs.
 
-
-def _remembered(statistic: Statistic) -> Statistic:
-    """Return a statistic that is computed once for the same weights: a difference asks again."""
-    last: list[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]] = []
-
-    def remembered(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        if not last or last[0][0] is not weights:
-            last[:] = [(weights, statistic(weights))]
-        return last[0][1]
-
-    return remembered
+    Args:
+        metric: its name.
+        pairs: the same group of items in A and in B; one pair for each seed.
+    """
+    estimate = Resampled.mean([a.difference(b, metric) for a, b in pairs]).estimate()
+    for group in (group for pair in pairs for group in pair):
+        reason = group.undefined_reason(metric)
+        if reason is not None:
+            return replace(estimate, reason=reason)
+    return estimate
 
 
 def _metric(
     spec: MetricSpec,
-    estimates: Mapping[tuple[str, str], Estimate],
+    a: ResampledGroup,
+    b: ResampledGroup,
     accuracy: AccuracyTests,
     margin: float | None,
 ) -> MetricComparison:
-    difference = estimates["difference", spec.name]
+    difference = difference_estimate(spec.name, [(a, b)])
     verdict = None
     if margin is not None and spec.unit in _RATES:
         verdict = equivalence_verdict(
@@ -288,9 +264,7 @@ def _metric(
             better=spec.better,
             discordant_clusters=_discordant(spec, accuracy),
         )
-    return MetricComparison(
-        spec, estimates["a", spec.name], estimates["b", spec.name], difference, verdict
-    )
+    return MetricComparison(spec, a.estimate(spec.name), b.estimate(spec.name), difference, verdict)
 
 
 def _discordant(spec: MetricSpec, accuracy: AccuracyTests) -> int | None:
@@ -303,12 +277,9 @@ def _discordant(spec: MetricSpec, accuracy: AccuracyTests) -> int | None:
 
 
 def _accuracy_tests(
-    a: ScoredItems,
-    b: ScoredItems,
-    group: GroupStatistics,
-    rng: np.random.Generator,
-    resamples: int,
+    group: GroupStatistics, other: GroupStatistics, rng: np.random.Generator, resamples: int
 ) -> AccuracyTests:
+    a, b = group.items, other.items
     items = mcnemar(a.correct, b.correct)
     lead: npt.NDArray[np.int64] = a.correct.astype(np.int64) - b.correct
     spread = design_effect(lead, group.cluster)

@@ -1,22 +1,26 @@
 """Arms: recipes over several seeds, and how two of them differ seed by seed.
 
 A seed of one arm is compared with the same seed of the other, on the same items. Mean and deviation
-over seeds tell how training varies; the tests within a seed tell how much one holdout can show.
+over seeds say how training varies; the tests within a seed say what one holdout can show; the mean
+difference over seeds has one interval, for which the families of all runs are resampled together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.comparison import Comparison, compare
-from pact_eval.evaluation.items import ScoredItems, group_rows
+from pact_eval.evaluation.comparison import Comparison, compare_groups, difference_estimate
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.specs import METRICS, GroupBy
-from pact_eval.evaluation.statistics import group_statistics, point_values
+from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
 from pact_eval.stats import (
+    Estimate,
     HolmAdjustment,
     SeedSummary,
     SignAgreement,
@@ -25,10 +29,12 @@ from pact_eval.stats import (
     seed_summary,
 )
 
-__all__ = ["Arm", "ArmPair", "ArmsComparison", "compare_arms"]
+SeedRuns = Mapping[int | None, ScoredItems]
+"""The runs of one arm by seed, all on the same items in the same order; None for a run without a
+seed, such as the base model."""
 
-SeedRuns = Mapping[int, ScoredItems]
-"""The runs of one arm by seed, all on the same items in the same order."""
+_Run = TypeVar("_Run")
+_Groups = Mapping[int | None, tuple[ResampledGroup, ...]]
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,12 @@ class Arm:
 
     Attributes:
         name: of the arm.
-        seeds: in ascending order.
+        seeds: in ascending order; None for a run without a seed.
         summaries: by group and metric, mean and deviation over seeds.
     """
 
     name: str
-    seeds: tuple[int, ...]
+    seeds: tuple[int | None, ...]
     summaries: Mapping[str, Mapping[str, SeedSummary]]
 
 
@@ -54,6 +60,8 @@ class ArmPair:
         a: name of the first arm.
         b: name of the second arm.
         seeds: the comparison at each seed, in ascending order.
+        means: by group and metric, the mean of the differences over these seeds, with one interval
+            over families; empty if the arms share no seed.
         signs: by group and metric, whether the difference has one sign at every seed.
         holm: p-values over families of all items, adjusted over the seeds.
         group_holm: those of the groups after the first, adjusted over groups and seeds together: by
@@ -62,15 +70,16 @@ class ArmPair:
 
     a: str
     b: str
-    seeds: Mapping[int, Comparison]
+    seeds: Mapping[int | None, Comparison]
+    means: Mapping[str, Mapping[str, Estimate]]
     signs: Mapping[str, Mapping[str, SignAgreement]]
     holm: HolmAdjustment
-    group_holm: Mapping[str, Mapping[int, float]]
+    group_holm: Mapping[str, Mapping[int | None, float]]
 
 
 @dataclass(frozen=True)
 class ArmsComparison:
-    """Arms beside each other.
+    """Several arms compared.
 
     Attributes:
         groups: names of the groups, "all" first.
@@ -111,74 +120,177 @@ def compare_arms(
     if len(arms) < 2 or not all(arms.values()):
         message = f"expected two arms or more with runs, got {', '.join(arms) or 'none'}"
         raise InputError(message)
-    first, *others = arms
-    any_run = next(iter(arms[first].values()))
-    pairs = []
-    notes: list[str] = []
-    for other in others:
-        shared = sorted(set(arms[first]) & set(arms[other]))
-        notes += _unmatched(first, other, arms)
-        compared = {
-            seed: compare(
-                arms[first][seed],
-                arms[other][seed],
-                by=by,
-                rng=rng,
-                resamples=resamples,
-                margin=margin,
-            )
-            for seed in shared
+    any_run = next(iter(next(iter(arms.values())).values()))
+    resamples = resamples or default_resamples(len(any_run.predictions))
+    drawn = {
+        name: {
+            seed: resampled_groups(runs[seed], by, rng=rng, resamples=resamples)
+            for seed in sorted_seeds(runs)
         }
-        pairs.append(_pair(first, other, compared))
+        for name, runs in arms.items()
+    }
+    first, *others = drawn
+    shared = next(iter(drawn[first].values()))
     return ArmsComparison(
-        groups=tuple(group_rows(any_run.predictions, by)),
-        arms=tuple(_arm(name, runs, by) for name, runs in arms.items()),
-        pairs=tuple(pairs),
-        notes=tuple(dict.fromkeys(notes)),
+        groups=tuple(group.name for group in shared),
+        arms=tuple(_arm(name, runs) for name, runs in drawn.items()),
+        pairs=tuple(
+            _pair((first, drawn[first]), (other, drawn[other]), by, rng, resamples, margin)
+            for other in others
+        ),
+        notes=tuple(
+            dict.fromkeys(note for other in others for note in _unmatched(first, other, arms))
+        ),
     )
 
 
-def _arm(name: str, runs: SeedRuns, by: GroupBy) -> Arm:
-    seeds = sorted(runs)
-    rows = group_rows(runs[seeds[0]].predictions, by)
-    summaries = {}
-    for group, taken in rows.items():
-        values = [point_values(group_statistics(runs[seed].taken(taken))) for seed in seeds]
-        summaries[group] = {
-            spec.name: seed_summary([each[spec.name] for each in values]) for spec in METRICS
+def compare_seeds(
+    a: tuple[str, SeedRuns],
+    b: tuple[str, SeedRuns],
+    *,
+    by: GroupBy,
+    rng: np.random.Generator,
+    resamples: int | None = None,
+    margin: float | None = None,
+) -> ArmPair:
+    """Compare two arms at the seeds that both have.
+
+    Args:
+        a: name and runs of the first arm.
+        b: name and runs of the second arm, on the same items in the same order.
+        by: kind, domain or source_family.
+        rng: source of the resamples; every run sees the same ones.
+        resamples: bootstrap resamples of families; None takes `default_resamples`.
+        margin: largest difference in a rate that does not matter; see `compare`.
+
+    Raises:
+        InputError: the arms have no seed in common.
+    """
+    matches = matched_seeds(a[1], b[1])
+    if not matches:
+        message = f"{a[0]} and {b[0]} have no seed in common"
+        raise InputError(message)
+    resamples = resamples or default_resamples(len(matches[0].a.predictions))
+    drawn = [
+        {
+            seed: resampled_groups(run, by, rng=rng, resamples=resamples)
+            for seed, run in runs.items()
+            if any(run is each.a or run is each.b for each in matches)
         }
-    return Arm(name, tuple(seeds), summaries)
+        for runs in (a[1], b[1])
+    ]
+    return _pair((a[0], drawn[0]), (b[0], drawn[1]), by, rng, resamples, margin)
 
 
-def _pair(a: str, b: str, compared: Mapping[int, Comparison]) -> ArmPair:
-    groups: dict[str, dict[str, list[float]]] = {}
-    for comparison in compared.values():
-        for group in comparison.groups:
-            differences = groups.setdefault(group.name, {})
-            for name, metric in group.metrics.items():
-                differences.setdefault(name, []).append(metric.difference.value)
+@dataclass(frozen=True)
+class SeedMatch(Generic[_Run]):
+    """Two runs that are compared with each other.
+
+    Attributes:
+        seed: that both have, or that of the one run that has a seed; None if neither has.
+        a: of the first arm.
+        b: of the second arm.
+    """
+
+    seed: int | None
+    a: _Run
+    b: _Run
+
+
+def matched_seeds(
+    a: Mapping[int | None, _Run], b: Mapping[int | None, _Run]
+) -> tuple[SeedMatch[_Run], ...]:
+    """Match the runs of two arms by seed.
+
+    A run without a seed that is the only one of its arm (a base model) is compared with every run
+    of the other arm.
+
+    Args:
+        a: runs by seed.
+        b: runs by seed.
+
+    Returns:
+        The matches in ascending order of seeds; none if the arms share no seed.
+
+    Example:
+        >>> runs = {1: "a1", 2: "a2"}
+        >>> matched_seeds(runs, {2: "b2"})
+        (SeedMatch(seed=2, a='a2', b='b2'),)
+        >>> [(match.seed, match.b) for match in matched_seeds(runs, {None: "base"})]
+        [(1, 'base'), (2, 'base')]
+    """
+    if set(b) == {None}:
+        return tuple(SeedMatch(seed, a[seed], b[None]) for seed in sorted_seeds(a))
+    if set(a) == {None}:
+        return tuple(SeedMatch(seed, a[None], b[seed]) for seed in sorted_seeds(b))
+    return tuple(SeedMatch(seed, a[seed], b[seed]) for seed in sorted_seeds(a) if seed in b)
+
+
+def sorted_seeds(runs: Mapping[int | None, object]) -> list[int | None]:
+    """Return the seeds in ascending order, a run without a seed first."""
+    return sorted(runs, key=lambda seed: (seed is not None, seed or 0))
+
+
+def _arm(name: str, runs: _Groups) -> Arm:
+    summaries = {}
+    for groups in zip(*runs.values(), strict=True):
+        summaries[groups[0].name] = {
+            spec.name: seed_summary([group.drawn[spec.name].value for group in groups])
+            for spec in METRICS
+        }
+    return Arm(name, tuple(runs), summaries)
+
+
+def _pair(
+    a: tuple[str, _Groups],
+    b: tuple[str, _Groups],
+    by: GroupBy,
+    rng: np.random.Generator,
+    resamples: int,
+    margin: float | None,
+) -> ArmPair:
+    matches = matched_seeds(a[1], b[1])
+    compared = {
+        match.seed: compare_groups(
+            match.a, match.b, by=by, rng=rng, resamples=resamples, margin=margin
+        )
+        for match in matches
+    }
+    by_group = [
+        list(zip(groups[: len(matches)], groups[len(matches) :], strict=True))
+        for groups in zip(*(each.a for each in matches), *(each.b for each in matches), strict=True)
+    ]
+    means = {
+        pairs[0][0].name: {spec.name: difference_estimate(spec.name, pairs) for spec in METRICS}
+        for pairs in by_group
+    }
+    signs = {
+        pairs[0][0].name: {
+            spec.name: same_sign([one.difference(other, spec.name).value for one, other in pairs])
+            for spec in METRICS
+        }
+        for pairs in by_group
+    }
     p_values = [each.groups[0].accuracy.families.p_value for each in compared.values()]
     return ArmPair(
-        a=a,
-        b=b,
+        a=a[0],
+        b=b[0],
         seeds=compared,
-        signs={
-            group: {name: same_sign(values) for name, values in metrics.items()}
-            for group, metrics in groups.items()
-        },
+        means=means,
+        signs=signs,
         holm=holm(p_values),
         group_holm=_group_holm(compared),
     )
 
 
-def _group_holm(compared: Mapping[int, Comparison]) -> dict[str, dict[int, float]]:
+def _group_holm(compared: Mapping[int | None, Comparison]) -> dict[str, dict[int | None, float]]:
     """Adjust the p-values of all groups at all seeds together; by group and seed."""
     tests = [
         (group.name, seed, group.accuracy.families.p_value)
         for seed, comparison in compared.items()
         for group in comparison.groups[1:]
     ]
-    adjusted: dict[str, dict[int, float]] = {}
+    adjusted: dict[str, dict[int | None, float]] = {}
     found = holm([p_value for _, _, p_value in tests]).adjusted.tolist()
     for (name, seed, _), p_value in zip(tests, found, strict=True):
         adjusted.setdefault(name, {})[seed] = p_value
@@ -187,15 +299,14 @@ def _group_holm(compared: Mapping[int, Comparison]) -> dict[str, dict[int, float
 
 def _unmatched(a: str, b: str, arms: Mapping[str, SeedRuns]) -> list[str]:
     """Say which seeds of two arms have no match in the other."""
+    if {None} in (set(arms[a]), set(arms[b])):
+        return []
     notes = []
     if not set(arms[a]) & set(arms[b]):
         notes.append(f"{a} and {b} have no seed in common: nothing is compared by seed")
     for name, rest in ((a, b), (b, a)):
-        alone = sorted(set(arms[name]) - set(arms[rest]))
+        alone = [seed for seed in sorted_seeds(arms[name]) if seed not in arms[rest]]
         if alone:
-            notes.append(f"{name} has seeds that {rest} lacks: {_listed(alone)}")
+            listed = ", ".join(map(str, alone))
+            notes.append(f"{name} has seeds that {rest} lacks: {listed}")
     return notes
-
-
-def _listed(seeds: list[int]) -> str:
-    return ", ".join(map(str, seeds))

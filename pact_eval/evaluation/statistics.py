@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval.evaluation.items import ScoredItems, label_codes
-from pact_eval.evaluation.specs import CONFIDENT
+from pact_eval.evaluation.items import ScoredItems, group_rows, label_codes
+from pact_eval.evaluation.specs import CONFIDENT, GroupBy
 from pact_eval.stats import (
     Estimate,
+    Resampled,
     Statistic,
     cluster_sums,
     mean_statistic,
     ratio_statistic,
+    resample,
     rows_statistic,
     totals_statistic,
 )
-
-__all__ = [
-    "Basis",
-    "GroupStatistics",
-    "StatisticSet",
-    "group_statistics",
-    "metric_bases",
-    "point_values",
-]
 
 
 @dataclass(frozen=True)
@@ -228,3 +222,69 @@ def point_values(group: GroupStatistics) -> dict[str, float]:
         for name, statistic in each.statistics.items():
             values[name] = float(statistic(ones)[0]) if each.n_clusters else float("nan")
     return values
+
+
+@dataclass(frozen=True)
+class ResampledGroup:
+    """A group of items of one run, with every metric on its resamples.
+
+    Attributes:
+        name: "all", or the kind, domain or source family.
+        statistics: what the metrics are computed from.
+        drawn: by metric name, its value and its replicates. Groups of the same items in two runs
+            see the same resamples, so that their replicates can be subtracted.
+    """
+
+    name: str
+    statistics: GroupStatistics
+    drawn: Mapping[str, Resampled]
+
+    @property
+    def families(self) -> int:
+        """Number of families, the clusters of the intervals."""
+        return self.statistics.sets[0].n_clusters
+
+    def estimate(self, metric: str) -> Estimate:
+        """Return a metric with its interval."""
+        estimate = self.drawn[metric].estimate()
+        basis = self.statistics.bases.get(metric)
+        return estimate if basis is None else basis.judge(estimate)
+
+    def difference(self, other: ResampledGroup, metric: str) -> Resampled:
+        """Return a metric of this group minus that of the same items in another run."""
+        return self.drawn[metric] - other.drawn[metric]
+
+    def undefined_reason(self, metric: str) -> str | None:
+        """Say why no item of the group has the metric; None if some have it."""
+        basis = self.statistics.bases.get(metric)
+        return None if basis is None or basis.units else basis.reason_if_none
+
+
+def resampled_groups(
+    items: ScoredItems, by: GroupBy, *, rng: np.random.Generator, resamples: int
+) -> tuple[ResampledGroup, ...]:
+    """Resample every metric on all items, and on each group of them.
+
+    Args:
+        items: the items of a run under one decoding.
+        by: kind, domain or source_family.
+        rng: source of the resamples; every group starts from its present state.
+        resamples: bootstrap resamples of families.
+
+    Returns:
+        All items first, then the groups in the order of the report.
+    """
+    groups = []
+    for name, rows in group_rows(items.predictions, by).items():
+        statistics = group_statistics(items.taken(rows))
+        drawn: dict[str, Resampled] = {}
+        for each in statistics.sets:
+            drawn |= resample(
+                each.statistics,
+                n_clusters=each.n_clusters,
+                n=each.n,
+                rng=deepcopy(rng),
+                resamples=resamples,
+            )
+        groups.append(ResampledGroup(name, statistics, drawn))
+    return tuple(groups)

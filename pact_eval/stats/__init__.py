@@ -2,12 +2,14 @@
 
 from pact_eval.stats.arms import SeedSummary, SignAgreement, same_sign, seed_summary
 from pact_eval.stats.bootstrap import (
+    Resampled,
     Statistic,
     bootstrap_intervals,
     cluster_sums,
     mean_statistic,
     percentile_estimate,
     ratio_statistic,
+    resample,
     rows_statistic,
     totals_statistic,
 )
@@ -43,6 +45,7 @@ __all__ = [
     "Estimate",
     "HolmAdjustment",
     "McNemarTest",
+    "Resampled",
     "SeedSummary",
     "SignAgreement",
     "SignFlipTest",
@@ -67,6 +70,7 @@ __all__ = [
     "percentile_estimate",
     "ratio_interval",
     "ratio_statistic",
+    "resample",
     "resampled_label_counts",
     "rows_statistic",
     "same_sign",

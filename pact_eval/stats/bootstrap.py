@@ -1,13 +1,16 @@
 """Percentile bootstrap over clusters, with one set of resamples for many statistics.
 
-The two members of a contrastive pair are not independent, so that families are what is resampled.
+The two members of a contrastive pair are not independent: families are what is resampled.
 A resample is a vector of cluster weights: how often each cluster was drawn. A *statistic* takes
 such weights, (b, F), to values, (b,); its point estimate has every weight at 1. The item-level
 bootstrap is the same with every item its own cluster: `cluster = np.arange(n)`.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -226,6 +229,95 @@ def bootstrap_intervals(
         (0.5, 0.667)
     """
     _check_bootstrap(n_clusters, n, resamples, confidence)
+    drawn = resample(statistics, n_clusters=n_clusters, n=n, rng=rng, resamples=resamples)
+    return {name: each.estimate(confidence) for name, each in drawn.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Resampled:
+    """A statistic on the rows, and on each resample of their clusters.
+
+    Resampled statistics that saw the same resamples can be subtracted and averaged.
+
+    Attributes:
+        value: The statistic on the rows themselves.
+        replicates: (b,) the statistic on the resamples; NaN where it is undefined.
+        n: Rows.
+        n_clusters: Clusters that the rows form.
+    """
+
+    value: float
+    replicates: FloatArray
+    n: int
+    n_clusters: int
+
+    def estimate(self, confidence: float = 0.95) -> Estimate:
+        """Returns the value with its percentile interval; see `percentile_estimate`."""
+        return percentile_estimate(
+            self.value,
+            self.replicates,
+            n=self.n,
+            n_clusters=self.n_clusters,
+            confidence=confidence,
+        )
+
+    def __sub__(self, other: Resampled) -> Resampled:
+        """Returns this minus another; NaN where either is NaN or both are the same infinity."""
+        with np.errstate(invalid="ignore"):
+            return Resampled(
+                float(np.subtract(self.value, other.value)),
+                self.replicates - other.replicates,
+                self.n,
+                self.n_clusters,
+            )
+
+    @classmethod
+    def mean(cls, parts: Sequence[Resampled]) -> Resampled:
+        """Returns the mean of one or more, such as a difference at several seeds."""
+        with np.errstate(invalid="ignore"):
+            return cls(
+                float(np.mean([part.value for part in parts])),
+                np.mean([part.replicates for part in parts], axis=0),
+                parts[0].n,
+                parts[0].n_clusters,
+            )
+
+
+def resample(
+    statistics: Mapping[str, Statistic],
+    *,
+    n_clusters: int,
+    n: int,
+    rng: np.random.Generator,
+    resamples: int = 10_000,
+) -> dict[str, Resampled]:
+    """Computes statistics on the rows and on resamples of clusters, the same ones for all.
+
+    Args:
+        statistics: By name, functions from (b, F) cluster weights to (b,) values.
+        n_clusters: Number of clusters F.
+        n: Number of rows, for the record.
+        rng: Source of the resamples, which depend on nothing else but F and their number.
+        resamples: Number of resamples.
+
+    Returns:
+        By name, value and replicates; all replicates are NaN if there are fewer than two clusters.
+
+    Raises:
+        ValueError: A count is negative, or a statistic does not return one value per resample.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.stats import mean_statistic, resample
+        >>> a, b = ([1, 1, 0, 1], [1, 0, 0, 1])
+        >>> runs = {name: mean_statistic(run, [0, 0, 1, 1], 2) for name, run in zip("ab", (a, b))}
+        >>> rng = np.random.default_rng(1)
+        >>> drawn = resample(runs, n_clusters=2, n=4, rng=rng, resamples=100)
+        >>> estimate = (drawn["a"] - drawn["b"]).estimate()
+        >>> estimate.value, estimate.low, estimate.high
+        (0.25, 0.0, 0.5)
+    """
+    _check_bootstrap(n_clusters, n, resamples)
     ones = np.ones((1, n_clusters))
     values = {
         name: float(_values(name, statistic, ones)[0]) if n_clusters else math.nan
@@ -237,10 +329,7 @@ def bootstrap_intervals(
             for name, statistic in statistics.items():
                 replicates[name][batch] = _values(name, statistic, weights)
     return {
-        name: percentile_estimate(
-            value, replicates[name], n=n, n_clusters=n_clusters, confidence=confidence
-        )
-        for name, value in values.items()
+        name: Resampled(value, replicates[name], n, n_clusters) for name, value in values.items()
     }
 
 
@@ -275,7 +364,7 @@ def percentile_estimate(
     return Estimate(value, low, high, n, n_clusters, method, _reason(value, drawn, n_clusters))
 
 
-def _check_bootstrap(n_clusters: int, n: int, resamples: int, confidence: float) -> None:
+def _check_bootstrap(n_clusters: int, n: int, resamples: int, confidence: float = 0.95) -> None:
     if n_clusters < 0 or n < 0:
         raise ValueError(f"expected n_clusters >= 0 and n >= 0, got {n_clusters} and {n}")
     if resamples < 1:
