@@ -190,7 +190,7 @@ LEAKS: list[tuple[Callable[[Rows], Rows], str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("leak", "code", "clue"), LEAKS, ids=lambda each: str(each))
+@pytest.mark.parametrize(("leak", "code", "clue"), LEAKS)
 def test_a_dataset_made_to_leak_is_caught(
     leak: Callable[[Rows], Rows], code: str, clue: str, tmp_path: Path
 ) -> None:
