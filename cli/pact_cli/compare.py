@@ -76,8 +76,6 @@ def compare(
     Runs are joined on item ids. Differences are A - B, with intervals over families; accuracy has
     exact tests over items (McNemar) and over families (sign flip) beside that.
     """
-    import numpy as np
-
     from pact_cli.comparing import ComparisonRequest, compare_arms_command, compare_runs_command
 
     request = ComparisonRequest(
@@ -86,7 +84,7 @@ def compare(
         calibrated=calibrated,
         margin=margin,
         resamples=resamples,
-        rng=np.random.default_rng(bootstrap_seed),
+        bootstrap_seed=bootstrap_seed,
         holm=holm,
         mcnemar=mcnemar,
         as_json=as_json,

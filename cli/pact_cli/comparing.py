@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import numpy as np
 from rich.status import Status
 
 from pact_cli.console import output, print_json, warn
 from pact_eval._json import Json
-from pact_eval.evaluation import GroupBy, RunReader, arm_folders, compare, compare_arms
-from pact_eval.runs import Decoding
+from pact_eval.evaluation import Experiment, GroupBy, Settings
+from pact_eval.runs import Decoding, read_run
 from pact_reports.tables.arms_tables import arms_report
 from pact_reports.tables.comparison_tables import comparison_report, item_lists
 from pact_reports.writers.json_values import to_json
@@ -32,7 +30,7 @@ class ComparisonRequest:
         calibrated: apply the calibrator in each run's folder.
         margin: equivalence margin as a fraction, or None.
         resamples: bootstrap resamples; None leaves it to the number of items.
-        rng: source of the resamples.
+        bootstrap_seed: seed of the resamples.
         holm: show adjusted p-values.
         mcnemar: list the items that only one run gets right.
         as_json: one JSON object instead of tables.
@@ -43,10 +41,22 @@ class ComparisonRequest:
     calibrated: bool
     margin: float | None
     resamples: int | None
-    rng: np.random.Generator
+    bootstrap_seed: int
     holm: bool
     mcnemar: bool
     as_json: bool
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the comparison."""
+        return Settings(
+            decoding=self.decoding,
+            calibrated=self.calibrated,
+            by=self.by,
+            resamples=self.resamples,
+            seed=self.bootstrap_seed,
+            margin=self.margin,
+        )
 
     @property
     def label(self) -> dict[str, Json]:
@@ -59,27 +69,23 @@ def compare_runs_command(folders: Sequence[str], request: ComparisonRequest) -> 
     if len(folders) < 2:
         message = f"expected two runs or more, got {len(folders)}"
         raise click.UsageError(message)
-    reader = RunReader(request.decoding, calibrated=request.calibrated)
-    first, *others = [(name, reader.read(Path(name))) for name in folders]
-    warn(reader.warnings)
+    experiment = Experiment.read(
+        [Path(name) for name in folders], request.settings, unique_labels=False
+    )
+    if experiment.ablated:
+        read_run(experiment.ablated[0].folder)  # refuses: ablated contexts have no references
+    if request.calibrated:
+        warn(experiment.warnings)
+    experiment.require_same_items()
+    first, *others = experiment.runs
     with _computing():
         compared = [
-            (
-                name,
-                compare(
-                    first[1],
-                    items,
-                    by=request.by,
-                    rng=deepcopy(request.rng),
-                    resamples=request.resamples,
-                    margin=request.margin,
-                ),
-            )
-            for name, items in others
+            (name, experiment.comparison(first, run))
+            for name, run in zip(folders[1:], others, strict=True)
         ]
     if request.as_json:
         values: list[Json] = [
-            {"a": first[0], "b": name, "comparison": to_json(each)} for name, each in compared
+            {"a": folders[0], "b": name, "comparison": to_json(each)} for name, each in compared
         ]
         print_json({"decoding": request.label, "comparisons": values})
         return
@@ -87,7 +93,7 @@ def compare_runs_command(folders: Sequence[str], request: ComparisonRequest) -> 
     plain = not console.is_terminal
     for name, each in compared:
         console.print(_decoding_line(request))
-        names = (first[0], name)
+        names = (folders[0], name)
         for part in comparison_report(each, names=names, show_holm=request.holm, plain=plain):
             console.print(part)
         for part in item_lists(each) if request.mcnemar else ():
@@ -96,16 +102,11 @@ def compare_runs_command(folders: Sequence[str], request: ComparisonRequest) -> 
 
 def compare_arms_command(arguments: Sequence[str], request: ComparisonRequest) -> None:
     """Compare the first arm with each of the others, seed by seed."""
-    reader = RunReader(request.decoding, calibrated=request.calibrated)
-    arms = {
-        name: {seed: reader.read(folder) for seed, folder in folders.items()}
-        for name, folders in arm_folders(arguments).items()
-    }
-    warn(reader.warnings)
+    experiment = Experiment.read_arms(arguments, request.settings)
+    if request.calibrated:
+        warn(experiment.warnings)
     with _computing():
-        compared = compare_arms(
-            arms, by=request.by, rng=request.rng, resamples=request.resamples, margin=request.margin
-        )
+        compared = experiment.arms_comparison
     if request.as_json:
         print_json({"decoding": request.label, "arms": to_json(compared)})
         return

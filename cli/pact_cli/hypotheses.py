@@ -82,15 +82,13 @@ def scorecard(
     Exits with 5 where the criteria, their lock or the data are not what was registered, or where
     they were registered after a run began.
     """
-    import numpy as np
-
+    from pact_eval.evaluation import Settings
     from pact_eval.preregistration import judge_sources
     from pact_reports.tables.scorecard_table import scorecard_json, scorecard_report
 
     with output(to_stderr=True).status("Judging"):
-        judged = judge_sources(
-            criteria, sources, rng=np.random.default_rng(bootstrap_seed), resamples=resamples
-        )
+        settings = Settings(resamples=resamples, seed=bootstrap_seed)
+        judged = judge_sources(criteria, sources, settings)
     warn(judged.warnings)
     if as_json:
         print_json(scorecard_json(judged))

@@ -18,9 +18,9 @@ from pact_eval.evaluation.comparison import (
     Comparison,
     GroupComparison,
     MetricComparison,
-    align,
     compare,
 )
+from pact_eval.evaluation.experiment import Experiment, ExperimentRun, ItemMismatch, align, mismatch
 from pact_eval.evaluation.grouped import GROUPED_ITEMS, GroupedEstimates, grouped_estimates
 from pact_eval.evaluation.items import ScoredItems, group_rows, label_codes, ordered_groups
 from pact_eval.evaluation.near_ties import NearTies, near_ties, near_ties_of_file, numeric_noise
@@ -34,8 +34,6 @@ from pact_eval.evaluation.report import (
     repeated_views,
     report_notes,
 )
-from pact_eval.evaluation.run_collection import CollectedRun, RunCollection, collect_runs
-from pact_eval.evaluation.run_sets import RunReader, arm_folders
 from pact_eval.evaluation.seeds import (
     Arm,
     ArmPair,
@@ -68,6 +66,11 @@ from pact_eval.evaluation.streamed import evaluate_file
 from pact_eval.evaluation.streaming import streamable_items
 from pact_eval.evaluation.sweep import SweepPoint, sweep
 
+# Former names, until the last caller has changed.
+CollectedRun = ExperimentRun
+RunCollection = Experiment
+collect_runs = Experiment.read
+
 __all__ = [
     "ABLATED_CONFIDENCE",
     "ABLATED_GAP",
@@ -86,17 +89,19 @@ __all__ = [
     "CollectedRun",
     "Comparison",
     "Evaluation",
+    "Experiment",
+    "ExperimentRun",
     "Group",
     "GroupBy",
     "GroupComparison",
     "GroupStatistics",
     "GroupedEstimates",
     "ItemColumns",
+    "ItemMismatch",
     "MetricComparison",
     "MetricSpec",
     "NearTies",
     "RunCollection",
-    "RunReader",
     "ScoredItems",
     "SeedMatch",
     "Settings",
@@ -105,7 +110,6 @@ __all__ = [
     "Unit",
     "ablated_statistics",
     "align",
-    "arm_folders",
     "collect_runs",
     "compare",
     "compare_arms",
@@ -121,6 +125,7 @@ __all__ = [
     "label_codes",
     "matched_seeds",
     "metric_bases",
+    "mismatch",
     "near_ties",
     "near_ties_of_file",
     "numeric_noise",

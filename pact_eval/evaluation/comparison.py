@@ -10,19 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, fields, replace
-from typing import TypeVar
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval.errors import InputError
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.specs import METRICS, GroupBy, MetricSpec
 from pact_eval.evaluation.statistics import GroupStatistics, ResampledGroup, resampled_groups
-from pact_eval.runs import ScoredViews
 from pact_eval.stats import (
     DesignEffect,
     DetectableDifference,
@@ -41,10 +38,6 @@ from pact_eval.stats import (
     sign_flip_test,
 )
 
-Views = TypeVar("Views", bound=ScoredViews)
-
-_SHOWN = 5
-_SAME = ("reference", "answers", "n_choices", "kind", "family")
 _RATES = ("percent", "points")
 
 
@@ -124,42 +117,6 @@ class Comparison:
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     holm: HolmAdjustment
-
-
-def align(a: Views, b: Views, *, names: tuple[str, str] = ("A", "B")) -> Views:
-    """Return the second run's items in the order of the first.
-
-    Args:
-        a: the first run.
-        b: the second run, of the same sort: on whole contexts, or on ablated ones.
-        names: what messages call them.
-
-    Returns:
-        The items of `b`, one for each item of `a`; domains, source families and variants, which an
-        import may lack, are those that `a` says.
-
-    Raises:
-        InputError: the runs hold other items, or an item has another reference (two other answers
-            where it is ablated), number of answers, kind or family in the two.
-    """
-    row_of = {item: row for row, item in enumerate(b.ids.tolist())}
-    missing = [item for item in a.ids.tolist() if item not in row_of]
-    surplus = set(row_of) - set(a.ids.tolist())
-    if missing or surplus:
-        message = (
-            f"the runs hold other items: {len(missing):,} only in {names[0]} "
-            f"({_some(missing)}), {len(surplus):,} only in {names[1]} ({_some(sorted(surplus))})"
-        )
-        raise InputError(message)
-    aligned = b.taken(np.array([row_of[item] for item in a.ids.tolist()], dtype=np.int64))
-    for column in (name for name in _SAME if name in {field.name for field in fields(a)}):
-        unlike = getattr(a, column) != getattr(aligned, column)
-        differs = np.flatnonzero(unlike.any(axis=1) if unlike.ndim == 2 else unlike)
-        if differs.size:
-            listed = _some(a.ids[differs].tolist())
-            message = f"the runs differ in {column} at {differs.size:,} items: {listed}"
-            raise InputError(message)
-    return replace(aligned, source_family=a.source_family, domain=a.domain, variant=a.variant)
 
 
 def compare(
@@ -303,8 +260,3 @@ def _accuracy_tests(
             design_effect=1.0 if np.isnan(spread.value) else spread.value,
         ),
     )
-
-
-def _some(items: list[str]) -> str:
-    shown = ", ".join(items[:_SHOWN])
-    return f"{shown}, ..." if len(items) > _SHOWN else shown or "none"

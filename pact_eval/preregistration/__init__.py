@@ -47,7 +47,11 @@ from pact_eval.preregistration.run_rows import (
     rows_from_evaluation,
     rows_from_items,
 )
-from pact_eval.preregistration.run_scorecard import JudgedHypotheses, judge_sources
+from pact_eval.preregistration.run_scorecard import (
+    JudgedHypotheses,
+    judge_experiment,
+    judge_sources,
+)
 from pact_eval.preregistration.scorecard import (
     CheckResult,
     Comparison,
@@ -124,6 +128,7 @@ __all__ = [
     "describe_check",
     "holds",
     "judge",
+    "judge_experiment",
     "judge_sources",
     "lock_path",
     "margin_unit",

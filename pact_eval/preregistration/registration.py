@@ -11,7 +11,7 @@ from pact_eval._json import Json
 from pact_eval.preregistration.canonical import canonical_criteria, criteria_changes, sha256_of_json
 from pact_eval.preregistration.criteria import Hypotheses
 from pact_eval.preregistration.locking import Lock
-from pact_eval.runs import AblatedRun, RunFolder
+from pact_eval.runs import RunFolder
 
 __all__ = ["Registration", "RegistrationStatus", "RunFacts", "check_lock", "run_facts"]
 
@@ -86,7 +86,7 @@ def run_facts(run: RunFolder) -> RunFacts:
         seed=seed if isinstance(seed, int) else None,
         started_at=_time(created) if scored else None,
         data_sha256=_data_sha256(run) if scored else None,
-        ablated=isinstance(run, AblatedRun),
+        ablated=run.ablated,
     )
 
 

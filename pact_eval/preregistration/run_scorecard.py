@@ -9,25 +9,25 @@ Runs on ablated contexts stand beside those on whole ones: other items, and metr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import deepcopy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._files import sha256_of_file
-from pact_eval.calibration import CALIBRATION_NAME, Calibrator, calibrator_for
+from pact_eval.calibration import Calibrator
 from pact_eval.evaluation import (
     AblatedItems,
+    Experiment,
+    ExperimentRun,
     ScoredItems,
+    Settings,
     StatisticSet,
     ablated_statistics,
-    align,
-    evaluate,
-    evaluate_ablated,
     group_rows,
     group_statistics,
 )
@@ -47,19 +47,12 @@ from pact_eval.preregistration.run_rows import (
 from pact_eval.preregistration.scorecard import Scorecard, WeightedRow
 from pact_eval.preregistration.table import MetricRow, MetricTable
 from pact_eval.preregistration.vocabulary import DecodingName
-from pact_eval.runs import (
-    AblatedPredictions,
-    AblatedRun,
-    Decoding,
-    Predictions,
-    Run,
-    RunFolder,
-    ScoredViews,
-    read_any_run,
-)
+from pact_eval.runs import Decoding, Predictions
 from pact_eval.stats import Estimate, Statistic, bootstrap_intervals
 
-__all__ = ["JudgedHypotheses", "judge_sources"]
+__all__ = ["JudgedHypotheses", "judge_experiment", "judge_sources"]
+
+_RESAMPLES: Final = 2_000
 
 
 @dataclass(frozen=True)
@@ -80,46 +73,55 @@ class JudgedHypotheses:
 
 
 def judge_sources(
-    criteria: Path,
-    sources: Sequence[Path],
-    *,
-    rng: np.random.Generator,
-    resamples: int = 2_000,
+    criteria: Path, sources: Sequence[Path], settings: Settings | None = None
 ) -> JudgedHypotheses:
-    """Judge a file of hypotheses on runs.
+    """Judge a file of hypotheses on run folders and tables of metrics.
 
     Args:
-        criteria: the file; its lock, if any, lies beside it.
-        sources: run folders, and tables of metrics (`.csv` in the published layout). Runs on whole
-            contexts must hold the same items, and so must runs on ablated contexts.
-        rng: source of the resamples behind intervals; verdicts rest on the values alone.
-        resamples: bootstrap resamples of each interval.
+        criteria: the file; its lock, if any, lies next to it.
+        sources: run folders, and tables of metrics (`.csv` in the published layout).
+        settings: bootstrap of the intervals; verdicts rest on the values alone.
 
     Returns:
         The verdicts, and what the registration proves.
 
     Raises:
-        InputError: a source cannot be read, runs hold other items, or two numbers stand for one
-            place.
+        InputError: a source cannot be read, runs hold other items, or two runs have the same arm
+            and seed.
         RecordError: the hypotheses cannot be understood.
-        RunError: a folder is no complete run.
+        RunError: a folder is not a complete run.
+    """
+    folders = [source for source in sources if source.is_dir()]
+    tables = [source for source in sources if not source.is_dir()]
+    read_hypotheses(criteria)
+    return judge_experiment(criteria, Experiment.read(folders, settings), tables)
+
+
+def judge_experiment(
+    criteria: Path, experiment: Experiment, tables: Sequence[Path] = ()
+) -> JudgedHypotheses:
+    """Judge a file of hypotheses on the runs of an experiment; see `judge_sources`.
+
+    Args:
+        criteria: the file; its lock, if any, lies next to it.
+        experiment: runs on full contexts must hold the same items, and so must ablated runs.
+        tables: tables of metrics in the published layout.
     """
     hypotheses = read_hypotheses(criteria)
     place = lock_path(criteria)
     lock = read_lock(place) if place.exists() else None
-    runs = _Runs(rng, resamples)
-    table = MetricTable([])
-    for source in sources:
-        if source.is_dir():
-            table = table.with_rows(runs.add(source))
-        else:
-            table = table.with_rows(read_metric_table(source).rows)
-            runs.facts.append(RunFacts(source.name, None, None, sha256_of_file(source)))
+    experiment.require_same_items()
+    runs = _Numbers(experiment)
+    facts = [run_facts(run.run) for run in (*experiment.runs, *experiment.ablated)]
+    table = MetricTable(runs.rows())
+    for path in tables:
+        table = table.with_rows(read_metric_table(path).rows)
+        facts.append(RunFacts(path.name, None, None, sha256_of_file(path)))
     return JudgedHypotheses(
         hypotheses=hypotheses,
         scorecard=judge(hypotheses, table, interval=runs.interval),
-        registration=check_lock(hypotheses, lock, runs.facts),
-        warnings=tuple(runs.warnings),
+        registration=check_lock(hypotheses, lock, facts),
+        warnings=runs.warnings(),
     )
 
 
@@ -129,100 +131,54 @@ IntArray = npt.NDArray[np.int64]
 _Key = tuple[str, int | None, DecodingName, bool]
 
 
-class _Runs:
-    """Run folders by arm, seed and decoding; those of one sort hold the same items."""
+class _Numbers:
+    """The numbers of an experiment as rows of a table, and the intervals of their differences."""
 
-    def __init__(self, rng: np.random.Generator, resamples: int) -> None:
-        self._rng = rng
-        self._resamples = resamples
+    def __init__(self, experiment: Experiment) -> None:
+        self._experiment = experiment
         self._items: dict[_Key, ScoredItems | AblatedItems] = {}
         self._sets: dict[tuple[_Key, str], tuple[StatisticSet, ...]] = {}
-        self._first: Run | None = None
-        self._first_ablated: AblatedRun | None = None
-        self.facts: list[RunFacts] = []
-        self.warnings: list[str] = []
 
-    def add(self, folder: Path) -> list[MetricRow]:
-        """Evaluate a run under every decoding that it allows."""
-        run = read_any_run(folder)
-        facts = run_facts(run)
-        self.facts.append(facts)
-        if isinstance(run, AblatedRun):
-            first = self._first_ablated = self._first_ablated or run
-            contexts = align(first.predictions, run.predictions, names=_names(first, run))
-            return [
-                row
-                for decoding, calibrator in self._decodings(folder, contexts)
-                for row in self._ablated_rows(facts, contexts, decoding, calibrator)
-            ]
-        whole = self._first = self._first or run
-        predictions = align(whole.predictions, run.predictions, names=_names(whole, run))
-        return [
-            row
-            for decoding, calibrator in self._decodings(folder, predictions)
-            for row in self._rows(facts, predictions, decoding, calibrator)
-        ]
+    def warnings(self) -> tuple[str, ...]:
+        """Return the warnings of the calibrators."""
+        runs = (*self._experiment.runs, *self._experiment.ablated)
+        return tuple(f"{run.folder}: {note}" for run in runs for note in run.calibrator_notes())
 
-    def _decodings(
-        self, folder: Path, views: ScoredViews
-    ) -> list[tuple[Decoding, Calibrator | None]]:
-        """Return the decodings that a run allows: by its number of views, and by its calibrator."""
-        calibrators: list[Calibrator | None] = [None]
-        if (folder / CALIBRATION_NAME).exists():
-            calibrator, warnings = calibrator_for(folder / CALIBRATION_NAME, views)
-            self.warnings += [f"{folder}: {warning}" for warning in warnings]
-            calibrators.append(calibrator)
-        decodings: list[Decoding] = ["single", "ensemble"] if views.k > 1 else ["single"]
-        return [(decoding, each) for decoding in decodings for each in calibrators]
+    def rows(self) -> Iterator[MetricRow]:
+        """Evaluate every run under every decoding that it allows."""
+        for run in self._experiment.runs:
+            for decoding, calibrated in _decodings(run):
+                yield from self._rows(run, decoding, calibrated=calibrated)
+        for run in self._experiment.ablated:
+            for decoding, calibrated in _decodings(run):
+                yield from self._ablated_rows(run, decoding, calibrated=calibrated)
 
     def _rows(
-        self,
-        facts: RunFacts,
-        predictions: Predictions,
-        decoding: Decoding,
-        calibrator: Calibrator | None,
+        self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool
     ) -> tuple[MetricRow, ...]:
-        evaluation = evaluate(
-            predictions,
-            decoding=decoding,
-            by="kind",
-            rng=self._rng,
-            resamples=self._resamples,
-            calibrator=calibrator,
-        )
+        evaluation = self._experiment.evaluation(run, decoding, calibrated=calibrated)
         name = decoding_name(decoding, evaluation.calibration)
-        items = ScoredItems.of(predictions, decoding, calibrator)
-        rows = rows_from_evaluation(facts.arm, facts.seed, evaluation)
+        items = run.scored(decoding, calibrated=calibrated)
+        rows = rows_from_evaluation(run.arm, run.seed, evaluation)
         more = {"mean_confidence": items.confidence}
-        if name == "ensemble_calibrated" and calibrator is not None:
-            # An evaluation leaves its TV raw; here it stands under a calibrated decoding.
-            items = replace(items, view_tv=_calibrated_tv(predictions, calibrator))
+        if name == "ensemble_calibrated" and run.calibrator is not None:
+            # An evaluation leaves its TV raw; here it is listed under a calibrated decoding.
+            items = replace(items, view_tv=_calibrated_tv(run.predictions, run.calibrator))
             more["view_tv"] = items.view_tv
-        self._items[facts.arm, facts.seed, name, False] = items
+        self._items[run.arm, run.seed, name, False] = items
         for metric, values in more.items():
-            cell = Cell(metric, facts.arm, name, "all")
-            rows += rows_from_items(cell, facts.seed, values, predictions.kind)
+            cell = Cell(metric, run.arm, name, "all")
+            rows += rows_from_items(cell, run.seed, values, run.predictions.kind)
         return rows
 
     def _ablated_rows(
-        self,
-        facts: RunFacts,
-        predictions: AblatedPredictions,
-        decoding: Decoding,
-        calibrator: Calibrator | None,
+        self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool
     ) -> tuple[MetricRow, ...]:
-        evaluation = evaluate_ablated(
-            predictions,
-            decoding=decoding,
-            by="kind",
-            rng=self._rng,
-            resamples=self._resamples,
-            calibrator=calibrator,
-        )
+        evaluation = self._experiment.ablated_evaluation(run, decoding, calibrated=calibrated)
         name = decoding_name(decoding, evaluation.calibration)
-        items = AblatedItems.of(predictions, decoding, calibrator)
-        self._items[facts.arm, facts.seed, name, True] = items
-        return rows_from_ablated(facts.arm, facts.seed, evaluation)
+        items = run.scored_ablated(decoding, calibrated=calibrated)
+        self._items[run.arm, run.seed, name, True] = items
+        return rows_from_ablated(run.arm, run.seed, evaluation)
 
     def interval(self, rows: tuple[WeightedRow, ...]) -> Estimate | None:
         """Draw a weighted sum of numbers; None where one of them does not come from a run here."""
@@ -244,8 +200,8 @@ class _Runs:
             {"difference": lambda weights: _weighted_sum(drawn, weights)},
             n_clusters=len(families),
             n=max(each.n for each in found),
-            rng=deepcopy(self._rng),
-            resamples=self._resamples,
+            rng=self._experiment.settings.rng(),
+            resamples=self._experiment.settings.resamples or _RESAMPLES,
         )
         return estimates["difference"]
 
@@ -263,8 +219,11 @@ class _Runs:
         return next((each for each in self._sets[place] if metric in each.statistics), None)
 
 
-def _names(first: RunFolder, run: RunFolder) -> tuple[str, str]:
-    return str(first.folder), str(run.folder)
+def _decodings(run: ExperimentRun) -> list[tuple[Decoding, bool]]:
+    """Return the decodings that a run allows: by its number of views, and by its calibrator."""
+    decodings: list[Decoding] = ["single", "ensemble"] if run.views.k > 1 else ["single"]
+    calibrations = (False,) if run.calibrator is None else (False, True)
+    return [(decoding, calibrated) for decoding in decodings for calibrated in calibrations]
 
 
 def _statistic_sets(items: ScoredItems | AblatedItems, rows: IntArray) -> tuple[StatisticSet, ...]:

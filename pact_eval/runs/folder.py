@@ -21,6 +21,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import IO, Final
@@ -30,6 +31,7 @@ import polars as pl
 from pact_eval._json import Json, dumps, loads
 from pact_eval.errors import RunError, RunSettingsError
 from pact_eval.runs.predictions import (
+    ABLATED,
     AblatedPredictions,
     Predictions,
     check_columns,
@@ -82,6 +84,20 @@ class RunFolder:
     def predictions_file(self) -> Path:
         """The Parquet file that holds its rows."""
         return self.folder / _PREDICTIONS
+
+    @cached_property
+    def ablated(self) -> bool:
+        """Whether the rows are ablated contexts, which have no references; reads one value.
+
+        Raises:
+            RunError: the file is damaged.
+        """
+        try:
+            first = pl.scan_parquet(self.predictions_file, glob=False).select("variant").head(1)
+            return first.collect().to_series().to_list() == [ABLATED]
+        except (pl.exceptions.PolarsError, OSError):
+            # The one reader of rows says what is wrong, and where.
+            return bool((_read_rows(self.predictions_file)["variant"].head(1) == ABLATED).any())
 
 
 @dataclass(frozen=True)

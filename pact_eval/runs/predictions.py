@@ -61,7 +61,7 @@ ABLATED_SCHEMA: Final = pl.Schema({**SCHEMA, "answers": pl.List(pl.Int16())})
 """Columns of a run on ablated contexts: `reference` is null, `variant` is "ablated", and `answers`
 holds the two canonical indices that nothing in the context tells apart."""
 
-_ABLATED: Final = "ablated"
+ABLATED: Final = "ablated"
 
 
 def check_columns(frame: pl.DataFrame) -> None:
@@ -233,7 +233,7 @@ def predictions_from_frame(frame: pl.DataFrame) -> Predictions | AblatedPredicti
     Raises:
         RunError: as the `from_frame` of either, or a run holds both sorts.
     """
-    ablated = int((frame["variant"] == _ABLATED).sum())
+    ablated = int((frame["variant"] == ABLATED).sum())
     if ablated and ablated != len(frame):
         message = f"expected ablated contexts alone or none, got {ablated:,} in {len(frame):,} rows"
         raise RunError(message)

@@ -129,7 +129,7 @@ def test_what_an_import_may_lack_is_taken_from_the_first_run() -> None:
 def test_other_items_are_refused_with_their_names() -> None:
     a = predictions(1)
     fewer = a.taken(np.arange(3, len(a)))
-    with pytest.raises(InputError, match=r"3 only in A \(f0-base, f0-counterfactual, f1-base\)"):
+    with pytest.raises(InputError, match=r"3 items only in A \(f0-base, f0-counterfactual, f1"):
         align(a, fewer)
     with pytest.raises(InputError, match="3 only in NEW"):
         align(fewer, a, names=("OLD", "NEW"))
@@ -141,5 +141,5 @@ def test_items_that_differ_are_refused(column: str) -> None:
     values = getattr(b, column).copy()
     values[5] = values[5] + 1 if values.dtype.kind == "i" else "other"
     object.__setattr__(b, column, values)
-    with pytest.raises(InputError, match=f"differ in {column} at 1 items: f2-counterfactual"):
+    with pytest.raises(InputError, match=f"differ in {column} for 1 items: f2-counterfactual"):
         align(a, b)

@@ -16,7 +16,7 @@ from pact_eval import metrics
 from pact_eval._files import sha256_of_file
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
 from pact_eval.errors import InputError
-from pact_eval.evaluation import AblatedItems, ScoredItems
+from pact_eval.evaluation import AblatedItems, ScoredItems, Settings
 from pact_eval.preregistration import JudgedHypotheses, Registration, judge_sources, register
 
 CRITERIA = """
@@ -64,12 +64,12 @@ def judged(
 ) -> JudgedHypotheses:
     path = tmp_path / "h.toml"
     path.write_text(CRITERIA.format(metric=metric, decoding=decoding, group=group, than=than))
-    return judge_sources(path, runs, rng=np.random.default_rng(3), resamples=300)
+    return judge_sources(path, runs, Settings(resamples=300, seed=3))
 
 
 def test_h3_of_the_paper_is_fully_tested_from_run_folders(tmp_path: Path, runs: list[Path]) -> None:
     criteria = Path(pact_eval.__file__).parent / "preregistration" / "pact.toml"
-    result = judge_sources(criteria, runs, rng=np.random.default_rng(3), resamples=300)
+    result = judge_sources(criteria, runs, Settings(resamples=300, seed=3))
     h3 = result.scorecard["H3"]
     assert len(h3.checks) == 2
     assert all(each.holds is not None for check in h3.checks for each in check.comparisons)
@@ -81,7 +81,7 @@ def test_h3_of_the_paper_is_fully_tested_from_run_folders(tmp_path: Path, runs: 
     assert confidence.holds
     assert confidence.left.value == pytest.approx(expected[0])
     assert confidence.right.value == pytest.approx(expected[1])
-    alone = judge_sources(criteria, [runs[0], runs[2]], rng=np.random.default_rng(3), resamples=300)
+    alone = judge_sources(criteria, [runs[0], runs[2]], Settings(resamples=300, seed=3))
     reasons = alone.scorecard["H3"].checks[0].reasons
     assert "no ablated_confidence of no_nr seed 17 (single, all)" in " ".join(reasons)
 
@@ -153,11 +153,11 @@ def test_ablated_runs_are_aligned_among_themselves_only(tmp_path: Path, runs: li
     assert one == other
     fewer = ablated_rows(2, families=29)
     runs[3] = write_run(tmp_path / "fewer", fewer, arm="pact_full", seed=17)
-    with pytest.raises(InputError, match=r"the runs hold other items: 1 only in .*no_nr-ablated"):
+    with pytest.raises(InputError, match=r"item sets differ: 1 items only in .*no_nr-ablated"):
         judged(tmp_path, runs, "ablated_gap")
     swapped = ablated_rows(2).with_columns(pl.col("answers").list.reverse())
     runs[3] = write_run(tmp_path / "swapped", swapped, arm="pact_full", seed=17)
-    with pytest.raises(InputError, match="the runs differ in answers at 30 items"):
+    with pytest.raises(InputError, match="differ in answers for 30 items"):
         judged(tmp_path, runs, "ablated_gap")
 
 
@@ -220,7 +220,7 @@ def registration(tmp_path: Path, runs: list[Path], data: list[Path]) -> Registra
         value = json.loads(place.read_bytes()) | {"source": "score"}
         value["settings"]["data"]["sha256"] = sha256_of_file(files[number % 2])
         place.write_text(json.dumps(value))
-    return judge_sources(path, runs, rng=np.random.default_rng(3), resamples=100).registration
+    return judge_sources(path, runs, Settings(resamples=100, seed=3)).registration
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from run_frames import predictions, rows, write_run
 
 from pact_eval import metrics
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
-from pact_eval.evaluation import ScoredItems, compare
+from pact_eval.evaluation import ScoredItems, Settings, compare
 from pact_eval.preregistration import judge_sources
 
 CRITERIA = """
@@ -49,7 +49,7 @@ def judged(tmp_path: Path, runs: list[Path], metric: str, decoding: str) -> tupl
     """Returns the difference, its interval's value and ends."""
     path = tmp_path / "h.toml"
     path.write_text(CRITERIA.format(metric=metric, decoding=decoding))
-    result = judge_sources(path, runs, rng=np.random.default_rng(3), resamples=300)
+    result = judge_sources(path, runs, Settings(resamples=300, seed=3))
     (comparison,) = result.scorecard["H"].checks[0].comparisons
     assert comparison.interval is not None
     interval = comparison.interval
@@ -60,7 +60,7 @@ def judged(tmp_path: Path, runs: list[Path], metric: str, decoding: str) -> tupl
 def test_intervals_are_those_of_a_comparison(tmp_path: Path, runs: list[Path], metric: str) -> None:
     a, b = (ScoredItems.of(predictions(s, skill=k), "single") for s, k in ((1, 1.5), (2, 0.5)))
     expected = (
-        compare(a, b, by="kind", rng=np.random.default_rng(3), resamples=300)
+        compare(a, b, by="kind", rng=Settings(seed=3).rng(), resamples=300)
         .groups[0]
         .metrics[metric]
         .difference
@@ -91,7 +91,7 @@ def test_calibrated_decodings_need_a_calibrator_in_the_folder(
     (runs[0] / "calibration.json").unlink()
     path = tmp_path / "h.toml"
     path.write_text(CRITERIA.format(metric="ece", decoding="single_calibrated"))
-    result = judge_sources(path, runs, rng=np.random.default_rng(3), resamples=100)
+    result = judge_sources(path, runs, Settings(resamples=100, seed=3))
     assert result.scorecard.verdicts == {"H": "UNTESTED"}
     assert any(
         "no single_calibrated numbers of a" in r for r in result.scorecard["H"].checks[0].reasons
@@ -106,5 +106,5 @@ def test_the_fit_of_a_calibrator_is_not_judged_on_its_own_families(
     path = tmp_path / "h.toml"
     path.write_text(CRITERIA.format(metric="ece", decoding="single"))
     with pytest.raises(ValueError, match="families it is applied to"):
-        judge_sources(path, runs, rng=np.random.default_rng(3), resamples=100)
+        judge_sources(path, runs, Settings(resamples=100, seed=3))
     assert json.loads((runs[0] / "calibration.json").read_bytes())["mode"] == "scalar"

@@ -17,8 +17,7 @@ from pact_eval.errors import InputError, RunError
 from pact_eval.evaluation import (
     ABLATED_METRICS,
     AblatedItems,
-    RunReader,
-    arm_folders,
+    Experiment,
     evaluate_ablated,
 )
 from pact_eval.preregistration import ABLATED_ROWS, METRIC_SPECS
@@ -71,11 +70,7 @@ def test_rows_of_full_contexts_lack_the_column_of_ablated_ones(whole: Path) -> N
 
 NEEDS_REFERENCES: dict[str, Callable[[Path, Path], object]] = {
     "read_run": lambda _, ablated: read_run(ablated),
-    "compare": lambda whole, ablated: [
-        (reader := RunReader("single", calibrated=False)).read(whole),
-        reader.read(ablated),
-    ],
-    "compare --arms": lambda _, ablated: arm_folders([f"a={ablated}"]),
+    "compare --arms": lambda _, ablated: Experiment.read_arms([f"a={ablated}"]),
     "calibrate": lambda _, ablated: fit_on_run(ablated, mode="scalar", decoding="single"),
     "calibrate --holdout": lambda whole, ablated: fit_on_run(
         whole, [ablated], mode="scalar", decoding="single"

@@ -12,7 +12,7 @@ from pact_eval.runs import RunFolder
 from pact_reports.page.markup import Html, data_text, element, joined
 from pact_reports.page.request import PageRequest
 
-__all__ = ["folder_label", "provenance_html"]
+__all__ = ["provenance_html"]
 
 _FIRST: Final = ("arm", "seed", "source", "adapter", "base_model", "data", "command_line")
 
@@ -21,15 +21,8 @@ def provenance_html(request: PageRequest) -> Html:
     """Write `run.json` of every run, and the command and versions behind the page."""
     collection = request.collection
     runs = [_run(run.label, run.run) for run in collection.runs]
-    runs += [_run(f"{folder_label(run)} on ablated contexts", run) for run in collection.ablated]
+    runs += [_run(f"{run.label} on ablated contexts", run.run) for run in collection.ablated]
     return joined([*runs, _page(request)])
-
-
-def folder_label(run: RunFolder) -> str:
-    """Name a run by arm and seed, as `CollectedRun.label` does."""
-    arm, seed = run.provenance.get("arm"), run.provenance.get("seed")
-    name = arm if isinstance(arm, str) and arm else run.folder.resolve().name
-    return name if seed is None else f"{name}, seed {seed}"
 
 
 def _run(label: str, run: RunFolder) -> Html:

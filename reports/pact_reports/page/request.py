@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from pact_eval.errors import InputError
-from pact_eval.evaluation import AblatedEvaluation, RunCollection, evaluate_ablated
+from pact_eval.evaluation import AblatedEvaluation, RunCollection, Settings
 from pact_eval.runs import Decoding
 from pact_reports.figures import FigureRequest
 from pact_reports.page.dataset import ItemRecords
@@ -94,18 +93,8 @@ class PageRequest:
         Raises:
             InputError: there is no such decoding of a run.
         """
-        found = []
-        for run in self.collection.ablated:
-            try:
-                report = evaluate_ablated(
-                    run.predictions,
-                    decoding=self.decoding,
-                    by="kind",
-                    rng=self.for_tables.rng,
-                    resamples=self.resamples,
-                )
-            except ValueError as error:
-                message = f"{run.folder}: {error}"
-                raise InputError(message) from None
-            found.append(report)
-        return tuple(found)
+        settings = Settings(
+            decoding=self.decoding, resamples=self.resamples, seed=self.bootstrap_seed
+        )
+        experiment = replace(self.collection, settings=settings)
+        return tuple(experiment.ablated_evaluation(run) for run in experiment.ablated)

@@ -13,7 +13,6 @@ from pact_reports.figures.files import inline_svg
 from pact_reports.page.diagnostics import WorryContext, all_worries
 from pact_reports.page.diagnostics.of_comparisons import Difference
 from pact_reports.page.markup import Html, data_text, element, joined
-from pact_reports.page.provenance import folder_label
 from pact_reports.page.request import PageRequest, Progress
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.summary import headline_html, verdicts_html, worries_html
@@ -75,7 +74,7 @@ def _ablated(request: PageRequest) -> Html | None:
         reports = request.ablated_reports()
     except InputError as error:
         return element("p", "No table of runs on ablated contexts: ", data_text(reason(error)), ".")
-    labels = map(folder_label, request.collection.ablated)
+    labels = [run.label for run in request.collection.ablated]
     return table_html(ablated_table(tuple(zip(labels, reports, strict=True))))
 
 

@@ -60,7 +60,7 @@ def run_splits(collection: RunCollection) -> tuple[Split, ...]:
     found: dict[tuple[str, int], Split] = {}
     scored: list[tuple[RunFolder, ScoredViews]] = [
         *((run.run, run.predictions) for run in collection.runs),
-        *((run, run.predictions) for run in collection.ablated),
+        *((run.run, run.views) for run in collection.ablated),
     ]
     for run, views in scored:
         name, sha256 = _data_name(run), _data_sha256(run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -12,8 +12,19 @@ import numpy as np
 
 from pact_eval.data import MANIFEST_NAME, DataFile, dataset_files, read_manifest
 from pact_eval.errors import InputError
-from pact_eval.evaluation import CollectedRun, RunCollection, ScoredItems, default_resamples
-from pact_eval.preregistration import JudgedHypotheses, MetricTable, judge_sources, read_hypotheses
+from pact_eval.evaluation import (
+    CollectedRun,
+    RunCollection,
+    ScoredItems,
+    Settings,
+    default_resamples,
+)
+from pact_eval.preregistration import (
+    JudgedHypotheses,
+    MetricTable,
+    judge_experiment,
+    read_hypotheses,
+)
 from pact_eval.runs import Decoding
 from pact_reports.table import Table
 from pact_reports.tables.metric_values import collection_metrics
@@ -92,10 +103,10 @@ class TableRequest:
         if self.criteria is None:
             message = "no criteria were given (--criteria HYPOTHESES.toml)"
             raise InputError(message)
-        folders = [run.run.folder for run in self.collection.runs]
-        folders += [run.folder for run in self.collection.ablated]
-        resamples = self.resamples or _SCORECARD_RESAMPLES
-        return judge_sources(self.criteria, folders, rng=self.rng, resamples=resamples)
+        settings = Settings(
+            resamples=self.resamples or _SCORECARD_RESAMPLES, seed=self.bootstrap_seed
+        )
+        return judge_experiment(self.criteria, replace(self.collection, settings=settings))
 
     @cached_property
     def _reports(self) -> dict[tuple[str, int | None], RunReport]:

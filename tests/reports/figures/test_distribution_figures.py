@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,12 +11,12 @@ import pytest
 from matplotlib.patches import StepPatch
 from published import published_path
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
-from reports.figures.figure_runs import rows
+from reports.figures.figure_runs import rows, simulated_folders
 from run_frames import write_run
 from scipy.special import log_softmax
 
 from pact_eval import metrics
-from pact_eval.evaluation import RunCollection, collect_runs
+from pact_eval.evaluation import Experiment, collect_runs
 from pact_eval.runs import import_run
 from pact_reports.figures import FIGURES, FigureRequest
 from pact_reports.figures.bands import curve_band
@@ -216,8 +215,10 @@ def test_weighted_median_against_repeated_values(weights: list[int]) -> None:
     assert found == pytest.approx(np.median(repeated))
 
 
-def test_runs_on_other_items_are_not_laid_side_by_side(collection: RunCollection) -> None:
-    apart = FigureRequest(replace(collection, same_items=False), resamples=100)
+def test_runs_on_other_items_are_not_laid_side_by_side(tmp_path: Path) -> None:
+    folders = simulated_folders(tmp_path)
+    write_run(tmp_path / "less", rows(1, families=5), arm="less", seed=1)
+    apart = FigureRequest(Experiment.read([*folders, tmp_path / "less"]), resamples=100)
     for name in ("main", "risk-coverage", "tv", "views", "ece-kind"):
         with pytest.raises(ValueError, match="other items"):
             FIGURES[name].build(apart)

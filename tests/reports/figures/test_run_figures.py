@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -110,9 +109,10 @@ def test_a_slope_that_is_not_identified_is_said(tmp_path: Path) -> None:
         {"name": name, "identified": False} for name in ("log_choices", "log_tokens")
     ]
     calibrator = Calibrator("contextual", Weights((1.0,) * 3, 0.5, -0.7), {"parameters": said})
-    run = replace(one_run(folder), calibrator=calibrator)
+    write_calibrator(folder / "calibration.json", calibrator)
+    run = one_run(folder)
     assert "not identified" in all_text(drawn(partial(draw_length, length_figure(run))))
-    request = FigureRequest(replace(collect_runs([folder]), runs=(run,)))
+    request = FigureRequest(collect_runs([folder]))
     ax = drawn(partial(draw_choices, temperatures_by_choices(request)))
     assert ax.lines[0].get_markerfacecolor() == "white"
     assert "hollow: slope not identified" in all_text(ax)

@@ -289,7 +289,7 @@ def test_registration(status: Any, gravity: str | None) -> None:
 
 def test_warnings_of_a_collection() -> None:
     assert warning_worries((), (), same_items=True) == ()
-    items = "the runs hold other items: 1 only in A (x), 0 only in B (none)"
+    items = "item sets differ: 1 items only in A (x), 0 only in B (none)"
     found = warning_worries((items, "run: source families meet"), ("other",), same_items=False)
     assert raised(found) == [
         ("other-items", "grave"),

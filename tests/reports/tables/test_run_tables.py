@@ -254,7 +254,7 @@ def test_runs_on_other_items_are_not_compared(tmp_path: Path) -> None:
         "the runs hold other items, so that their numbers do not compare"
     )
     report = markdown_report(collect_runs(folders), built)
-    assert "> the runs hold other items: 0 only in" in report
+    assert "> item sets differ: 0 items only in" in report
     assert "- main: the runs hold other items" in report
 
 

@@ -173,4 +173,4 @@ def warning_worries(
 
 
 def _of_items(warning: str) -> bool:
-    return warning.startswith(("the runs hold other items", "the runs differ in"))
+    return warning.startswith("item sets differ") or " differ in " in warning

@@ -1,0 +1,585 @@
+"""Several runs as one experiment: the only reader of more than one run.
+
+    Experiment.read(folders, settings)
+      .runs, .ablated      each run with its arm, seed, calibrator and scored items
+      .same_items          whether all runs hold the same items, so that they can be compared
+      .evaluation(run)     ) computed once: report, tables, figures and page
+      .comparison(a, b)    ) show the same objects
+
+Reading opens the `run.json` of every folder. Predictions and calibrators are read when they are
+first needed, and the items of every run are brought into the order of the first.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.errors import InputError
+from pact_eval.evaluation.ablated import AblatedEvaluation, AblatedItems, evaluate_ablated
+from pact_eval.evaluation.comparison import Comparison, compare
+from pact_eval.evaluation.grouped import GROUPED_ITEMS
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.report import Evaluation, evaluate
+from pact_eval.evaluation.seeds import ArmsComparison, compare_arms
+from pact_eval.evaluation.settings import Settings
+from pact_eval.evaluation.streamed import evaluate_file
+from pact_eval.evaluation.streaming import streamable_items
+from pact_eval.runs import (
+    AblatedRun,
+    Decoding,
+    Predictions,
+    Run,
+    RunFolder,
+    ScoredViews,
+    open_run,
+    read_any_run,
+    read_run,
+)
+
+if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
+    from pact_eval.calibration import Calibrator
+
+_CALIBRATION_NAME = "calibration.json"
+_SHOWN = 5
+
+Result = TypeVar("Result")
+Views = TypeVar("Views", bound=ScoredViews)
+
+
+@dataclass(frozen=True)
+class ItemMismatch:
+    """Two runs that cannot be compared item by item.
+
+    Attributes:
+        first: name of the first run.
+        other: name of the run that does not match it.
+        only_first: ids of items that only the first run has.
+        only_other: ids of items that only the other run has.
+        column: what differs for items of both; "" if the item sets differ.
+        differing: ids of the items that differ in the column.
+    """
+
+    first: str
+    other: str
+    only_first: tuple[str, ...] = ()
+    only_other: tuple[str, ...] = ()
+    column: str = ""
+    differing: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.column:
+            return (
+                f"{self.first} and {self.other} differ in {self.column} for "
+                f"{len(self.differing):,} items: {_some(self.differing)}"
+            )
+        return (
+            f"item sets differ: {len(self.only_first):,} items only in {self.first} "
+            f"({_some(self.only_first)}), {len(self.only_other):,} only in {self.other} "
+            f"({_some(self.only_other)})"
+        )
+
+
+class ExperimentRun:
+    """One run of an experiment; its predictions and calibrator are read when they are asked for.
+
+    Attributes:
+        run: the folder and its provenance.
+        arm: its recipe: the recorded arm, or else the name of the resolved folder.
+        seed: seed of the training; None for a base model, or if the run does not record one.
+        name: name of the resolved folder.
+        label: arm and seed, for legends and rows: "pact, seed 17", or "base" without a seed.
+    """
+
+    def __init__(
+        self,
+        run: RunFolder,
+        *,
+        arm: str | None = None,
+        first: ExperimentRun | None = None,
+    ) -> None:
+        recorded, seed = run.provenance.get("arm"), run.provenance.get("seed")
+        self.run = run
+        self.name = run.folder.resolve().name
+        self.arm = arm or (recorded if isinstance(recorded, str) and recorded else self.name)
+        self.seed = seed if isinstance(seed, int) and not isinstance(seed, bool) else None
+        self.label = self.arm if self.seed is None else f"{self.arm}, seed {self.seed}"
+        self._first = first
+        self._cache: dict[Hashable, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"ExperimentRun({self.label!r}, {str(self.folder)!r})"
+
+    @property
+    def folder(self) -> Path:
+        """The run folder as it was given."""
+        return self.run.folder
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """What `run.json` records."""
+        return self.run.provenance
+
+    @cached_property
+    def ablated(self) -> bool:
+        """Whether the run holds ablated contexts, which have no references."""
+        return self.run.ablated
+
+    @property
+    def predictions(self) -> Predictions:
+        """The scored views of a run with references, in the order of the experiment's first run.
+
+        Raises:
+            RunError: the file is damaged, or the run holds ablated contexts.
+        """
+        views = self._views[0]
+        return views if isinstance(views, Predictions) else read_run(self.folder).predictions
+
+    @property
+    def views(self) -> ScoredViews:
+        """The scored views of a run, with or without references; see `predictions`."""
+        return self._views[0]
+
+    @property
+    def mismatch(self) -> ItemMismatch | None:
+        """Why the items are not those of the experiment's first run; None if they are."""
+        return self._views[1]
+
+    @cached_property
+    def _views(self) -> tuple[ScoredViews, ItemMismatch | None]:
+        read: Run | AblatedRun = read_any_run(self.folder)
+        own: ScoredViews = read.predictions
+        if self._first is None:
+            return own, None
+        first = self._first.views
+        different = mismatch(first, own, names=(str(self._first.folder), str(self.folder)))
+        return (own if different else _reordered(first, own)), different
+
+    @property
+    def calibrator(self) -> Calibrator | None:
+        """The calibrator in the run folder; None if there is none.
+
+        Raises:
+            InputError: it cannot be read, or was fitted on families of this run.
+        """
+        return self._calibrator[0]
+
+    @cached_property
+    def _calibrator(self) -> tuple[Calibrator | None, tuple[str, ...]]:
+        path = self.folder / _CALIBRATION_NAME
+        if not path.exists():
+            return None, ()
+        from pact_eval.calibration import calibrator_for
+
+        return calibrator_for(path, self.views)
+
+    def calibrator_notes(self, decoding: Decoding | None = None) -> tuple[str, ...]:
+        """Return what a reader must know about applying the calibrator to this run.
+
+        Args:
+            decoding: the one that it is applied to; None leaves out notes on use outside the
+                range that it was fitted on.
+        """
+        calibrator, notes = self._calibrator
+        if calibrator is None or decoding is None:
+            return notes
+        from pact_eval.calibration import calibration_notes
+
+        views = self.views
+        return notes + calibration_notes(
+            calibrator,
+            kind=views.kind,
+            n_choices=views.n_choices,
+            prompt_tokens=views.prompt_tokens,
+            decoding=decoding,
+        )
+
+    def applied(self, *, calibrated: bool) -> Calibrator | None:
+        """Return the calibrator to apply, or None for raw distributions.
+
+        Raises:
+            InputError: a calibrator is asked for and there is none.
+        """
+        if calibrated and self.calibrator is None:
+            message = (
+                f"{self.folder}: expected {_CALIBRATION_NAME} in the run folder, found none; "
+                "`pact-eval calibrate CALIB_RUN --holdout RUN` writes it there"
+            )
+            raise InputError(message)
+        return self.calibrator if calibrated else None
+
+    def scored(self, decoding: Decoding = "single", *, calibrated: bool = False) -> ScoredItems:
+        """Return the items under a decoding; computed once.
+
+        Args:
+            decoding: single or ensemble.
+            calibrated: apply the run's calibrator.
+
+        Raises:
+            InputError: there is no such decoding of the run, or no calibrator.
+        """
+        calibrator = self.applied(calibrated=calibrated)
+        return self._once(
+            ("scored", decoding, calibrated),
+            lambda: ScoredItems.of(self.predictions, decoding, calibrator),
+        )
+
+    def scored_ablated(
+        self, decoding: Decoding = "single", *, calibrated: bool = False
+    ) -> AblatedItems:
+        """Return the ablated contexts under a decoding; as `scored`."""
+        calibrator = self.applied(calibrated=calibrated)
+        views: Any = self.views
+        return self._once(
+            ("scored", decoding, calibrated), lambda: AblatedItems.of(views, decoding, calibrator)
+        )
+
+    def _once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
+        if key not in self._cache:
+            try:
+                self._cache[key] = compute()
+            except InputError:
+                raise
+            except ValueError as error:  # views without a common answer have no ensemble
+                message = f"{self.label}: {error}"
+                raise InputError(message) from None
+        found: Result = self._cache[key]
+        return found
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Several runs under one object of settings, in the order in which they were given.
+
+    Attributes:
+        runs: on full contexts.
+        ablated: on ablated contexts.
+        settings: what the reader chose.
+    """
+
+    runs: tuple[ExperimentRun, ...]
+    ablated: tuple[ExperimentRun, ...] = ()
+    settings: Settings = field(default_factory=Settings)
+
+    @classmethod
+    def read(
+        cls,
+        folders: Sequence[Path],
+        settings: Settings | None = None,
+        *,
+        unique_labels: bool = True,
+    ) -> Experiment:
+        """Open several runs.
+
+        Args:
+            folders: run folders; a `calibration.json` in a folder is the calibrator of that run.
+            settings: decoding, grouping and bootstrap; None takes the defaults.
+            unique_labels: refuse two runs of the same arm and seed.
+
+        Raises:
+            RunError: a folder is not a complete run.
+            InputError: two runs have the same arm and seed.
+        """
+        settings = settings or Settings()
+        runs: list[ExperimentRun] = []
+        ablated: list[ExperimentRun] = []
+        for folder in folders:
+            opened = open_run(folder)
+            members = ablated if opened.ablated else runs
+            run = ExperimentRun(opened, first=members[0] if members else None)
+            if unique_labels and members is runs:
+                _refuse_same_label(runs, run)
+            members.append(run)
+        return cls(tuple(runs), tuple(ablated), settings)
+
+    @classmethod
+    def read_arms(cls, arguments: Sequence[str], settings: Settings | None = None) -> Experiment:
+        """Open the runs of arms that are named on the command line.
+
+        Args:
+            arguments: `NAME=PATTERN`, a folder or a glob pattern of folders; several patterns of
+                the same name add up. The name replaces the recorded arm.
+            settings: as for `read`.
+
+        Raises:
+            InputError: an argument is not `NAME=PATTERN`, a pattern finds nothing, a run has no
+                seed, or two runs of an arm have the same seed.
+            RunError: a folder is not a complete run with references.
+        """
+        settings = settings or Settings()
+        runs: list[ExperimentRun] = []
+        for argument in arguments:
+            name, equals, pattern = argument.partition("=")
+            if not equals or not name or not pattern:
+                message = f"--arms: expected NAME=PATTERN, got {argument!r}"
+                raise InputError(message)
+            for folder in _folders(pattern):
+                opened = open_run(folder)
+                if opened.ablated:
+                    read_run(folder)  # raises: ablated contexts have no references to compare
+                run = ExperimentRun(opened, arm=name, first=runs[0] if runs else None)
+                _refuse_no_seed(runs, run)
+                runs.append(run)
+        return cls(tuple(runs), (), settings)
+
+    @cached_property
+    def same_items(self) -> bool:
+        """Whether all runs on full contexts hold the same items, so that they can be compared."""
+        return not self.mismatches
+
+    @cached_property
+    def mismatches(self) -> tuple[ItemMismatch, ...]:
+        """One value for each run on full contexts whose items are not those of the first."""
+        found = (run.mismatch for run in self.runs)
+        return tuple(each for each in found if each is not None)
+
+    def require_same_items(self) -> None:
+        """Refuse runs that cannot be compared item by item.
+
+        Raises:
+            InputError: some runs hold other items than the first of their type.
+        """
+        for run in (*self.runs, *self.ablated):
+            if run.mismatch is not None:
+                raise InputError(str(run.mismatch))
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings on calibrators, and on runs that hold other items, as sentences.
+
+        Raises:
+            InputError: a calibrator cannot be read, or was fitted on families of its run.
+        """
+        warnings: list[str] = []
+        decoding = self.settings.decoding if self.settings.calibrated else None
+        for run in self.runs:
+            warnings += [f"{run.folder}: {note}" for note in run.calibrator_notes(decoding)]
+            warnings += [str(run.mismatch)] if run.mismatch is not None else []
+        return tuple(warnings)
+
+    @cached_property
+    def arms(self) -> dict[str, tuple[ExperimentRun, ...]]:
+        """The runs of each arm sorted by seed, arms in the order of their first runs."""
+        arms: dict[str, list[ExperimentRun]] = {}
+        for run in self.runs:
+            arms.setdefault(run.arm, []).append(run)
+        return {
+            arm: tuple(sorted(runs, key=lambda run: (run.seed is not None, run.seed or 0)))
+            for arm, runs in arms.items()
+        }
+
+    def evaluation(
+        self,
+        run: ExperimentRun,
+        decoding: Decoding | None = None,
+        *,
+        calibrated: bool | None = None,
+    ) -> Evaluation:
+        """Return what `pact-eval report` says about a run; computed once.
+
+        Args:
+            run: on full contexts.
+            decoding: single or ensemble; None takes that of the settings.
+            calibrated: apply the run's calibrator; None takes what the settings say.
+
+        Raises:
+            InputError: there is no such decoding of the run, or no calibrator.
+        """
+        decoding, calibrated = self._choice(decoding, calibrated)
+        key = ("evaluation", decoding, calibrated, self.settings)
+        return run._once(key, lambda: self._evaluated(run, decoding, calibrated=calibrated))
+
+    def _choice(self, decoding: Decoding | None, calibrated: bool | None) -> tuple[Decoding, bool]:
+        settings = self.settings
+        return (
+            settings.decoding if decoding is None else decoding,
+            settings.calibrated if calibrated is None else calibrated,
+        )
+
+    def _evaluated(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> Evaluation:
+        path = run.run.predictions_file
+        how: dict[str, Any] = {
+            "decoding": decoding,
+            "by": self.settings.by,
+            "rng": self.settings.rng(),
+            "resamples": self.settings.resamples,
+        }
+        # A temperature depends on the number of answers and the prompt, which slices do not keep.
+        if not calibrated and streamable_items(path) > GROUPED_ITEMS:
+            return evaluate_file(path, **how)
+        calibrator = run.applied(calibrated=calibrated)
+        return evaluate(run.predictions, calibrator=calibrator, **how)
+
+    def ablated_evaluation(
+        self,
+        run: ExperimentRun,
+        decoding: Decoding | None = None,
+        *,
+        calibrated: bool | None = None,
+    ) -> AblatedEvaluation:
+        """Return the evaluation of a run on ablated contexts; as `evaluation`."""
+        decoding, calibrated = self._choice(decoding, calibrated)
+        calibrator = run.applied(calibrated=calibrated)
+        views: Any = run.views
+        return run._once(
+            ("evaluation", decoding, calibrated, self.settings),
+            lambda: evaluate_ablated(
+                views,
+                decoding=decoding,
+                by=self.settings.by,
+                rng=self.settings.rng(),
+                resamples=self.settings.resamples,
+                calibrator=calibrator,
+            ),
+        )
+
+    def comparison(self, a: ExperimentRun, b: ExperimentRun) -> Comparison:
+        """Compare two runs under the decoding of the settings; computed once.
+
+        Args:
+            a: the first run.
+            b: the second run; differences are a minus b.
+
+        Raises:
+            InputError: the runs hold other items, or lack the decoding or a calibrator.
+        """
+        for run in (a, b):
+            if run.mismatch is not None:
+                raise InputError(str(run.mismatch))
+        settings = self.settings
+        return a._once(
+            ("comparison", id(b), settings),
+            lambda: compare(
+                self._scored(a),
+                self._scored(b),
+                by=settings.by,
+                rng=settings.rng(),
+                resamples=settings.resamples,
+                margin=settings.margin,
+            ),
+        )
+
+    def _scored(self, run: ExperimentRun) -> ScoredItems:
+        return run.scored(self.settings.decoding, calibrated=self.settings.calibrated)
+
+    @cached_property
+    def arms_comparison(self) -> ArmsComparison:
+        """The first arm compared with each of the others, seed by seed.
+
+        Raises:
+            InputError: there are fewer than two arms, a run has no seed, or items differ.
+        """
+        self.require_same_items()
+        settings = self.settings
+        by_seed: dict[str, dict[int, ScoredItems]] = {}
+        for arm, runs in self.arms.items():
+            for run in runs:
+                if run.seed is None:
+                    raise InputError(_no_seed(run))
+                by_seed.setdefault(arm, {})[run.seed] = self._scored(run)
+        return compare_arms(
+            by_seed,
+            by=settings.by,
+            rng=settings.rng(),
+            resamples=settings.resamples,
+            margin=settings.margin,
+        )
+
+
+def align(a: Views, b: Views, *, names: tuple[str, str] = ("A", "B")) -> Views:
+    """Return the second run's items in the order of the first.
+
+    Args:
+        a: views of the first run.
+        b: views of the second run, of the same type: with references, or ablated.
+        names: what messages call the runs.
+
+    Returns:
+        The items of `b`, one for each item of `a`. Domains, source families and variants, which an
+        import may lack, are those of `a`.
+
+    Raises:
+        InputError: item sets differ, or an item has another reference (two other answers if it is
+            ablated), number of answers, kind or family in the two runs.
+    """
+    different = mismatch(a, b, names=names)
+    if different is not None:
+        raise InputError(str(different))
+    return _reordered(a, b)
+
+
+def mismatch(
+    a: ScoredViews, b: ScoredViews, *, names: tuple[str, str] = ("A", "B")
+) -> ItemMismatch | None:
+    """Return how the items of two runs differ; None if they can be compared. As `align`."""
+    in_a, in_b = set(a.ids.tolist()), set(b.ids.tolist())
+    if in_a != in_b:
+        only_a = tuple(item for item in a.ids.tolist() if item not in in_b)
+        return ItemMismatch(*names, only_first=only_a, only_other=tuple(sorted(in_b - in_a)))
+    rows = _rows_in_order(a, b)
+    for column in ("reference", "answers", "n_choices", "kind", "family"):
+        of_a, of_b = getattr(a, column, None), getattr(b, column, None)
+        if of_a is None or of_b is None:
+            continue
+        unlike = of_a != of_b[rows]
+        differs = np.flatnonzero(unlike.any(axis=1) if unlike.ndim == 2 else unlike)
+        if differs.size:
+            differing = tuple(a.ids[differs].tolist())
+            return ItemMismatch(*names, column=column, differing=differing)
+    return None
+
+
+def _reordered(a: Views, b: Views) -> Views:
+    aligned = b.taken(_rows_in_order(a, b))
+    return replace(aligned, source_family=a.source_family, domain=a.domain, variant=a.variant)
+
+
+def _rows_in_order(a: ScoredViews, b: ScoredViews) -> npt.NDArray[np.int64]:
+    row_of = {item: row for row, item in enumerate(b.ids.tolist())}
+    return np.array([row_of[item] for item in a.ids.tolist()], dtype=np.int64)
+
+
+def _folders(pattern: str) -> list[Path]:
+    """Return the folder of exactly this name, or else those that match the pattern."""
+    if Path(pattern).exists():
+        return [Path(pattern)]
+    found = sorted(Path(each) for each in glob.glob(pattern))  # noqa: PTH207 - may be absolute
+    if not found:
+        message = f"--arms: {pattern}: no such run folder"
+        raise InputError(message)
+    return found
+
+
+def _refuse_same_label(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
+    for run in runs:
+        if (run.arm, run.seed) == (new.arm, new.seed):
+            message = (
+                f"{run.folder} and {new.folder} have the same arm and seed ({new.label}); score "
+                "one of them again with another --arm or --seed"
+            )
+            raise InputError(message)
+
+
+def _refuse_no_seed(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
+    if new.seed is None:
+        raise InputError(_no_seed(new))
+    for run in runs:
+        if (run.arm, run.seed) == (new.arm, new.seed):
+            message = f"arm {new.arm}: two runs with seed {new.seed}: {run.folder} and {new.folder}"
+            raise InputError(message)
+
+
+def _no_seed(run: ExperimentRun) -> str:
+    return f"{run.folder}: the run has no seed; score it again with --seed"
+
+
+def _some(items: Sequence[str]) -> str:
+    shown = ", ".join(items[:_SHOWN])
+    return f"{shown}, ..." if len(items) > _SHOWN else shown or "none"
