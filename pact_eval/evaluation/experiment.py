@@ -28,7 +28,7 @@ from pact_eval.evaluation.comparison import Comparison, compare
 from pact_eval.evaluation.grouped import GROUPED_ITEMS
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.report import Evaluation, evaluate
-from pact_eval.evaluation.seeds import ArmsComparison, compare_arms
+from pact_eval.evaluation.seeds import ArmPair, ArmsComparison, compare_arms, compare_seeds
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.streamed import evaluate_file
 from pact_eval.evaluation.streaming import streamable_items
@@ -469,28 +469,48 @@ class Experiment:
     def _scored(self, run: ExperimentRun) -> ScoredItems:
         return run.scored(self.settings.decoding, calibrated=self.settings.calibrated)
 
+    def seeds(self, a: str, b: str) -> ArmPair:
+        """Compare two arms at the seeds that both have; computed once.
+
+        Args:
+            a: name of the first arm.
+            b: name of the second arm; differences are a minus b.
+
+        Raises:
+            InputError: an arm is unknown, the arms have no seed in common, or items differ.
+        """
+        settings = self.settings
+        return self.arms[a][0]._once(
+            ("seeds", a, b, settings),
+            lambda: compare_seeds(
+                (a, self._scored_seeds(a)),
+                (b, self._scored_seeds(b)),
+                by=settings.by,
+                rng=settings.rng(),
+                resamples=settings.resamples,
+                margin=settings.margin,
+            ),
+        )
+
     @cached_property
     def arms_comparison(self) -> ArmsComparison:
         """The first arm compared with each of the others, seed by seed.
 
         Raises:
-            InputError: there are fewer than two arms, a run has no seed, or items differ.
+            InputError: there are fewer than two arms, or items differ.
         """
-        self.require_same_items()
         settings = self.settings
-        by_seed: dict[str, dict[int, ScoredItems]] = {}
-        for arm, runs in self.arms.items():
-            for run in runs:
-                if run.seed is None:
-                    raise InputError(_no_seed(run))
-                by_seed.setdefault(arm, {})[run.seed] = self._scored(run)
         return compare_arms(
-            by_seed,
+            {arm: self._scored_seeds(arm) for arm in self.arms},
             by=settings.by,
             rng=settings.rng(),
             resamples=settings.resamples,
             margin=settings.margin,
         )
+
+    def _scored_seeds(self, arm: str) -> dict[int | None, ScoredItems]:
+        self.require_same_items()
+        return {run.seed: self._scored(run) for run in self.arms[arm]}
 
 
 def align(a: Views, b: Views, *, names: tuple[str, str] = ("A", "B")) -> Views:
@@ -569,15 +589,12 @@ def _refuse_same_label(runs: Sequence[ExperimentRun], new: ExperimentRun) -> Non
 
 def _refuse_no_seed(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
     if new.seed is None:
-        raise InputError(_no_seed(new))
+        message = f"{new.folder}: the run has no seed; score it again with --seed"
+        raise InputError(message)
     for run in runs:
         if (run.arm, run.seed) == (new.arm, new.seed):
             message = f"arm {new.arm}: two runs with seed {new.seed}: {run.folder} and {new.folder}"
             raise InputError(message)
-
-
-def _no_seed(run: ExperimentRun) -> str:
-    return f"{run.folder}: the run has no seed; score it again with --seed"
 
 
 def _some(items: Sequence[str]) -> str:

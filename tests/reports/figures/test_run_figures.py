@@ -15,6 +15,7 @@ from run_frames import write_run
 
 from pact_eval._json import Json
 from pact_eval.calibration import Calibrator, Weights
+from pact_eval.calibration import write_calibrator as write_calibrator_file
 from pact_eval.evaluation import CollectedRun, collect_runs
 from pact_eval.runs.training_log import read_training_log
 from pact_reports.figures import FIGURES, FigureRequest
@@ -109,7 +110,7 @@ def test_a_slope_that_is_not_identified_is_said(tmp_path: Path) -> None:
         {"name": name, "identified": False} for name in ("log_choices", "log_tokens")
     ]
     calibrator = Calibrator("contextual", Weights((1.0,) * 3, 0.5, -0.7), {"parameters": said})
-    write_calibrator(folder / "calibration.json", calibrator)
+    write_calibrator_file(folder / "calibration.json", calibrator)
     run = one_run(folder)
     assert "not identified" in all_text(drawn(partial(draw_length, length_figure(run))))
     request = FigureRequest(collect_runs([folder]))

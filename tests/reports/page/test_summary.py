@@ -13,7 +13,7 @@ from reports.tables.table_runs import run_of, share
 from run_frames import ablated_rows, write_run
 
 from pact_cli.evaluate import main
-from pact_eval.evaluation import collect_runs, evaluate_ablated
+from pact_eval.evaluation import Experiment, Settings, collect_runs
 from pact_reports.numbers import estimate_text
 from pact_reports.page import PageRequest, make_page
 from pact_reports.tables import TableRequest, build_tables, to_latex, to_markdown
@@ -170,12 +170,8 @@ def test_an_interval_of_no_width_is_left_out_with_the_reason(tmp_path: Path) -> 
 def test_runs_on_ablated_contexts_have_a_table(folders: list[Path], tmp_path: Path) -> None:
     folder = write_run(tmp_path / "ablated", ablated_rows(1), arm="a", seed=17)
     page = page_of([*folders, folder])
-    collection = collect_runs([folder])
-    (run,) = collection.ablated
-    rng = PageRequest(collection).for_tables.rng
-    evaluation = evaluate_ablated(
-        run.predictions, decoding="single", by="kind", rng=rng, resamples=200
-    )
+    experiment = Experiment.read([folder], Settings(resamples=200))
+    evaluation = experiment.ablated_evaluation(experiment.ablated[0])
     confidence = evaluation.groups[0].estimates["ablated_confidence"]
     said = section(page, 'id="table-ablated-runs"', "</section>")
     assert f"a, seed 17 {confidence.n} of {confidence.clusters} families" in said
