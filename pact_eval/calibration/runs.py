@@ -164,10 +164,10 @@ def calibrator_of_run(
 
 
 def _identity(run: Run) -> dict[str, Json]:
-    adapter, data = run.settings.get("adapter"), run.settings.get("data")
+    recorded = run.provenance
     return {
-        "arm": run.provenance.get("arm"),
-        "seed": run.provenance.get("seed"),
-        "adapter_sha256": adapter.get("sha256") if isinstance(adapter, dict) else None,
-        "data_sha256": data.get("sha256") if isinstance(data, dict) else None,
+        "arm": recorded.arm,
+        "seed": recorded.seed,
+        "adapter_sha256": None if recorded.adapter is None else recorded.adapter.sha256,
+        "data_sha256": recorded.data.sha256,
     }

@@ -13,7 +13,7 @@ first needed, and the items of every run are brought into the order of the first
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +36,7 @@ from pact_eval.runs import (
     AblatedRun,
     Decoding,
     Predictions,
+    Provenance,
     Run,
     RunFolder,
     ScoredViews,
@@ -105,11 +106,10 @@ class ExperimentRun:
         arm: str | None = None,
         first: ExperimentRun | None = None,
     ) -> None:
-        recorded, seed = run.provenance.get("arm"), run.provenance.get("seed")
         self.run = run
-        self.name = run.folder.resolve().name
-        self.arm = arm or (recorded if isinstance(recorded, str) and recorded else self.name)
-        self.seed = seed if isinstance(seed, int) and not isinstance(seed, bool) else None
+        self.name = run.name
+        self.arm = arm or run.arm
+        self.seed = run.seed
         self.label = self.arm if self.seed is None else f"{self.arm}, seed {self.seed}"
         self._first = first
         self._cache: dict[Hashable, Any] = {}
@@ -123,7 +123,7 @@ class ExperimentRun:
         return self.run.folder
 
     @property
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self) -> Provenance:
         """What `run.json` records."""
         return self.run.provenance
 

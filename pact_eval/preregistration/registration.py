@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from pact_eval._json import Json
 from pact_eval.preregistration.canonical import canonical_criteria, criteria_changes, sha256_of_json
 from pact_eval.preregistration.criteria import Hypotheses
 from pact_eval.preregistration.locking import Lock
@@ -79,13 +78,12 @@ def run_facts(run: RunFolder) -> RunFacts:
         run: the run.
     """
     recorded = run.provenance
-    arm, seed, created = (recorded.get(key) for key in ("arm", "seed", "created"))
-    scored = recorded.get("source") == _SCORED
+    scored = recorded.source == _SCORED
     return RunFacts(
-        arm=arm if isinstance(arm, str) else run.folder.name,
-        seed=seed if isinstance(seed, int) else None,
-        started_at=_time(created) if scored else None,
-        data_sha256=_data_sha256(run) if scored else None,
+        arm=run.arm,
+        seed=run.seed,
+        started_at=recorded.created if scored else None,
+        data_sha256=recorded.data.sha256 if scored else None,
         ablated=run.ablated,
     )
 
@@ -163,17 +161,3 @@ def _unknown(lock: Lock, runs: Sequence[RunFacts]) -> Iterator[str]:
     data = [str(run) for run in runs if lock.data and run.data_sha256 is None]
     if data:
         yield f"nobody can tell which data these runs were scored on: {', '.join(data)}"
-
-
-def _data_sha256(run: RunFolder) -> str | None:
-    data = run.settings.get("data")
-    found = data.get("sha256") if isinstance(data, dict) else None
-    return found if isinstance(found, str) else None
-
-
-def _time(text: Json) -> dt.datetime | None:
-    try:
-        time = dt.datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return time if time is not None and time.tzinfo is not None else None

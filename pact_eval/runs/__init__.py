@@ -19,6 +19,7 @@ from pact_eval.runs.predictions import (
     ScoredViews,
     check_columns,
 )
+from pact_eval.runs.provenance import Provenance
 from pact_eval.runs.training_log import SELECTION_NLL, TrainingLog, training_log_of_run
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "AblatedRun",
     "Decoding",
     "Predictions",
+    "Provenance",
     "Run",
     "RunFolder",
     "RunWriter",

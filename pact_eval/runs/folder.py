@@ -13,8 +13,6 @@ same batches, so an interrupted run ends with the same bytes as one that was not
 from __future__ import annotations
 
 import datetime as dt
-import json
-import os
 import platform
 import re
 import shutil
@@ -24,11 +22,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Final
+from typing import IO
 
 import polars as pl
 
-from pact_eval._json import Json, dumps, loads
+from pact_eval._files import atomic_path
+from pact_eval._json import Json, dumps
 from pact_eval.errors import RunError, RunSettingsError
 from pact_eval.runs.predictions import (
     ABLATED,
@@ -37,12 +36,18 @@ from pact_eval.runs.predictions import (
     check_columns,
     predictions_from_frame,
 )
+from pact_eval.runs.provenance import (
+    FORMAT_VERSION,
+    Provenance,
+    read_provenance,
+    write_provenance,
+)
+from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 
 if sys.platform != "win32":  # on Windows two writers in one folder are the user's own care
     import fcntl
 
 __all__ = [
-    "FORMAT_VERSION",
     "AblatedRun",
     "Run",
     "RunFolder",
@@ -52,33 +57,45 @@ __all__ = [
     "read_run",
 ]
 
-FORMAT_VERSION: Final = 2
-
 _PARTS = "parts"
 _PREDICTIONS = "predictions.parquet"
-_PROVENANCE = "run.json"
 _LOCK = ".lock"
 _FIXED_LABELS = ("arm", "seed")
+_PARTIAL = re.compile(r"\..*\.tmp")
 _PART = re.compile(r"part-\d{6,}\.parquet")
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """What every complete run says of itself.
+    """A complete run; its rows are not read.
 
     Attributes:
-        folder: where it lies.
-        provenance: the parsed `run.json`.
+        folder: the run folder as it was given.
+        provenance: what `run.json` records.
     """
 
     folder: Path
-    provenance: Mapping[str, Json]
+    provenance: Provenance
+
+    @property
+    def name(self) -> str:
+        """Name of the folder, after links are resolved."""
+        return self.folder.resolve().name
+
+    @property
+    def arm(self) -> str:
+        """The recipe: the recorded arm, or else the name of the folder."""
+        return self.provenance.arm or self.name
+
+    @property
+    def seed(self) -> int | None:
+        """Seed of the training; None for a base model, or if the run does not record one."""
+        return self.provenance.seed
 
     @property
     def settings(self) -> Mapping[str, Json]:
         """What decided the numbers: adapter, base, dataset, K, ... as recorded."""
-        settings = self.provenance.get("settings")
-        return settings if isinstance(settings, dict) else {}
+        return self.provenance.settings
 
     @property
     def predictions_file(self) -> Path:
@@ -182,7 +199,7 @@ def open_run(folder: Path) -> RunFolder:
     Raises:
         RunError: the folder is no run, is of a later format, or is not complete.
     """
-    provenance = _read_provenance(folder)
+    provenance = read_provenance(folder)
     if not (folder / _PREDICTIONS).exists():
         done = sum(len(_read_rows(part)) for part in _parts(folder))
         message = (
@@ -219,12 +236,14 @@ class RunWriter:
         except RunError:
             self.close()
             raise
+        for stale in (each for each in folder.iterdir() if _PARTIAL.fullmatch(each.name)):
+            stale.unlink()  # of a process that was killed while it wrote
         if self.complete:
             # A process that was killed while it closed the run may have left these.
             shutil.rmtree(folder / _PARTS, ignore_errors=True)
         else:
             (folder / _PARTS).mkdir(exist_ok=True)
-        _write_json(folder / _PROVENANCE, self._provenance)
+        write_provenance(folder, self._provenance)
 
     @property
     def complete(self) -> bool:
@@ -264,7 +283,7 @@ class RunWriter:
         before = self._provenance.get("wall_seconds")
         earlier = float(before) if isinstance(before, int | float) else 0.0
         self._provenance["wall_seconds"] = round(earlier + wall_seconds, 3)
-        _write_json(self.folder / _PROVENANCE, self._provenance)
+        write_provenance(self.folder, self._provenance)
 
     def close(self) -> None:
         """Let go of the folder; safe to call twice."""
@@ -285,7 +304,7 @@ def _provenance_of(
     """Return what is known of the run in the folder, or a new beginning."""
     if not _holds_rows(folder):
         return _new_provenance(settings, labels)
-    provenance = _read_provenance(folder)
+    provenance = dict(read_provenance(folder))
     _refuse_other_settings(folder, provenance.get("settings"), settings)
     # Labels decide no number, but a run must not pass for another arm or seed in silence.
     known = {key: provenance[key] for key in _FIXED_LABELS if provenance.get(key) is not None}
@@ -349,9 +368,10 @@ def _holds_rows(folder: Path) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
-    known = {_PROVENANCE, _PARTS, _LOCK, f".{_PROVENANCE}.tmp"}
-    foreign = folder.is_dir() and not {entry.name for entry in folder.iterdir()} <= known
-    if foreign and not (folder / _PROVENANCE).exists():
+    known = {PROVENANCE_NAME, _PARTS, _LOCK}
+    entries = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    foreign = [name for name in entries if name not in known and not _PARTIAL.fullmatch(name)]
+    if foreign and not (folder / PROVENANCE_NAME).exists():
         message = f"{folder}: the folder is not empty and holds no run; give another --out"
         raise RunError(message)
     try:
@@ -372,26 +392,6 @@ def _locked(folder: Path) -> IO[str] | None:
         message = f"{folder}: another process is writing this run"
         raise RunError(message) from None
     return file
-
-
-def _read_provenance(folder: Path) -> dict[str, Json]:
-    path = folder / _PROVENANCE
-    if not folder.is_dir():
-        message = f"{folder}: no such run folder"
-        raise RunError(message)
-    try:
-        value = loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        message = f"{folder}: no run folder (it holds no {_PROVENANCE})"
-        raise RunError(message) from None
-    except ValueError as error:
-        message = f"{path}: damaged, {error}"
-        raise RunError(message) from None
-    if not isinstance(value, dict) or value.get("format_version") != FORMAT_VERSION:
-        version = value.get("format_version") if isinstance(value, dict) else None
-        message = f"{path}: expected run format {FORMAT_VERSION}, got {dumps(version)}"
-        raise RunError(message)
-    return value
 
 
 def _parts(folder: Path) -> list[Path]:
@@ -424,24 +424,8 @@ def _read_rows(path: Path) -> pl.DataFrame:
 
 
 def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
-    beside = path.with_name(f".{path.name}.tmp")
-    frame.write_parquet(beside)
-    _rename_durably(beside, path)
-
-
-def _write_json(path: Path, value: Json) -> None:
-    beside = path.with_name(f".{path.name}.tmp")
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
-    # A path that is no valid Unicode is still only a label.
-    beside.write_bytes(text.encode("utf-8", errors="replace"))
-    _rename_durably(beside, path)
-
-
-def _rename_durably(beside: Path, path: Path) -> None:
-    # Without the sync a power cut may leave a renamed file whose bytes never reached the disk.
-    with beside.open("rb") as file:
-        os.fsync(file.fileno())
-    beside.replace(path)
+    with atomic_path(path) as partial:
+        frame.write_parquet(partial)
 
 
 def _now() -> str:

@@ -123,8 +123,8 @@ def training_log_of_run(run: RunFolder) -> TrainingLog:
             other weights than those that were scored.
         RecordError: the log cannot be read; see `read_training_log`.
     """
-    named = run.provenance.get("adapter")
-    if not isinstance(named, str) or not named:
+    named = run.provenance.adapter_folder
+    if named is None:
         message = "run.json names no adapter folder"
         raise InputError(message)
     above = [Path(), *run.folder.resolve().parents]
@@ -162,8 +162,7 @@ def _row(value: Json, last: int) -> dict[str, float]:
 
 
 def _refuse_other_weights(run: RunFolder, folder: Path) -> None:
-    scored = run.settings.get("adapter")
-    sha256 = scored.get("sha256") if isinstance(scored, dict) else None
+    sha256 = None if run.provenance.adapter is None else run.provenance.adapter.sha256
     weights = folder / _WEIGHTS
     if sha256 is not None and weights.is_file() and sha256_of_file(weights) != sha256:
         message = f"{folder}: the adapter there is not the one that was scored (other SHA-256)"

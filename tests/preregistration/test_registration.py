@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+from run_frames import rows, write_run
 
 from pact_eval._json import Json
 from pact_eval.errors import InputError, TamperedError
@@ -27,7 +28,7 @@ from pact_eval.preregistration import (
     run_facts,
 )
 from pact_eval.preregistration.canonical import sha256_of_json
-from pact_eval.runs import Predictions, Run
+from pact_eval.runs import RunFolder, open_run
 
 NOW = dt.datetime(2026, 3, 1, 12, 0, 0, 700_000, tzinfo=dt.UTC)
 LATER = NOW + dt.timedelta(days=1)
@@ -423,10 +424,11 @@ def test_data_that_cannot_be_read(toml: Path, tmp_path: Path) -> None:
     assert not lock_path(toml).exists()
 
 
-def run(tmp_path: Path, **provenance: Json) -> Run:
-    columns = Predictions.__dataclass_fields__
-    nothing = Predictions(*([] for _ in columns))  # type: ignore[arg-type]
-    return Run(tmp_path, provenance, nothing)
+def run(tmp_path: Path, **provenance: Json) -> RunFolder:
+    folder = write_run(tmp_path / "run", rows(1, families=1))
+    path = folder / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), **provenance}))
+    return open_run(folder)
 
 
 def test_facts_of_a_scored_run(tmp_path: Path) -> None:
@@ -452,12 +454,12 @@ def test_an_import_does_not_know_when_it_was_scored_and_on_what(tmp_path: Path) 
         created="2026-03-02T10:00:00+00:00",
         settings={"data": {"sha256": "ab" * 32}},
     )
-    assert run_facts(imported) == RunFacts(tmp_path.name, None, None, None)
+    assert run_facts(imported) == RunFacts("run", None, None, None)
 
 
-@pytest.mark.parametrize("created", [None, 1, "yesterday", "2026-03-02T10:00:00"])
+@pytest.mark.parametrize("created", [None, "yesterday", "2026-03-02T10:00:00"])
 def test_a_start_that_is_no_time_is_not_known(tmp_path: Path, created: Json) -> None:
-    facts_of_run = run_facts(run(tmp_path, source="score", created=created, settings={"data": 1}))
+    facts_of_run = run_facts(run(tmp_path, source="score", created=created, settings={}))
     assert (facts_of_run.started_at, facts_of_run.data_sha256) == (None, None)
 
 

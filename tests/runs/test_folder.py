@@ -229,7 +229,7 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(RunError, match="not empty and holds no run"):
         RunWriter(tmp_path, SETTINGS, {})
-    with pytest.raises(RunError, match="no run folder"):
+    with pytest.raises(RunError, match="not a run folder"):
         read_run(tmp_path)
     with pytest.raises(RunError, match="no such run folder"):
         read_run(tmp_path / "missing")

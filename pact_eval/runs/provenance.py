@@ -1,0 +1,323 @@
+"""Provenance: what `run.json` records about a run, typed; nothing else reads or writes that file.
+
+    {"format_version": 2, "status": "complete", "created": ..., "finished": ...,
+     "source": "score" | "import", "arm": ..., "seed": ..., "adapter": path, "base_model": ...,
+     "data": path, "command_line": [...],
+     "settings": {"adapter": {"sha256", ...} | null, "base": {...}, "contract": {...},
+                  "data": {"sha256", "records"}, "dtype": ..., "k": ..., ...},
+     "versions": {...}, "counts": {...}, "engine": {...}, "wall_seconds": ..., ...}
+
+`settings` decides the numbers and is what resuming compares. A key that we do not know is kept, and
+is in `extra`; a key that we know and whose value has the wrong type is an error.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pact_eval._files import write_atomically
+from pact_eval._json import Json, describe, dumps, loads
+from pact_eval.errors import RunError
+
+FORMAT_VERSION: Final = 2
+NAME: Final = "run.json"
+"""The file's name in a run folder."""
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Identity of an adapter or of a base model.
+
+    Attributes:
+        sha256: of the weights.
+        config_sha256: of the configuration file.
+        revision: of a base model from a hub.
+    """
+
+    sha256: str | None = None
+    config_sha256: str | None = None
+    revision: str | None = None
+
+
+@dataclass(frozen=True)
+class Contract:
+    """The prompt contract of a run.
+
+    Attributes:
+        name: of the contract.
+        fingerprint: SHA-256 of the renderings of the probe set.
+        mismatch: why the adapter's own contract differs, if that was allowed; None otherwise.
+    """
+
+    name: str | None = None
+    fingerprint: str | None = None
+    mismatch: str | None = None
+
+
+@dataclass(frozen=True)
+class Data:
+    """The dataset file of a run.
+
+    Attributes:
+        sha256: of the whole file.
+        records: number of records scored.
+    """
+
+    sha256: str | None = None
+    records: int | None = None
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How views were scored.
+
+    Attributes:
+        name: of the engine.
+        largest_logit_difference: of the engine's check against one plain pass per prompt.
+    """
+
+    name: str | None = None
+    largest_logit_difference: float | None = None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a run holds.
+
+    Attributes:
+        items: number of items.
+        views: number of views of all items.
+    """
+
+    items: int | None = None
+    views: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Provenance(Mapping[str, Json]):
+    """What a run records about itself; None where it does not say.
+
+    It is also a mapping: the parsed `run.json`, every key as it is in the file.
+
+    Attributes:
+        status: "running" or "complete".
+        source: "score", or "import" for predictions made elsewhere.
+        arm: the recorded recipe; use `Run.arm`, which falls back to the name of the folder.
+        seed: seed of the training.
+        created: when the run began; None if the recorded text is not a time with its offset.
+        adapter_folder: the adapter that was scored, as it was named; None for a base model.
+        base_model: the base model, as it was named.
+        data_file: the dataset file, as it was named.
+        adapter: identity of the adapter; None for a base model or an import.
+        base: identity of the base model.
+        contract: the prompt contract.
+        data: identity of the dataset.
+        k: views of every item.
+        dtype: precision, such as "float32".
+        device: such as "cpu".
+        batch_tokens: tokens of one pass, padding included.
+        engine: how views were scored.
+        counts: items and views.
+        versions: of Python and of the libraries, by name.
+        resumed_with_versions: those of a later process that resumed the run, if they differ.
+        longest_prompt_tokens: length of the longest prompt.
+        wall_seconds: time spent scoring.
+        settings: the recorded object that decides the numbers.
+        extra: top-level keys that this version does not know.
+        recorded: the whole file.
+    """
+
+    status: str | None
+    source: str | None
+    arm: str | None
+    seed: int | None
+    created: dt.datetime | None
+    adapter_folder: str | None
+    base_model: str | None
+    data_file: str | None
+    adapter: Weights | None
+    base: Weights | None
+    contract: Contract
+    data: Data
+    k: int | None
+    dtype: str | None
+    device: str | None
+    batch_tokens: int | None
+    engine: Engine
+    counts: Counts
+    versions: Mapping[str, str]
+    resumed_with_versions: Mapping[str, str]
+    longest_prompt_tokens: int | None
+    wall_seconds: float | None
+    settings: Mapping[str, Json]
+    extra: Mapping[str, Json]
+    recorded: Mapping[str, Json]
+
+    @classmethod
+    def of(cls, recorded: Mapping[str, Json], source: str = NAME) -> Provenance:
+        """Check and type the content of a `run.json`.
+
+        Args:
+            recorded: the parsed file.
+            source: its name in messages.
+
+        Raises:
+            RunError: a value has the wrong type; the message names the key.
+
+        Examples:
+            >>> provenance = Provenance.of({"arm": "pact", "settings": {"k": 4}, "note": "mine"})
+            >>> provenance.arm, provenance.k, provenance.extra
+            ('pact', 4, {'note': 'mine'})
+        """
+        top = _Reader(recorded, source)
+        settings = top.object("settings")
+        check = top.object("engine").object("check")
+        return cls(
+            status=top.text("status"),
+            source=top.text("source"),
+            arm=top.text("arm") or None,
+            seed=top.whole("seed"),
+            created=top.time("created"),
+            adapter_folder=top.text("adapter") or None,
+            base_model=top.text("base_model"),
+            data_file=top.text("data"),
+            adapter=settings.weights("adapter"),
+            base=settings.weights("base"),
+            contract=Contract(
+                **{
+                    name: settings.object("contract").text(name)
+                    for name in ("name", "fingerprint", "mismatch")
+                }
+            ),
+            data=Data(
+                settings.object("data").text("sha256"), settings.object("data").whole("records")
+            ),
+            k=settings.whole("k"),
+            dtype=settings.text("dtype"),
+            device=settings.text("device"),
+            batch_tokens=settings.whole("batch_tokens"),
+            engine=Engine(
+                top.object("engine").text("name"), check.number("largest_logit_difference")
+            ),
+            counts=Counts(top.object("counts").whole("items"), top.object("counts").whole("views")),
+            versions=top.object("versions").texts(),
+            resumed_with_versions=top.object("resumed_with_versions").texts(),
+            longest_prompt_tokens=top.whole("longest_prompt_tokens"),
+            wall_seconds=top.number("wall_seconds"),
+            settings=settings.value,
+            extra={name: value for name, value in recorded.items() if name not in _KNOWN},
+            recorded=recorded,
+        )
+
+    def __getitem__(self, key: str) -> Json:
+        return self.recorded[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.recorded)
+
+    def __len__(self) -> int:
+        return len(self.recorded)
+
+
+_KNOWN: Final = frozenset(
+    {
+        *("format_version", "status", "source", "arm", "seed", "created", "finished"),
+        *("adapter", "base_model", "data", "command_line", "settings", "versions"),
+        *("resumed_with_versions", "counts", "engine", "longest_prompt_tokens", "wall_seconds"),
+        *("attention", "adapter_largest_logit_change", "merge_drift"),
+        *("ignored_columns", "renormalised", "zero_on_reference"),
+    }
+)
+
+
+def read_provenance(folder: Path) -> Provenance:
+    """Read the `run.json` of a run folder, complete or not.
+
+    Raises:
+        RunError: there is no such folder or file, it is damaged, or it is of another format.
+    """
+    path = folder / NAME
+    if not folder.is_dir():
+        message = f"{folder}: no such run folder"
+        raise RunError(message)
+    try:
+        value = loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        message = f"{folder}: not a run folder (it has no {NAME})"
+        raise RunError(message) from None
+    except ValueError as error:
+        message = f"{path}: damaged, {error}"
+        raise RunError(message) from None
+    if not isinstance(value, dict) or value.get("format_version") != FORMAT_VERSION:
+        version = value.get("format_version") if isinstance(value, dict) else None
+        message = f"{path}: expected run format {FORMAT_VERSION}, got {dumps(version)}"
+        raise RunError(message)
+    return Provenance.of(value, str(path))
+
+
+def write_provenance(folder: Path, recorded: Mapping[str, Json]) -> None:
+    """Write the `run.json` of a run folder, whole or not at all."""
+    text = json.dumps(dict(recorded), ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+    # A path that is not valid Unicode is still only a label.
+    write_atomically(folder / NAME, text.encode("utf-8", errors="replace"))
+
+
+class _Reader:
+    """Reads typed values of one JSON object; a missing key and null are None."""
+
+    def __init__(self, value: Mapping[str, Json], where: str) -> None:
+        self.value = value
+        self._where = where
+
+    def object(self, key: str) -> _Reader:
+        found = self.value.get(key)
+        if found is not None and not isinstance(found, dict):
+            raise self._wrong(key, "an object")
+        return _Reader(found or {}, f"{self._where}: {key}")
+
+    def weights(self, key: str) -> Weights | None:
+        if self.value.get(key) is None:
+            return None
+        found = self.object(key)
+        return Weights(found.text("sha256"), found.text("config_sha256"), found.text("revision"))
+
+    def text(self, key: str) -> str | None:
+        return self._typed(key, str, "text")
+
+    def texts(self) -> dict[str, str]:
+        return {key: text for key in self.value if (text := self.text(key)) is not None}
+
+    def whole(self, key: str) -> int | None:
+        return self._typed(key, int, "a whole number")
+
+    def number(self, key: str) -> float | None:
+        found = self.value.get(key)
+        if isinstance(found, int) and not isinstance(found, bool):
+            return float(found)
+        return self._typed(key, float, "a number")
+
+    def time(self, key: str) -> dt.datetime | None:
+        """Return a time; None also for text that is not a time with its offset."""
+        try:
+            found = dt.datetime.fromisoformat(self.text(key) or "")
+        except ValueError:
+            return None
+        return found if found.tzinfo is not None else None
+
+    def _typed(self, key: str, wanted: type[_Value], words: str) -> _Value | None:
+        found = self.value.get(key)
+        if found is None:
+            return None
+        if not isinstance(found, wanted) or isinstance(found, bool):
+            raise self._wrong(key, words)
+        return found
+
+    def _wrong(self, key: str, words: str) -> RunError:
+        return RunError(f"{self._where}: {key}: expected {words}, got {describe(self.value[key])}")

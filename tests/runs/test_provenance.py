@@ -1,0 +1,54 @@
+"""Provenance: what is typed, what is kept, what is refused, and the arm of a run behind a link."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from run_frames import rows, write_run
+
+from pact_eval._json import Json
+from pact_eval.errors import RunError
+from pact_eval.evaluation import Experiment
+from pact_eval.preregistration import run_facts
+from pact_eval.runs import Provenance, open_run
+
+
+def test_unknown_keys_are_kept_at_every_level(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", rows(1, families=2), arm="pact", seed=17)
+    path = folder / "run.json"
+    value = json.loads(path.read_bytes())
+    value |= {"cluster": {"node": 3}}
+    value["settings"]["new"] = True
+    path.write_text(json.dumps(value))
+    provenance = open_run(folder).provenance
+    assert provenance.extra == {"cluster": {"node": 3}}
+    assert provenance.settings["new"] is True
+    assert dict(provenance) == value
+    assert (provenance.arm, provenance.seed, provenance.data.sha256) == ("pact", 17, "0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ({"seed": "17"}, "run.json: seed: expected a whole number, got"),
+        ({"arm": 3}, "run.json: arm: expected text, got"),
+        ({"settings": []}, "run.json: settings: expected an object, got"),
+        ({"settings": {"data": {"sha256": 1}}}, "settings: data: sha256: expected text, got"),
+        ({"engine": {"check": {"largest_logit_difference": "x"}}}, "expected a number, got"),
+        ({"versions": {"torch": 2}}, "versions: torch: expected text, got"),
+    ],
+)
+def test_damaged_types_are_one_clear_error(damage: dict[str, Json], words: str) -> None:
+    with pytest.raises(RunError, match=words):
+        Provenance.of(damage)
+
+
+def test_the_arm_of_a_run_behind_a_link_is_the_same_everywhere(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "pact-17", rows(1, families=2))
+    link = tmp_path / "latest"
+    link.symlink_to(folder)
+    (run,) = Experiment.read([link]).runs
+    assert run.arm == "pact-17"
+    assert run_facts(open_run(link)).arm == "pact-17"
