@@ -56,12 +56,9 @@ def calibrate(
     """
     from pact_eval.calibration import fit_on_run
     from pact_reports.plain_text import one_line
-    from pact_reports.tables.calibration_tables import (
-        calibration_json,
-        choice_report,
-        effect_report,
-        fit_report,
-    )
+    from pact_reports.tables.fit import choice_parts, effect_parts, fit_parts
+    from pact_reports.writers.json import calibration_json
+    from pact_reports.writers.terminal import show
 
     with output(to_stderr=True).status("Fitting"):
         fitted = fit_on_run(run, holdout, mode=mode, decoding=decoding)
@@ -72,13 +69,10 @@ def calibrate(
             warn(f"{name}: {warning}" for warning in effect.warnings)
         print_json({"calibration": str(path), "result": calibration_json(fitted)})
         return
-    console = output()
-    plain = not console.is_terminal
-    parts = [] if fitted.choice is None else [*choice_report(fitted.choice, plain=plain)]
-    parts += fit_report(fitted.fit, plain=plain)
+    parts = [] if fitted.choice is None else [*choice_parts(fitted.choice)]
+    parts += fit_parts(fitted.fit)
     for name, effect in fitted.effects.items():
         title = f"fit split: {name}" if name == run else str(name)
-        parts += effect_report(title, effect, plain=plain)
-    for part in parts:
-        console.print(part)
+        parts += effect_parts(title, effect)
+    show(output(), parts)
     click.echo(f"wrote {one_line(str(path))}")

@@ -13,9 +13,10 @@ from pact_cli.console import output, print_json, warn
 from pact_eval._json import Json
 from pact_eval.evaluation import Experiment, GroupBy, Settings
 from pact_eval.runs import Decoding, read_run
-from pact_reports.tables.arms_tables import arms_report
-from pact_reports.tables.comparison_tables import comparison_report, item_lists
-from pact_reports.writers.json_values import to_json
+from pact_reports.table import Line
+from pact_reports.tables.comparison import arms_parts, comparison_parts, item_lists
+from pact_reports.writers.json import to_json
+from pact_reports.writers.terminal import show
 
 __all__ = ["ComparisonRequest", "compare_arms_command", "compare_runs_command"]
 
@@ -89,15 +90,10 @@ def compare_runs_command(folders: Sequence[str], request: ComparisonRequest) -> 
         ]
         print_json({"decoding": request.label, "comparisons": values})
         return
-    console = output()
-    plain = not console.is_terminal
     for name, each in compared:
-        console.print(_decoding_line(request))
-        names = (folders[0], name)
-        for part in comparison_report(each, names=names, show_holm=request.holm, plain=plain):
-            console.print(part)
-        for part in item_lists(each) if request.mcnemar else ():
-            console.print(part)
+        parts = comparison_parts(each, names=(folders[0], name), show_holm=request.holm)
+        items = item_lists(each) if request.mcnemar else ()
+        show(output(), (_decoding_line(request), *parts, *items))
 
 
 def compare_arms_command(arguments: Sequence[str], request: ComparisonRequest) -> None:
@@ -110,17 +106,13 @@ def compare_arms_command(arguments: Sequence[str], request: ComparisonRequest) -
     if request.as_json:
         print_json({"decoding": request.label, "arms": to_json(compared)})
         return
-    console = output()
-    console.print(_decoding_line(request))
-    plain = not console.is_terminal
-    parts = arms_report(compared, show_holm=request.holm, show_items=request.mcnemar, plain=plain)
-    for part in parts:
-        console.print(part)
+    parts = arms_parts(compared, show_holm=request.holm, show_items=request.mcnemar)
+    show(output(), (_decoding_line(request), *parts))
 
 
 def _computing() -> Status:
     return output(to_stderr=True).status("Computing intervals")
 
 
-def _decoding_line(request: ComparisonRequest) -> str:
-    return f"Decoding: {request.decoding}, {request.label['calibration']}."
+def _decoding_line(request: ComparisonRequest) -> Line:
+    return Line(f"Decoding: {request.decoding}, {request.label['calibration']}.")

@@ -34,7 +34,8 @@ __all__ = ["output", "print_json", "progress_bar", "warn"]
 _PIPED_WIDTH = 120
 _ASCII_LIKE = "pact-ascii-like"
 _NOT_ASCII = re.compile(r"[^\n -~]")  # JSON has line feeds between its values only
-_LIKENESS = {"↑": "^", "↓": "v", "–": "-", "∞": "inf", "…": "..."}
+_LIKENESS = {"↑": "^", "↓": "v", "–": "-", "±": "+-", "∞": "inf", "…": "..."}
+_LIKENESS |= {sign: f"({number})" for number, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
 
 
 def output(*, to_stderr: bool = False) -> Console:

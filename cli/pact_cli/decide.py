@@ -52,13 +52,14 @@ def decide(
         from pact_eval.scoring.decide import decide as decide_request
         from pact_eval.scoring.subject import identify
     from pact_eval.prompts import read_context, read_schema
-    from pact_reports.tables.decision_table import decision_json, decision_table
+    from pact_reports.tables.decision import decision_table
+    from pact_reports.writers.json import decisions_json
+    from pact_reports.writers.terminal import show
 
     state, fields = read_context(context), read_schema(schema)
     loaded = identify(request).load()
     decisions = decide_request(loaded, state, fields, k=k, order_seed=order_seed)
     if as_json:
-        print_json(decision_json(decisions))
+        print_json(decisions_json(decisions))
     else:
-        console = output()
-        console.print(decision_table(decisions, plain=not console.is_terminal))
+        show(output(), [decision_table(decisions)])

@@ -84,7 +84,9 @@ def scorecard(
     """
     from pact_eval.evaluation import Settings
     from pact_eval.preregistration import judge_sources
-    from pact_reports.tables.scorecard_table import scorecard_json, scorecard_report
+    from pact_reports.tables.scorecard import scorecard_parts
+    from pact_reports.writers.json import scorecard_json
+    from pact_reports.writers.terminal import show
 
     with output(to_stderr=True).status("Judging"):
         settings = Settings(resamples=resamples, seed=bootstrap_seed)
@@ -93,9 +95,7 @@ def scorecard(
     if as_json:
         print_json(scorecard_json(judged))
     else:
-        console = output()
-        for part in scorecard_report(judged, plain=not console.is_terminal):
-            console.print(part)
+        show(output(), scorecard_parts(judged))
     click.get_current_context().exit(_exit_code(judged, demand=demand))
 
 

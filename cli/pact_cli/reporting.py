@@ -11,15 +11,14 @@ import click
 from pact_cli.console import output, print_json, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from rich.console import RenderableType
+    from collections.abc import Sequence
 
     from pact_eval._json import Json
     from pact_eval.evaluation import Evaluation, GroupBy, NearTies
     from pact_eval.runs import AblatedRun, Decoding, Run, RunFolder
+    from pact_reports.table import Part
 
-    _Report = tuple[dict[str, Json], Iterable[RenderableType]]
+    _Report = tuple[dict[str, Json], tuple[Part, ...]]
 
 __all__ = ["ReportRequest", "print_report", "print_reports"]
 
@@ -49,7 +48,8 @@ def print_report(folder: Path, request: ReportRequest) -> None:
     """Read a run, on whole or on ablated contexts, evaluate it and print the report to stdout."""
     # Imported here so that `pact-eval --help` does not wait for polars and scipy.
     from pact_eval.runs import open_run, read_any_run
-    from pact_reports.tables.evaluation_tables import heading
+    from pact_reports.tables.report import run_heading
+    from pact_reports.writers.terminal import show
 
     about = open_run(folder)
     large = _evaluated_in_slices(about, request)
@@ -57,10 +57,7 @@ def print_report(folder: Path, request: ReportRequest) -> None:
     if request.as_json:
         print_json(value)
         return
-    console = output()
-    console.print(heading(str(folder), about.provenance))
-    for part in parts:
-        console.print(part)
+    show(output(), (*run_heading(str(folder), about.provenance), *parts))
 
 
 def print_reports(folders: Sequence[Path], request: ReportRequest) -> None:
@@ -104,14 +101,13 @@ def _evaluated_in_slices(about: RunFolder, request: ReportRequest) -> _Report | 
         numeric_noise,
         streamable_items,
     )
-    from pact_reports.tables.evaluation_tables import evaluation_report
-    from pact_reports.writers.evaluation_json import evaluation_json
+    from pact_reports.tables.report import evaluation_parts
+    from pact_reports.writers.json import evaluation_json
 
     path = about.predictions_file
     # A temperature depends on the number of answers and the prompt, which the slices do not keep.
     if request.calibration is not None or streamable_items(path) <= GROUPED_ITEMS:
         return None
-    console = output()
     with output(to_stderr=True).status("Reading the run slice by slice"):
         evaluation = evaluate_file(
             path,
@@ -124,8 +120,7 @@ def _evaluated_in_slices(about: RunFolder, request: ReportRequest) -> _Report | 
         ties = None if noise is None else near_ties_of_file(path, noise)
     evaluation = _with_ties(evaluation, ties)
     value = evaluation_json(evaluation, about.provenance) | _ties_json(ties)
-    parts = evaluation_report(evaluation, width=console.width, plain=not console.is_terminal)
-    return value, parts
+    return value, evaluation_parts(evaluation)
 
 
 def _with_ties(evaluation: Evaluation, ties: NearTies | None) -> Evaluation:
@@ -144,9 +139,8 @@ def _evaluated(run: Run | AblatedRun, request: ReportRequest) -> _Report:
 
     from pact_eval.evaluation import evaluate, evaluate_ablated, near_ties, numeric_noise
     from pact_eval.runs import AblatedRun
-    from pact_reports.tables.ablated_report import ablated_json, ablated_report
-    from pact_reports.tables.evaluation_tables import evaluation_report
-    from pact_reports.writers.evaluation_json import evaluation_json
+    from pact_reports.tables.report import ablated_parts, evaluation_parts
+    from pact_reports.writers.json import ablated_json, evaluation_json
 
     calibrator = None
     if request.calibration is not None:
@@ -163,15 +157,13 @@ def _evaluated(run: Run | AblatedRun, request: ReportRequest) -> _Report:
         "resamples": request.resamples,
         "calibrator": calibrator,
     }
-    console = output()
-    layout: dict[str, Any] = {"width": console.width, "plain": not console.is_terminal}
     with output(to_stderr=True).status("Computing intervals"):
         if isinstance(run, AblatedRun):
             ablated = evaluate_ablated(run.predictions, **how)
-            return ablated_json(ablated, run.provenance), ablated_report(ablated, **layout)
+            return ablated_json(ablated, run.provenance), ablated_parts(ablated)
         evaluation = evaluate(run.predictions, **how)
     noise = numeric_noise(run.provenance)
     ties = None if noise is None else near_ties(run.predictions, noise)
     evaluation = _with_ties(evaluation, ties)
     value = evaluation_json(evaluation, run.provenance) | _ties_json(ties)
-    return value, evaluation_report(evaluation, **layout)
+    return value, evaluation_parts(evaluation)

@@ -47,9 +47,11 @@ def sweep(
     from pact_eval.calibration import calibrator_for
     from pact_eval.evaluation import sweep as sweep_run
     from pact_eval.runs import read_run
-    from pact_reports.plain_text import cell
-    from pact_reports.tables.sweep_table import sweep_report
-    from pact_reports.writers.json_values import to_json
+    from pact_reports.plain_text import one_line
+    from pact_reports.table import Line
+    from pact_reports.tables.sweep import sweep_table
+    from pact_reports.writers.json import to_json
+    from pact_reports.writers.terminal import show
 
     predictions = read_run(run).predictions
     calibrator = None
@@ -69,10 +71,7 @@ def sweep(
         decoding: dict[str, Json] = {"views": "ensemble", "calibration": made}
         print_json({"run": str(run), "decoding": decoding, "points": to_json(points)})
         return
-    console = output()
-    console.print(cell(str(run), style="bold"))
-    for part in sweep_report(points, made, plain=not console.is_terminal):
-        console.print(part)
+    show(output(), [Line(one_line(str(run)), "strong"), sweep_table(points, made)])
 
 
 def _range(text: str | None, most: int) -> range:

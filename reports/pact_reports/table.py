@@ -1,4 +1,7 @@
-"""What a table is, whichever way it is written: columns, rows, numbers with their text, notes."""
+"""A neutral table: columns, rows, numbers with their text, notes. The writers lay it out.
+
+A report is a list of parts in reading order: tables, and lines of text between them.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,32 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["MARKS", "Align", "Cell", "Column", "Mark", "Number", "Row", "Table", "unique"]
+__all__ = [
+    "MARKS",
+    "Align",
+    "Cell",
+    "Column",
+    "Line",
+    "Mark",
+    "Number",
+    "Part",
+    "Row",
+    "Table",
+    "Tone",
+    "unique",
+]
 
 Align = Literal["left", "right", "center"]
-"""How the cells of a column stand."""
+"""Alignment of the cells of a column."""
 
 Mark = Literal["best", "significant", "clearly better", "better", "worse", "clearly worse"]
-"""Why a cell stands out."""
+"""Why a cell stands out. Writers show a mark as a sign or a weight, never as a colour alone."""
+
+Tone = Literal["good", "bad", "caution", "info", "faint", "strong"]
+"""How a text is coloured, in writers that have colours. A tone never carries meaning alone."""
 
 Number: TypeAlias = float | None
-"""A number as it is kept: rates as fractions, every digit; None and NaN where there is none."""
+"""A number at full precision, rates as fractions; None and NaN if there is none."""
 
 MARKS: Final[dict[Mark, str]] = {
     "best": "the best of its column",
@@ -25,7 +44,7 @@ MARKS: Final[dict[Mark, str]] = {
     "worse": "slightly worse",
     "clearly worse": "clearly worse",
 }
-"""What the marks say where a table does not say it in words of its own."""
+"""What the marks mean in a table whose legend does not say otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +53,12 @@ class Column:
 
     Attributes:
         title: its head.
-        align: how its cells stand.
-        numbers: names of the numbers that each of its cells carries, units in brackets; none where
+        align: of its cells.
+        numbers: names of the numbers that each of its cells carries, units in brackets; empty if
             its cells are text.
         better: 1 higher, -1 lower, 0 neither: an arrow in the head.
-        width: share of the line that running text is broken to; None for short cells.
+        width: share of the line to which running text is wrapped; None for short cells.
+        below: a second line of the head, such as the number of items.
     """
 
     title: str
@@ -46,6 +66,7 @@ class Column:
     numbers: tuple[str, ...] = ()
     better: Literal[-1, 0, 1] = 0
     width: float | None = None
+    below: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +74,13 @@ class Cell:
     """One cell of a table.
 
     Attributes:
-        text: as documents show it.
-        numbers: those behind the text, one for each of its column's; none stands for none known.
+        text: as readers see it.
+        numbers: those behind the text, one for each of its column's; empty if none is known.
         mark: why it stands out, or None.
-        reason: why it is undefined, or only partly defined; becomes a footnote.
-        interval: what stands in brackets beside the text where there is room: HTML and Markdown.
+        reason: why it is undefined or qualified; becomes a footnote.
+        interval: shown after the text if there is room: in terminals, HTML and Markdown.
+        below: a second line, such as what the number rests on; shown as `interval` is.
+        tone: colour, in writers that have colours.
     """
 
     text: str
@@ -65,6 +88,8 @@ class Cell:
     mark: Mark | None = None
     reason: str | None = None
     interval: str = ""
+    below: str = ""
+    tone: Tone | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +97,25 @@ class Row:
     """One row of a table.
 
     Attributes:
-        cells: one a column.
-        rule: whether a rule parts it from the row above.
+        cells: one per column.
+        rule: whether a rule separates it from the row above.
     """
 
     cells: tuple[Cell, ...]
     rule: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Text of one or more lines between tables.
+
+    Attributes:
+        text: the lines.
+        tone: colour, in writers that have colours.
+    """
+
+    text: str
+    tone: Tone | None = None
 
 
 @dataclass(frozen=True)
@@ -86,13 +124,15 @@ class Table:
 
     Attributes:
         name: of its files and labels: letters, digits and dashes.
-        title: what it shows, in a few words.
+        title: what it shows, in a few words; may be empty in a terminal report.
         caption: decoding, n and clusters of what it shows, in sentences.
         columns: from left to right.
         rows: from top to bottom.
-        legend: what marks mean here where `MARKS` does not say it well.
-        notes: stand below it.
-        brackets: what the intervals of its cells are; said where they are shown.
+        legend: what marks mean here, if `MARKS` does not say it well.
+        notes: shown below it.
+        brackets: what the intervals of its cells are; part of the caption where they are shown.
+        keys: number of leading columns that name a row. A terminal too narrow for the table repeats
+            them and continues with the other columns below; with 0, cells wrap first.
 
     Raises:
         ValueError: a row has more or fewer cells than there are columns, or a cell other numbers
@@ -114,6 +154,7 @@ class Table:
     legend: tuple[tuple[Mark, str], ...] = ()
     notes: tuple[str, ...] = ()
     brackets: str = ""
+    keys: int = 0
 
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows, start=1):
@@ -151,6 +192,10 @@ class Table:
         return dict(self.legend).get(mark, MARKS[mark])
 
 
+Part: TypeAlias = Table | Line
+"""One part of a report."""
+
+
 def unique(texts: Iterable[str | None]) -> tuple[str, ...]:
-    """Return texts that are no None, each once, in their order."""
+    """Return the texts that are not None, each once, in order."""
     return tuple(dict.fromkeys(text for text in texts if text is not None))

@@ -40,7 +40,7 @@ def test_the_report_of_ablated_contexts(ablated: Path) -> None:
     text = run("report", ablated, "--resamples", 300).stdout
     for words in (
         "arm:        no_nr",
-        "Ablated contexts: without the evidence no answer is right",
+        "Ablated contexts: without the evidence no answer is correct",
         "Decoding: single, raw; K = 3.",
         "95% percentile bootstrap over families, 300 resamples",
         "30 items, 30 fam.",

@@ -51,7 +51,7 @@ def test_the_shipped_data_pass_every_check() -> None:
     text = run("data", FIXTURES / "data", "--tokenizer", FIXTURES / "model").stdout
     assert text.count(" passed ") >= 8
     assert "failed" not in text
-    assert text.endswith("The data passed: no finding.\n")
+    assert text.endswith("The data passed: no findings.\n")
     assert "444 of 444 contexts ablated" in text
 
 

@@ -52,9 +52,9 @@ def test_the_report_shows_the_published_numbers(published: Path) -> None:
         "35 (22%)",
         "39 (24%)",
         "Decoding: single, raw",
-        "View TV, Flip rate, Ensemble gain: one view only: K is 1",
-        "– Score MAE, Score level MAE (choice, boolean): no score items",
-        "No letter stands out",
+        " one view only: K is 1.",
+        " no score items.",
+        "No letter is chosen more often than it is correct",
         "arm:        pact_full",
         "seed:       18",
     ):
@@ -112,7 +112,7 @@ def test_the_letter_that_is_picked_too_often_is_named(tmp_path: Path) -> None:
     rows = [{"id": f"{n}", "reference": n % 3, "probabilities": [0.1, 0.8, 0.1]} for n in range(60)]
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
     text = run("import", path, "--out", tmp_path / "run").stdout
-    assert "Letters are not picked as they are right: B is favoured" in text
+    assert "Letter bias: B is chosen more often than it is correct" in text
 
 
 def test_hostile_names_are_shown_as_they_are_and_not_as_markup(tmp_path: Path) -> None:

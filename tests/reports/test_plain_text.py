@@ -14,9 +14,10 @@ from pact_eval.audit import CheckResult, Finding, audit_adapter
 from pact_eval.calibration import CalibrationEffect
 from pact_eval.errors import Place
 from pact_reports.plain_text import cell, lines, one_line, visible
-from pact_reports.tables.adapter_report import adapters_report
-from pact_reports.tables.audit_tables import finding_lines
-from pact_reports.tables.calibration_tables import effect_report
+from pact_reports.tables.adapter import adapter_parts
+from pact_reports.tables.audit import findings
+from pact_reports.tables.fit import effect_parts
+from pact_reports.writers.terminal import to_text
 
 UNPRINTABLE = (
     "\t\r\x00\x1b\x7f\x85\x9b\xad\u200b\u200d\u202e\u2028\u2029\u2066\ufeff\udcff\U000e0041"
@@ -55,7 +56,7 @@ def test_findings_are_one_line_each() -> None:
     place = Place(f"{forged}.jsonl", 3, forged)
     finding = Finding("malformed", place, f"expected {forged}", f"found {forged}")
     check = CheckResult("form", "3 lines", (finding,), {"malformed": 1})
-    text = "".join(printed(part) for part in finding_lines([check], plain=True))
+    text = to_text(*findings([check]))
     assert "\u202e" not in text
     assert "The data passed: no finding.\n" not in text
     assert text.count("x\\n\\nThe data passed") == 4
@@ -63,20 +64,18 @@ def test_findings_are_one_line_each() -> None:
 
 def test_findings_kept_out_are_counted_by_code() -> None:
     counts = {"malformed": 3, "not-json": 1000}
-    parts = finding_lines([CheckResult("form", "3 lines", (), counts)], plain=True)
-    text = "".join(printed(part) for part in parts)
-    assert text == "error form/not-json: 1,000\nerror form/malformed: 3\n"
+    text = to_text(*findings([CheckResult("form", "3 lines", (), counts)]))
+    assert text == "Findings\n\nerror form/not-json: 1,000\nerror form/malformed: 3\n"
 
 
 @pytest.mark.parametrize("name", ["[/x]run", "[red]run"])
 def test_the_title_of_a_table_is_no_markup(name: str) -> None:
     effect = CalibrationEffect(decoding=None, groups=(), notes=())
-    parts = effect_report(name, effect, plain=True)
-    assert name in "".join(printed(part) for part in parts)
+    assert name in to_text(*effect_parts(name, effect))
 
 
 def test_a_folder_is_no_markup(tmp_path: Path) -> None:
     folder = tmp_path / "[/x]a\nb"
     folder.mkdir(parents=True)
-    parts = adapters_report([audit_adapter(folder, keep=5)], None, fail_on="error", plain=True)
-    assert "[/x]a\\nb" in "".join(printed(part) for part in parts).replace("\n", "")
+    parts = adapter_parts([audit_adapter(folder, keep=5)], None, fail_on="error")
+    assert "[/x]a\\nb" in to_text(*parts).replace("\n", "")

@@ -31,7 +31,7 @@ def ablate(source: Path, out: Path, allow_missing: bool, as_json: bool) -> None:
     """
     from pact_eval.data import write_ablated_records
     from pact_reports.plain_text import cell
-    from pact_reports.writers.json_values import to_json
+    from pact_reports.writers.json import to_json
 
     written = write_ablated_records(source, out, allow_missing=allow_missing)
     if written.problems:

@@ -41,7 +41,9 @@ def adapter(
     With OTHER, say what differs between the two; each is audited as well.
     """
     from pact_eval.audit import audit_adapter, compare_adapters
-    from pact_reports.tables.adapter_report import adapter_tampered, adapters_json, adapters_report
+    from pact_reports.tables.adapter import adapter_parts, adapter_tampered
+    from pact_reports.writers.json import adapters_json
+    from pact_reports.writers.terminal import show
 
     folders = [folder] if other is None else [folder, other]
     with stages("Auditing") as progress:
@@ -53,9 +55,6 @@ def adapter(
     if as_json:
         print_json(provenance() | adapters_json(audits, comparison, fail_on=fail_on))
     else:
-        console = output()
-        plain = not console.is_terminal
-        for part in adapters_report(audits, comparison, fail_on=fail_on, plain=plain):
-            console.print(part)
+        show(output(), adapter_parts(audits, comparison, fail_on=fail_on))
     checks = [check for audit in audits for check in audit.checks]
     exit_with(checks, fail_on, tampered=any(map(adapter_tampered, audits)))

@@ -29,8 +29,9 @@ def diff(old: Path, new: Path, max_shown: int, as_json: bool) -> None:
     Records are joined on their ids; white space and escapes of the JSON do not count.
     """
     from pact_eval.data import diff_datasets
-    from pact_reports.tables.dataset_tables import diff_report
-    from pact_reports.writers.json_values import to_json
+    from pact_reports.tables.dataset import diff_parts
+    from pact_reports.writers.json import to_json
+    from pact_reports.writers.terminal import show
 
     difference = diff_datasets(old, new)
     if as_json:
@@ -38,6 +39,4 @@ def diff(old: Path, new: Path, max_shown: int, as_json: bool) -> None:
         value = to_json(difference)
         print_json((value if isinstance(value, dict) else {}) | counts)
         return
-    console = output()
-    for part in diff_report(difference, most=max_shown, plain=not console.is_terminal):
-        console.print(part)
+    show(output(), diff_parts(difference, most=max_shown))

@@ -28,15 +28,15 @@ def manifest(folder: Path, check: bool, as_json: bool) -> None:
     if check:
         _check(folder, as_json=as_json)
     from pact_eval.data import write_manifest
-    from pact_reports.tables.audit_json import manifest_json
-    from pact_reports.tables.audit_report import manifest_report
+    from pact_reports.tables.dataset import manifest_parts
+    from pact_reports.writers.json import manifest_json
+    from pact_reports.writers.terminal import show
 
     written = write_manifest(folder)
     if as_json:
         print_json(provenance() | manifest_json(written))
         return
-    console = output()
-    console.print(manifest_report(written, plain=not console.is_terminal))
+    show(output(), manifest_parts(written))
 
 
 def _check(folder: Path, *, as_json: bool) -> NoReturn:

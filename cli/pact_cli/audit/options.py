@@ -78,17 +78,16 @@ def print_data_audit(
     as_json: bool,
 ) -> None:
     """Print the audit of a dataset to stdout."""
-    from pact_reports.tables.audit_json import data_audit_json
-    from pact_reports.tables.audit_report import data_audit_report
+    from pact_reports.tables.audit import data_audit_parts
+    from pact_reports.writers.json import data_audit_json
+    from pact_reports.writers.terminal import show
 
     if as_json:
         manifest = source.manifest
         told = data_audit_json(audit, settings=settings, manifest=manifest, fail_on=fail_on)
         print_json(provenance() | told)
         return
-    console = output()
-    for part in data_audit_report(audit, fail_on=fail_on, plain=not console.is_terminal):
-        console.print(part)
+    show(output(), data_audit_parts(audit, fail_on=fail_on))
 
 
 def provenance() -> dict[str, Json]:

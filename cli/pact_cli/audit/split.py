@@ -38,12 +38,12 @@ def split(source: Path, out: Path, select: int, calibrate: int, seed: int, as_js
     never split.
     """
     from pact_eval.data import split_training_file
-    from pact_reports.tables.dataset_tables import split_table
-    from pact_reports.writers.json_values import to_json
+    from pact_reports.tables.dataset import split_table
+    from pact_reports.writers.json import to_json
+    from pact_reports.writers.terminal import show
 
     parts = split_training_file(source, out, select=select, calibrate=calibrate, seed=seed)
     if as_json:
         print_json({"parts": to_json(parts)})
         return
-    console = output()
-    console.print(split_table(parts, plain=not console.is_terminal))
+    show(output(), [split_table(parts)])

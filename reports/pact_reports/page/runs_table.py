@@ -22,8 +22,8 @@ from pact_reports.tables.cells import (
     value_cell,
     with_interval,
 )
-from pact_reports.tables.evaluation_tables import letter_verdict
 from pact_reports.tables.metric_values import DECODING_WORDS
+from pact_reports.tables.report import letter_verdict
 from pact_reports.tables.run_reports import RunReport
 
 __all__ = ["ablated_table", "runs_table"]

@@ -16,8 +16,7 @@ from pact_eval.preregistration import (
 )
 from pact_reports.numbers import has_width, no_interval
 from pact_reports.page.markup import Child, Html, data_text, element, joined
-from pact_reports.tables.scorecard import difference_text, drawn_intervals
-from pact_reports.tables.scorecard_table import compared_text
+from pact_reports.tables.scorecard import compared_text, difference_text, drawn_intervals
 
 __all__ = ["criteria_html"]
 

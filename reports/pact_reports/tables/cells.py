@@ -16,6 +16,7 @@ from pact_reports.table import Cell, Column, Mark
 __all__ = [
     "count_cell",
     "count_column",
+    "estimate_cell",
     "few_pairs",
     "interval_cell",
     "interval_column",
@@ -156,6 +157,30 @@ def marked_best(cells: Sequence[Cell], better: Literal[-1, 0, 1]) -> list[Cell]:
         else cell
         for cell in cells
     ]
+
+
+def estimate_cell(estimate: Estimate, unit: Unit, *, below: str = "", reasons: bool = True) -> Cell:
+    """Return an estimate with its interval.
+
+    Args:
+        estimate: what to write.
+        unit: of it.
+        below: the second line, such as what it rests on.
+        reasons: whether its reason becomes a footnote.
+
+    Example:
+        >>> cell = estimate_cell(Estimate(0.821, 0.778, 0.861, 324, 162, "bootstrap"), "percent")
+        >>> cell.text, cell.interval
+        ('82.1', '[77.8, 86.1]')
+    """
+    known = not math.isnan(estimate.value) and not math.isnan(estimate.low)
+    ends = (value_text(end, unit) for end in (estimate.low, estimate.high))
+    return Cell(
+        text=value_text(estimate.value, unit),
+        interval=f"[{', '.join(ends)}]" if known else "",
+        below=below,
+        reason=estimate.reason if reasons else None,
+    )
 
 
 def interval_column(title: str, unit: str) -> Column:

@@ -1,8 +1,9 @@
-"""The scorecard: every hypothesis with its evidence and its verdict."""
+"""The scorecard: every hypothesis with its evidence and its verdict, and the registration."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Final
 
 from pact_eval.preregistration import (
@@ -10,18 +11,26 @@ from pact_eval.preregistration import (
     CheckResult,
     Comparison,
     HypothesisResult,
+    JudgedHypotheses,
     Registration,
     Scorecard,
+    Verdict,
 )
 from pact_eval.stats import Estimate
-from pact_reports.numbers import has_width
-from pact_reports.table import Cell, Column, Row, Table
-from pact_reports.tables.cells import shown, text_cell
+from pact_reports.numbers import UNDEFINED, has_width, value_text
+from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+from pact_reports.tables.cells import estimate_cell, shown, text_cell
 from pact_reports.tables.request import TableRequest
 
-__all__ = ["build_scorecard", "difference_text", "drawn_intervals", "scorecard_table"]
-
 _MOST_DIFFERENCES: Final = 4
+_TONE: Final[dict[Verdict, Tone]] = {
+    "SUPPORTED": "good",
+    "PARTLY SUPPORTED": "caution",
+    "PARTLY TESTED": "caution",
+    "INCONCLUSIVE": "caution",
+    "CONTRADICTED": "bad",
+    "UNTESTED": "faint",
+}
 
 
 def build_scorecard(request: TableRequest) -> Table:
@@ -124,3 +133,109 @@ def difference_text(comparison: Comparison) -> str:
     seeds = f" at {'seeds' if named[1:] else 'seed'} {'/'.join(named)}" if named else ""
     decodings = dict.fromkeys(cell.decoding for cell in comparison.question.cells)
     return f"{signed(comparison.difference)}{ends}{seeds}, {' - '.join(decodings)}"
+
+
+def scorecard_parts(judged: JudgedHypotheses) -> tuple[Part, ...]:
+    """Lay out a scorecard for a terminal.
+
+    Returns:
+        Each hypothesis with its evidence, then all verdicts, then what the registration proves.
+    """
+    results = judged.scorecard.results
+    intervals = drawn_intervals(judged.scorecard)
+    brackets = ""
+    if intervals:
+        method = intervals[0].method.replace("clusters", "families")
+        brackets = f"Differences are first - second, in brackets the {method}."
+    parts: list[Part] = [_evidence_table(result) for result in results]
+    verdicts = Table(
+        name="verdicts",
+        title="Verdicts",
+        caption=brackets,
+        columns=(Column("hypothesis", "left", width=0.7), Column("verdict", "left")),
+        rows=tuple(
+            Row(
+                (
+                    Cell(f"{result.hypothesis.id} {result.hypothesis.title}"),
+                    Cell(result.verdict, tone=_TONE[result.verdict]),
+                )
+            )
+            for result in results
+        ),
+    )
+    registration = judged.registration
+    tone: Tone = "good" if registration.status == "REGISTERED BEFORE THE RUNS" else "caution"
+    if registration.status in ("TAMPERED", "REGISTERED AFTER THE RUNS"):
+        tone = "bad"
+    when = "" if registration.registered_at is None else f" ({registration.registered_at})"
+    return (
+        *parts,
+        verdicts,
+        Line(f"{registration.status}{when}", tone),
+        *(Line(f"  {reason}") for reason in registration.reasons),
+    )
+
+
+def _evidence_table(result: HypothesisResult) -> Table:
+    """Lay out the checks of one hypothesis: a row per comparison."""
+    checks = [("", check) for check in result.checks]
+    checks += [("not decisive: ", check) for check in result.beside]
+    lacking = dict.fromkeys(
+        (each.check.needs or reason) for each in result.checks for reason in each.reasons
+    )
+    titles = ("check", "compared", "seeds")
+    return Table(
+        name=f"hypothesis-{result.hypothesis.id}",
+        title=f"{result.hypothesis.id} {result.hypothesis.title}: {result.verdict}",
+        caption=f"{result.hypothesis.claim} ({result.because})",
+        columns=(
+            *(Column(title, "left", width=0.3 if title == "check" else None) for title in titles),
+            *(Column(title) for title in ("first", "second", "difference")),
+        ),
+        rows=tuple(row for label, check in checks for row in _check_rows(check, label)),
+        notes=tuple(f"Lacks data: {reason}" for reason in lacking),
+    )
+
+
+def _check_rows(result: CheckResult, label: str) -> list[Row]:
+    says = f"{label}{result.check.says}: {result.summary}"
+    return [
+        Row(
+            (
+                Cell(says if number == 0 else ""),
+                Cell(compared_text(each)),
+                Cell(", ".join("-" if seed is None else str(seed) for seed in each.seeds)),
+                _value(each, each.left.value, signed=each.question.left.minus is not None),
+                _value(each, each.right.value, signed=each.question.right.minus is not None),
+                _difference(each),
+            ),
+            rule=number == 0,
+        )
+        for number, each in enumerate(result.comparisons)
+    ]
+
+
+def compared_text(comparison: Comparison) -> str:
+    """Name the first quantity by arm, decoding and group, and what differs in the second."""
+    left, right = comparison.question.left.cell, comparison.question.right.cell
+    named = [left.arm, left.decoding, *([left.group] if left.group != "all" else [])]
+    names = ("metric", "arm", "decoding", "group")
+    pairs = ((getattr(left, name), getattr(right, name)) for name in names)
+    other = [theirs for ours, theirs in pairs if ours != theirs]
+    return f"{', '.join(named)} vs {', '.join(other)}"
+
+
+def _value(comparison: Comparison, value: float, *, signed: bool) -> Cell:
+    unit = METRIC_SPECS[comparison.question.left.cell.metric].unit
+    return Cell(value_text(value, "points" if signed and unit == "percent" else unit))
+
+
+def _difference(comparison: Comparison) -> Cell:
+    if math.isnan(comparison.difference):
+        return Cell(UNDEFINED)
+    unit = METRIC_SPECS[comparison.question.left.cell.metric].unit
+    points = "points" if unit == "percent" else unit
+    cell = Cell(value_text(comparison.difference, points))
+    if comparison.interval is not None:
+        cell = estimate_cell(comparison.interval, points, reasons=False)
+    return replace(cell, tone="good" if comparison.holds else "bad")

@@ -21,7 +21,7 @@ from pact_reports.page.diagnostics.model import (
     VERY_LOW_CODE_MASS,
     Worry,
 )
-from pact_reports.tables.evaluation_tables import letter_verdict
+from pact_reports.tables.report import letter_verdict
 from pact_reports.tables.run_reports import EceChange
 
 __all__ = [

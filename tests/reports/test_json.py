@@ -7,7 +7,7 @@ import json
 import numpy as np
 
 from pact_eval.stats import holm
-from pact_reports.writers.json_values import to_json
+from pact_reports.writers.json import to_json
 
 
 def test_arrays_are_lists_of_numbers() -> None:

@@ -1,0 +1,291 @@
+"""An audit: findings, what the checks measured, one table of checks, one verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import singledispatch
+from typing import Any, Final
+
+from pact_eval.audit import (
+    CODES,
+    SEVERITIES,
+    Balance,
+    CheckResult,
+    Coverage,
+    DataAudit,
+    Finding,
+    Lengths,
+    NearDuplicates,
+    Severity,
+    Shortcuts,
+    count,
+    failed,
+    failed_checks,
+)
+from pact_eval.data import WordDiff
+from pact_eval.prompts import CODES as LETTERS
+from pact_reports.numbers import UNDEFINED, value_text
+from pact_reports.plain_text import one_line
+from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
+from pact_reports.tables.cells import estimate_cell
+from pact_reports.tables.dataset import files_table
+
+_TAMPERED: Final = "hashes differ from those in the manifest"
+_TONE: Final[Mapping[Severity, Tone]] = {"error": "bad", "warning": "caution", "note": "info"}
+_WORDS_KEPT: Final = 6
+
+
+def data_audit_parts(audit: DataAudit, *, fail_on: Severity) -> tuple[Part, ...]:
+    """Lay out the audit of a dataset.
+
+    Args:
+        audit: what was found.
+        fail_on: the severity that fails.
+
+    Returns:
+        Files, findings, what was measured, the table of checks, the verdict.
+    """
+    parts: list[Part] = [files_table(audit.files, audit.facts, audit.families)]
+    parts += findings(audit.checks)
+    for check in audit.checks:
+        if isinstance(check.measured, Balance):
+            parts.append(_balance_table(check.measured))
+            if len(audit.checks) == 1:
+                parts.append(_groups_table(check.measured))
+        elif isinstance(check.measured, Shortcuts):
+            parts.append(_shortcuts_table(check.measured))
+    tampered = _TAMPERED if audit.tampered else None
+    parts.append(checks_table(audit.checks, fail_on=fail_on))
+    parts.append(verdict(audit.checks, subject="data", fail_on=fail_on, tampered=tampered))
+    return tuple(parts)
+
+
+def findings(checks: Sequence[CheckResult]) -> Iterator[Line]:
+    """Lay out the findings, worst first, with the number of those that are not shown."""
+    if any(check.counts for check in checks):
+        yield Line("Findings\n", "strong")
+    for severity in SEVERITIES:
+        for check in checks:
+            for code in (each for each in CODES if CODES[each].severity == severity):
+                if code in check.counts:
+                    yield from _findings_of(check, code)
+
+
+def _findings_of(check: CheckResult, code: str) -> Iterator[Line]:
+    severity = CODES[code].severity
+    head = f"{severity} {CODES[code].check}/{code}"
+    shown = [finding for finding in check.findings if finding.code == code]
+    for finding in shown:
+        yield Line(one_line(f"{head}  {finding.place}"), _TONE[severity])
+        yield Line("\n".join(_finding(finding)) + "\n")
+    rest = check.counts[code] - len(shown)
+    if rest and shown:
+        yield Line(f"  ... and {rest:,} more of {code}\n", "faint")
+    elif rest:
+        yield Line(f"{head}: {rest:,}", _TONE[severity])
+
+
+def _finding(finding: Finding) -> Iterator[str]:
+    yield one_line(f"  expected  {finding.expected}")
+    yield one_line(f"  found     {finding.found}")
+    if finding.comparison is not None:
+        left, right = _sides(finding.comparison)
+        yield f"  text      {left}"
+        yield f"  other     {right}"
+
+
+def _sides(diff: WordDiff) -> tuple[str, str]:
+    """Write two texts, long common passages shortened, differing words in double brackets."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    last = len(diff.segments) - 1
+    for number, segment in enumerate(diff.segments):
+        for side, words in zip(sides, (segment.left, segment.right), strict=True):
+            if segment.kind == "same":
+                side.append(_shortened(words, first=number == 0, last=number == last))
+            elif words:
+                side.append(f"[[{one_line(words)}]]")
+    left, right = (" ".join(side) for side in sides)
+    return left, right
+
+
+def _shortened(words: str, *, first: bool, last: bool) -> str:
+    parts = one_line(words).split(" ")
+    if len(parts) <= 2 * _WORDS_KEPT:
+        return " ".join(parts)
+    head = [] if first else parts[:_WORDS_KEPT]
+    tail = [] if last else parts[-_WORDS_KEPT:]
+    return " ".join([*head, "...", *tail])
+
+
+def checks_table(checks: Sequence[CheckResult], *, fail_on: Severity) -> Table:
+    """Lay out one row per check: passed or failed, counts, and what it measured.
+
+    Args:
+        checks: results in the order of the rows.
+        fail_on: a finding of this severity, or of a worse one, fails a check.
+    """
+    rows = []
+    for check in checks:
+        counts = (
+            Cell(f"{n:,}" if n else "", tone=_TONE[severity])
+            for severity, n in ((each, check.count(each)) for each in SEVERITIES)
+        )
+        cells = (Cell(check.check), _result(check, fail_on), *counts, Cell(_scope(check)))
+        rows.append(Row(cells))
+    return Table(
+        name="checks",
+        title="",
+        caption="",
+        columns=(
+            Column("check", "left"),
+            Column("result", "left"),
+            *(Column(f"{severity}s") for severity in SEVERITIES),
+            Column("scope and measurements", "left", width=0.5),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _result(check: CheckResult, fail_on: Severity) -> Cell:
+    if check.skipped is not None:
+        return Cell("skipped", tone="faint")
+    if failed([check], fail_on):
+        return Cell("failed", tone="bad")
+    return Cell("passed", tone="good")
+
+
+def _scope(check: CheckResult) -> str:
+    if check.skipped is not None:
+        return check.skipped
+    line = _measured(check.measured)
+    return f"{check.scope}: {line}" if line else check.scope
+
+
+def verdict(
+    checks: Sequence[CheckResult], *, subject: str, fail_on: Severity, tampered: str | None
+) -> Line:
+    """Say in one line whether the subject can be trusted, as far as the checks see.
+
+    Args:
+        checks: all results.
+        subject: what was audited: "data" or "adapter".
+        fail_on: the severity that fails.
+        tampered: what a hash that does not match shows, or None if all match.
+    """
+    counts = {severity: count(checks, severity) for severity in SEVERITIES}
+    tally = ", ".join(
+        f"{n:,} {severity}{'s' if n != 1 else ''}" for severity, n in counts.items() if n
+    )
+    failing = [check.check for check in failed_checks(checks, fail_on)]
+    skipped = [check.check for check in checks if check.skipped is not None]
+    unseen = f" Not checked: {', '.join(skipped)}." if skipped else ""
+    if tampered is not None:
+        return Line(f"TAMPERED: {tampered} ({tally}).{unseen}", "bad")
+    if failing:
+        return Line(f"NOT TO BE TRUSTED: {tally} ({', '.join(failing)}).{unseen}", "bad")
+    return Line(f"The {subject} passed: {tally or 'no findings'}.{unseen}", "good")
+
+
+@singledispatch
+def _measured(_measured: Any) -> str:
+    """Say in a few words what a check measured; empty if it measured nothing."""
+    return ""
+
+
+@_measured.register
+def _(measured: Coverage) -> str:
+    return (
+        f"{measured.ablated:,} of {measured.records:,} contexts ablated, {measured.pairs:,} of "
+        f"{measured.families:,} pairs certified"
+    )
+
+
+@_measured.register
+def _(measured: Lengths) -> str:
+    return (
+        f"{measured.minimum:,} to {measured.maximum:,} tokens (median {measured.median:,.0f}, 99% "
+        f"up to {measured.p99:,.0f}), limit {measured.limit:,}"
+    )
+
+
+@_measured.register
+def _(measured: NearDuplicates) -> str:
+    nearest = [
+        f"{where} {cosine:.2f}"
+        for where, cosine in (
+            ("across files", measured.largest_across),
+            ("within", measured.largest_within),
+        )
+        if not math.isnan(cosine)
+    ]
+    how = "" if measured.exact else "likely pairs only; "
+    if not nearest:
+        return f"{how}no pair near {measured.threshold:g}"
+    return f"{how}largest cosine {', '.join(nearest)}, threshold {measured.threshold:g}"
+
+
+@_measured.register
+def _(measured: Shortcuts) -> str:
+    sampled = ""
+    if measured.records < measured.records_in_all:
+        sampled = f"{measured.records:,} of {measured.records_in_all:,} records; "
+    gains = ", ".join(
+        f"{probe.view} {UNDEFINED if probe.reason else f'{100 * probe.gain.value:.0f}%'}"
+        for probe in measured.probes
+    )
+    return f"{sampled}gain {gains}"
+
+
+def _shortcuts_table(shortcuts: Shortcuts) -> Table:
+    """Lay out what a bag of words predicts from each view."""
+    rows = []
+    for probe in shortcuts.probes:
+        gain = estimate_cell(probe.gain, "percent", reasons=False)
+        known = (probe.accuracy.value, probe.baseline, probe.ceiling)
+        shares = (Cell(value_text(value, "percent")) for value in known)
+        undefined = Cell(UNDEFINED, reason=probe.reason)
+        rows.append(Row((Cell(probe.view), *shares, undefined if probe.reason else gain)))
+    return Table(
+        name="shortcuts",
+        title="Shortcuts: what a bag of words predicts",
+        caption="Normalised gain: 0 is the baseline, 100 the ceiling.",
+        columns=(
+            Column("text", "left"),
+            *map(Column, ("accuracy", "baseline", "ceiling", "normalised gain")),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _balance_table(balance: Balance) -> Table:
+    """Lay out the positions of the references by kind; in brackets the number by chance."""
+    kinds: dict[str, list[str]] = {}
+    for each in balance.positions:
+        shown = f"{each.references:,} ({each.expected:,.0f})"
+        kinds.setdefault(f"{each.file}: {each.kind}", []).append(shown)
+    widest = max(map(len, kinds.values()), default=0)
+    return Table(
+        name="balance",
+        title="Balance: references at each letter, and by chance",
+        caption="",
+        columns=(Column("file: kind", "left"), *map(Column, LETTERS[:widest])),
+        rows=tuple(
+            Row((Cell(kind), *map(Cell, [*cells, *[""] * (widest - len(cells))])))
+            for kind, cells in kinds.items()
+        ),
+    )
+
+
+def _groups_table(balance: Balance) -> Table:
+    """Lay out records, families and references by file and kind, domain, source family."""
+    widest = max((len(group.references) for group in balance.groups), default=0)
+    rows = []
+    for group in balance.groups:
+        names = (group.file, group.by.replace("_", " "), group.name)
+        counts = [f"{n:,}" for n in (group.records, group.families, *group.references)]
+        empty = [""] * (widest - len(group.references))
+        rows.append(Row(tuple(map(Cell, (*names, *counts, *empty)))))
+    heads = tuple(Column(title, "left") for title in ("file", "by", "name"))
+    columns = (*heads, *map(Column, ("records", "families", *LETTERS[:widest])))
+    return Table("groups", "", "", columns, tuple(rows))

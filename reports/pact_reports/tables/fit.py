@@ -1,0 +1,138 @@
+"""A fitted calibrator: its temperatures, why its form was chosen, and its effect on runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from pact_eval.calibration import (
+    CONDITION_LIMIT,
+    CalibrationEffect,
+    CalibratorFit,
+    ModeChoice,
+    Parameter,
+    Scores,
+)
+from pact_reports.numbers import UNDEFINED, value_text
+from pact_reports.table import Cell, Column, Line, Part, Row, Table
+
+
+def choice_parts(choice: ModeChoice) -> tuple[Part, ...]:
+    """Lay out why a form was chosen: NLL on source families that were left out."""
+    parts: list[Part] = []
+    if choice.candidates:
+        titles = ("ridge", "numbers", "NLL", "above the best", "standard error")
+        rows = [
+            _row(
+                each.mode or "T = 1",
+                f"{each.ridge:g}" if each.mode == "contextual" else "",
+                str(each.parameters),
+                f"{each.nll:.4f}",
+                f"{each.excess:+.4f}",
+                _number(each.standard_error, 4),
+            )
+            for each in choice.candidates
+        ]
+        title = f"NLL on source families left out ({choice.folds} folds)"
+        parts.append(_table("choice", title, "form", titles, rows))
+    return (*parts, *(Line(sentence) for sentence in (choice.why, *choice.left_out)))
+
+
+def fit_parts(fit: CalibratorFit) -> tuple[Part, ...]:
+    """Lay out a fit: its temperature, its parameters with standard errors, and notes."""
+    t = fit.temperature
+    head = (
+        f"{fit.calibrator.mode}: T = {t.mean:.3f} on average, {t.low:.3f} to {t.high:.3f}; NLL "
+        f"{fit.nll_before:.4f} -> {fit.nll_after:.4f} on {fit.items:,} items of "
+        f"{fit.families:,} families"
+    )
+    titles = ("value", "by family", "if items were independent", "")
+    rows = [_row(*_parameter(each)) for each in (*fit.levels, *fit.parameters)]
+    slopes = len(fit.parameters) > len(fit.levels)
+    condition = f"Condition number of the information: {_condition(fit.condition_number)}."
+    reasons = [f"{each.name}: {each.reason}" for each in fit.unidentified if each.reason]
+    return (
+        Line(head, "strong"),
+        _table(
+            "fit", "95% intervals", "parameter", titles, rows, notes=[condition] if slopes else []
+        ),
+        *(Line(f"Note: {note}", "caution") for note in dict.fromkeys([*fit.notes, *reasons])),
+    )
+
+
+def effect_parts(name: str, effect: CalibrationEffect) -> tuple[Part, ...]:
+    """Lay out a run before and after calibration, with a warning for every score that got worse.
+
+    Args:
+        name: what the run is called.
+        effect: what was measured.
+    """
+    rows = []
+    for group in effect.groups:
+        t = group.temperature
+        mean, low, high = (_number(x, 2) for x in (t.mean, t.low, t.high))
+        pairs = zip(_scores(group.before), _scores(group.after), strict=True)
+        rows.append(
+            _row(
+                group.name,
+                f"{group.items:,}",
+                mean if low == high else f"{mean} ({low} to {high})",
+                *(f"{before} -> {after}" for before, after in pairs),
+                value_text(group.after.accuracy, "percent"),
+            )
+        )
+    made = f", {effect.decoding} decoding" if effect.decoding else ""
+    titles = ("items", "T", "NLL ↓", "Brier ↓", "ECE ↓", "AURC ↓", "accuracy")
+    return (
+        _table("effect", f"{name}{made}", "before -> after", titles, rows),
+        *(Line(f"Warning: {warning}", "caution") for warning in effect.warnings),
+        *(Line(f"Note: {note}", "caution") for note in effect.notes),
+    )
+
+
+def _table(
+    name: str,
+    title: str,
+    first: str,
+    titles: Iterable[str],
+    rows: Iterable[Row],
+    notes: Iterable[str] = (),
+) -> Table:
+    columns = (Column(first, "left"), *map(Column, titles))
+    return Table(name, title, "", columns, tuple(rows), notes=tuple(notes))
+
+
+def _row(*texts: str) -> Row:
+    return Row(tuple(map(Cell, texts)))
+
+
+def _condition(number: float) -> str:
+    """Write a condition number and the limit above which slopes cannot be distinguished."""
+    shown = UNDEFINED if math.isnan(number) else "∞" if math.isinf(number) else f"{number:,.1f}"
+    return f"{shown} (above {CONDITION_LIMIT:,.0f} the slopes cannot be distinguished)"
+
+
+def _parameter(parameter: Parameter) -> tuple[str, ...]:
+    intervals = (
+        UNDEFINED
+        if math.isnan(wald.low)
+        else f"[{wald.low:.3f}, {wald.high:.3f}] (se {wald.standard_error:.3f})"
+        for wald in (parameter.by_family, parameter.independent)
+    )
+    state = "at its bound" if parameter.at_bound else ""
+    if not parameter.identified and not state:
+        state = "not identified"
+    return (parameter.name, f"{parameter.value:.3f}", *intervals, state)
+
+
+def _scores(scores: Scores) -> tuple[str, ...]:
+    return (
+        value_text(scores.nll_nats, "nats"),
+        value_text(scores.brier, "score"),
+        value_text(scores.ece, "percent"),
+        value_text(scores.aurc, "percent"),
+    )
+
+
+def _number(value: float, decimals: int) -> str:
+    return UNDEFINED if math.isnan(value) else f"{value:.{decimals}f}"

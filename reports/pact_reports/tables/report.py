@@ -1,0 +1,210 @@
+"""The report of one run: every metric by group, how pairs fail, and letter preference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from pact_eval._json import Json
+from pact_eval.evaluation import (
+    ABLATED_CONFIDENCE,
+    ABLATED_METRICS,
+    CONFIDENT,
+    METRICS,
+    AblatedEvaluation,
+    Evaluation,
+    Group,
+    MetricSpec,
+)
+from pact_eval.prompts import CODES
+from pact_eval.stats import Estimate
+from pact_reports.numbers import count_and_share, p_value_text
+from pact_reports.plain_text import one_line
+from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.tables.cells import estimate_cell
+
+_SIGNIFICANT: Final = 0.05
+_UNITS: Final = {"pair_accuracy": "pair", "confident_errors": "error"}
+
+
+class EstimatedGroup(Protocol):
+    """A group of items with estimates by metric name."""
+
+    @property
+    def name(self) -> str:
+        """What its items have in common, or "all"."""
+
+    @property
+    def items(self) -> int:
+        """Number of items."""
+
+    @property
+    def families(self) -> int:
+        """Number of families, the clusters of the intervals."""
+
+    @property
+    def estimates(self) -> Mapping[str, Estimate]:
+        """By metric name."""
+
+
+def run_heading(title: str, provenance: Mapping[str, Json]) -> tuple[Line, ...]:
+    """Say which run this is: its folder, arm, seed, adapter, base model and data."""
+    labels = {"arm": "arm", "seed": "seed", "adapter": "adapter", "base_model": "base model"}
+    told = [Line(one_line(title), "strong")]
+    for key, label in (labels | {"data": "data"}).items():
+        value = provenance.get(key)
+        if value is not None:
+            told.append(Line(one_line(f"  {label + ':':<12}{value}")))
+    return tuple(told)
+
+
+def evaluation_parts(evaluation: Evaluation) -> tuple[Part, ...]:
+    """Lay out the evaluation of a run: metrics, pairs, letters, then the notes."""
+    parts: list[Part] = [
+        Line(_decoding(evaluation)),
+        metrics_table(evaluation.groups, METRICS),
+    ]
+    if any(_n_pairs(group) for group in evaluation.groups):
+        parts.append(_pairs_table(evaluation.groups))
+    parts.append(_letters_table(evaluation))
+    parts += [Line(f"Note: {note}", "caution") for note in evaluation.notes]
+    return tuple(parts)
+
+
+def ablated_parts(evaluation: AblatedEvaluation) -> tuple[Part, ...]:
+    """Lay out the evaluation of a run on ablated contexts."""
+    method = evaluation.groups[0].estimates[ABLATED_CONFIDENCE].method
+    return (
+        Line(
+            "Ablated contexts: without the evidence no answer is correct, and a model that relies "
+            "on it is uncertain.\n"
+            f"Decoding: {evaluation.decoding}, {evaluation.calibration}; K = {evaluation.k}. Rates "
+            f"in %; in brackets the {method.replace('clusters', 'families')}.\n"
+            "Answer gap: |z_a - z_b| in nats of the two answers that the ablated context cannot "
+            "distinguish."
+        ),
+        metrics_table(evaluation.groups, ABLATED_METRICS),
+    )
+
+
+def metrics_table(groups: Sequence[EstimatedGroup], specs: Sequence[MetricSpec]) -> Table:
+    """Lay out one row per metric and one column per group.
+
+    Args:
+        groups: with an estimate of every metric.
+        specs: the metrics.
+    """
+    columns = [Column("", "left")]
+    columns += [
+        Column(group.name, "left", below=f"{group.items:,} items, {group.families:,} fam.")
+        for group in groups
+    ]
+    return Table(
+        name="metrics",
+        title="",
+        caption="",
+        columns=tuple(columns),
+        rows=tuple(
+            Row((Cell(titled(spec)), *(_metric_cell(group, spec) for group in groups)))
+            for spec in specs
+        ),
+        keys=1,
+    )
+
+
+def titled(spec: MetricSpec) -> str:
+    """Return the title of a metric with an arrow in the better direction."""
+    return spec.title + {1: " ↑", -1: " ↓", 0: ""}[spec.better]
+
+
+def letter_verdict(evaluation: Evaluation) -> str:
+    """Say whether each letter is chosen as often as it is correct."""
+    letters = evaluation.letters
+    basis = f"{letters.units:,} item views, {letters.clusters:,} families"
+    if letters.reason is not None:
+        return f"Letter bias: no test ({letters.reason})."
+    excess = [int(a) - int(b) for a, b in zip(letters.observed, letters.expected, strict=True)]
+    favourite = CODES[max(range(len(excess)), key=excess.__getitem__)]
+    test = (
+        f"chi-squared {letters.chi2:.2f} on {letters.dof}, {p_value_text(letters.p_value)}; "
+        f"Stuart-Maxwell over slots, by family; {basis}"
+    )
+    if letters.p_value >= _SIGNIFICANT:
+        return f"No letter is chosen more often than it is correct ({test})."
+    return f"Letter bias: {favourite} is chosen more often than it is correct ({test})."
+
+
+def _decoding(evaluation: Evaluation) -> str:
+    how = (
+        "view 0 alone"
+        if evaluation.decoding == "single"
+        else f"{evaluation.k} views, mean canonical log-probability"
+    )
+    mass = evaluation.mean_answer_mass
+    codes = "" if math.isnan(mass) else f"  Answer mass {100 * mass:.1f}% over all views."
+    everything = evaluation.groups[0]
+    method = next(iter(everything.estimates.values())).method.replace("clusters", "families")
+    made = f"{evaluation.decoding}, {evaluation.calibration} ({how}); K = {evaluation.k}"
+    return (
+        f"Decoding: {made}.{codes}\n"
+        f"Rates in %, gain in points, NLL in nats; in brackets the {method}.\n"
+        "Score MAE: error of the expected level, and of the top level; confident errors: share of "
+        f"errors made with confidence {CONFIDENT} or more."
+    )
+
+
+def _metric_cell(group: EstimatedGroup, spec: MetricSpec) -> Cell:
+    estimate = group.estimates[spec.name]
+    below = ""
+    if estimate.n and estimate.n != group.items:
+        unit = _UNITS.get(spec.name, "item")
+        below = f"of {estimate.n:,} {unit}{'s' if estimate.n > 1 else ''}"
+        if estimate.clusters != estimate.n:
+            below = f"of {estimate.n:,} ({estimate.clusters:,} fam.)"
+    return estimate_cell(estimate, spec.unit, below=below)
+
+
+def _n_pairs(group: Group) -> int:
+    pairs = group.pairs
+    return pairs.both_right + pairs.only_base + pairs.only_counterfactual + pairs.neither
+
+
+def _pairs_table(groups: Sequence[Group]) -> Table:
+    titles = ("both correct", "only base", "only counterf.", "neither", "same answer to both")
+    rows = []
+    for group in groups:
+        total, pairs = _n_pairs(group), group.pairs
+        counts = (
+            pairs.both_right,
+            pairs.only_base,
+            pairs.only_counterfactual,
+            pairs.neither,
+            pairs.same_answer,
+        )
+        shares = (Cell(count_and_share(count, total)) for count in counts)
+        rows.append(Row((Cell(group.name), Cell(f"{total:,}"), *shares)))
+    return Table(
+        name="pairs",
+        title="Pairs: which of the two members are answered correctly",
+        caption="",
+        columns=(Column("", "left"), Column("pairs"), *map(Column, titles)),
+        rows=tuple(rows),
+    )
+
+
+def _letters_table(evaluation: Evaluation) -> Table:
+    letters = evaluation.letters
+    codes = CODES[: len(letters.observed)]
+    counted = {"chosen": letters.observed, "correct": letters.expected}
+    return Table(
+        name="letters",
+        title="Letters: how often each was chosen, and how often it was correct",
+        caption="",
+        columns=(Column("letter", "left"), *map(Column, codes)),
+        rows=tuple(
+            Row((Cell(name), *(Cell(f"{count:,}") for count in counts)))
+            for name, counts in counted.items()
+        ),
+        notes=(letter_verdict(evaluation),),
+    )

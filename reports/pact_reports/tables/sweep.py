@@ -1,0 +1,52 @@
+"""A run at every number of views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pact_eval.evaluation import METRICS, Calibration, SweepPoint
+from pact_reports.table import Cell, Column, Row, Table
+from pact_reports.tables.cells import estimate_cell
+
+# JSON has every metric.
+_SHOWN: Final = (
+    "accuracy",
+    "pair_accuracy",
+    "nll_nats",
+    "ece",
+    "view_tv",
+    "flip_rate",
+    "ensemble_gain",
+)
+
+
+def sweep_table(points: Sequence[SweepPoint], calibration: Calibration) -> Table:
+    """Lay out a run at every number of views: a row per number.
+
+    Args:
+        points: the run at each of them, one or more.
+        calibration: whether the distributions were calibrated.
+    """
+    group = points[0].group
+    method = group.estimates["accuracy"].method.replace("clusters", "families")
+    specs = [spec for spec in METRICS if spec.name in _SHOWN]
+    return Table(
+        name="sweep",
+        title="",
+        caption=(
+            f"Decoding: ensemble of the first K views, {calibration}; {group.items:,} items, "
+            f"{group.families:,} families. View TV and flips are of the raw views.\n"
+            f"Rates in %, gain in points, NLL in nats; in brackets the {method}."
+        ),
+        columns=(Column("K"), *(Column(spec.title, "left", better=spec.better) for spec in specs)),
+        rows=tuple(
+            Row(
+                (
+                    Cell(str(point.k)),
+                    *(estimate_cell(point.group.estimates[spec.name], spec.unit) for spec in specs),
+                )
+            )
+            for point in points
+        ),
+    )

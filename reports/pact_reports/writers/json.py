@@ -1,0 +1,375 @@
+"""Results as JSON values: NaN and infinities become null, arrays become lists."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from pact_eval._json import Json
+from pact_eval.audit import (
+    CODES,
+    SEVERITIES,
+    AdapterAudit,
+    AdapterComparison,
+    CheckResult,
+    DataAudit,
+    DataAuditSettings,
+    Finding,
+    Severity,
+    count,
+    failed,
+)
+from pact_eval.calibration import FittedRun
+from pact_eval.data import DataFile, FileFacts, Manifest, WrittenManifest
+from pact_eval.evaluation import (
+    ABLATED_METRICS,
+    METRICS,
+    AblatedEvaluation,
+    Evaluation,
+    Group,
+    MetricSpec,
+)
+from pact_eval.preregistration import CheckResult as JudgedCheck
+from pact_eval.preregistration import JudgedHypotheses, describe_check
+from pact_eval.prompts import CODES as LETTERS
+from pact_eval.prompts import Decision
+from pact_eval.stats import Estimate
+from pact_reports.tables.adapter import adapter_tampered
+
+
+def to_json(value: Any) -> Json:
+    """Turn frozen objects, mappings, sequences and arrays into JSON; NaN, infinities become null.
+
+    Example:
+        >>> to_json({"gain": float("nan"), "words": ("a", 1)})
+        {'gain': None, 'words': ['a', 1]}
+        >>> to_json(np.array([0.5, np.nan]))
+        [0.5, None]
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return to_json(value.tolist())
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_json(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
+
+
+def estimate_json(estimate: Estimate) -> Json:
+    """Turn an estimate into JSON values: rates as fractions, null if there is no finite number.
+
+    Example:
+        >>> value = estimate_json(Estimate(0.5, 0.25, float("nan"), 2, 1, "none"))
+        >>> value["value"], value["high"], value["families"]
+        (0.5, None, 1)
+    """
+    return {
+        "value": to_json(estimate.value),
+        "infinite": math.isinf(estimate.value),
+        "low": to_json(estimate.low),
+        "high": to_json(estimate.high),
+        "n": estimate.n,
+        "families": estimate.clusters,
+        "method": estimate.method,
+        "reason": estimate.reason,
+    }
+
+
+def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> dict[str, Json]:
+    """Turn an evaluation into JSON values.
+
+    Args:
+        evaluation: the numbers.
+        provenance: the run's `run.json`, passed on in full.
+
+    Returns:
+        Rates and probabilities are fractions, not percent. What JSON cannot say (NaN, infinity) is
+        null next to a `reason`.
+    """
+    letters = evaluation.letters
+    smallest = evaluation.smallest_probability
+    return {
+        "run": dict(provenance),
+        "decoding": {"views": evaluation.decoding, "calibration": evaluation.calibration},
+        "k": evaluation.k,
+        "by": evaluation.by,
+        "metrics": _metrics(METRICS),
+        "groups": [_group(group, smallest) for group in evaluation.groups],
+        "letters": {
+            "codes": list(LETTERS[: len(letters.observed)]),
+            "picked": letters.observed.tolist(),
+            "right_answer": letters.expected.tolist(),
+            "chi2": to_json(letters.chi2),
+            "dof": letters.dof,
+            "p_value": to_json(letters.p_value),
+            "item_views": letters.units,
+            "families": letters.clusters,
+            "discordant_families": letters.discordant_clusters,
+            "reason": letters.reason,
+        },
+        "mean_answer_mass": to_json(evaluation.mean_answer_mass),
+        "smallest_probability": to_json(smallest),
+        "notes": list(evaluation.notes),
+    }
+
+
+def _metrics(specs: Sequence[MetricSpec]) -> Json:
+    return [
+        {"name": spec.name, "title": spec.title, "unit": spec.unit, "better": spec.better}
+        for spec in specs
+    ]
+
+
+def _group(group: Group, smallest_probability: float) -> Json:
+    return {
+        "name": group.name,
+        "items": group.items,
+        "families": group.families,
+        "metrics": {name: estimate_json(estimate) for name, estimate in group.estimates.items()},
+        "pairs": asdict(group.pairs),
+        "nll": {
+            "infinite_items": group.nll.infinite_items,
+            "finite_mean": to_json(group.nll.finite_mean),
+            "lower_bound": to_json(group.nll.lower_bound(smallest_probability)),
+        },
+    }
+
+
+def ablated_json(evaluation: AblatedEvaluation, provenance: Mapping[str, Json]) -> dict[str, Json]:
+    """Turn an evaluation of ablated contexts into JSON values.
+
+    Args:
+        evaluation: the numbers.
+        provenance: the run's `run.json`, passed on in full.
+
+    Returns:
+        The keys of `evaluation_json` that do not need references, and `"contexts": "ablated"`.
+    """
+    return {
+        "run": dict(provenance),
+        "contexts": "ablated",
+        "decoding": {"views": evaluation.decoding, "calibration": evaluation.calibration},
+        "k": evaluation.k,
+        "by": evaluation.by,
+        "metrics": _metrics(ABLATED_METRICS),
+        "groups": [
+            {
+                "name": group.name,
+                "items": group.items,
+                "families": group.families,
+                "metrics": {name: estimate_json(each) for name, each in group.estimates.items()},
+            }
+            for group in evaluation.groups
+        ],
+    }
+
+
+def calibration_json(fitted: FittedRun) -> dict[str, Json]:
+    """Turn a fit on a run into JSON values: the fit, its reasons, and its effect on runs.
+
+    Args:
+        fitted: the fit.
+
+    Returns:
+        Rates as fractions, NLL in nats. The scores of every run come with its `warnings`, one for
+        every score that got worse on all items or on a kind.
+    """
+    return {
+        "folder": str(fitted.folder),
+        "calibrator": to_json(fitted.calibrator),
+        "choice": to_json(fitted.choice),
+        "fit": to_json(fitted.fit),
+        "effects": {
+            str(name): {
+                "decoding": effect.decoding,
+                "groups": to_json(effect.groups),
+                "warnings": list(effect.warnings),
+                "notes": to_json(effect.notes),
+            }
+            for name, effect in fitted.effects.items()
+        },
+        "warnings": list(fitted.warnings),
+    }
+
+
+def decisions_json(decisions: Sequence[Decision]) -> dict[str, Json]:
+    """Turn decisions into `{"answers": {field: ...}}`."""
+    return {
+        "answers": {
+            decision.field.name: {
+                "type": decision.field.kind,
+                "answer": decision.answer,
+                "probabilities": {
+                    answer.key: probability
+                    for answer, probability in zip(
+                        decision.field.answers, decision.probabilities, strict=True
+                    )
+                },
+                "expected_level": decision.expected_level,
+                "answer_mass": decision.answer_mass,
+                "views_agree": decision.views_agree,
+            }
+            for decision in decisions
+        }
+    }
+
+
+def scorecard_json(judged: JudgedHypotheses) -> dict[str, Json]:
+    """Turn a scorecard into JSON values: verdicts, evidence, registration."""
+    registration = judged.registration
+    registered_at = registration.registered_at
+    return {
+        "hypotheses": [
+            {
+                "id": result.hypothesis.id,
+                "title": result.hypothesis.title,
+                "claim": result.hypothesis.claim,
+                "verdict": result.verdict,
+                "because": result.because,
+                "checks": [_judged_check(check) for check in result.checks],
+                "beside": [_judged_check(check) for check in result.beside],
+            }
+            for result in judged.scorecard.results
+        ],
+        "registration": {
+            "status": registration.status,
+            "reasons": list(registration.reasons),
+            "registered_at": None if registered_at is None else registered_at.isoformat(),
+        },
+        "warnings": list(judged.warnings),
+    }
+
+
+def _judged_check(result: JudgedCheck) -> Json:
+    return {
+        "says": result.check.says,
+        "decides": describe_check(result.check),
+        "summary": result.summary,
+        "needs": result.check.needs,
+        "comparisons": [to_json(each) for each in result.comparisons],
+    }
+
+
+def data_audit_json(
+    audit: DataAudit,
+    *,
+    settings: DataAuditSettings,
+    manifest: Manifest | None,
+    fail_on: Severity,
+) -> dict[str, Json]:
+    """Turn the audit of a dataset into JSON values.
+
+    Args:
+        audit: what was found.
+        settings: what the checks allowed.
+        manifest: what the files were compared with.
+        fail_on: the severity that fails.
+
+    Returns:
+        `settings`, `manifest`, `files`, `checks`, counts by severity, and the verdict. What is
+        undefined is null.
+    """
+    return {
+        "settings": {
+            "only": None if settings.only is None else list(settings.only),
+            "max_edit_words": settings.max_edit_words,
+            "near_duplicate": settings.near_duplicate,
+            "keep": settings.keep,
+            "k": settings.k,
+            "seed": settings.seed,
+            "tokenizer": None if settings.tokenizer is None else settings.tokenizer.name,
+        },
+        "manifest": None if manifest is None else manifest.name,
+        "files": [
+            _file(file, facts) | {"families": families}
+            for file, facts, families in zip(audit.files, audit.facts, audit.families, strict=True)
+        ],
+        "checks": [_check(check) for check in audit.checks],
+        "counts": {severity: count(audit.checks, severity) for severity in SEVERITIES},
+        "fail_on": fail_on,
+        "tampered": audit.tampered,
+        "passed": not failed(audit.checks, fail_on),
+    }
+
+
+def adapters_json(
+    audits: Sequence[AdapterAudit],
+    comparison: AdapterComparison | None,
+    *,
+    fail_on: Severity,
+) -> dict[str, Json]:
+    """Turn the audit of one adapter or of two into JSON values."""
+    return {
+        "adapters": [
+            {
+                "folder": str(audit.folder),
+                "facts": to_json(audit.facts),
+                "scale": audit.facts.scale,
+                "checks": [_check(check) for check in audit.checks],
+                "counts": {severity: count(audit.checks, severity) for severity in SEVERITIES},
+                "tampered": adapter_tampered(audit),
+                "passed": not failed(audit.checks, fail_on),
+            }
+            for audit in audits
+        ],
+        "fail_on": fail_on,
+        "comparison": to_json(comparison),
+    }
+
+
+def manifest_json(written: WrittenManifest) -> dict[str, Json]:
+    """Turn a written manifest into JSON values: its path, and the files' facts."""
+    return {
+        "manifest": str(written.path),
+        "changed": written.changed,
+        "files": [
+            _file(file, facts) for file, facts in zip(written.files, written.facts, strict=True)
+        ],
+    }
+
+
+def _file(file: DataFile, facts: FileFacts) -> dict[str, Json]:
+    return {
+        "name": file.name,
+        "role": file.role,
+        "sha256": facts.sha256,
+        "rows": facts.rows,
+        "record_fingerprint": facts.fingerprint,
+    }
+
+
+def _check(check: CheckResult) -> Json:
+    """Turn one check into JSON values: its scope, counts by code, findings and numbers."""
+    return {
+        "check": check.check,
+        "skipped": check.skipped,
+        "scope": check.scope,
+        "codes": {
+            code: {"severity": CODES[code].severity, "count": n} for code, n in check.counts.items()
+        },
+        "findings": [_finding(finding) for finding in check.findings],
+        "measured": to_json(check.measured),
+    }
+
+
+def _finding(finding: Finding) -> Json:
+    return {
+        "code": finding.code,
+        "severity": finding.severity,
+        "file": finding.place.file,
+        "line": finding.place.line,
+        "id": finding.place.record_id,
+        "expected": finding.expected,
+        "found": finding.found,
+        "comparison": to_json(finding.comparison),
+    }
