@@ -6,81 +6,72 @@ the numbers; `judge` gives a scorecard of verdicts with their evidence, and `che
 the lock proves.
 """
 
-from pact_eval.preregistration.canonical import (
-    canonical_criteria,
-    criteria_changes,
-    criteria_sha256,
-)
 from pact_eval.preregistration.criteria import (
-    FORMAT,
-    Cell,
-    Check,
-    Hypotheses,
-    Hypothesis,
-    Instead,
-    Quantity,
-    Question,
-    describe_check,
-)
-from pact_eval.preregistration.judging import DifferenceInterval, holds, judge
-from pact_eval.preregistration.locking import (
-    LOCK_FORMAT,
-    DataHash,
-    Lock,
-    lock_path,
-    read_lock,
-    register,
-)
-from pact_eval.preregistration.parsing import pact_hypotheses, parse_hypotheses, read_hypotheses
-from pact_eval.preregistration.published_table import read_metric_table
-from pact_eval.preregistration.registration import (
-    Registration,
-    RegistrationStatus,
-    RunFacts,
-    check_lock,
-    run_facts,
-)
-from pact_eval.preregistration.run_rows import (
-    ABLATED_ROWS,
-    decoding_name,
-    rows_from_ablated,
-    rows_from_evaluation,
-    rows_from_items,
-)
-from pact_eval.preregistration.run_scorecard import (
-    JudgedHypotheses,
-    judge_experiment,
-    judge_sources,
-)
-from pact_eval.preregistration.scorecard import (
-    CheckResult,
-    Comparison,
-    HypothesisResult,
-    Reading,
-    Scorecard,
-    WeightedRow,
-)
-from pact_eval.preregistration.table import MetricRow, MetricTable
-from pact_eval.preregistration.verdicts import OUTCOMES, VERDICTS, Outcome, Verdict
-from pact_eval.preregistration.vocabulary import (
-    ABLATED_CONFIDENCE,
-    ABLATED_GAP,
     DECODINGS,
+    FORMAT,
     MEAN_CONFIDENCE,
     METRIC_SPECS,
     RELATIONS,
     TEMPERATURE_FREE,
     VIEW_METRICS,
+    Cell,
+    Check,
     DecodingName,
+    Hypotheses,
+    Hypothesis,
+    Instead,
     JudgedOn,
     Margin,
+    Quantity,
+    Question,
     Relation,
+    describe_check,
     margin_unit,
 )
+from pact_eval.preregistration.judging import DifferenceInterval, holds, judge
+from pact_eval.preregistration.parsing import pact_hypotheses, parse_hypotheses, read_hypotheses
+from pact_eval.preregistration.published_table import read_metric_table
+from pact_eval.preregistration.registration import (
+    LOCK_FORMAT,
+    DataHash,
+    Lock,
+    Registration,
+    RegistrationStatus,
+    RunFacts,
+    canonical_criteria,
+    check_lock,
+    criteria_changes,
+    criteria_sha256,
+    lock_path,
+    read_lock,
+    register,
+    run_facts,
+)
+from pact_eval.preregistration.run_scorecard import (
+    ABLATED_ROWS,
+    JudgedHypotheses,
+    decoding_name,
+    judge_experiment,
+    judge_sources,
+    rows_from_ablated,
+    rows_from_evaluation,
+    rows_from_items,
+)
+from pact_eval.preregistration.scorecard import (
+    OUTCOMES,
+    VERDICTS,
+    CheckResult,
+    Comparison,
+    HypothesisResult,
+    Outcome,
+    Reading,
+    Scorecard,
+    Verdict,
+    WeightedRow,
+)
+from pact_eval.preregistration.table import MetricRow, MetricTable
 
 __all__ = [
-    "ABLATED_CONFIDENCE",
-    "ABLATED_GAP",
     "ABLATED_ROWS",
     "DECODINGS",
     "FORMAT",

@@ -6,7 +6,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
-from pact_eval.preregistration.criteria import Check, Hypotheses, Quantity, Question
+from pact_eval.preregistration.criteria import (
+    Check,
+    Hypotheses,
+    Margin,
+    Quantity,
+    Question,
+    Relation,
+)
 from pact_eval.preregistration.scorecard import (
     CheckResult,
     Comparison,
@@ -17,7 +24,6 @@ from pact_eval.preregistration.scorecard import (
     weighted_rows,
 )
 from pact_eval.preregistration.table import MetricRow, MetricTable
-from pact_eval.preregistration.vocabulary import Margin, Relation
 from pact_eval.stats import Estimate
 
 __all__ = ["DifferenceInterval", "holds", "judge"]

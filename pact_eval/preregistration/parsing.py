@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Final, TypeVar
 
 from pact_eval.errors import InputError, Problem, RecordError
-from pact_eval.preregistration.criteria import FORMAT, Check, Hypotheses, Hypothesis, Instead
-from pact_eval.preregistration.toml_lines import toml_lines
-from pact_eval.preregistration.toml_reading import TomlTable, did_you_mean, in_words
-from pact_eval.preregistration.vocabulary import (
+from pact_eval.preregistration.criteria import (
     DECODINGS,
+    FORMAT,
     JUDGED_ON,
     METRIC_SPECS,
     NO_MARGIN,
     RELATIONS,
     VIEW_METRICS,
+    Check,
+    Hypotheses,
+    Hypothesis,
+    Instead,
     Margin,
     Relation,
     margin_unit,
@@ -48,6 +51,7 @@ _CHECK_KEYS: Final = (
 )
 _SHIPPED: Final = "pact.toml"
 _TOML_LINE = re.compile(r"\(at line (\d+), column (\d+)\)")
+_KIND_IN_WORDS = {dict: "a table", list: "a list", str: "text", bool: "true/false"}
 _INSTEAD = 'such as { arm = "ce_only" }'
 
 
@@ -62,8 +66,8 @@ def read_hypotheses(path: Path) -> Hypotheses:
 
     Raises:
         InputError: it is missing or cannot be read.
-        RecordError: it is no TOML, or says something that is not understood; all problems with
-            their lines.
+        RecordError: it is no TOML, or says something that is not understood; all problems
+            together, each with its hypothesis and key.
     """
     try:
         text = path.read_bytes().decode("utf-8")
@@ -115,11 +119,9 @@ def parse_hypotheses(text: str, source: str) -> Hypotheses:
     except RecursionError:
         raise RecordError(source, [Problem(None, None, "nested too deeply")]) from None
     problems: list[Problem] = []
-    table = TomlTable(values, (), toml_lines(text), problems)
+    table = _Table(values, problems)
     if values.get("format") != FORMAT:
-        table.problem(
-            f'expected format = "{FORMAT}", got {in_words(values.get("format"))}', "format"
-        )
+        table.problem(f'expected format = "{FORMAT}", got {_in_words(values.get("format"))}')
         raise RecordError(source, problems)
     table.refuse_unknown(_FILE_KEYS, "the file")
     found = tuple(_hypothesis(each) for each in table.tables("hypothesis", "[[hypothesis]]"))
@@ -127,7 +129,7 @@ def parse_hypotheses(text: str, source: str) -> Hypotheses:
     for twice in dict.fromkeys(each for each in ids if ids.count(each) > 1):
         table.problem(f"two hypotheses have the id {twice}")
     if problems:
-        raise RecordError(source, sorted(problems, key=lambda problem: problem.line or 0))
+        raise RecordError(source, problems)
     return Hypotheses(found)
 
 
@@ -140,9 +142,10 @@ def _syntax_problem(message: str, text: str) -> Problem:
     return Problem(int(place[1]), None, f"not valid TOML ({what})")
 
 
-def _hypothesis(table: TomlTable) -> Hypothesis:
+def _hypothesis(table: _Table) -> Hypothesis:
     name = table.values.get("id")
-    table.owner = name if isinstance(name, str) and name.strip() else None
+    if isinstance(name, str) and name.strip():
+        table.owner, table.where = name, ""
     table.refuse_unknown(_HYPOTHESIS_KEYS, "a hypothesis")
     checks = table.tables("check", "[[hypothesis.check]]")
     beside = table.tables("beside", "[[hypothesis.beside]]", compulsory=False)
@@ -159,8 +162,8 @@ def _hypothesis(table: TomlTable) -> Hypothesis:
     return hypothesis
 
 
-def _check(table: TomlTable) -> Check:
-    before = table.problems_so_far
+def _check(table: _Table) -> Check:
+    before = len(table.problems)
     table.refuse_unknown(_CHECK_KEYS, "a check")
     metric = _metric(table)
     relation = table.chosen("is", RELATIONS)
@@ -179,56 +182,55 @@ def _check(table: TomlTable) -> Check:
         seeds=table.whole_numbers("seeds", "a list of whole numbers, such as [17, 18, 19]"),
         needs=table.text("needs", "what it takes to test this", default="") or None,
     )
-    senseless = _senseless(check) if table.problems_so_far == before else None
-    if senseless is not None:
-        key, message = senseless
-        table.problem(message, key)
+    contradiction = _contradiction(check) if len(table.problems) == before else None
+    if contradiction is not None:
+        table.problem(contradiction)
     return check
 
 
-def _metric(table: TomlTable) -> str | None:
+def _metric(table: _Table) -> str | None:
     name = table.values.get("metric")
     if isinstance(name, str) and name in METRIC_SPECS:
         return name
-    hint = did_you_mean(str(name), METRIC_SPECS) if isinstance(name, str) else ""
-    table.problem(f"expected metric, the name of a metric, got {in_words(name)}{hint}", "metric")
+    hint = _did_you_mean(str(name), METRIC_SPECS) if isinstance(name, str) else ""
+    table.problem(f"expected metric, the name of a metric, got {_in_words(name)}{hint}")
     return None
 
 
-def _groups(table: TomlTable) -> tuple[str, ...]:
+def _groups(table: _Table) -> tuple[str, ...]:
     groups = table.several("group", "all, a field kind, or a domain", default="all")
     if "noul" in groups:
-        table.problem('group "noul" is written "boolean" here', "group")
+        table.problem('group "noul" is written "boolean" here')
     return groups
 
 
-def _margin(table: TomlTable, relation: Relation, metric: str | None) -> Margin:
+def _margin(table: _Table, relation: Relation, metric: str | None) -> Margin:
     wanted, other = ("within", "by_more_than")
     if relation != "similar":
         wanted, other = other, wanted
     if other in table.values:
-        table.problem(f'{other} does not go with is = "{relation}"; use {wanted}', other)
+        table.problem(f'{other} does not go with is = "{relation}"; use {wanted}')
     found = table.values.get(wanted)
     if metric is None or (found is None and relation != "similar"):
         return NO_MARGIN
     unit = margin_unit(metric)
     example = f'such as "2 {unit}"' if unit else 'such as "0.01"'
     if not isinstance(found, str):
-        table.problem(f"expected {wanted} as text, {example}, got {in_words(found)}", wanted)
+        table.problem(f"expected {wanted} as text, {example}, got {_in_words(found)}")
         return NO_MARGIN
     try:
         return parse_margin(found, metric)
     except ValueError as error:
-        table.problem(f"{wanted}: {error}", wanted)
+        table.problem(f"{wanted}: {error}")
         return NO_MARGIN
 
 
-def _instead(table: TomlTable, key: str) -> Instead:
+def _instead(table: _Table, key: str) -> Instead:
     found = table.values.get(key)
     if not isinstance(found, dict) or not found:
-        table.problem(f"expected {key}, {_INSTEAD}, got {in_words(found)}", key)
+        table.problem(f"expected {key}, {_INSTEAD}, got {_in_words(found)}")
         return Instead()
-    inner = table.inside(key, found)
+    inner = table.inside(found)
     inner.refuse_unknown(_CELL_KEYS, key)
     parts = _Parts(inner, found)
     return Instead(
@@ -243,7 +245,7 @@ def _instead(table: TomlTable, key: str) -> Instead:
 class _Parts:
     """The parts of an inline table, each of them optional."""
 
-    table: TomlTable
+    table: _Table
     found: dict[str, object]
 
     def text(self, key: str) -> str | None:
@@ -253,22 +255,163 @@ class _Parts:
         return self.table.chosen(key, allowed) if key in self.found else None
 
 
-def _senseless(check: Check) -> tuple[str, str] | None:
-    """Return the key and the reason why what can be read cannot be judged."""
+def _contradiction(check: Check) -> str | None:
+    """Return the reason why a check that can be read cannot be judged."""
     for question in check.questions():
         for quantity in (question.left, question.right):
             if quantity.minus == quantity.cell:
-                return "minus", f"minus takes {quantity.cell} from itself"
+                return f"minus takes {quantity.cell} from itself"
         if question.left == question.right:
-            return "than", f"than compares {question.left} with itself"
+            return f"than compares {question.left} with itself"
         if len({margin_unit(cell.metric) for cell in question.cells}) > 1:
             names = ", ".join(dict.fromkeys(cell.metric for cell in question.cells))
-            return "than", f"{names} have different units and cannot be compared"
+            return f"{names} have different units and cannot be compared"
         for cell in question.cells:
             if cell.metric in VIEW_METRICS and cell.decoding.startswith("single"):
-                message = (
+                return (
                     f"{cell.metric} is of the K views: its decoding is ensemble or "
                     f"ensemble_calibrated, got {cell.decoding}"
                 )
-                return "decoding", message
     return None
+
+
+class _Table:
+    """A parsed TOML table whose keys are read one by one; problems are collected.
+
+    Attributes:
+        values: the parsed table.
+        problems: of the whole file; those of this table are added.
+        where: the table in words, such as "check 2: "; "" for the file, or for a hypothesis whose
+            id is known.
+        owner: id of the hypothesis that it belongs to, if it is known.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, object],
+        problems: list[Problem],
+        where: str = "",
+        owner: str | None = None,
+    ) -> None:
+        self.values = values
+        self.problems = problems
+        self.where = where
+        self.owner = owner
+
+    def problem(self, message: str) -> None:
+        """Add a problem of the table, or of one of its keys, which the message names."""
+        self.problems.append(Problem(None, self.owner, f"{self.where}{message}"))
+
+    def inside(self, values: Mapping[str, object], where: str = "") -> _Table:
+        """Return a table inside this one."""
+        return _Table(values, self.problems, f"{self.where}{where}", self.owner)
+
+    def refuse_unknown(self, known: Collection[str], what: str) -> None:
+        """Refuse keys that nobody reads: they may be misspelt criteria."""
+        for key in self.values:
+            if key not in known:
+                self.problem(f"unknown key {key} in {what}{_did_you_mean(key, known)}")
+
+    def text(self, key: str, example: str, *, default: str | None = None) -> str:
+        """Return a text, its white space collapsed; `default` None makes the key compulsory."""
+        found = self.values.get(key)
+        if found is None and default is not None:
+            return default
+        if isinstance(found, str) and found.strip():
+            return " ".join(found.split())
+        self.problem(f"expected {key}, {example}, got {_in_words(found)}")
+        return ""
+
+    def chosen(self, key: str, allowed: Sequence[Value]) -> Value:
+        """Return a text that must be one of those allowed."""
+        found = self.values.get(key)
+        for value in allowed:
+            if found == value:
+                return value
+        self.problem(_not_one_of(key, allowed, found))
+        return allowed[0]
+
+    def several(self, key: str, example: str, *, default: str | None = None) -> tuple[str, ...]:
+        """Return one text or a list of different texts."""
+        found = self.values.get(key, default)
+        texts = found if isinstance(found, list) else [found]
+        named = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
+        if len(named) != len(texts) or not named:
+            shown = _in_words(found)
+            self.problem(f"expected {key}, {example} or a list of such, got {shown}")
+        elif twice := _twice(named):
+            self.problem(f"{key} names {', '.join(twice)} twice")
+        return tuple(named)
+
+    def several_of(
+        self, key: str, allowed: Sequence[Value], *, default: Value | None = None
+    ) -> tuple[Value, ...]:
+        """Return one or several of the texts allowed."""
+        named = self.several(key, _one_of(allowed), default=default)
+        for text in named:
+            if text not in allowed:
+                self.problem(_not_one_of(key, allowed, text))
+        return tuple(value for text in named for value in allowed if value == text)
+
+    def tables(self, key: str, example: str, *, compulsory: bool = True) -> list[_Table]:
+        """Return the tables of an array of tables."""
+        found = self.values.get(key, [])
+        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+            self.problem(f"expected {key} as tables, {example}, got {_in_words(found)}")
+            return []
+        if compulsory and not found:
+            self.problem(f"expected at least one {key}, {example}")
+        return [self.inside(each, f"{key} {n}: ") for n, each in enumerate(found, start=1)]
+
+    def whole_numbers(self, key: str, example: str) -> tuple[int, ...] | None:
+        """Return a list of different whole numbers; None where the key is absent."""
+        found = self.values.get(key)
+        if found is None:
+            return None
+        if not isinstance(found, list) or not found or not all(type(each) is int for each in found):
+            self.problem(f"expected {key} as {example}, got {_in_words(found)}")
+            return None
+        if twice := _twice(found):
+            self.problem(f"{key} names {', '.join(map(str, twice))} twice")
+        return tuple(dict.fromkeys(found))
+
+
+def _in_words(value: object) -> str:
+    """Show a value of a TOML file in a message."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, str):
+        return f'"{value}"' if len(value) <= 60 else f'"{value[:60]}..."'
+    if type(value) in (int, float):
+        return str(value)
+    return _KIND_IN_WORDS.get(type(value), f"a {type(value).__name__}")
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the end of a message: the nearest known word, or all of them.
+
+    Example:
+        >>> _did_you_mean("metrik", ["metric", "arm"])
+        '; did you mean metric?'
+        >>> _did_you_mean("x", ["metric", "arm"])
+        '; expected one of metric, arm'
+    """
+    words = list(known)
+    near = difflib.get_close_matches(word, words, n=1, cutoff=0.75)
+    return f"; did you mean {near[0]}?" if near else f"; expected one of {', '.join(words)}"
+
+
+def _not_one_of(key: str, allowed: Sequence[str], found: object) -> str:
+    hint = ""
+    if isinstance(found, str):
+        near = difflib.get_close_matches(found, allowed, n=1, cutoff=0.6)
+        hint = f"; did you mean {near[0]}?" if near else ""
+    return f"expected {key}, {_one_of(allowed)}, got {_in_words(found)}{hint}"
+
+
+def _one_of(allowed: Sequence[str]) -> str:
+    return f"one of {', '.join(allowed)}"
+
+
+def _twice(values: Sequence[object]) -> list[str]:
+    return [str(value) for value in dict.fromkeys(values) if values.count(value) > 1]

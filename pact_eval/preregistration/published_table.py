@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval.errors import InputError, Problem, RecordError
-from pact_eval.preregistration.criteria import Cell
-from pact_eval.preregistration.table import MetricRow, MetricTable
-from pact_eval.preregistration.vocabulary import (
+from pact_eval.preregistration.criteria import (
     MEAN_CONFIDENCE,
     METRIC_SPECS,
     TEMPERATURE_FREE,
+    Cell,
     DecodingName,
 )
+from pact_eval.preregistration.table import MetricRow, MetricTable
 
 __all__ = ["read_metric_table"]
 

@@ -1,14 +1,14 @@
 """Hypotheses judged on runs: from run folders, or a table of metrics, to a scorecard.
 
 Every run is evaluated under each decoding that it allows: single, and the K views together, each
-raw and, where the run's folder holds a calibrator, calibrated. Differences between runs get
-intervals over families, under the same resamples for every run.
-
-Runs on ablated contexts stand beside those on whole ones: other items, and metrics of their own.
+raw and, if the run's folder holds a calibrator, calibrated. Differences between runs get intervals
+over families, under the same resamples for every run. Runs on ablated contexts have other items
+and metrics of their own.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +21,12 @@ from pact_eval import metrics
 from pact_eval._files import sha256_of_file
 from pact_eval.calibration import Calibrator
 from pact_eval.evaluation import (
+    ABLATED_CONFIDENCE,
+    ABLATED_GAP,
+    AblatedEvaluation,
     AblatedItems,
+    Calibration,
+    Evaluation,
     Experiment,
     ExperimentRun,
     ScoredItems,
@@ -31,26 +36,167 @@ from pact_eval.evaluation import (
     group_rows,
     group_statistics,
 )
-from pact_eval.preregistration.criteria import Cell, Hypotheses
+from pact_eval.preregistration.criteria import (
+    METRIC_SPECS,
+    TEMPERATURE_FREE,
+    VIEW_METRICS,
+    Cell,
+    DecodingName,
+    Hypotheses,
+)
 from pact_eval.preregistration.judging import judge
-from pact_eval.preregistration.locking import lock_path, read_lock
 from pact_eval.preregistration.parsing import read_hypotheses
 from pact_eval.preregistration.published_table import read_metric_table
-from pact_eval.preregistration.registration import Registration, RunFacts, check_lock, run_facts
-from pact_eval.preregistration.run_rows import (
-    ABLATED_ROWS,
-    decoding_name,
-    rows_from_ablated,
-    rows_from_evaluation,
-    rows_from_items,
+from pact_eval.preregistration.registration import (
+    Registration,
+    RunFacts,
+    check_lock,
+    lock_path,
+    read_lock,
+    run_facts,
 )
 from pact_eval.preregistration.scorecard import Scorecard, WeightedRow
 from pact_eval.preregistration.table import MetricRow, MetricTable
-from pact_eval.preregistration.vocabulary import DecodingName
 from pact_eval.runs import Decoding, Predictions
 from pact_eval.stats import Estimate, Statistic, bootstrap_intervals
 
-__all__ = ["JudgedHypotheses", "judge_experiment", "judge_sources"]
+ABLATED_ROWS: Final = (ABLATED_CONFIDENCE, ABLATED_GAP)
+"""Metrics of ablated contexts, told apart from those of whole contexts by their names."""
+
+_NAMES: Final[dict[tuple[Decoding, Calibration], DecodingName]] = {
+    ("single", "raw"): "single",
+    ("single", "calibrated"): "single_calibrated",
+    ("ensemble", "raw"): "ensemble",
+    ("ensemble", "calibrated"): "ensemble_calibrated",
+}
+
+
+def decoding_name(decoding: Decoding, calibration: Calibration) -> DecodingName:
+    """Return the one word by which hypotheses know a decoding.
+
+    Example:
+        >>> decoding_name("single", "raw"), decoding_name("ensemble", "calibrated")
+        ('single', 'ensemble_calibrated')
+    """
+    return _NAMES[decoding, calibration]
+
+
+def rows_from_evaluation(
+    arm: str, seed: int | None, evaluation: Evaluation
+) -> tuple[MetricRow, ...]:
+    """Return the numbers of an evaluation as rows of a metric table.
+
+    TV, flips and ensemble gain are of the K views, whichever decoding was evaluated: they are under
+    `ensemble`. An evaluation leaves its TV uncalibrated; flips and gain, which no temperature
+    changes, stand under `ensemble_calibrated` as well where the evaluation is calibrated.
+
+    Args:
+        arm: the arm of the run.
+        seed: the seed it was trained with; None for a base model.
+        evaluation: of one decoding.
+
+    Returns:
+        One row a metric and group, with its interval.
+    """
+    name = decoding_name(evaluation.decoding, evaluation.calibration)
+    return tuple(
+        _row(Cell(metric, arm, decoding, group.name), seed, estimate)
+        for group in evaluation.groups
+        for metric, estimate in group.estimates.items()
+        if metric in METRIC_SPECS
+        for decoding in _listed_under(metric, name)
+    )
+
+
+def rows_from_ablated(
+    arm: str, seed: int | None, evaluation: AblatedEvaluation
+) -> tuple[MetricRow, ...]:
+    """Return the confidence and the gap on ablated contexts as rows of a metric table.
+
+    Args:
+        arm: the arm of the run.
+        seed: the seed it was trained with; None for a base model.
+        evaluation: of one decoding.
+
+    Returns:
+        One row for each of `ABLATED_ROWS` and group, with its interval.
+    """
+    name = decoding_name(evaluation.decoding, evaluation.calibration)
+    return tuple(
+        _row(Cell(metric, arm, name, group.name), seed, group.estimates[metric])
+        for group in evaluation.groups
+        for metric in ABLATED_ROWS
+    )
+
+
+def _row(cell: Cell, seed: int | None, estimate: Estimate) -> MetricRow:
+    return MetricRow(
+        cell=cell,
+        seed=seed,
+        value=estimate.value,
+        n=estimate.n,
+        low=estimate.low,
+        high=estimate.high,
+        reason=estimate.reason,
+    )
+
+
+def _listed_under(metric: str, name: DecodingName) -> Iterator[DecodingName]:
+    if metric not in VIEW_METRICS:
+        yield name
+        return
+    yield "ensemble"
+    if metric in TEMPERATURE_FREE and name.endswith("_calibrated"):
+        yield "ensemble_calibrated"
+
+
+def rows_from_items(
+    cell: Cell, seed: int | None, values: npt.ArrayLike, kind: npt.ArrayLike
+) -> tuple[MetricRow, ...]:
+    """Return the mean of a number by item, over all items and over each kind.
+
+    For metrics that an evaluation lacks: `mean_confidence` (from `metrics.confidence`), and the TV
+    of calibrated views.
+
+    Args:
+        cell: metric, arm and decoding; its group is not read.
+        seed: as for `rows_from_evaluation`.
+        values: (n,) the number of each item.
+        kind: (n,) the field kind of each item.
+
+    Returns:
+        One row a group; NaN with a reason where an item has no number.
+
+    Raises:
+        ValueError: the two do not have one shape (n,).
+
+    Example:
+        >>> cell = Cell("mean_confidence", "pact", "single", "all")
+        >>> rows = rows_from_items(cell, 17, [0.9, 0.7, 0.5], ["choice", "score", "score"])
+        >>> [(row.cell.group, round(row.value, 2), row.n) for row in rows]
+        [('all', 0.7, 3), ('choice', 0.9, 1), ('score', 0.6, 2)]
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    kinds = np.asarray(kind, dtype=np.str_)
+    if numbers.ndim != 1 or numbers.shape != kinds.shape:
+        message = f"values and kind: expected one shape (n,), got {numbers.shape}, {kinds.shape}"
+        raise ValueError(message)
+    groups = {"all": numbers} | {name: numbers[kinds == name] for name in np.unique(kinds).tolist()}
+    return tuple(
+        _mean_row(Cell(cell.metric, cell.arm, cell.decoding, name), seed, members)
+        for name, members in groups.items()
+    )
+
+
+def _mean_row(cell: Cell, seed: int | None, members: npt.NDArray[np.float64]) -> MetricRow:
+    n, undefined = members.size, int(np.isnan(members).sum())
+    if n == 0:
+        return MetricRow(cell, seed, math.nan, 0, reason="no items")
+    if undefined:
+        reason = f"undefined for {undefined:,} of {n:,} items"
+        return MetricRow(cell, seed, math.nan, n, reason=reason)
+    return MetricRow(cell, seed, float(members.mean()), n)
+
 
 _RESAMPLES: Final = 2_000
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pact_eval.errors import InputError
-from pact_eval.preregistration.criteria import Cell
-from pact_eval.preregistration.vocabulary import DECODINGS, METRIC_SPECS
+from pact_eval.preregistration.criteria import DECODINGS, METRIC_SPECS, Cell
 
 __all__ = ["MetricRow", "MetricTable"]
 

@@ -17,7 +17,6 @@ from pact_eval.preregistration import (
     parse_hypotheses,
     read_hypotheses,
 )
-from pact_eval.preregistration.toml_lines import toml_lines
 
 GOOD = """\
 format = "pact-hypotheses-1"
@@ -108,111 +107,113 @@ def test_margins_have_the_unit_of_their_metric(metric: str, text: str, margin: M
     [
         (
             edited('metric = "accuracy"', 'metric = "acuracy"'),
-            'mine.toml:10 (id H1): expected metric, the name of a metric, got "acuracy"; '
+            'mine.toml: (id H1): check 1: expected metric, the name of a metric, got "acuracy"; '
             "did you mean accuracy?",
         ),
         (
             edited('is = "higher"', 'is = "higher"\nneed = "runs"'),
-            "mine.toml:14 (id H1): unknown key need in a check; did you mean needs?",
+            "mine.toml: (id H1): check 1: unknown key need in a check; did you mean needs?",
         ),
         (
             edited('arm = "a"', "arm = []"),
-            "mine.toml:11 (id H1): expected arm, the name of an arm or a list of such, got a list",
+            "mine.toml: (id H1): check 1: expected arm, the name of an arm or a list of such, "
+            "got a list",
         ),
-        (edited('arm = "a"', 'arm = ["a", "a"]'), "mine.toml:11 (id H1): arm names a twice"),
+        (edited('arm = "a"', 'arm = ["a", "a"]'), "mine.toml: (id H1): check 1: arm names a twice"),
         (
             edited('"single"', '"ensembel"'),
-            "mine.toml:12 (id H1): expected decoding, one of single, single_calibrated, ensemble, "
-            'ensemble_calibrated, got "ensembel"; did you mean ensemble?',
+            "mine.toml: (id H1): check 1: expected decoding, one of single, single_calibrated, "
+            'ensemble, ensemble_calibrated, got "ensembel"; did you mean ensemble?',
         ),
         (
             edited('is = "higher"', 'is = "better"'),
-            "mine.toml:13 (id H1): expected is, one of higher, lower, not higher, not lower, "
-            'similar, got "better"',
+            "mine.toml: (id H1): check 1: expected is, one of higher, lower, not higher, "
+            'not lower, similar, got "better"',
         ),
         (
             edited('than = { arm = "b" }', 'than = "b"'),
-            'mine.toml:14 (id H1): expected than, such as { arm = "ce_only" }, got "b"',
+            'mine.toml: (id H1): check 1: expected than, such as { arm = "ce_only" }, got "b"',
         ),
         (
             edited('than = { arm = "b" }', 'than = { arms = "b" }'),
-            "mine.toml:14 (id H1): unknown key arms in than; did you mean arm?",
+            "mine.toml: (id H1): check 1: unknown key arms in than; did you mean arm?",
         ),
         (
             edited('than = { arm = "b" }', 'than = { arm = "a" }'),
-            "mine.toml:14 (id H1): than compares accuracy of a (single, all) with itself",
+            "mine.toml: (id H1): check 1: than compares accuracy of a (single, all) with itself",
         ),
         (
             edited('than = { arm = "b" }', 'than = { arm = "b" }\nminus = { group = "all" }'),
-            "mine.toml:15 (id H1): minus takes accuracy of a (single, all) from itself",
+            "mine.toml: (id H1): check 1: minus takes accuracy of a (single, all) from itself",
         ),
         (
             edited('than = { arm = "b" }', 'than = { metric = "nll_nats" }'),
-            "mine.toml:14 (id H1): accuracy, nll_nats have different units and cannot be compared",
+            "mine.toml: (id H1): check 1: accuracy, nll_nats have different units "
+            "and cannot be compared",
         ),
         (
             edited('"means"', '"mean"'),
-            'mine.toml:15 (id H1): expected judged_on, one of matched, means, got "mean"; '
+            'mine.toml: (id H1): check 1: expected judged_on, one of matched, means, got "mean"; '
             "did you mean means?",
         ),
         (
             edited('"means"', '"means"\nseeds = [17, true]'),
-            "mine.toml:16 (id H1): expected seeds as a list of whole numbers, such as "
+            "mine.toml: (id H1): check 1: expected seeds as a list of whole numbers, such as "
             "[17, 18, 19], got a list",
         ),
         (
             edited('"means"', '"means"\nseeds = [17, 17]'),
-            "mine.toml:16 (id H1): seeds names 17 twice",
+            "mine.toml: (id H1): check 1: seeds names 17 twice",
         ),
         (
             edited('is = "higher"', 'is = "similar"'),
-            'mine.toml:8 (id H1): expected within as text, such as "2 points", got nothing',
+            'mine.toml: (id H1): check 1: expected within as text, such as "2 points", got nothing',
         ),
         (
             edited('is = "higher"', 'is = "similar"\nwithin = 0.02'),
-            'mine.toml:14 (id H1): expected within as text, such as "2 points", got 0.02',
+            'mine.toml: (id H1): check 1: expected within as text, such as "2 points", got 0.02',
         ),
         (
             edited('is = "higher"', 'is = "similar"\nwithin = "2 levels"'),
-            "mine.toml:14 (id H1): within: expected a number of points, such as "
+            "mine.toml: (id H1): check 1: within: expected a number of points, such as "
             '"2 points", got "2 levels"',
         ),
         (
             edited('is = "higher"', 'is = "higher"\nwithin = "2 points"'),
-            'mine.toml:14 (id H1): within does not go with is = "higher"; use by_more_than',
+            'mine.toml: (id H1): check 1: within does not go with is = "higher"; use by_more_than',
         ),
         (
             edited('metric = "accuracy"', 'metric = "view_tv"'),
-            "mine.toml:12 (id H1): view_tv is of the K views: its decoding is ensemble or "
+            "mine.toml: (id H1): check 1: view_tv is of the K views: its decoding is ensemble or "
             "ensemble_calibrated, got single",
         ),
         (
             edited('arm = "a"', 'arm = "a"\ngroup = "noul"'),
-            'mine.toml:12 (id H1): group "noul" is written "boolean" here',
+            'mine.toml: (id H1): check 1: group "noul" is written "boolean" here',
         ),
         (
             edited('claim = "A is better than B."', 'claim = " "'),
-            'mine.toml:6 (id H1): expected claim, the claim in words, got " "',
+            'mine.toml: (id H1): expected claim, the claim in words, got " "',
         ),
         (
             edited('id = "H1"', "id = 1"),
-            'mine.toml:4: expected id, such as "H1", got 1',
+            'mine.toml: hypothesis 1: expected id, such as "H1", got 1',
         ),
         (
             GOOD.split("[[hypothesis.check]]", maxsplit=1)[0],
-            "mine.toml:3 (id H1): expected at least one check, [[hypothesis.check]]",
+            "mine.toml: (id H1): expected at least one check, [[hypothesis.check]]",
         ),
         (
             edited("[[hypothesis.check]]", "[hypothesis.check]"),
-            "mine.toml:8 (id H1): expected check as tables, [[hypothesis.check]], got a table",
+            "mine.toml: (id H1): expected check as tables, [[hypothesis.check]], got a table",
         ),
         (
             edited('format = "pact-hypotheses-1"', 'format = "pact-hypotheses-2"'),
-            'mine.toml:1: expected format = "pact-hypotheses-1", got "pact-hypotheses-2"',
+            'mine.toml: expected format = "pact-hypotheses-1", got "pact-hypotheses-2"',
         ),
         (
             edited('format = "pact-hypotheses-1"', 'format = "pact-hypotheses-1"\nauthor = "me"'),
-            "mine.toml:2: unknown key author in the file; expected one of format, hypothesis",
+            "mine.toml: unknown key author in the file; expected one of format, hypothesis",
         ),
         (
             GOOD + GOOD.split("\n\n", maxsplit=1)[1],
@@ -220,14 +221,14 @@ def test_margins_have_the_unit_of_their_metric(metric: str, text: str, margin: M
         ),
     ],
 )
-def test_what_is_not_understood_is_refused_with_its_line(text: str, message: str) -> None:
+def test_what_is_not_understood_is_refused(text: str, message: str) -> None:
     assert problems(text) == [message]
 
 
 def test_checks_of_one_hypothesis_have_words_of_their_own() -> None:
     check = GOOD.split("\n\n")[2]
     assert problems(f"{GOOD}\n{check.replace('.check', '.beside')}") == [
-        'mine.toml:3 (id H1): two checks say "higher accuracy"; each needs words of its own'
+        'mine.toml: (id H1): two checks say "higher accuracy"; each needs words of its own'
     ]
 
 
@@ -235,12 +236,9 @@ def test_all_problems_are_told_together() -> None:
     text = edited('metric = "accuracy"', 'metric = "x"').replace('"higher"', '"above"')
     text = text.replace('title = "Accuracy"\n', "colour = 1\n")
     found = problems(text)
-    assert [line.split(" ")[0] for line in found] == [
-        "mine.toml:3",
-        "mine.toml:5",
-        "mine.toml:10",
-        "mine.toml:13",
-    ]
+    assert len(found) == 4
+    for key in ("colour", "title", "metric", "is"):
+        assert any(f" {key}" in line for line in found)
 
 
 def test_a_senseless_check_is_told_beside_one_that_cannot_be_read() -> None:
@@ -289,17 +287,6 @@ def test_a_byte_order_mark_and_other_line_ends_are_read(tmp_path: Path) -> None:
     path = tmp_path / "windows.toml"
     path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
     assert read_hypotheses(path) == parse_hypotheses(GOOD, "mine.toml")
-
-
-def test_lines_inside_long_texts_are_not_tables() -> None:
-    text = 'a = """\n[[b]]\nc = 1\n"""\n# """\n[[b]]\nc = 2 # comment\n[b.d]\ne = 3\n'
-    assert toml_lines(text) == {
-        ("a",): 1,
-        ("b", 0): 6,
-        ("b", 0, "c"): 7,
-        ("b", 0, "d"): 8,
-        ("b", 0, "d", "e"): 9,
-    }
 
 
 def test_the_shipped_hypotheses_are_five_and_judge_an_empty_table() -> None:

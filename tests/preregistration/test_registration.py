@@ -27,7 +27,7 @@ from pact_eval.preregistration import (
     register,
     run_facts,
 )
-from pact_eval.preregistration.canonical import sha256_of_json
+from pact_eval.preregistration.registration import sha256_of_json
 from pact_eval.runs import RunFolder, open_run
 
 NOW = dt.datetime(2026, 3, 1, 12, 0, 0, 700_000, tzinfo=dt.UTC)

@@ -19,9 +19,9 @@ from pact_eval.preregistration import (
     Outcome,
     Verdict,
     judge,
-    verdicts,
+    scorecard,
 )
-from pact_eval.preregistration.verdicts import outcomes_of, verdict_on
+from pact_eval.preregistration.scorecard import outcomes_of, verdict_on
 
 SUBSETS = [
     frozenset(each)
@@ -96,7 +96,7 @@ def test_every_cell_against_the_rules_and_a_table_of_numbers(shown: frozenset[Ou
 
 
 def test_the_documented_table_is_the_table() -> None:
-    documentation = (verdicts.__doc__ or "").splitlines()
+    documentation = (scorecard.__doc__ or "").splitlines()
     rows = [line[4:].split("  ") for line in documentation if line[4:8] in ("yes ", "-   ")]
     documented = {}
     for row in rows:
