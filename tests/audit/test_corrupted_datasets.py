@@ -15,6 +15,8 @@ from datasets import Data, Record, audited, counts, findings, healthy
 from pact_eval.audit import CODES, NamedTokenizer, failed
 from pact_eval.audit.codes import DATA_CHECKS
 
+pytestmark = pytest.mark.slow
+
 MODEL = Path(__file__).resolve().parents[2] / "fixtures" / "pact_fixtures" / "model"
 
 Spoil = Callable[[Data], None]

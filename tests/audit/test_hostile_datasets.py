@@ -17,6 +17,8 @@ from pact_eval.audit import CheckName, Coverage, DataAuditSettings, DatasetSourc
 from pact_eval.errors import InputError
 from pact_fixtures.generator import generate_dataset, write_dataset
 
+pytestmark = pytest.mark.slow
+
 PAIRS: tuple[CheckName, ...] = ("families", "certificates")
 
 

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from pact_eval.audit import CheckName
 
+pytestmark = pytest.mark.slow
+
 MEANING: tuple[CheckName, ...] = ("form", "families", "certificates")
 """The checks that see a mutation although the manifest was written anew after it."""
 

@@ -26,6 +26,8 @@ from pact_eval.audit.neighbours import add_near_duplicates
 from pact_eval.data import DataFile, WordDiff, word_diff
 from pact_eval.data.index import index_of_records
 
+pytestmark = pytest.mark.slow
+
 Rows = list[dict[str, Any]]
 
 SEAL = "Clerk: The seal of the north gate is intact, and the lamp above it burns at night."

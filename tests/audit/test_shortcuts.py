@@ -23,6 +23,8 @@ from pact_eval.data.index import index_of_records
 from pact_eval.stats import Estimate
 from pact_fixtures.generator import generate_dataset
 
+pytestmark = pytest.mark.slow
+
 Rows = list[dict[str, Any]]
 QUESTION, ABLATED, FULL = range(3)
 

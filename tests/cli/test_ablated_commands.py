@@ -16,6 +16,8 @@ from pact_cli.evaluate import main
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
 from pact_eval.data import write_ablated_records
 
+pytestmark = pytest.mark.slow
+
 PACT = Path(pact_eval.__file__).parent / "preregistration" / "pact.toml"
 
 

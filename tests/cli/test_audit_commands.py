@@ -20,6 +20,8 @@ from pact_cli.audit.main import main
 from pact_eval.audit import CheckResult, dataset
 from pact_eval.audit.codes import DATA_CHECKS
 
+pytestmark = pytest.mark.slow
+
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "pact_fixtures"
 UNHASHED = ("--only", "form", "--only", "families", "--only", "certificates")
 QUICK = ("--only", "bytes", *UNHASHED)

@@ -17,6 +17,8 @@ from statsmodels.stats.multitest import multipletests
 
 from pact_cli.evaluate import main
 
+pytestmark = pytest.mark.slow
+
 FAST = ("--resamples", "200")
 HOSTILE = "x[red]\x1b[31m\n"
 SHOWN = "x[red]\\x1b[31m\\n"

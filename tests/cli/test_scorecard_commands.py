@@ -16,6 +16,8 @@ import pact_eval
 from pact_cli.evaluate import main
 from pact_eval.stats import Estimate
 
+pytestmark = pytest.mark.slow
+
 PACT = Path(pact_eval.__file__).parent / "preregistration" / "pact.toml"
 
 CRITERIA = """

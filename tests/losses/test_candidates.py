@@ -21,6 +21,8 @@ from transformers import (
 
 from pact_losses import BatchError, PactBatch, PactCollator, TrainingView, candidate_logits
 
+pytestmark = pytest.mark.slow
+
 FAMILIES = 2
 SMALL: dict[str, Any] = {
     "vocab_size": 400,

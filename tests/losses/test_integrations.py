@@ -34,6 +34,7 @@ SMALL: dict[str, Any] = {
 }
 
 pytestmark = [
+    pytest.mark.slow,
     # Neither knows that a tiny run on a CPU is all that is wanted.
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),

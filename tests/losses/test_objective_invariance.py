@@ -9,6 +9,8 @@ from losses.losses_oracle import Case, family_case
 
 from pact_losses import PactLoss, PactOutput, PactWeights
 
+pytestmark = pytest.mark.slow
+
 TERMS = ["cf", "pc", "nr", "emd"]
 
 

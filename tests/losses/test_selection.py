@@ -23,6 +23,8 @@ from pact_losses import (
     selection_nll,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def test_against_scipy_whatever_the_batches() -> None:
     model = with_lora(tiny_base())

@@ -29,6 +29,8 @@ from pact_eval.runs.importing.rows import read_rows
 from pact_eval.training import ViewPlan, training_views
 from pact_losses import PactBatch, PactCollator, PactLoss, PactOutput, selection_nll
 
+pytestmark = pytest.mark.slow
+
 KINDS = ("choice", "boolean", "score")
 
 

@@ -18,6 +18,8 @@ from pact_losses import (
     lora_plus_optimizer,
 )
 
+pytestmark = pytest.mark.slow
+
 # Two families that the base model cannot tell apart: d is below 0, and without its evidence the
 # base record is still decided by about a nat.
 FAMILIES = ("commerce-01-001", "commerce-04-002")

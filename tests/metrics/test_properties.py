@@ -195,6 +195,7 @@ def test_duplication_changes_nothing(name: str, sample: Items) -> None:
     assert_same(METRICS[name].compute(twice), METRICS[name].compute(sample))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METRICS)
 @untimed
 @given(data=st.data())

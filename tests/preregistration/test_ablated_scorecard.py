@@ -19,6 +19,8 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation import AblatedItems, ScoredItems, Settings
 from pact_eval.preregistration import JudgedHypotheses, Registration, judge_sources, register
 
+pytestmark = pytest.mark.slow
+
 CRITERIA = """
 format = "pact-hypotheses-1"
 [[hypothesis]]

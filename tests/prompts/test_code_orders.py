@@ -59,6 +59,7 @@ def test_a_boolean_alternates_between_its_two_orders() -> None:
     assert code_orders(5, "x", 2, 5) == [(0, 1), (1, 0), (0, 1), (1, 0), (0, 1)]
 
 
+@pytest.mark.slow
 def test_orders_are_frozen_and_independent_of_the_hash_seed() -> None:
     # Recorded from the first release of the run format: a change would mix views within a run.
     code = (

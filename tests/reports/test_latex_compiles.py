@@ -15,6 +15,8 @@ from pact_eval.calibration import Calibrator, Weights, inverse_softplus, write_c
 from pact_eval.evaluation import collect_runs
 from pact_reports.tables import TableRequest, build_tables, write_tables
 
+pytestmark = pytest.mark.slow
+
 PAGE = r"""\documentclass[twocolumn]{article}
 \usepackage{booktabs}
 \begin{document}

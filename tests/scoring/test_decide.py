@@ -17,6 +17,8 @@ from pact_eval.scoring.decide import decide
 from pact_eval.scoring.subject import LoadedSubject, SubjectRequest, identify
 from scoring.conftest import Make
 
+pytestmark = pytest.mark.slow
+
 SCHEMA: dict[str, Json] = {
     "refund": question("noul"),
     "department": question(n=4),

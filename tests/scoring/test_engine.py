@@ -23,6 +23,8 @@ from pact_eval.scoring.scored import ScoredView
 from pact_eval.scoring.subject import SubjectRequest, identify
 from scoring.conftest import HOLDOUT, Make
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def records() -> list[Record]:

@@ -21,6 +21,8 @@ from pact_eval.scoring.fork import ForkExecutor, fork_executor
 from pact_eval.scoring.scored import ScoredView
 from scoring.conftest import HOLDOUT
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 MODELS = ("qwen3", "qwen3_5_shell", "sliding")
 

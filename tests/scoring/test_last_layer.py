@@ -15,6 +15,8 @@ from pact_eval.scoring.fork import ForkExecutor, fork_executor
 from pact_eval.scoring.last_layer import LastLayer
 from scoring.test_fork import CPU, SHAPES, _agree, _forked, _views
 
+pytestmark = pytest.mark.slow
+
 
 def _model(folder: Path) -> Any:
     return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()

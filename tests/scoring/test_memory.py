@@ -18,6 +18,8 @@ from pact_eval.scoring.executors import BatchedExecutor
 from pact_eval.scoring.passes import Passes
 from pact_eval.scoring.prefix_tree import prefix_tree
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def model(qwen3: Path) -> Any:

@@ -25,6 +25,8 @@ from pact_eval.scoring.score import WINDOW_RECORDS, read_dataset, score
 from pact_eval.scoring.subject import Subject, SubjectRequest, identify
 from scoring.conftest import HOLDOUT, Make
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def subject(qwen3: Path, make_adapter: Make) -> Subject:

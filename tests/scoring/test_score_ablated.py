@@ -28,6 +28,8 @@ from pact_eval.scoring.score import WINDOW_RECORDS, read_dataset, score
 from pact_eval.scoring.subject import Subject, SubjectRequest, identify
 from scoring.conftest import FIXTURES, HOLDOUT, MODEL
 
+pytestmark = pytest.mark.slow
+
 ADAPTER = FIXTURES / "adapters" / "pact"
 
 

@@ -22,6 +22,8 @@ from pact_eval.scoring.shared_prefix import (
     shared_prefix_attention,
 )
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 ROWS, HEADS, KEY_HEADS, WIDTH, PREFIX, NEW = 3, 4, 2, 16, 21, 5
 

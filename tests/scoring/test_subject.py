@@ -15,6 +15,8 @@ from pact_eval.models import sha256_of_weights
 from pact_eval.scoring.subject import SubjectRequest, identify
 from scoring.conftest import Make
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def adapter(qwen3: Path, make_adapter: Make) -> Path:

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 LIBRARY = ("-c", "import pact_eval.scoring.score")
 COMMAND = ("-m", "pact_cli", "score", "missing-adapter", "--data", "missing.jsonl", "--out", "run")
 

@@ -19,6 +19,8 @@ from pact_eval.scoring.subject import SubjectRequest, identify
 from pact_eval.training import save_adapter
 from pact_fixtures.training.artefacts import load_base
 
+pytestmark = pytest.mark.slow
+
 FIXTURES = Path(pact_fixtures.__file__).parent
 MODEL = FIXTURES / "model"
 

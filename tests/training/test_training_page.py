@@ -32,6 +32,8 @@ from pact_losses import (
     lora_plus_optimizer,
 )
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).parents[2] / "docs" / "training.md"
 
 ROW = re.compile(r"\| [^|]+ \| `(?P<name>[\w.]+)` \| (?P<pact>[^|]+) \| (?P<recipe>[^|]+) \| .+ \|")

@@ -17,6 +17,8 @@ from pact_eval.scoring.tokenizer import load_tokenizer
 from pact_eval.training import ViewPlan, cache_key, cached_training_views, training_views
 from pact_losses import TrainingView
 
+pytestmark = pytest.mark.slow
+
 MODEL = Path(pact_fixtures.__file__).parent / "model"
 
 

@@ -19,6 +19,8 @@ from pact_eval._json import Json
 from pact_eval.audit import audit_adapter, compare_adapters
 from pact_eval.audit.adapter import targets
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_large_file_is_read_in_little_memory(tmp_path: Path) -> None:
     adapter = copied(tmp_path / "adapter")

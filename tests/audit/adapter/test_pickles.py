@@ -20,6 +20,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(value=VALUES, protocol=st.integers(0, 5))
 def test_every_pickle_is_told(value: Any, protocol: int) -> None:
     assert is_pickle(pickle.dumps(value, protocol=protocol))

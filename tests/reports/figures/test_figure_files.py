@@ -30,6 +30,8 @@ from pact_reports.figures.files import (
 )
 from pact_reports.figures.names import stem
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = ('$\\frac{a}{<script>alert("1")</script>', "_x\x1b[31m\u202e & y", "../../up")
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -12,6 +12,8 @@ from reports.tables.test_tables_command import CRITERIA
 
 from pact_cli.evaluate import main
 
+pytestmark = pytest.mark.slow
+
 FAST = ("--resamples", 200)
 
 

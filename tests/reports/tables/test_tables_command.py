@@ -16,6 +16,8 @@ from reports.tables.table_runs import run_of, share
 from pact_cli.evaluate import main
 from pact_reports.tables import TABLES
 
+pytestmark = pytest.mark.slow
+
 CRITERIA = """
 format = "pact-hypotheses-1"
 
