@@ -61,6 +61,7 @@ def test_known_temperatures_are_recovered(mode: Mode) -> None:
         assert parameter.by_family.standard_error < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_intervals_cover_the_truth_as_often_as_they_say(mode: Mode) -> None:
     """400 fits: 95% coverage within what a binomial allows (one in 10,000 on each side)."""

@@ -35,6 +35,8 @@ from pact_eval.metrics import (
     pairwise_tv,
 )
 
+pytestmark = pytest.mark.slow
+
 WIDTH = 4
 # A shared processor is slow at times; that says nothing about a property.
 untimed = settings(deadline=None)
@@ -195,7 +197,6 @@ def test_duplication_changes_nothing(name: str, sample: Items) -> None:
     assert_same(METRICS[name].compute(twice), METRICS[name].compute(sample))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", METRICS)
 @untimed
 @given(data=st.data())
