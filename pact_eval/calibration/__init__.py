@@ -7,21 +7,6 @@
 what a calibrator does to a run, and where it makes it worse.
 """
 
-from pact_eval.calibration.calibrators import (
-    KINDS,
-    MODES,
-    NEUTRAL_BIAS,
-    TEMPERATURE_FLOOR,
-    Calibrator,
-    Mode,
-    TemperatureSummary,
-    Weights,
-    inverse_softplus,
-    neutral_calibrator,
-    softplus,
-)
-from pact_eval.calibration.design import SLOPE_BOUND, TEMPERATURE_BOUNDS
-from pact_eval.calibration.disjoint import Members, check_disjoint
 from pact_eval.calibration.effect import (
     CalibrationEffect,
     GroupEffect,
@@ -36,19 +21,32 @@ from pact_eval.calibration.files import (
     read_calibrator,
     write_calibrator,
 )
-from pact_eval.calibration.fit_result import CalibratorFit
-from pact_eval.calibration.fitting import fit_calibrator
-from pact_eval.calibration.items import CalibrationItems
-from pact_eval.calibration.parameters import Parameter, Wald
+from pact_eval.calibration.fitting import CalibratorFit, fit_calibrator
+from pact_eval.calibration.likelihood import SLOPE_BOUND, TEMPERATURE_BOUNDS, CalibrationItems
 from pact_eval.calibration.runs import (
     CALIBRATION_NAME,
     FittedRun,
+    Members,
     calibrator_for,
     calibrator_of_run,
+    check_disjoint,
     fit_on_run,
 )
 from pact_eval.calibration.selection import RIDGES, Candidate, ModeChoice, choose_mode
-from pact_eval.calibration.uncertainty import CONDITION_LIMIT
+from pact_eval.calibration.temperatures import (
+    KINDS,
+    MODES,
+    NEUTRAL_BIAS,
+    TEMPERATURE_FLOOR,
+    Calibrator,
+    Mode,
+    TemperatureSummary,
+    Weights,
+    inverse_softplus,
+    neutral_calibrator,
+    softplus,
+)
+from pact_eval.calibration.uncertainty import CONDITION_LIMIT, Parameter, Wald
 
 __all__ = [
     "CALIBRATION_NAME",

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._json import Json
-from pact_eval.calibration.calibrators import KINDS, Calibrator, TemperatureSummary
-from pact_eval.calibration.items import CalibrationItems
+from pact_eval.calibration.likelihood import CalibrationItems
+from pact_eval.calibration.temperatures import KINDS, Calibrator, TemperatureSummary
 from pact_eval.runs import Decoding
 
 __all__ = [

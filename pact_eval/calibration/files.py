@@ -17,7 +17,7 @@ from typing import Final, cast
 
 from pact_eval._files import decoded
 from pact_eval._json import Json, describe, dumps, loads
-from pact_eval.calibration.calibrators import MODES, Calibrator, Weights
+from pact_eval.calibration.temperatures import MODES, Calibrator, Weights
 from pact_eval.errors import InputError
 
 __all__ = [

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Final, TypeAlias
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.calibration.calibrators import (
+from pact_eval._json import Json
+from pact_eval.calibration.likelihood import (
+    SLOPE_BOUND,
+    TEMPERATURE_BOUNDS,
+    CalibrationItems,
+    Design,
+    TemperatureLikelihood,
+    make_design,
+)
+from pact_eval.calibration.temperatures import (
     KINDS,
     MODES,
     TEMPERATURE_FLOOR,
@@ -18,19 +27,230 @@ from pact_eval.calibration.calibrators import (
     TemperatureSummary,
     neutral_calibrator,
 )
-from pact_eval.calibration.design import SLOPE_BOUND, TEMPERATURE_BOUNDS, Design, make_design
-from pact_eval.calibration.fit_result import CalibratorFit, fit_as_json
-from pact_eval.calibration.items import CalibrationItems
-from pact_eval.calibration.likelihood import TemperatureLikelihood
-from pact_eval.calibration.minimise import Minimum, minimise
-from pact_eval.calibration.parameters import Parameter, level_parameters, weight_parameters
-from pact_eval.calibration.uncertainty import Uncertainty, uncertainty
+from pact_eval.calibration.uncertainty import (
+    Parameter,
+    Uncertainty,
+    level_parameters,
+    uncertainty,
+    weight_parameters,
+)
 from pact_eval.errors import InputError
 from pact_eval.metrics import item_mean, nll_nats
 
-__all__ = ["fit_calibrator"]
-
 FloatArray: TypeAlias = npt.NDArray[np.float64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+# In mean NLL per unit of a scaled parameter; curvatures are about 0.01 to 1.
+_GRADIENT_TOLERANCE: Final = 1e-10
+_CONVERGED: Final = 1e-6
+_AT_BOUND: Final = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum:
+    """Where the NLL is least.
+
+    Attributes:
+        fitted: (p,) numbers that go with the columns of the design.
+        held: (p,) which of them a bound holds; slopes that go with a separated level are held at 0.
+        separated: (p,) which of them were put to a bound because every right answer among their
+            items is the most probable one already, so that the NLL falls for ever.
+        converged: whether the gradient vanishes but for the bounds.
+    """
+
+    fitted: FloatArray
+    held: BoolArray
+    separated: BoolArray
+    converged: bool
+
+    @classmethod
+    def free_at(cls, point: FloatArray) -> Minimum:
+        """Return a point that no bound holds."""
+        nowhere = np.zeros(len(point), dtype=np.bool_)
+        return cls(point, nowhere, nowhere, converged=True)
+
+
+def penalised_nll(
+    fitted: FloatArray, likelihood: TemperatureLikelihood, design: Design, ridge: float
+) -> tuple[float, FloatArray]:
+    r"""Return the mean NLL with its ridge, and the gradient.
+
+    .. math:: \frac1n \Big(\sum_i NLL_i(x_i \theta) + \frac{ridge}2 \sum_{slopes} \theta_j^2\Big)
+
+    Args:
+        fitted: (p,) the point theta.
+        likelihood: of n items, 1 or more.
+        design: its columns x.
+        ridge: strength on the scaled slopes: the precision of a normal prior around 0 for the
+            change of u that one standard deviation of log C or log L makes.
+    """
+    n = len(design.matrix)
+    # A sum over columns, not a matrix product: its rounding depends on no other row.
+    u = (design.matrix * fitted).sum(axis=1)
+    nll, slope = likelihood.nll_and_slope(u)
+    pull = np.where(design.is_slope, ridge * fitted, 0.0)
+    value = float(nll.sum()) + 0.5 * float(pull @ fitted)
+    return value / n, (design.matrix.T @ slope + pull) / n
+
+
+def minimise(
+    likelihood: TemperatureLikelihood,
+    design: Design,
+    ridge: float = 0.0,
+    start: FloatArray | None = None,
+) -> Minimum:
+    """Minimise the NLL by L-BFGS-B from T = 1, within the bounds of the design.
+
+    Slopes start at the best level without slopes, so that more freedom never costs NLL.
+
+    Args:
+        likelihood: of n items.
+        design: the columns of those items.
+        ridge: see `penalised_nll`.
+        start: (p,) where to start instead, such as the fit with another ridge.
+    """
+    bounds, slope = design.bounds, design.is_slope
+    if not len(design.matrix):
+        return Minimum.free_at(design.start)
+    separated = _separated(likelihood, design)
+    box = bounds.copy()
+    box[separated, 1] = box[separated, 0]
+    if separated[0]:
+        box[slope] = 0.0
+    level = box.copy()
+    level[slope] = 0.0
+    if start is None:
+        start = _search(design.start, likelihood, design, 0.0, level)
+    fitted = _search(start, likelihood, design, ridge, box)
+    _, gradient = penalised_nll(fitted, likelihood, design, ridge)
+    downhill = np.clip(fitted - gradient, box[:, 0], box[:, 1]) - fitted
+    near = np.abs(fitted[:, None] - bounds).min(axis=1) <= _AT_BOUND
+    return Minimum(
+        fitted,
+        held=near | (separated[0] & slope),
+        separated=separated,
+        converged=bool(np.abs(downhill).max() < _CONVERGED),
+    )
+
+
+def _separated(likelihood: TemperatureLikelihood, design: Design) -> BoolArray:
+    columns = [
+        not slope and likelihood.separated(column != 0)
+        for column, slope in zip(design.matrix.T, design.is_slope, strict=True)
+    ]
+    return np.array(columns, dtype=np.bool_)
+
+
+def _search(
+    start: FloatArray,
+    likelihood: TemperatureLikelihood,
+    design: Design,
+    ridge: float,
+    bounds: FloatArray,
+) -> FloatArray:
+    from scipy import optimize  # reports on raw runs do without it
+
+    result = optimize.minimize(
+        penalised_nll,
+        np.clip(start, bounds[:, 0], bounds[:, 1]),
+        args=(likelihood, design, ridge),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=optimize.Bounds(bounds[:, 0], bounds[:, 1]),
+        options={"gtol": _GRADIENT_TOLERANCE, "ftol": 1e-15, "maxiter": 500},
+    )
+    return np.asarray(result.x, dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratorFit:
+    """A fitted calibrator, and how far to trust it.
+
+    Attributes:
+        calibrator: what was fitted; its `fit` says all that follows, for the file.
+        parameters: its weights, with standard errors, and which the data identify.
+        levels: its temperature, one for each kind, or that at the geometric mean of C and L.
+        condition_number: of the information scaled to a diagonal of 1, without any ridge; NaN
+            where a bound holds everything.
+        nll_before: mean NLL of the items in nats, uncalibrated.
+        nll_after: the same, calibrated; never above `nll_before`.
+        temperature: mean and range of the items' temperatures.
+        items: number of items.
+        families: number of families.
+        ridge: strength of the ridge on the slopes.
+        improved: whether the NLL fell; where it did not, T = 1 was kept.
+        converged: whether the search ended where the gradient vanishes but for the bounds.
+        at_bound: names of the parameters that a bound holds.
+        notes: what a reader must know, in sentences.
+    """
+
+    calibrator: Calibrator
+    parameters: tuple[Parameter, ...]
+    levels: tuple[Parameter, ...]
+    condition_number: float
+    nll_before: float
+    nll_after: float
+    temperature: TemperatureSummary
+    items: int
+    families: int
+    ridge: float
+    improved: bool
+    converged: bool
+    at_bound: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def unidentified(self) -> tuple[Parameter, ...]:
+        """The parameters that the data do not determine; each has its `reason`."""
+        return tuple(parameter for parameter in self.parameters if not parameter.identified)
+
+
+def fit_as_json(fit: CalibratorFit, items: CalibrationItems) -> dict[str, Json]:
+    """Return the `fit` section of a calibrator file; what is NaN or infinite is null there.
+
+    Args:
+        fit: the result of a fit.
+        items: what it was fitted on. Their families and source families are listed, so that a later
+            run that shares some can be refused.
+    """
+    lengths = items.prompt_tokens[~np.isnan(items.prompt_tokens)]
+    section = {
+        "decoding": items.decoding,
+        "items": fit.items,
+        "kinds": {kind: int((items.kind == kind).sum()) for kind in KINDS},
+        "n_choices": _range(items.n_choices),
+        "prompt_tokens": _range(lengths),
+        "ridge": fit.ridge,
+        "improved": fit.improved,
+        "converged": fit.converged,
+        "at_bound": list(fit.at_bound),
+        "nll_nats": {"before": fit.nll_before, "after": fit.nll_after},
+        "temperature": asdict(fit.temperature),
+        "condition_number": fit.condition_number,
+        "parameters": [asdict(parameter) for parameter in fit.parameters],
+        "levels": [asdict(level) for level in fit.levels],
+        "notes": list(fit.notes),
+        "families": sorted(set(items.family.tolist()) - {""}),
+        "source_families": sorted(set(items.source_family.tolist()) - {""}),
+    }
+    return {name: _finite(value) for name, value in section.items()}
+
+
+def _range(values: np.ndarray[Any, Any]) -> list[float] | None:
+    return [int(values.min()), int(values.max())] if values.size else None
+
+
+def _finite(value: Any) -> Json:
+    """Return the value with null for every number that JSON does not know."""
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    result: Json = value
+    return result
+
 
 # A gain of NLL below this (nats) is rounding.
 _NO_GAIN: Final = 1e-12

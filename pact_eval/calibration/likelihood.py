@@ -1,4 +1,10 @@
-r"""The likelihood of temperatures, with its first and second derivatives.
+"""The NLL of a form of calibrator on some items: items, design columns and likelihood.
+
+The logarithms of C and L are centred and scaled to a standard deviation of 1, so that the level of
+the temperatures is all but independent of the slopes, and a ridge means the same on both slopes.
+`raw` takes the fitted numbers back to a, b and c.
+
+The likelihood of temperatures, with its first and second derivatives.
 
 With s = z - max z, beta = 1 / T and p = softmax(beta z), an item costs
 
@@ -15,21 +21,235 @@ need not be convex.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, fields, replace
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import special
 
-from pact_eval.calibration.calibrators import TEMPERATURE_FLOOR, softplus
-from pact_eval.calibration.items import CalibrationItems
+from pact_eval.calibration.temperatures import (
+    KINDS,
+    NEUTRAL_BIAS,
+    TEMPERATURE_FLOOR,
+    Calibrator,
+    Mode,
+    Weights,
+    inverse_softplus,
+    softplus,
+)
 from pact_eval.errors import InputError
-from pact_eval.metrics import TIE, rows_of
-
-__all__ = ["TemperatureLikelihood"]
+from pact_eval.metrics import TIE, check_log_probs, check_reference, rows_of
+from pact_eval.runs import Decoding, Predictions
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationItems:
+    """Uncalibrated distributions with their references, and what a temperature may depend on.
+
+    Attributes:
+        log_probs: shape (n, C), log-probabilities in nats, canonical order, unused slots -inf.
+        reference: shape (n,), canonical index of the right answer.
+        kind: shape (n,), "choice", "boolean" or "score".
+        n_choices: shape (n,), number of answers of each item.
+        prompt_tokens: shape (n,), tokens of view 0, above 0; NaN where unknown.
+        family: shape (n,), the clusters that standard errors respect; "" where unknown.
+        source_family: shape (n,), what `choose_mode` leaves out together; "" where unknown.
+        decoding: how the distributions were made; None where nobody said.
+
+    Raises:
+        InputError: Shapes differ, or a value is outside its range.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.calibration import CalibrationItems
+        >>> names = np.array(["f1", "f2"])
+        >>> items = CalibrationItems(
+        ...     np.log([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 1]), np.array(["boolean"] * 2),
+        ...     np.array([2, 2]), np.array([300.0, 400.0]), names, names)
+        >>> len(items), len(items.take(np.array([False, True])))
+        (2, 1)
+    """
+
+    log_probs: FloatArray
+    reference: IntArray
+    kind: npt.NDArray[np.str_]
+    n_choices: IntArray
+    prompt_tokens: FloatArray
+    family: npt.NDArray[np.str_]
+    source_family: npt.NDArray[np.str_]
+    decoding: Decoding | None = None
+
+    def __post_init__(self) -> None:
+        log_probs = check_log_probs(self.log_probs)
+        n, width = log_probs.shape
+        reference = check_reference(self.reference, (n, width))
+        for name in ("kind", "n_choices", "prompt_tokens", "family", "source_family"):
+            shape = np.shape(getattr(self, name))
+            if shape != (n,):
+                raise InputError(f"{name}: expected shape ({n},), got {shape}")
+        self._refuse(~np.isin(self.kind, KINDS), f"kind: expected one of {', '.join(KINDS)}")
+        outside = (self.n_choices < 1) | (self.n_choices > width)
+        self._refuse(outside, f"n_choices: expected 1..{width}")
+        self._refuse(reference >= self.n_choices, "reference: expected one of the item's answers")
+        length = self.prompt_tokens
+        known = ~np.isnan(length)
+        self._refuse(known & ~((length > 0) & (length < np.inf)), "prompt_tokens: expected above 0")
+
+    def __len__(self) -> int:
+        return len(self.reference)
+
+    @classmethod
+    def from_predictions(cls, predictions: Predictions, decoding: Decoding) -> CalibrationItems:
+        """Take the items of a run under a decoding.
+
+        Args:
+            predictions: the scored views of a run.
+            decoding: single (view 0) or ensemble (K views).
+        """
+        return cls(
+            log_probs=predictions.log_probs(decoding),
+            reference=predictions.reference,
+            kind=predictions.kind,
+            n_choices=predictions.n_choices,
+            prompt_tokens=predictions.prompt_tokens,
+            family=predictions.family,
+            source_family=predictions.source_family,
+            decoding=decoding,
+        )
+
+    def take(self, keep: npt.NDArray[np.bool_] | IntArray) -> CalibrationItems:
+        """Return the rows that a mask or an index keeps."""
+        arrays = {field.name: getattr(self, field.name) for field in fields(self)}
+        del arrays["decoding"]
+        return replace(self, **{name: array[keep] for name, array in arrays.items()})
+
+    @staticmethod
+    def _refuse(bad: npt.NDArray[np.bool_], message: str) -> None:
+        if bad.any():
+            raise InputError(f"{message}, not so in {rows_of(bad)}")
+
+
+TEMPERATURE_BOUNDS: Final = (0.05, 20.0)
+"""A fit keeps the level of the temperatures in this range: the scalar T, the T of each kind, or the
+T at the geometric mean of C and L."""
+
+SLOPE_BOUND: Final = 10.0
+"""A fit keeps the slopes b and c within plus or minus this."""
+
+_SLOPES: Final = ("log_choices", "log_tokens")
+_UNVARIED: Final = {"log_choices": "answers", "log_tokens": "prompt tokens"}
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """The columns of a form of calibrator on some items.
+
+    Attributes:
+        mode: the form.
+        matrix: (n, p) columns: 1 for all items, or for those of one kind; then scaled slopes.
+        raw: (p, p) takes the fitted numbers to the parameters called `names`.
+        names: (p,) "bias" or "bias_choice", ...; then "log_choices", "log_tokens".
+        spans: by slope, max less min of its logarithm over the items.
+        unvaried: by slope that is not fitted, why not.
+    """
+
+    mode: Mode
+    matrix: FloatArray
+    raw: FloatArray
+    names: tuple[str, ...]
+    spans: dict[str, float]
+    unvaried: dict[str, str]
+
+    @property
+    def is_slope(self) -> npt.NDArray[np.bool_]:
+        """Which of the p numbers are slopes."""
+        return np.array([name in _SLOPES for name in self.names], dtype=np.bool_)
+
+    @property
+    def start(self) -> FloatArray:
+        """The fitted numbers at which T = 1 everywhere."""
+        return np.where(self.is_slope, 0.0, inverse_softplus(1.0))
+
+    @property
+    def bounds(self) -> FloatArray:
+        """(p, 2) range of each fitted number."""
+        low, high = (inverse_softplus(temperature) for temperature in TEMPERATURE_BOUNDS)
+        scale = SLOPE_BOUND / np.diag(self.raw)
+        slope = np.column_stack([-scale, scale])
+        return np.where(self.is_slope[:, None], slope, [low, high])
+
+    def calibrator(self, fitted: FloatArray) -> Calibrator:
+        """Return the calibrator with these fitted numbers; a kind without items keeps T = 1."""
+        values = dict(zip(self.names, (self.raw @ fitted).tolist(), strict=True))
+        neutral = {
+            name: NEUTRAL_BIAS
+            for name, number, slope in zip(self.names, fitted, self.is_slope, strict=True)
+            if not slope and number == inverse_softplus(1.0) and not fitted[self.is_slope].any()
+        }
+        values |= neutral
+        shared = values.get("bias", NEUTRAL_BIAS)
+        bias = tuple(values.get(f"bias_{kind}", shared) for kind in KINDS)
+        slopes = (values.get(name, 0.0) for name in _SLOPES)
+        return Calibrator(self.mode, Weights((bias[0], bias[1], bias[2]), *slopes))
+
+
+def make_design(items: CalibrationItems, mode: Mode) -> Design:
+    """Build the columns of a form.
+
+    Args:
+        items: what it is fitted on.
+        mode: the form. Kinds without items, and slopes on what does not vary, get no column.
+
+    Raises:
+        InputError: the contextual form, and the prompt length of an item is unknown.
+    """
+    if mode == "contextual":
+        return _contextual(items)
+    n = len(items)
+    if mode == "scalar":
+        return Design(mode, np.ones((n, 1)), np.eye(1), ("bias",), {}, {})
+    present = [kind for kind in KINDS if (items.kind == kind).any()]
+    matrix = (items.kind[:, None] == np.array(present, dtype=np.str_)).astype(np.float64)
+    names = tuple(f"bias_{kind}" for kind in present)
+    return Design(mode, matrix.reshape(n, len(present)), np.eye(len(present)), names, {}, {})
+
+
+def _contextual(items: CalibrationItems) -> Design:
+    unknown = np.isnan(items.prompt_tokens)
+    if unknown.any():
+        raise InputError(
+            f"the contextual form needs the prompt length of every item, unknown in "
+            f"{rows_of(unknown)}: score the run again, or fit the scalar or per-kind form"
+        )
+    logs = {
+        "log_choices": np.log(items.n_choices.astype(np.float64)),
+        "log_tokens": np.log(items.prompt_tokens / 1000.0),
+    }
+    unvaried = {
+        name: f"every item has {_only(values, name)} {_UNVARIED[name]}"
+        for name, values in logs.items()
+        if len(items) and np.ptp(values) == 0
+    }
+    if not len(items):
+        unvaried = dict.fromkeys(logs, "there are no items")
+    varied = [name for name in logs if name not in unvaried]
+    spread = [float(logs[name].std()) for name in varied]
+    centre = [float(logs[name].mean()) for name in varied]
+    columns = [(logs[name] - m) / s for name, m, s in zip(varied, centre, spread, strict=True)]
+    raw = np.diag([1.0, *(1.0 / s for s in spread)])
+    # a = level - b * mean log C - c * mean log(L / 1000)
+    raw[0, 1:] = [-m / s for m, s in zip(centre, spread, strict=True)]
+    spans = {name: float(np.ptp(logs[name])) for name in varied}
+    matrix = np.column_stack([np.ones(len(items)), *columns])
+    return Design("contextual", matrix, raw, ("bias", *varied), spans, unvaried)
+
+
+def _only(values: FloatArray, name: str) -> str:
+    number = np.exp(values[0]) * (1000 if name == "log_tokens" else 1)
+    return f"{number:,.0f}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +263,7 @@ class TemperatureLikelihood:
 
     Examples:
         >>> import numpy as np
-        >>> from pact_eval.calibration.likelihood import TemperatureLikelihood
-        >>> terms = TemperatureLikelihood.of(np.log([[0.9, 0.1]]), np.array([0]))
+        >>>         >>> terms = TemperatureLikelihood.of(np.log([[0.9, 0.1]]), np.array([0]))
         >>> nll, slope = terms.nll_and_slope(np.array([0.5413248546129181]))
         >>> bool(np.isclose(nll[0], -np.log(0.9)))
         True
@@ -94,6 +313,8 @@ class TemperatureLikelihood:
 
     def curvature(self, u: FloatArray) -> FloatArray:
         """Return d2NLL/du2, (n,); 0 where T is held at the floor."""
+        from scipy import special  # reports on raw runs do without it
+
         temperature = np.maximum(softplus(u), TEMPERATURE_FLOOR)
         p = np.exp(self.shifted / temperature[:, None])
         p /= p.sum(axis=1, keepdims=True)
@@ -116,6 +337,8 @@ class TemperatureLikelihood:
 
 
 def _beta_slope(u: FloatArray, temperature: FloatArray) -> FloatArray:
+    from scipy import special  # reports on raw runs do without it
+
     slope = -special.expit(u) / temperature**2
     slope[temperature <= TEMPERATURE_FLOOR] = 0.0
     return np.asarray(slope)

@@ -13,18 +13,14 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.calibration.calibrators import (
+from pact_eval.calibration.fitting import CalibratorFit, fit_calibrator, minimise
+from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood, make_design
+from pact_eval.calibration.temperatures import (
     TEMPERATURE_FLOOR,
     Calibrator,
     Mode,
     neutral_calibrator,
 )
-from pact_eval.calibration.design import make_design
-from pact_eval.calibration.fit_result import CalibratorFit
-from pact_eval.calibration.fitting import fit_calibrator
-from pact_eval.calibration.items import CalibrationItems
-from pact_eval.calibration.likelihood import TemperatureLikelihood
-from pact_eval.calibration.minimise import minimise
 from pact_eval.metrics import item_mean, nll_nats
 from pact_eval.stats import cluster_sums
 

@@ -31,9 +31,8 @@ from pact_eval.calibration import (
     fit_calibrator,
     inverse_softplus,
 )
-from pact_eval.calibration.design import make_design
-from pact_eval.calibration.likelihood import TemperatureLikelihood
-from pact_eval.calibration.minimise import minimise, penalised_nll
+from pact_eval.calibration.fitting import minimise, penalised_nll
+from pact_eval.calibration.likelihood import TemperatureLikelihood, make_design
 from pact_eval.errors import InputError
 from pact_eval.metrics import item_mean, nll_nats
 

@@ -7,9 +7,8 @@ from calibration.simulated import constant, items_of, simulate
 from scipy import optimize
 
 from pact_eval.calibration import MODES, CalibrationItems, Mode, softplus
-from pact_eval.calibration.design import make_design
-from pact_eval.calibration.likelihood import TemperatureLikelihood
-from pact_eval.calibration.minimise import penalised_nll
+from pact_eval.calibration.fitting import penalised_nll
+from pact_eval.calibration.likelihood import TemperatureLikelihood, make_design
 from pact_eval.calibration.uncertainty import observed_information
 from pact_eval.errors import InputError
 from pact_eval.metrics import decode_single, nll_nats

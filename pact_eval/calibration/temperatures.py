@@ -21,20 +21,6 @@ from pact_eval.errors import InputError
 from pact_eval.metrics import TIE, check_log_probs, check_whole, log_softmax, rows_of
 from pact_eval.runs import Decoding, ScoredViews
 
-__all__ = [
-    "KINDS",
-    "MODES",
-    "NEUTRAL_BIAS",
-    "TEMPERATURE_FLOOR",
-    "Calibrator",
-    "Mode",
-    "TemperatureSummary",
-    "Weights",
-    "inverse_softplus",
-    "neutral_calibrator",
-    "softplus",
-]
-
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 Mode = Literal["scalar", "per-kind", "contextual"]
