@@ -15,7 +15,7 @@ from pact_cli.evaluate import main as evaluate
 from pact_eval.audit import CODES
 from pact_eval.evaluation import METRICS
 from pact_eval.runs import SCHEMA
-from pact_eval.runs.importing.rows import COLUMNS
+from pact_eval.runs.importing.json_lines import COLUMNS
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(

@@ -12,7 +12,7 @@ from published import published_path
 
 from pact_eval.evaluation import METRICS, Evaluation, GroupBy, evaluate
 from pact_eval.runs import Decoding, Predictions
-from pact_eval.runs.importing.rows import read_rows
+from pact_eval.runs.importing.json_lines import read_rows
 
 
 @pytest.fixture(scope="module")

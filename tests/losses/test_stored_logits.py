@@ -25,7 +25,7 @@ from pact_eval.data import read_records
 from pact_eval.evaluation import ABLATED_GAP, evaluate_ablated
 from pact_eval.prompts import NIMBLE, Encoder
 from pact_eval.runs import AblatedPredictions, read_run
-from pact_eval.runs.importing.rows import read_rows
+from pact_eval.runs.importing.json_lines import read_rows
 from pact_eval.training import ViewPlan, training_views
 from pact_losses import PactBatch, PactCollator, PactLoss, PactOutput, selection_nll
 

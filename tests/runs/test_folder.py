@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 from pact_eval._json import Json
 from pact_eval.errors import RunError, RunSettingsError
 from pact_eval.runs import SCHEMA, RunWriter, read_run
-from pact_eval.runs.folder import FORMAT_VERSION
+from pact_eval.runs.provenance import FORMAT_VERSION
 
 SETTINGS: dict[str, Json] = {
     "data": {"sha256": "aa"},

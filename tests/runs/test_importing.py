@@ -14,7 +14,7 @@ from published import published_path
 from pact_eval import metrics
 from pact_eval.errors import InputError, RecordError, RunSettingsError
 from pact_eval.runs import Predictions, import_run, parse_mapping, read_run
-from pact_eval.runs.importing.rows import read_rows
+from pact_eval.runs.importing.json_lines import read_rows
 
 
 def row(record_id: str = "a", **changes: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Predictions made elsewhere become a run: rows of JSON lines in, the rows of a run out.
+"""Import rows of JSON lines, one per item or per item and view.
 
 A row is one item, or one item and view. It names the item, its reference and its probabilities (or
 logits, or log-probabilities) in canonical order. A probability of 0 stays 0: its logit is minus
@@ -10,20 +10,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, get_args
 
 import polars as pl
 
-from pact_eval._files import decoded, read_lines, sha256_of_file
+from pact_eval._files import decoded, read_lines
 from pact_eval._json import Json, describe, dumps, loads
 from pact_eval.data import MAX_ANSWERS, MIN_ANSWERS, PairVariant
 from pact_eval.errors import InputError, Problem, RecordError
-from pact_eval.runs.folder import RunWriter
+from pact_eval.runs.importing.source import ImportedRows, write_import
 from pact_eval.runs.predictions import SCHEMA
-
-__all__ = ["COLUMNS", "ImportedRows", "import_run", "parse_mapping", "read_rows"]
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "id": ("id",),
@@ -49,45 +46,6 @@ _MOST_VIEWS = 10_000
 _MOST_TOKENS = 2**31 - 1
 _SUM_TOLERANCE = 1e-3
 _EXACT_SUM = 1e-6
-
-
-@dataclass(frozen=True)
-class ImportedRows:
-    """What an import found.
-
-    Attributes:
-        frame: the rows of a run, logits as float64.
-        values: which column the predictions came from.
-        ignored_columns: columns of the file that a run has no use for.
-        renormalised: rows whose probabilities summed to 1 only within 1e-3 (rounded elsewhere);
-            their log-probabilities are renormalised on reading.
-        zero_on_reference: rows with a probability of exactly 0 on the reference.
-    """
-
-    frame: pl.DataFrame
-    values: str
-    ignored_columns: tuple[str, ...]
-    renormalised: int
-    zero_on_reference: int
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What the user should know about the import, in sentences."""
-        remarks = []
-        if self.frame["code_order"].list.len().min() == 0:
-            remarks.append("No code_order: nothing can be said about letters in those views.")
-        if self.ignored_columns:
-            remarks.append(f"Not used: the columns {', '.join(self.ignored_columns)}.")
-        if self.renormalised:
-            remarks.append(
-                f"{self.renormalised:,} rows summed to 1 only roughly and were renormalised."
-            )
-        if self.zero_on_reference:
-            remarks.append(
-                f"{self.zero_on_reference:,} rows give the right answer probability 0: NLL is "
-                "infinite."
-            )
-        return tuple(remarks)
 
 
 def parse_mapping(pairs: Sequence[str]) -> dict[str, str]:
@@ -136,23 +94,7 @@ def import_run(
     """
     started = time.monotonic()
     rows = read_rows(path, mapping)
-    settings: dict[str, Json] = {
-        "data": {"sha256": sha256_of_file(path)},
-        "mapping": dict(mapping),
-        "k": rows.frame["view"].n_unique(),
-        "values": rows.values,
-    }
-    names: dict[str, Json] = {"source": "import", "data": str(path), **labels}
-    facts: dict[str, Json] = {
-        "counts": {"items": rows.frame["id"].n_unique(), "views": len(rows.frame)},
-        "ignored_columns": [*rows.ignored_columns],
-        "renormalised": rows.renormalised,
-        "zero_on_reference": rows.zero_on_reference,
-    }
-    with RunWriter(out, settings, names) as writer:
-        if not writer.complete:
-            writer.write_part(0, rows.frame)
-            writer.finish(time.monotonic() - started, facts)
+    write_import(rows, path, out, labels, settings={"mapping": dict(mapping)}, started=started)
     return rows
 
 

@@ -1,0 +1,98 @@
+"""What all sources of imported predictions share: the rows they give, and the run made of them.
+
+A source is one file of this package: it reads its own format into `ImportedRows` and calls
+`write_import`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from pact_eval._files import sha256_of_file
+from pact_eval._json import Json
+from pact_eval.runs.folder import RunWriter
+
+
+@dataclass(frozen=True)
+class ImportedRows:
+    """What an import found.
+
+    Attributes:
+        frame: the rows of a run, logits as float64.
+        values: which column the predictions came from.
+        ignored_columns: columns of the file that a run has no use for.
+        renormalised: rows whose probabilities summed to 1 only within 1e-3 (rounded elsewhere);
+            their log-probabilities are renormalised on reading.
+        zero_on_reference: rows with a probability of exactly 0 on the reference.
+    """
+
+    frame: pl.DataFrame
+    values: str
+    ignored_columns: tuple[str, ...]
+    renormalised: int
+    zero_on_reference: int
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the user should know about the import, in sentences."""
+        remarks = []
+        if self.frame["code_order"].list.len().min() == 0:
+            remarks.append("No code_order: nothing can be said about letters in those views.")
+        if self.ignored_columns:
+            remarks.append(f"Not used: the columns {', '.join(self.ignored_columns)}.")
+        if self.renormalised:
+            remarks.append(
+                f"{self.renormalised:,} rows summed to 1 only roughly and were renormalised."
+            )
+        if self.zero_on_reference:
+            remarks.append(
+                f"{self.zero_on_reference:,} rows give the right answer probability 0: NLL is "
+                "infinite."
+            )
+        return tuple(remarks)
+
+
+def write_import(
+    rows: ImportedRows,
+    path: Path,
+    out: Path,
+    labels: Mapping[str, Json],
+    *,
+    settings: Mapping[str, Json],
+    started: float,
+) -> None:
+    """Write imported rows as a run; importing the same file again leaves the run as it is.
+
+    Args:
+        rows: what was read.
+        path: the file it was read from.
+        out: the run folder.
+        labels: what names the run: arm, seed, command line.
+        settings: options of the source that decide the rows.
+        started: `time.monotonic()` when reading began.
+
+    Raises:
+        RunError: the folder cannot be used, or belongs to other settings.
+    """
+    decided: dict[str, Json] = {
+        "data": {"sha256": sha256_of_file(path)},
+        **settings,
+        "k": rows.frame["view"].n_unique(),
+        "values": rows.values,
+    }
+    names: dict[str, Json] = {"source": "import", "data": str(path), **labels}
+    facts: dict[str, Json] = {
+        "counts": {"items": rows.frame["id"].n_unique(), "views": len(rows.frame)},
+        "ignored_columns": [*rows.ignored_columns],
+        "renormalised": rows.renormalised,
+        "zero_on_reference": rows.zero_on_reference,
+    }
+    with RunWriter(out, decided, names) as writer:
+        if not writer.complete:
+            writer.write_part(0, rows.frame)
+            writer.finish(time.monotonic() - started, facts)
