@@ -263,7 +263,7 @@ class TemperatureLikelihood:
 
     Examples:
         >>> import numpy as np
-        >>>         >>> terms = TemperatureLikelihood.of(np.log([[0.9, 0.1]]), np.array([0]))
+        >>> terms = TemperatureLikelihood.of(np.log([[0.9, 0.1]]), np.array([0]))
         >>> nll, slope = terms.nll_and_slope(np.array([0.5413248546129181]))
         >>> bool(np.isclose(nll[0], -np.log(0.9)))
         True
