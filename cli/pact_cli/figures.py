@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.console import output, print_json, progress_bar, warn
-from pact_cli.options import bootstrap_options, decoding_option, json_option, listed
+from pact_cli.options import (
+    bootstrap_options,
+    decoding_option,
+    json_option,
+    listed,
+    palette_option,
+)
 
 if TYPE_CHECKING:
     from pact_eval.runs import Decoding
@@ -40,6 +46,7 @@ __all__ = ["figures"]
     show_default=True,
     help="Formats to write, one or several.",
 )
+@palette_option
 @decoding_option
 @bootstrap_options
 @json_option
@@ -48,27 +55,29 @@ def figures(
     only: str | None,
     out: Path,
     formats: str,
+    palette: Path | None,
     decoding: Decoding,
     resamples: int | None,
     bootstrap_seed: int,
     as_json: bool,
 ) -> None:
-    """Draw figures of RUNs, one colour an arm, at the width of a printed column.
+    """Draw figures of RUNs, one colour per arm, at the width of a printed column.
 
-    A figure that lacks data is left out, and the reason is said: no calibrator, K = 1, one arm, no
-    training log beside the adapter.
+    A figure that lacks data is left out, with the reason: no calibrator, K = 1, one arm, no
+    training log next to the adapter.
     """
-    from pact_eval.evaluation import collect_runs
-    from pact_reports.figures import FIGURES, FigureRequest
+    from pact_eval.evaluation import Experiment, Settings
+    from pact_reports.figures import FIGURES, NEUTRAL, read_palette
     from pact_reports.figures.files import FORMATS, draw_figures
 
     names = listed("--only", only, tuple(FIGURES)) if only is not None else list(FIGURES)
     endings = listed("--format", formats, FORMATS)
-    collection = collect_runs(runs)
-    warn(collection.warnings)
-    request = FigureRequest(collection, decoding, resamples, bootstrap_seed)
+    colours = NEUTRAL if palette is None else read_palette(palette)
+    settings = Settings(decoding=decoding, resamples=resamples, seed=bootstrap_seed)
+    experiment = Experiment.read(runs, settings)
+    warn(experiment.warnings)
     with progress_bar("Drawing figures") as progress:
-        drawn = draw_figures(collection, names, out, endings, request=request, progress=progress)
+        drawn = draw_figures(experiment, names, out, endings, palette=colours, progress=progress)
     _report(drawn, as_json=as_json)
 
 

@@ -18,6 +18,7 @@ __all__ = [
     "json_option",
     "label_options",
     "listed",
+    "palette_option",
     "path_argument",
     "report_files_options",
     "report_options",
@@ -138,6 +139,7 @@ def report_files_options(command: Command) -> Command:
             type=path,
             help="Write the figures as SVG; `pact-eval figures` chooses and has other formats.",
         ),
+        palette_option,
         click.option(
             "--latex",
             metavar="DIR",
@@ -199,6 +201,16 @@ def bootstrap_options(command: Command) -> Command:
             show_default=True,
             help="Seed of the bootstrap.",
         ),
+    )(command)
+
+
+def palette_option(command: Command) -> Command:
+    """Add `--palette`."""
+    return click.option(
+        "--palette",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="TOML file with the colours and markers of arms in figures.",
     )(command)
 
 

@@ -18,7 +18,7 @@ from pact_cli.reporting import ReportRequest, print_reports
 
 __all__ = ["report"]
 
-_FILES = ("html", "figures", "latex", "markdown", "data", "criteria", "method")
+_FILES = ("html", "figures", "palette", "latex", "markdown", "data", "criteria", "method")
 
 
 @click.command()
@@ -35,8 +35,8 @@ def report(context: click.Context, /, runs: tuple[Path, ...], **options: Any) ->
     ablated contexts: confidence, gap of the two answers, TV, flips and answer mass.
 
     With --html, --figures, --latex or --markdown nothing but the paths is printed: one page that
-    opens offline, with verdicts, what to worry about, figures, tables and every item; or the parts
-    of a paper. Runs are calibrated there by the calibration.json in their folders. Exits with 5
+    opens offline, with verdicts, diagnostics, figures, tables and every item; or the parts of a
+    paper. Runs are calibrated there by the calibration.json in their folders. Exits with 5
     where the criteria are not what was registered, or were registered after a run began.
     """
     files = ReportFiles(**{name: options.pop(name) for name in _FILES})

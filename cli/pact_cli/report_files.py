@@ -14,7 +14,7 @@ from pact_cli.reporting import ReportRequest
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
-    from pact_eval.evaluation import RunCollection
+    from pact_eval.evaluation import Experiment
     from pact_reports.page import PageRequest
     from pact_reports.tables import BuiltTables, TableRequest
 
@@ -28,6 +28,7 @@ class ReportFiles:
     Attributes:
         html: file of the page.
         figures: folder of figures as SVG.
+        palette: colours of figures.
         latex: folder of tables as LaTeX.
         markdown: file that joins all tables.
         data: files of records, or folders of datasets.
@@ -37,6 +38,7 @@ class ReportFiles:
 
     html: Path | None = None
     figures: Path | None = None
+    palette: Path | None = None
     latex: Path | None = None
     markdown: Path | None = None
     data: tuple[Path, ...] = ()
@@ -61,6 +63,9 @@ class ReportFiles:
         """
         given = {"--data": self.data, "--criteria": self.criteria, "--method": self.method}
         idle = [name for name, value in given.items() if value] if not self.tables else []
+        if self.palette is not None and not (self.html or self.figures):
+            message = "--palette is for --html and --figures; neither of them was given"
+            raise click.UsageError(message)
         if idle:
             message = f"{idle[0]} is for --html, --latex and --markdown; none of them was given"
             raise click.UsageError(message)
@@ -92,14 +97,20 @@ def write_report(runs: tuple[Path, ...], files: ReportFiles, request: ReportRequ
     Raises:
         InputError: a run, dataset or file of criteria cannot be used, or a folder is missing.
     """
-    from pact_eval.evaluation import collect_runs
+    from pact_eval.evaluation import Experiment, Settings
 
     for path in (files.html, files.markdown):
         _refuse_no_folder(path)
-    collection = collect_runs(runs)
-    warn(collection.warnings)
-    page = _page_request(collection, files, request)
-    warn(page.records.warnings if page.records is not None else ())
+    settings = Settings(
+        decoding=request.decoding,
+        resamples=request.resamples,
+        seed=request.bootstrap_seed,
+        method=files.method,
+    )
+    experiment = Experiment.read(runs, settings)
+    warn(experiment.warnings)
+    page = _page_request(experiment, files)
+    _warn_of_data(page)
     page.for_tables.check()
     written: dict[str, Json] = {}
     skipped: dict[str, Json] = {}
@@ -110,7 +121,7 @@ def write_report(runs: tuple[Path, ...], files: ReportFiles, request: ReportRequ
         written["figures"], missing = _draw(page, files.figures)
         skipped |= {f"figure {name}": why for name, why in missing.items()}
     if built is not None:
-        written |= _write_tables(collection, built, files)
+        written |= _write_tables(experiment, built, files)
         skipped |= {f"table {name}": why for name, why in built.skipped.items()}
     _report(written, skipped, as_json=request.as_json)
     return _exit_code(page.for_tables, built)
@@ -127,26 +138,28 @@ def _refuse_no_folder(path: Path | None) -> None:
         raise InputError(message)
 
 
-def _page_request(
-    collection: RunCollection, files: ReportFiles, request: ReportRequest
-) -> PageRequest:
+def _page_request(experiment: Experiment, files: ReportFiles) -> PageRequest:
+    from pact_reports.figures import NEUTRAL, read_palette
     from pact_reports.page import PageRequest, read_item_records
 
     with output(to_stderr=True).status("Reading records"):
-        # Records are what the page shows; tables count the splits of folders.
+        # The page shows records; tables count the splits of folders.
         asked = bool(files.data) and files.html is not None
-        records = read_item_records(files.data, collection) if asked else None
+        records = read_item_records(files.data, experiment) if asked else None
     return PageRequest(
-        collection=collection,
+        experiment=experiment,
         records=records,
-        decoding=request.decoding,
-        method=files.method,
         criteria=files.criteria,
         data=tuple(path for path in files.data if path.is_dir()),
-        resamples=request.resamples,
-        bootstrap_seed=request.bootstrap_seed,
+        palette=NEUTRAL if files.palette is None else read_palette(files.palette),
         command=("pact-eval", *sys.argv[1:]),
     )
+
+
+def _warn_of_data(page: PageRequest) -> None:
+    from pact_reports.page.diagnostics import sentence
+
+    warn(map(sentence, () if page.records is None else page.records.different))
 
 
 def _built(request: TableRequest) -> BuiltTables:
@@ -171,23 +184,23 @@ def _draw(page: PageRequest, folder: Path) -> tuple[Json, dict[str, str]]:
 
     with progress_bar("Drawing figures") as progress:
         drawn = draw_figures(
-            page.collection, FIGURES, folder, request=page.for_figures, progress=progress
+            page.experiment, FIGURES, folder, palette=page.palette, progress=progress
         )
     files: Json = {name: [*map(str, paths)] for name, paths in drawn.files.items()}
     return files, dict(drawn.skipped)
 
 
 def _write_tables(
-    collection: RunCollection, built: BuiltTables, files: ReportFiles
+    experiment: Experiment, built: BuiltTables, files: ReportFiles
 ) -> dict[str, Json]:
     from pact_reports.tables import markdown_report, write_tables
 
     written: dict[str, Json] = {}
     if files.latex is not None:
-        tables = write_tables(built, collection, files.latex, ("latex",))
+        tables = write_tables(built, experiment, files.latex, ("latex",))
         written["latex"] = {name: [*map(str, paths)] for name, paths in tables.items()}
     if files.markdown is not None:
-        text = markdown_report(collection, built)
+        text = markdown_report(experiment, built)
         files.markdown.write_bytes(text.encode("utf-8", errors="backslashreplace"))
         written["markdown"] = str(files.markdown)
     return written

@@ -257,6 +257,7 @@ def _accuracy_tests(
         detectable=detectable_difference(
             items.n,
             (items.b + items.c) / items.n,
-            design_effect=1.0 if np.isnan(spread.value) else spread.value,
+            # 0 if the two members of every pair cancel out; NaN without differences.
+            design_effect=spread.value if spread.value > 0 else 1.0,
         ),
     )

@@ -28,6 +28,12 @@ from pact_eval.preregistration.criteria import (
     describe_check,
     margin_unit,
 )
+from pact_eval.preregistration.diagnostics import (
+    RegistrationProblem,
+    WeakVerdict,
+    on_registration,
+    on_verdicts,
+)
 from pact_eval.preregistration.judging import DifferenceInterval, holds, judge
 from pact_eval.preregistration.parsing import pact_hypotheses, parse_hypotheses, read_hypotheses
 from pact_eval.preregistration.published_table import read_metric_table
@@ -105,11 +111,13 @@ __all__ = [
     "Question",
     "Reading",
     "Registration",
+    "RegistrationProblem",
     "RegistrationStatus",
     "Relation",
     "RunFacts",
     "Scorecard",
     "Verdict",
+    "WeakVerdict",
     "WeightedRow",
     "canonical_criteria",
     "check_lock",
@@ -123,6 +131,8 @@ __all__ = [
     "judge_sources",
     "lock_path",
     "margin_unit",
+    "on_registration",
+    "on_verdicts",
     "pact_hypotheses",
     "parse_hypotheses",
     "read_hypotheses",

@@ -1,4 +1,4 @@
-"""What the panels have in common: units, counts, legends, and text from data kept inert."""
+"""What all panels share: counts, titles, legends, whiskers, and inert text from data."""
 
 from __future__ import annotations
 
@@ -8,23 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from pact_reports.figures.style import INK, MUTED, RunStyles, shown
+from pact_reports.figures.style import INK, MUTED, Looks, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = [
-    "Labelled",
-    "arms_and_seeds",
-    "counts_text",
-    "headed",
-    "inert",
-    "legend_below",
-    "legend_columns",
-    "legend_inches",
-    "log_decades",
-    "row_axis",
-]
 
 _ROOM_POINTS = 245
 _HANDLE_POINTS = 26
@@ -35,7 +22,7 @@ _BELOW_POINTS = 27
 
 
 class Labelled(Protocol):
-    """What an entry of a legend is made from."""
+    """What a legend entry is made from."""
 
     @property
     def arm(self) -> str:
@@ -47,9 +34,9 @@ class Labelled(Protocol):
 
 
 def counts_text(items: int, families: int) -> str:
-    """Say what a panel rests on.
+    """Return the counts behind a panel.
 
-    Example:
+    Examples:
         >>> counts_text(324, 162)
         'n = 324 items, 162 families'
     """
@@ -57,13 +44,13 @@ def counts_text(items: int, families: int) -> str:
 
 
 def headed(ax: Axes, title: str, below: str = "", *, wide: bool = False) -> None:
-    """Write a title, and under it in grey what the panel rests on; none where it is empty.
+    """Write a title, and below it in grey the counts behind the panel; leave out what is empty.
 
     Args:
         ax: the panel.
         title: in bold.
         below: in grey.
-        wide: begin at the left end of the figure, for panels with much room taken by labels.
+        wide: start at the left edge of the figure, for panels with long labels.
     """
     coordinates = ("figure fraction", "axes fraction") if wide else "axes fraction"
     rows: list[tuple[str, dict[str, Any]]] = [
@@ -85,9 +72,9 @@ def headed(ax: Axes, title: str, below: str = "", *, wide: bool = False) -> None
 
 
 def legend_columns(labels: Sequence[str], most: int = 2) -> int:
-    """Return how many columns of a legend fit under a figure, 1 to `most`.
+    """Return the number of legend columns that fit under a figure, 1 to `most`.
 
-    Example:
+    Examples:
         >>> legend_columns(["pact: AURC 2.1%", "ce_only: AURC 4.6%"])
         2
         >>> legend_columns(["x" * 40] * 2)
@@ -106,8 +93,8 @@ def legend_inches(labels: Sequence[str], most: int = 2) -> float:
 def legend_below(
     ax: Axes, handles: Sequence[Any], labels: Sequence[str], *, ncols: int = 2, title: str = ""
 ) -> None:
-    """Add a legend of these entries alone, under the axis where it hides no data."""
-    # Results are computed without matplotlib: only who draws has it.
+    """Add a legend with only these entries, below the axis where it hides no data."""
+    # `pact_reports.figures` is imported without matplotlib.
     from matplotlib.transforms import ScaledTranslation
 
     if not handles:
@@ -127,16 +114,16 @@ def legend_below(
     )
 
 
-def arms_and_seeds(ax: Axes, runs: Sequence[Labelled], styles: RunStyles) -> None:
-    """Add a legend of the arms by colour and marker, and of several seeds by line style."""
+def arms_and_seeds(ax: Axes, runs: Sequence[Labelled], looks: Looks) -> None:
+    """Add a legend of arms by colour and marker and, if several, of seeds by line style."""
     handles, labels = [], []
     for arm in dict.fromkeys(run.arm for run in runs):
-        style = styles.arms[arm]
+        style = looks.arms[arm]
         handles.append(ax.plot([], [], color=style.colour, marker=style.marker)[0])
         labels.append(shown(arm, 20))
     seeds = sorted({run.seed for run in runs if run.seed is not None})
     for seed in seeds if len(seeds) > 1 else ():
-        handles.append(ax.plot([], [], color=INK, linestyle=styles.dash(seed))[0])
+        handles.append(ax.plot([], [], color=INK, linestyle=looks.dash(seed))[0])
         labels.append(f"seed {seed}")
     legend_below(ax, handles, labels, ncols=2)
 
@@ -148,19 +135,29 @@ def log_decades(axis: Any, *, percent: bool = False) -> None:
     axis.set_minor_formatter(lambda _value, _position: "")
 
 
+def whiskers(value: float, low: float, high: float) -> list[list[float]] | None:
+    """Return the lengths of whiskers around a value as matplotlib takes them; None without them.
+
+    Examples:
+        >>> whiskers(50.0, 47.5, 52.0), whiskers(50.0, math.nan, math.nan)
+        ([[2.5], [2.0]], None)
+    """
+    return None if math.isnan(low) else [[value - low], [high - value]]
+
+
 def row_axis(ax: Axes, labels: Sequence[str]) -> None:
-    """Write labels beside the rows of a panel, the first on top."""
+    """Write labels next to the rows of a panel, the first on top."""
     ax.set_yticks(np.arange(len(labels)), labels=list(labels))
     ax.set_ylim(len(labels) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
 
 
 def inert(ax: Axes) -> Axes:
-    """Keep `$` in all text of a panel from being read as mathematics; return the panel.
+    """Keep matplotlib from reading `$` in any text of a panel as mathematics; return the panel.
 
-    The style says so for what is drawn with it; this is for axes made without it.
+    Our style does this too; this is for axes that were made without it.
     """
-    # Ticks are made when they are first asked for.
+    # Ticks exist only once they were asked for.
     texts = [*ax.get_xticklabels(), *ax.get_yticklabels(), *ax.texts, ax.title, ax.xaxis.label]
     texts.append(ax.yaxis.label)
     found = ax.get_legend()

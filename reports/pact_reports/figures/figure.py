@@ -1,105 +1,44 @@
-"""What a figure is: plates made of panels, and the figures that are known."""
+"""What a figure is: files made of panels, their names, and why some are missing."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import numpy as np
-
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import CollectedRun, RunCollection, ScoredItems, default_resamples
-from pact_eval.runs import Decoding
-from pact_reports.figures.style import COLUMN_INCHES, RunStyles
+from pact_eval.evaluation import Experiment, ExperimentRun
+from pact_reports.figures.style import COLUMN_INCHES, Looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "ECE_LEANS",
-    "Built",
-    "FigureRequest",
-    "FigureSpec",
-    "Panel",
-    "Plate",
-    "each_run",
-    "reason",
-]
-
-ECE_LEANS: Final = (
-    "The bootstrap of ECE leans upwards: ECE can stand at the low end of its interval or below it, "
-    "and that is no error."
+ECE_BIAS: Final = (
+    "The bootstrap of ECE is biased upwards, so ECE can lie at the low end of its interval or "
+    "below it."
 )
-"""Said beside figures that show ECE with an interval."""
+"""Shown next to figures of ECE with an interval."""
 
-_MOST_BAND_RESAMPLES = 1_000
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_LONGEST_STEM: Final = 80
 
 Panel: TypeAlias = "Callable[[Axes], Axes]"
-"""Draws a result into axes that are given, and returns them."""
+"""Draws a result into the given axes, and returns them."""
 
 
 @dataclass(frozen=True)
-class FigureRequest:
-    """What figures are made from.
-
-    Attributes:
-        collection: the runs.
-        decoding: single (view 0) or ensemble (K views) for all that rests on one distribution.
-        resamples: bootstrap resamples; None takes as many as the report does.
-        bootstrap_seed: seed of the bootstrap; every figure starts from it.
-    """
-
-    collection: RunCollection
-    decoding: Decoding = "single"
-    resamples: int | None = None
-    bootstrap_seed: int = 0
-
-    @property
-    def styles(self) -> RunStyles:
-        """The looks of arms and seeds."""
-        return RunStyles.of(self.collection)
-
-    @property
-    def rng(self) -> np.random.Generator:
-        """A generator of its own for each figure, so that none depends on what stands beside it."""
-        return np.random.default_rng(self.bootstrap_seed)
-
-    def resamples_for(self, items: int) -> int:
-        """Return the number of resamples of an interval: that of the report."""
-        return self.resamples or default_resamples(items)
-
-    def band_resamples_for(self, items: int) -> int:
-        """Return the number of resamples of a band, which costs a whole curve each."""
-        return min(_MOST_BAND_RESAMPLES, self.resamples_for(items))
-
-    def scored(self, run: CollectedRun, *, calibrated: bool = False) -> ScoredItems:
-        """Return a run's items under the decoding.
-
-        Raises:
-            InputError: there is no such decoding of the run, or no calibrator.
-        """
-        try:
-            return run.scored(self.decoding, calibrated=calibrated)
-        except InputError:
-            raise
-        except ValueError as error:
-            message = f"{run.label}: {error}"
-            raise InputError(message) from None
-
-
-@dataclass(frozen=True)
-class Plate:
+class FigureFile:
     """One drawing, a file in each format.
 
     Attributes:
-        name: of the file, without ending.
-        title: what it shows, in words; the SVG carries it for those who cannot see.
+        name: of the file, without its suffix.
+        title: what it shows, in words; the accessible name of the SVG.
         panels: from left to right, then down.
-        columns: panels beside each other.
+        columns: number of panels next to each other.
         height: in inches.
-        note: stands under all panels: what whiskers and marks mean, lines broken by hand.
-        caption: what a reader has to know beside it, in sentences, where there is room.
+        note: text below all panels: what whiskers and marks mean, lines broken by hand.
+        caption: what else a reader must know, as sentences, if there is room.
     """
 
     name: str
@@ -118,36 +57,36 @@ class Plate:
 
 @dataclass(frozen=True)
 class Built:
-    """The plates of a figure, and why there are not more.
+    """The files of a figure, and what is missing from them.
 
     Attributes:
-        plates: what can be drawn; none where the figure is skipped.
-        missing: what could not be, in sentences.
+        files: what can be drawn; empty if the figure is skipped.
+        missing: what cannot be drawn and why, one text per part.
     """
 
-    plates: tuple[Plate, ...]
+    files: tuple[FigureFile, ...]
     missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """One figure that is known.
+    """One figure of the registry.
 
     Attributes:
         title: what it shows.
         needs: what it cannot be drawn without, in words.
-        build: makes its plates; an InputError is the reason why there are none.
+        build: makes its files; raises InputError with the reason if there are none.
     """
 
     title: str
     needs: str
-    build: Callable[[FigureRequest], Built]
+    build: Callable[[Experiment, Looks], Built]
 
 
 def reason(error: InputError) -> str:
-    """Return why something cannot be drawn, in one line: a file's first problem stands for all.
+    """Return why something cannot be drawn, on one line, with a file's first problem only.
 
-    Example:
+    Examples:
         >>> from pact_eval.errors import Problem, RecordError
         >>> reason(RecordError("log.jsonl", [Problem(1, None, "no step"), Problem(2, None, "no")]))
         'log.jsonl:1: no step (and 1 more)'
@@ -159,16 +98,38 @@ def reason(error: InputError) -> str:
     return " ".join([first, *more])
 
 
-def each_run(request: FigureRequest, build: Callable[[CollectedRun], Plate]) -> Built:
-    """Build a plate of every run, and gather why some have none."""
-    plates: list[Plate] = []
+def each_run(experiment: Experiment, build: Callable[[ExperimentRun], FigureFile]) -> Built:
+    """Build a file for every run, and collect why some runs have none."""
+    files: list[FigureFile] = []
     missing: list[str] = []
-    for run in request.collection.runs:
+    for run in experiment.runs:
         try:
-            plates.append(build(run))
+            files.append(build(run))
         except InputError as error:
-            said = reason(error)
-            missing.append(said if said.startswith(run.label) else f"{run.label}: {said}")
-    if not request.collection.runs:
-        missing.append("no run on whole contexts")
-    return Built(tuple(plates), tuple(missing))
+            why = reason(error)
+            missing.append(why if why.startswith(run.label) else f"{run.label}: {why}")
+    if not experiment.runs:
+        missing.append("no run on full contexts")
+    return Built(tuple(files), tuple(missing))
+
+
+def uncalibrated(experiment: Experiment) -> tuple[str, ...]:
+    """Return a note for every run without a calibrator, of which figures show raw values only."""
+    without = [run.label for run in experiment.runs if run.calibrator is None]
+    return tuple(f"{label}: no calibrator, so only raw values are shown" for label in without)
+
+
+def stem(*parts: str) -> str:
+    """Join parts into the stem of a file name: letters, digits, dashes and underscores.
+
+    Examples:
+        >>> stem("reliability", "../pact, seed 17")
+        'reliability-pact-seed-17'
+    """
+    plain = [_UNSAFE.sub("-", part).strip("-") for part in parts]
+    return "-".join(part for part in plain if part)[:_LONGEST_STEM]
+
+
+def run_stem(figure: str, run: ExperimentRun) -> str:
+    """Return the stem of a figure of one run, such as "reliability-pact-17"."""
+    return stem(figure, run.arm, "" if run.seed is None else str(run.seed))

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -16,21 +16,11 @@ import matplotlib.style
 from matplotlib.figure import Figure
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import RunCollection
-from pact_reports.figures.figure import FigureRequest, Plate, reason
+from pact_eval.evaluation import Experiment
+from pact_reports.figures.figure import FigureFile, reason
 from pact_reports.figures.registry import FIGURES
-from pact_reports.figures.style import MUTED, RC, SMALLEST_POINTS
+from pact_reports.figures.style import MUTED, NEUTRAL, RC, SMALLEST_POINTS, Looks, Palette
 from pact_reports.plain_text import one_line
-
-__all__ = [
-    "FORMATS",
-    "DrawnFigures",
-    "draw_figures",
-    "figure_bytes",
-    "figure_of",
-    "in_style",
-    "inline_svg",
-]
 
 FORMATS: Final = ("svg", "pdf", "png")
 """Formats that figures are written in."""
@@ -46,12 +36,12 @@ _NO_GLYPH = "Glyph .* missing from font"
 
 @dataclass(frozen=True)
 class DrawnFigures:
-    """What was drawn.
+    """The figures that were drawn.
 
     Attributes:
         files: by figure, its files.
-        skipped: by figure, why nothing of it was drawn.
-        notes: by figure, what is not in it although it was drawn.
+        skipped: by figure, why none of it was drawn.
+        notes: by figure that was drawn, what is missing from it.
     """
 
     files: Mapping[str, tuple[Path, ...]]
@@ -60,76 +50,75 @@ class DrawnFigures:
 
 
 def draw_figures(
-    collection: RunCollection,
+    experiment: Experiment,
     names: Iterable[str],
     out: Path,
     formats: Sequence[str] = ("svg",),
     *,
-    request: FigureRequest | None = None,
+    palette: Palette = NEUTRAL,
     progress: Callable[[int, int], None] | None = None,
 ) -> DrawnFigures:
     """Draw figures of runs into a folder.
 
     Args:
-        collection: the runs.
+        experiment: the runs, with the decoding and bootstrap of its settings.
         names: keys of `FIGURES`.
-        out: the folder; made where it is missing. Files of the same names are replaced.
+        out: the folder; made if it is missing. Files of the same names are replaced.
         formats: of `FORMATS`.
-        request: decoding and bootstrap, whatever its collection; None takes the defaults.
-        progress: called with how many figures of how many are done.
+        palette: colours of the arms.
+        progress: called with the number of figures done, and of all.
 
     Returns:
         The files, and the figures that lack data with the reason.
 
     Raises:
-        InputError: a name or format is unknown, or the folder is a file.
+        InputError: a name or format is not known, or the folder is a file.
     """
     wanted = list(dict.fromkeys(names))
-    _refuse_unknown("figure", wanted, FIGURES)
-    _refuse_unknown("format", formats, FORMATS)
+    _check_known("figure", wanted, FIGURES)
+    _check_known("format", formats, FORMATS)
     if out.exists() and not out.is_dir():
-        message = f"{out}: expected a folder for figures, got a file"
+        message = f"{out}: expected a folder for figures, found a file"
         raise InputError(message)
-    request = replace(request or FigureRequest(collection), collection=collection)
+    looks = Looks.of(experiment, palette)
     files: dict[str, tuple[Path, ...]] = {}
     skipped: dict[str, str] = {}
     notes: dict[str, tuple[str, ...]] = {}
     taken: set[str] = set()
-    for number, name in enumerate(wanted):
+    for number, name in enumerate(wanted, start=1):
         try:
-            built = FIGURES[name].build(request)
+            built = FIGURES[name].build(experiment, looks)
         except InputError as error:
             skipped[name] = reason(error)
         else:
-            if built.plates:
+            if built.files:
                 out.mkdir(parents=True, exist_ok=True)
-                written = [_write(each, out, formats, taken) for each in built.plates]
+                written = [_write(each, out, formats, taken) for each in built.files]
                 files[name] = tuple(path for paths, _ in written for path in paths)
-                said = built.missing + tuple(note for _, heard in written for note in heard)
-                notes |= {name: said} if said else {}
+                of_figure = built.missing + tuple(note for _, heard in written for note in heard)
+                notes |= {name: of_figure} if of_figure else {}
             else:
                 skipped[name] = "; ".join(built.missing)
         if progress is not None:
-            progress(number + 1, len(wanted))
+            progress(number, len(wanted))
     return DrawnFigures(files, skipped, notes)
 
 
-def figure_bytes(plate: Plate, format_: str) -> tuple[bytes, tuple[str, ...]]:
-    """Draw a plate.
+def figure_bytes(file: FigureFile, format_: str) -> tuple[bytes, tuple[str, ...]]:
+    """Draw a file.
 
     Args:
-        plate: what to draw.
+        file: what to draw.
         format_: one of `FORMATS`.
 
     Returns:
-        The file's bytes, the same every time, and what a reader may not see: signs that the font
-        lacks.
+        The file's bytes, the same every time, and a note if the font lacks characters.
     """
     with in_style(), warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        figure = figure_of(plate)
+        figure = figure_of(file)
         buffer = io.BytesIO()
-        metadata = {**_METADATA[format_], "Title": one_line(plate.title)}
+        metadata = {**_METADATA[format_], "Title": one_line(file.title)}
         figure.savefig(buffer, format=format_, metadata=metadata)
     lost = False
     for each in heard:
@@ -137,63 +126,63 @@ def figure_bytes(plate: Plate, format_: str) -> tuple[bytes, tuple[str, ...]]:
             lost = True
         else:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    told = f"{plate.name}.{format_}: the font lacks some signs of the names in it"
+    told = f"{file.name}.{format_}: the font lacks some characters of the names in it"
     return buffer.getvalue(), (told,) if lost and format_ != "svg" else ()
 
 
-def inline_svg(plate: Plate) -> str:
-    """Draw a plate as an `<svg>` element to stand in an HTML page.
+def inline_svg(file: FigureFile) -> str:
+    """Draw a figure as an `<svg>` element for an HTML page.
 
-    Its ids begin with the plate's name, so that several stand in one page; its title is its
-    accessible name. Text is text, in the page's own sans-serif font where DejaVu Sans is missing.
+    Its ids start with the name of the file, so they are unique in the page; its title is its
+    accessible name. Text is text, in the page's own sans-serif font if DejaVu Sans is missing.
     """
-    raw, _ = figure_bytes(plate, "svg")
+    raw, _ = figure_bytes(file, "svg")
     text = raw.decode("utf-8")
     element = text[text.index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>", "", element, count=1, flags=re.DOTALL)
-    element = _ID.sub(lambda match: f"{match[1]}{plate.name}-", element)
-    name = escape(one_line(plate.title))
+    element = _ID.sub(lambda match: f"{match[1]}{file.name}-", element)
+    name = escape(one_line(file.title))
     start = f'<svg role="img" aria-label="{name}"'
     return element.replace("<svg", start, 1).strip()
 
 
 def in_style() -> AbstractContextManager[None]:
-    """Return a context in which matplotlib draws as our figures look, whatever the user has set."""
+    """Return a context in which matplotlib draws in our style, whatever the user has set."""
     return matplotlib.style.context(["default", dict(RC)])
 
 
-def figure_of(plate: Plate) -> Figure:
-    """Draw a plate into a figure of matplotlib's; see `in_style`."""
-    figure = Figure(figsize=(plate.width, plate.height), layout="constrained")
-    rows = -(-len(plate.panels) // plate.columns)
-    grid = figure.subplots(rows, plate.columns, squeeze=False).ravel()
-    for ax, draw in zip(grid, plate.panels, strict=False):
+def figure_of(file: FigureFile) -> Figure:
+    """Draw it into a matplotlib figure; see `in_style`."""
+    figure = Figure(figsize=(file.width, file.height), layout="constrained")
+    rows = -(-len(file.panels) // file.columns)
+    grid = figure.subplots(rows, file.columns, squeeze=False).ravel()
+    for ax, draw in zip(grid, file.panels, strict=False):
         draw(ax)
-    for ax in grid[len(plate.panels) :]:
+    for ax in grid[len(file.panels) :]:
         ax.set_axis_off()
-    if plate.note:
-        figure.supxlabel(plate.note, fontsize=SMALLEST_POINTS, color=MUTED)
+    if file.note:
+        figure.supxlabel(file.note, fontsize=SMALLEST_POINTS, color=MUTED)
     return figure
 
 
 def _write(
-    plate: Plate, out: Path, formats: Sequence[str], taken: set[str]
+    file: FigureFile, out: Path, formats: Sequence[str], taken: set[str]
 ) -> tuple[list[Path], tuple[str, ...]]:
-    name, again = plate.name, 2
+    name, again = file.name, 2
     while name.lower() in taken:
-        name, again = f"{plate.name}-{again}", again + 1
+        name, again = f"{file.name}-{again}", again + 1
     taken.add(name.lower())
     paths: list[Path] = []
     notes: tuple[str, ...] = ()
     for format_ in dict.fromkeys(formats):
-        raw, heard = figure_bytes(plate, format_)
+        raw, heard = figure_bytes(file, format_)
         paths.append(out / f"{name}.{format_}")
         paths[-1].write_bytes(raw)
         notes += heard
     return paths, notes
 
 
-def _refuse_unknown(what: str, given: Sequence[str], known: Iterable[str]) -> None:
+def _check_known(what: str, given: Sequence[str], known: Iterable[str]) -> None:
     known = list(known)
     unknown = [name for name in given if name not in known]
     if unknown or not given:

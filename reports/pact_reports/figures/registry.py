@@ -1,25 +1,22 @@
-"""The figures that are known, by name."""
+"""The figures by name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
 
-from pact_reports.figures.confidence import build_confidence
-from pact_reports.figures.differences import build_differences
-from pact_reports.figures.ece_by_kind import build_ece_kind
+from pact_reports.figures.arms import (
+    build_differences,
+    build_ece_by_kind,
+    build_main,
+    build_views,
+)
+from pact_reports.figures.curves import build_risk_coverage, build_view_tv
 from pact_reports.figures.figure import FigureSpec
-from pact_reports.figures.main_comparison import build_main
-from pact_reports.figures.pair_failures import build_pairs
-from pact_reports.figures.reliability import build_reliability
-from pact_reports.figures.risk_coverage import build_risk_coverage
-from pact_reports.figures.selection import build_selection
-from pact_reports.figures.temperature import build_choices, build_length
-from pact_reports.figures.training import build_training
-from pact_reports.figures.tv_distribution import build_tv
-from pact_reports.figures.views_sweep import build_views
-
-__all__ = ["FIGURES"]
+from pact_reports.figures.pairs import build_pairs
+from pact_reports.figures.probabilities import build_confidence, build_reliability
+from pact_reports.figures.temperatures import build_choices, build_length
+from pact_reports.figures.training import build_selection, build_training
 
 _SAME = "runs on the same items"
 
@@ -31,7 +28,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         build_reliability,
     ),
     "risk-coverage": FigureSpec("risk against coverage", _SAME, build_risk_coverage),
-    "tv": FigureSpec("View TV of an item", f"{_SAME}, with K of 2 or more", build_tv),
+    "tv": FigureSpec("view TV of an item", f"{_SAME}, with K of 2 or more", build_view_tv),
     "views": FigureSpec("accuracy and TV against K", f"{_SAME}, with K of 2 or more", build_views),
     "temperature-length": FigureSpec(
         "T(x) against prompt length for each C",
@@ -40,8 +37,8 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
     ),
     "temperature-choices": FigureSpec("T against C for every run", "a calibrator", build_choices),
     "confidence": FigureSpec("confidence of right and wrong answers", "a run", build_confidence),
-    "pairs": FigureSpec("how pairs come out, by kind", "complete pairs", build_pairs),
-    "ece-kind": FigureSpec("ECE by kind", _SAME, build_ece_kind),
+    "pairs": FigureSpec("outcomes of pairs, by kind", "complete pairs", build_pairs),
+    "ece-kind": FigureSpec("ECE by kind", _SAME, build_ece_by_kind),
     "differences": FigureSpec(
         "difference in accuracy between two arms, by kind and domain",
         "two arms with a seed in common, on the same items",
@@ -49,12 +46,12 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
     ),
     "selection": FigureSpec(
         "selection trajectories and holdout accuracy",
-        "a training log with selection NLL beside the adapter",
+        "a training log with selection NLL next to the adapter",
         build_selection,
     ),
     "training": FigureSpec(
         "loss terms, mean d and ablated gap over training",
-        "a training log beside the adapter",
+        "a training log next to the adapter",
         build_training,
     ),
 }

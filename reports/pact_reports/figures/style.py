@@ -1,65 +1,27 @@
-"""How figures look: one colour an arm, one line style a seed, sizes for a printed column.
+"""How figures look: one colour and marker per arm, one line style per seed, sizes for print.
 
-The colours of the paper's arms are the paper's, with one exception: its grey of the base model and
-its teal of PACT are 8 apart (CIE 1976 colour difference) under protanopia and 11 under
-deuteranopia, hardly two colours; the base model is a darker grey here, 24 or more from every other.
-The paper's blue of the margin term and violet of the ordinal term are as close; the ordinal term is
-a dark red here. Any two colours of `ARM_COLOURS` and `MORE_COLOURS`, or of `TERM_COLOURS`, differ
-by 17 or more under normal vision, protanopia, deuteranopia and tritanopia (Machado et al. 2009).
-Markers and line styles say the same thing once more, for prints without colour.
+Markers and line styles repeat what colours say, for prints without colour. Any two colours of the
+neutral palette differ by 17 or more (CIE 1976) under normal vision, protanopia, deuteranopia and
+tritanopia (Machado et al. 2009).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
-from pact_eval.evaluation import CollectedRun, RunCollection
+from pact_eval.errors import InputError
+from pact_eval.evaluation import Experiment
 from pact_reports.plain_text import one_line
-
-__all__ = [
-    "ARM_COLOURS",
-    "COLUMN_INCHES",
-    "INK",
-    "MORE_COLOURS",
-    "MUTED",
-    "OUTCOME_COLOURS",
-    "RC",
-    "RIGHT",
-    "SMALLEST_POINTS",
-    "TERM_COLOURS",
-    "WRONG",
-    "ArmStyle",
-    "RunStyles",
-    "shown",
-]
 
 COLUMN_INCHES: Final = 3.5
 """Width of a figure: a column of a two-column page."""
 
 SMALLEST_POINTS: Final = 7.0
 """No text is smaller."""
-
-ARM_COLOURS: Final[Mapping[str, str]] = {
-    "pact": "#0E8C86",
-    "nimble_recipe": "#EE8A2E",
-    "ce_only": "#8C62C4",
-    "base": "#3A3F45",
-}
-"""The paper's arms, by our names of them."""
-
-MORE_COLOURS: Final = ("#733C06", "#45BDE6", "#420BE6", "#BF9469", "#570673")
-"""Other arms take these in the order of the runs; a sixth starts again with other markers."""
-
-TERM_COLOURS: Final[Mapping[str, str]] = {
-    "ce": "#4A4F55",
-    "cf": "#3B7DD8",
-    "pc": "#EE8A2E",
-    "nr": "#E0584C",
-    "emd": "#730606",
-}
-"""The loss terms."""
 
 RIGHT: Final = "#0072B2"
 WRONG: Final = "#D55E00"
@@ -69,22 +31,8 @@ OUTCOME_COLOURS: Final = ("#0E6C9E", "#9CCBE8", "#F3C98B", "#B5432B")
 INK: Final = "#222222"
 MUTED: Final = "#6b6b6b"
 
-_ALIASES: Final[Mapping[str, str]] = {
-    "pact": "pact",
-    "pact_full": "pact",
-    "nimble_recipe": "nimble_recipe",
-    "nimble": "nimble_recipe",
-    "ce_only": "ce_only",
-    "base": "base",
-    "base_model": "base",
-}
-_MARKERS: Final[Mapping[str, str]] = {
-    "pact": "o",
-    "nimble_recipe": "s",
-    "ce_only": "^",
-    "base": "D",
-}
-_MORE_MARKERS: Final = ("v", "P", "X", "<", ">", "h", "p")
+_COLOUR: Final = re.compile(r"#[0-9A-Fa-f]{6}")
+_KNOWN_MARKERS: Final = "o s ^ D v P X < > h p * d H 8"
 _DASHES: Final[tuple[Any, ...]] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (4, 1.2, 1, 1.2)))
 _LONGEST_NAME: Final = 28
 
@@ -135,11 +83,10 @@ RC: Final[Mapping[str, Any]] = {
     "ytick.minor.size": 1.5,
     "ytick.minor.width": 0.4,
 }
-"""Settings of matplotlib, over its defaults: whatever the user has set does not reach a figure.
+"""Settings of matplotlib over its defaults; settings of the user do not reach a figure.
 
-Text in SVG stays text: files are small, words can be searched, read aloud and restyled by the page
-around them, and a reader without DejaVu Sans gets a narrower font, so that nothing overlaps. PDF
-embeds the font.
+Text in SVG stays text: files are small, words can be searched and read aloud, and a reader without
+DejaVu Sans gets a narrower font, so nothing overlaps. PDF embeds the font.
 """
 
 
@@ -152,50 +99,151 @@ class ArmStyle:
 
 
 @dataclass(frozen=True)
-class RunStyles:
-    """The looks of a collection's arms and seeds.
+class Palette:
+    """The colours and markers of figures.
+
+    Attributes:
+        colours: of arms in the order of the runs, and of loss terms; repeated if there are more.
+        markers: of arms in the order of the runs.
+        arms: fixed looks of arms by name; case, dashes and blanks in a name do not matter. If two
+            arms of an experiment share one look, the second gets one from the sequence.
+        terms: fixed colours of loss terms by name.
+    """
+
+    colours: tuple[str, ...]
+    markers: tuple[str, ...]
+    arms: Mapping[str, ArmStyle] = field(default_factory=dict)
+    terms: Mapping[str, str] = field(default_factory=dict)
+
+    def term_colour(self, name: str, number: int) -> str:
+        """Return the colour of a loss term, which is the one with this number."""
+        return self.terms.get(name, self.colours[number % len(self.colours)])
+
+
+NEUTRAL: Final = Palette(
+    colours=("#0072B2", "#E69F00", "#333333", "#56B4E9", "#D55E00", "#570673", "#BF9469"),
+    markers=("o", "s", "^", "D", "v", "P", "X", "<", ">", "h", "p"),
+)
+"""The default palette: no arm has a fixed look."""
+
+
+def read_palette(path: Path) -> Palette:
+    """Read a palette from a TOML file.
+
+    The file may hold `colours` and `markers` (lists), `[terms]` (a colour per loss term) and
+    `[arms]` (`{ colour = "#0E8C86", marker = "o" }` per arm); what it leaves out is that of the
+    neutral palette. Colours are `#RRGGBB`.
+
+    Raises:
+        InputError: the file cannot be read, or a key, colour or marker is not known.
+    """
+    import tomllib
+
+    try:
+        value = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        message = f"{path}: not a palette: {error}"
+        raise InputError(message) from None
+    known = ("colours", "markers", "terms", "arms")
+    unknown = [name for name in value if name not in known]
+    if unknown:
+        message = f"{path}: expected the keys {', '.join(known)}; found {unknown[0]!r}"
+        raise InputError(message)
+    arms = _table(path, "arms", value.get("arms", {}))
+    return Palette(
+        colours=_texts(path, "colours", value.get("colours", NEUTRAL.colours)),
+        markers=_texts(path, "markers", value.get("markers", NEUTRAL.markers)),
+        arms={name: _arm_style(path, name, each) for name, each in arms.items()},
+        terms={
+            name: _colour(path, f"terms.{name}", each)
+            for name, each in _table(path, "terms", value.get("terms", {})).items()
+        },
+    )
+
+
+def _arm_style(path: Path, name: str, value: object) -> ArmStyle:
+    place = f"arms.{name}"
+    style = _table(path, place, value)
+    return ArmStyle(
+        _colour(path, f"{place}.colour", style.get("colour")),
+        _marker(path, f"{place}.marker", style.get("marker")),
+    )
+
+
+def _table(path: Path, place: str, value: object) -> Mapping[str, object]:
+    if isinstance(value, Mapping):
+        return value
+    message = f"{path}: {place}: expected a table, found {value!r}"
+    raise InputError(message)
+
+
+def _texts(path: Path, place: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        message = f"{path}: {place}: expected a list with at least one text, found {value!r}"
+        raise InputError(message)
+    check = _colour if place == "colours" else _marker
+    return tuple(check(path, f"{place}[{number}]", each) for number, each in enumerate(value))
+
+
+def _colour(path: Path, place: str, value: object) -> str:
+    if isinstance(value, str) and _COLOUR.fullmatch(value):
+        return value
+    message = f"{path}: {place}: expected a colour such as #0072B2, found {value!r}"
+    raise InputError(message)
+
+
+def _marker(path: Path, place: str, value: object) -> str:
+    if isinstance(value, str) and value in _KNOWN_MARKERS.split():
+        return value
+    message = f"{path}: {place}: expected one of the markers {_KNOWN_MARKERS}, found {value!r}"
+    raise InputError(message)
+
+
+@dataclass(frozen=True)
+class Looks:
+    """The looks of the arms and seeds of an experiment.
 
     Attributes:
         arms: by name.
         seeds: all seeds, ascending.
+        palette: where the looks are from.
     """
 
     arms: Mapping[str, ArmStyle]
     seeds: tuple[int, ...]
+    palette: Palette
 
     @classmethod
-    def of(cls, collection: RunCollection) -> RunStyles:
-        """Assign looks: the paper's arms have theirs, others theirs by the order of the runs."""
+    def of(cls, experiment: Experiment, palette: Palette = NEUTRAL) -> Looks:
+        """Assign looks: fixed ones by name, the others by the order of the runs."""
+        fixed = {_plain(name): style for name, style in palette.arms.items()}
         arms: dict[str, ArmStyle] = {}
-        taken: set[str] = set()
         others = 0
-        for name in collection.arms:
-            known = _ALIASES.get(name.lower().replace("-", "_").replace(" ", "_"))
-            if known is not None and known not in taken:
-                taken.add(known)
-                arms[name] = ArmStyle(ARM_COLOURS[known], _MARKERS[known])
-                continue
-            colour = MORE_COLOURS[others % len(MORE_COLOURS)]
-            arms[name] = ArmStyle(colour, _MORE_MARKERS[others % len(_MORE_MARKERS)])
-            others += 1
-        seeds = {run.seed for run in collection.runs if run.seed is not None}
-        return cls(arms, tuple(sorted(seeds)))
+        for name in experiment.arms:
+            style = fixed.get(_plain(name))
+            if style is None or style in arms.values():
+                colour = palette.colours[others % len(palette.colours)]
+                style = ArmStyle(colour, palette.markers[others % len(palette.markers)])
+                others += 1
+            arms[name] = style
+        seeds = {run.seed for run in experiment.runs if run.seed is not None}
+        return cls(arms, tuple(sorted(seeds)), palette)
 
     def dash(self, seed: int | None) -> Any:
-        """Return the line style of a seed; a solid line where there is none."""
+        """Return the line style of a seed; a solid line without a seed."""
         return "-" if seed is None else _DASHES[self.seeds.index(seed) % len(_DASHES)]
 
-    def colour_of(self, run: CollectedRun) -> str:
-        """Return the colour of a run's arm."""
-        return self.arms[run.arm].colour
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_").replace(" ", "_")
 
 
 def shown(text: str, longest: int = _LONGEST_NAME) -> str:
-    r"""Make text from data fit for a figure: one line, printable, not longer than `longest`.
+    r"""Shorten text from data for a figure: one printable line, at most `longest` characters.
 
-    Matplotlib leaves names that begin with an underscore out of legends; they get a blank before.
+    Matplotlib leaves names that begin with an underscore out of legends; they get a leading blank.
 
-    Example:
+    Examples:
         >>> shown("pact\x1b[31m"), shown("_hidden"), shown("x" * 40, 9)
         ('pact\\x1b[31m', ' _hidden', 'xxxx…xxxx')
     """

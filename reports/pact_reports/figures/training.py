@@ -1,170 +1,96 @@
-"""Training: loss terms, mean pair margin and ablated gap over the steps."""
+"""Training: loss terms, mean pair margin and ablated gap; selection of checkpoints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import CollectedRun
-from pact_eval.runs import TrainingLog, training_log_of_run
-from pact_reports.figures.axes import headed, inert, legend_below
-from pact_reports.figures.bands import FloatArray
-from pact_reports.figures.figure import Built, FigureRequest, Plate, each_run
-from pact_reports.figures.names import run_stem
-from pact_reports.figures.style import MUTED, TERM_COLOURS, shown
+from pact_eval.evaluation import Experiment, ExperimentRun
+from pact_eval.evaluation.curves import (
+    DECAY,
+    TERMS,
+    Smoothed,
+    TrainingCurves,
+    Trajectory,
+    selection_trajectory,
+    training_curves,
+)
+from pact_reports.figures.axes import (
+    arms_and_seeds,
+    counts_text,
+    headed,
+    inert,
+    legend_below,
+    whiskers,
+)
+from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
+from pact_reports.figures.style import MUTED, Looks, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "MARGIN_NATS",
-    "Smoothed",
-    "TrainingFigure",
-    "build_training",
-    "draw_distances",
-    "draw_terms",
-    "smoothed",
-    "training_figure",
-]
-
 MARGIN_NATS: Final = 2.0
-"""The margin m of the pair term as the paper has it."""
+"""The margin m of the pair term, as in the paper."""
 
-_TERMS: Final[Mapping[str, str]] = {
+_TERM_LABELS: Final[Mapping[str, str]] = {
     "ce": "CE (nats)",
     "cf": "CF (nats)",
     "pc": "PC (nats)",
     "nr": "NR (nats²)",
     "emd": "EMD (no unit)",
 }
-_DISTANCES: Final[Mapping[str, str]] = {
+_DISTANCE_LABELS: Final[Mapping[str, str]] = {
     "pair_margin": "mean d",
     "ablated_gap": "mean ablated gap",
 }
-_DISTANCE_COLOURS = {"pair_margin": TERM_COLOURS["cf"], "ablated_gap": TERM_COLOURS["nr"]}
+_TERM_OF: Final[Mapping[str, str]] = {"pair_margin": "cf", "ablated_gap": "nr"}
+"""The loss term that acts on a distance, whose colour it has."""
+
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (4, 1, 1, 1)), (0, (7, 1.5, 1.5, 1.5)))
-_DECAY = 0.9
 _MOST_POINTS = 1_500
 
 
-@dataclass(frozen=True, eq=False)
-class Smoothed:
-    """One number over training.
-
-    Attributes:
-        steps: (m,) that say it.
-        values: (m,) as logged.
-        average: (m,) exponential moving average, see `smoothed`.
-    """
-
-    steps: npt.NDArray[np.int64]
-    values: FloatArray
-    average: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingFigure:
-    """How one run was trained.
-
-    Attributes:
-        title: of the run.
-        steps: how many the log has.
-        terms: loss terms without weight or ramp, by name, those that the log has.
-        distances: mean pair margin and ablated gap in nats, by name, those that the log has.
-    """
-
-    title: str
-    steps: int
-    terms: Mapping[str, Smoothed]
-    distances: Mapping[str, Smoothed]
-
-
-def smoothed(values: FloatArray, decay: float = _DECAY) -> FloatArray:
-    """Return the exponential moving average, corrected for its start.
-
-    The average at step t is the mean of the values so far with weights decay^(t - s).
-
-    Args:
-        values: (m,) finite numbers.
-        decay: in [0, 1).
-
-    Example:
-        >>> smoothed(np.array([1.0, 3.0]), 0.5).round(4).tolist()
-        [1.0, 2.3333]
-    """
-    average = np.empty(len(values))
-    total = weight = 0.0
-    for number, value in enumerate(values.tolist()):
-        total, weight = decay * total + value, decay * weight + 1
-        average[number] = total / weight
-    return average
-
-
-def training_figure(run: CollectedRun) -> TrainingFigure:
-    """Read the training log of a run's adapter, and smooth what it says.
-
-    Raises:
-        InputError: there is no log, or none of the numbers in it.
-    """
-    log = training_log_of_run(run.run)
-    terms, distances = _found(log, _TERMS), _found(log, _DISTANCES)
-    if not terms and not distances:
-        said = ", ".join(log.columns) or "nothing"
-        message = f"the training log has no loss terms, pair margin or ablated gap, only {said}"
-        raise InputError(message)
-    return TrainingFigure(run.label, len(log), terms, distances)
-
-
-def _found(log: TrainingLog, names: Mapping[str, str]) -> dict[str, Smoothed]:
-    found = {}
-    for name in names:
-        if not log.missing([name]):
-            steps, values = log.known(name)
-            found[name] = Smoothed(steps, values, smoothed(values))
-    return found
-
-
-def draw_terms(result: TrainingFigure, ax: Axes) -> Axes:
-    """Draw the smoothed loss terms on a log axis; values of 0 have no place on it."""
+def draw_terms(result: TrainingCurves, ax: Axes, looks: Looks) -> Axes:
+    """Draw the smoothed loss terms on a log axis; values of 0 are left out."""
     handles, labels = [], []
     for number, (name, term) in enumerate(result.terms.items()):
         every = _every(term)
         (line,) = ax.plot(
             term.steps[every],
             np.where(term.average > 0, term.average, np.nan)[every],
-            color=TERM_COLOURS[name],
+            color=looks.palette.term_colour(name, TERMS.index(name)),
             linestyle=_DASHES[number % len(_DASHES)],
         )
         handles.append(line)
-        labels.append(_TERMS[name])
+        labels.append(_TERM_LABELS[name])
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.yaxis.set_minor_formatter(lambda _value, _position: "")
     ax.set_ylabel("Loss term, unweighted\n(log scale)")
     ax.set_xlabel("Training step")
-    headed(ax, shown(result.title), f"n = {result.steps:,} steps; moving average, decay {_DECAY}")
+    headed(ax, shown(result.run), f"n = {result.steps:,} steps; moving average, decay {DECAY}")
     legend_below(ax, handles, labels, ncols=3)
     return inert(ax)
 
 
-def draw_distances(result: TrainingFigure, ax: Axes) -> Axes:
+def draw_distances(result: TrainingCurves, ax: Axes, looks: Looks) -> Axes:
     """Draw mean pair margin and ablated gap: every step faint, the average on top."""
     handles, labels = [], []
     for number, (name, distance) in enumerate(result.distances.items()):
-        colour, every = _DISTANCE_COLOURS[name], _every(distance)
+        term = _TERM_OF[name]
+        colour = looks.palette.term_colour(term, TERMS.index(term))
+        every = _every(distance)
         steps = distance.steps[every]
         ax.plot(steps, distance.values[every], color=colour, alpha=0.25, linewidth=0.5)
         (line,) = ax.plot(
             steps, distance.average[every], color=colour, linestyle=_DASHES[number % len(_DASHES)]
         )
         handles.append(line)
-        labels.append(_DISTANCES[name])
+        labels.append(_DISTANCE_LABELS[name])
     if "pair_margin" in result.distances:
         margin = ax.axhline(
             MARGIN_NATS, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=0
@@ -175,28 +101,94 @@ def draw_distances(result: TrainingFigure, ax: Axes) -> Axes:
     ax.set_ylabel("Distance of answers\n(nats)")
     ax.set_xlabel("Training step")
     if not result.terms:
-        headed(ax, shown(result.title), f"n = {result.steps:,} steps; average, decay {_DECAY}")
+        headed(ax, shown(result.run), f"n = {result.steps:,} steps; average, decay {DECAY}")
     legend_below(ax, handles, labels, ncols=3)
     return inert(ax)
 
 
 def _every(term: Smoothed) -> slice:
-    """Take every so many steps of a long training: a column has no room for more."""
+    """Thin out a long training, since a column has no room for more points."""
     return slice(None, None, max(1, len(term.steps) // _MOST_POINTS))
 
 
-def build_training(request: FigureRequest) -> Built:
-    """Build one plate a run that has a training log."""
+def draw_trajectories(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
+    """Draw selection NLL against training steps; a star marks the selected checkpoint."""
+    for run in runs:
+        style = looks.arms[run.arm]
+        dash = looks.dash(run.seed)
+        ax.plot(run.steps, run.nll_nats, color=style.colour, linestyle=dash, linewidth=0.9)
+        ax.scatter(
+            [run.selected_step],
+            [run.selected_nll_nats],
+            s=45,
+            marker="*",
+            color=style.colour,
+            edgecolors="white",
+            linewidths=0.4,
+            zorder=4,
+        )
+    ax.set_xlabel("Training step")
+    ax.set_ylabel("Selection NLL (nats)")
+    headed(ax, "", f"n = {len(runs)} training runs; stars: selected checkpoints")
+    arms_and_seeds(ax, runs, looks)
+    return inert(ax)
 
-    def plate(run: CollectedRun) -> Plate:
-        result = training_figure(run)
+
+def draw_holdout(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axes:
+    """Draw holdout accuracy against the lowest selection NLL; whiskers are 95% over families."""
+    for run in runs:
+        style = looks.arms[run.arm]
+        accuracy = run.accuracy
+        ax.errorbar(
+            run.selected_nll_nats,
+            100 * accuracy.value,
+            yerr=whiskers(100 * accuracy.value, 100 * accuracy.low, 100 * accuracy.high),
+            color=style.colour,
+            marker=style.marker,
+            markersize=4.5,
+            elinewidth=0.8,
+            capsize=1.5,
+        )
+    n = {(run.accuracy.n, run.accuracy.clusters) for run in runs}
+    ax.locator_params(axis="x", nbins=5)
+    ax.set_xlabel("Selection NLL of the selected checkpoint (nats)")
+    ax.set_ylabel("Holdout accuracy (%)")
+    counts = counts_text(*n.pop()) if len(n) == 1 else "n differs between runs"
+    headed(ax, "", f"{counts}; whiskers: 95% over families")
+    return inert(ax)
+
+
+def build_training(experiment: Experiment, looks: Looks) -> Built:
+    """Build one file per run that has a training log."""
+
+    def file(run: ExperimentRun) -> FigureFile:
+        result = training_curves(run)
         panels = []
         if result.terms:
-            panels.append(partial(draw_terms, result))
+            panels.append(partial(draw_terms, result, looks=looks))
         if result.distances:
-            panels.append(partial(draw_distances, result))
+            panels.append(partial(draw_distances, result, looks=looks))
         title = f"Training of {run.label}: loss terms, mean pair margin and ablated gap"
         height = 0.3 + 1.9 * len(panels)
-        return Plate(run_stem("training", run), title, tuple(panels), height=height)
+        return FigureFile(run_stem("training", run), title, tuple(panels), height=height)
 
-    return each_run(request, plate)
+    return each_run(experiment, file)
+
+
+def build_selection(experiment: Experiment, looks: Looks) -> Built:
+    """Build the file of trajectories and holdout accuracy."""
+    found: list[Trajectory] = []
+
+    def gather(run: ExperimentRun) -> FigureFile:
+        found.append(selection_trajectory(experiment, run))
+        return FigureFile("selection", "", ())
+
+    missing = each_run(experiment, gather).missing
+    if not found:
+        raise InputError("; ".join(missing))
+    title = "Selection NLL over training, and holdout accuracy of the selected checkpoints"
+    panels = (
+        partial(draw_trajectories, found, looks=looks),
+        partial(draw_holdout, found, looks=looks),
+    )
+    return Built((FigureFile("selection", title, panels, height=4.3),), missing)

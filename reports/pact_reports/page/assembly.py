@@ -16,11 +16,10 @@ from pact_reports.page.markup import Html, csp_hash, data_text, element, joined,
 from pact_reports.page.packing import BlockStore
 from pact_reports.page.provenance import provenance_html
 from pact_reports.page.request import PageRequest, Progress
-from pact_reports.page.sections import figures_html, summary_html, tables_html
+from pact_reports.page.sections import figures_html, tables_html
+from pact_reports.page.summary import summary_html
 from pact_reports.tables import BuiltTables, build_tables
 from pact_reports.tables.metric_values import DECODING_WORDS
-
-__all__ = ["make_page", "write_page"]
 
 _ASSETS: Final = Path(__file__).parent / "assets"
 _SCRIPTS: Final = ("blocks.js", "texts.js", "columns.js", "detail.js", "search.js", "browser.js")
@@ -37,26 +36,27 @@ def make_page(
 
     Args:
         request: the runs and what was chosen.
-        built: their tables, where they are made already.
+        built: their tables, if they are made already.
         progress: called with how many of a hundred parts are done.
 
     Returns:
         One HTML document; the same request gives the same text.
 
     Raises:
-        InputError: there is no run on whole contexts, or a run lacks the decoding.
-        RecordError: the criteria or a file of data cannot be understood.
+        InputError: there is no run on full contexts, or a run does not have the decoding.
+        RecordError: the criteria or a file of data cannot be read.
     """
-    if not request.collection.runs:
+    if not request.experiment.runs:
         message = (
-            "expected a run on whole contexts, got "
-            f"{len(request.collection.ablated):,} on ablated contexts: a page shows what is right "
-            "and wrong, which these are not; `pact-eval report RUN` shows them"
+            "expected a run on full contexts, found only "
+            f"{len(request.experiment.ablated):,} on ablated contexts; "
+            "those have no right answers, and `pact-eval report RUN` shows them"
         )
         raise InputError(message)
     step = progress or (lambda _done, _total: None)
     step(0, 100)
-    _ = request.decoded, request.reports
+    for run in request.experiment.runs:
+        request.experiment.evaluation(run, calibrated=False)
     step(10, 100)
     if built is None:
         names = request.tables
@@ -78,7 +78,7 @@ def write_page(page: str, path: Path) -> None:
         InputError: the folder is missing, or the file cannot be written.
     """
     if not path.parent.is_dir():
-        message = f"{path.parent}: no such folder to write {path.name} to"
+        message = f"{path.parent}: folder not found; cannot write {path.name} to"
         raise InputError(message)
     try:
         path.write_bytes(page.encode("utf-8", errors="backslashreplace"))
@@ -97,12 +97,12 @@ def _packed(store: BlockStore, request: PageRequest, progress: Progress) -> Json
     tables: list[Json] = []
     runs: list[Json] = []
     place: dict[int, int] = {}
-    for at, owner in enumerate(item_tables(request.collection)):
-        run = request.decoded[at]
+    experiment = request.experiment
+    for run, owner in zip(experiment.runs, item_tables(experiment), strict=True):
         if owner not in place:
             place[owner] = len(tables)
-            tables.append(pack_items(store, run.views, records, progress))
-        runs.append(pack_run(store, run, place[owner], request.decoding))
+            tables.append(pack_items(store, run.predictions, records, progress))
+        runs.append(pack_run(store, experiment, run, place[owner]))
     return {"items": tables, "runs": runs, "flags": {**FLAGS}, "blocks": store.index}
 
 
@@ -135,33 +135,33 @@ def _document(
 
 
 def _title(request: PageRequest) -> str:
-    arms = list(request.collection.arms)
+    arms = list(request.experiment.arms)
     named = ", ".join(arms[:_MOST_NAMED])
     more = f" and {len(arms) - _MOST_NAMED:,} more" if len(arms) > _MOST_NAMED else ""
     return f"pact-eval: {named}{more}"
 
 
 def _lead(request: PageRequest) -> Html:
-    collection = request.collection
-    runs = len(collection.runs)
-    first = collection.runs[0].predictions
+    experiment = request.experiment
+    runs = len(experiment.runs)
+    first = experiment.runs[0].predictions
     families = len(set(first.family.tolist()))
-    items = f"{len(first):,} items of {families:,} families" if collection.same_items else ""
-    said = [f"{runs:,} {'run' if runs == 1 else 'runs'}", items or "on different items"]
-    if collection.ablated:
-        said.append(f"{len(collection.ablated):,} more on ablated contexts")
+    items = f"{len(first):,} items of {families:,} families" if experiment.same_items else ""
+    parts = [f"{runs:,} {'run' if runs == 1 else 'runs'}", items or "on different items"]
+    if experiment.ablated:
+        parts.append(f"{len(experiment.ablated):,} more on ablated contexts")
     texts = "texts are in the page" if request.records is not None else "without texts"
-    return joined([element("p", f"{', '.join(said)}; {texts}.", class_="lead")])
+    return joined([element("p", f"{', '.join(parts)}; {texts}.", class_="lead")])
 
 
 def _decoding(request: PageRequest) -> Html:
-    """Say what the numbers of the item browser rest on."""
-    words = DECODING_WORDS[decoding_name(request.decoding, "raw")]
-    said = (
+    """Name the decoding of the numbers in the item browser."""
+    words = DECODING_WORDS[decoding_name(request.experiment.settings.decoding, "raw")]
+    text = (
         f"Decoding of answer, outcome and confidence: {words}; the column After T(x) is "
         "calibrated. TV and flips are between the K views."
     )
-    return element("p", said, class_="hint")
+    return element("p", text, class_="hint")
 
 
 def _asset(name: str) -> str:

@@ -10,10 +10,9 @@ from typing import Final
 from pact_eval._files import sha256_of_file
 from pact_eval.data import Record, read_records
 from pact_eval.errors import InputError
-from pact_eval.evaluation import CollectedRun, RunCollection
+from pact_eval.evaluation import Experiment, ExperimentRun
+from pact_eval.evaluation.diagnostics import DifferentData
 from pact_reports.tables.request import files_of
-
-__all__ = ["ItemRecords", "read_item_records"]
 
 _SHOWN: Final = 5
 
@@ -24,50 +23,53 @@ class ItemRecords:
 
     Attributes:
         records: by id.
-        warnings: files that are not those that the runs scored, in sentences.
+        different: runs whose dataset is none of the files that were given.
     """
 
     records: Mapping[str, Record]
-    warnings: tuple[str, ...] = ()
+    different: tuple[DifferentData, ...] = ()
 
 
-def read_item_records(paths: Sequence[Path], collection: RunCollection) -> ItemRecords:
+def read_item_records(paths: Sequence[Path], experiment: Experiment) -> ItemRecords:
     """Read the records of the items of runs.
 
     Args:
-        paths: files of records, or folders of datasets. Where a file has the hash that a run
-            recorded, that file is read; else all of them are searched for the run's ids.
-        collection: the runs.
+        paths: files of records, or folders of datasets. If a file has the hash that a run
+            recorded, that file is read; otherwise all of them are searched for the run's ids.
+        experiment: the runs.
 
     Returns:
-        The records, and a warning for each run whose dataset has another hash.
+        The records, and a diagnostic for each run whose dataset has another hash.
 
     Raises:
-        InputError: a path is missing, holds no dataset or not all items of a run, or a record
+        InputError: a path is missing, contains no dataset or not all items of a run, or a record
             contradicts a run.
-        RecordError: a file cannot be understood.
+        RecordError: a file cannot be read.
     """
     hashes: dict[str, Path] = {}
     for path in _files(paths):
         hashes.setdefault(sha256_of_file(path), path)
     read: dict[Path, dict[str, Record]] = {}
     found: dict[str, Record] = {}
-    warnings = []
-    for run in collection.runs:
+    different: list[DifferentData] = []
+    for run in experiment.runs:
         wanted = _scored_hash(run)
         if wanted in hashes:
             files = [hashes[wanted]]
         else:
             files = list(hashes.values())
-            warnings += _warning(run, wanted, files)
+            if wanted is not None:
+                names = tuple(map(str, files))
+                folder = str(run.folder)
+                different.append(DifferentData("critical", run.label, folder, wanted, names))
         for file in files:
             if file not in read:
                 read[file] = {record.id: record for record in read_records(file)}
         records = _matched(run, [read[file] for file in files], files)
-        _refuse_other(run, records)
+        _check_questions(run, records)
         for key, record in records.items():
             found.setdefault(key, record)
-    return ItemRecords(found, tuple(warnings))
+    return ItemRecords(found, tuple(different))
 
 
 def _files(paths: Sequence[Path]) -> Iterable[Path]:
@@ -77,30 +79,20 @@ def _files(paths: Sequence[Path]) -> Iterable[Path]:
         elif path.is_file():
             yield path
         else:
-            message = f"{path}: no such file or folder of records"
+            message = f"{path}: file or folder of records not found"
             raise InputError(message)
 
 
-def _scored_hash(run: CollectedRun) -> str | None:
+def _scored_hash(run: ExperimentRun) -> str | None:
     """Return the hash of the dataset that a run scored; imports do not know theirs."""
     data = run.run.settings.get("data")
     sha256 = data.get("sha256") if isinstance(data, dict) else None
-    known = isinstance(sha256, str) and run.run.provenance.get("source", "score") == "score"
+    known = isinstance(sha256, str) and run.provenance.get("source", "score") == "score"
     return sha256 if known and isinstance(sha256, str) else None
 
 
-def _warning(run: CollectedRun, wanted: str | None, files: Sequence[Path]) -> list[str]:
-    if wanted is None:
-        return []
-    named = ", ".join(str(file) for file in files)
-    return [
-        f"{run.run.folder}: scored a dataset with SHA-256 {wanted[:16]}..., which is none of the "
-        f"files given ({named}): the texts may not be those that the model read"
-    ]
-
-
 def _matched(
-    run: CollectedRun, sources: Sequence[Mapping[str, Record]], files: Sequence[Path]
+    run: ExperimentRun, sources: Sequence[Mapping[str, Record]], files: Sequence[Path]
 ) -> dict[str, Record]:
     matched: dict[str, Record] = {}
     missing = []
@@ -113,14 +105,14 @@ def _matched(
     if missing:
         message = (
             f"{', '.join(map(str, files))}: expected the records of all {len(run.predictions):,} "
-            f"items of {run.run.folder}, {len(missing):,} are missing ({_some(missing)})"
+            f"items of {run.folder}, {len(missing):,} are missing ({_some(missing)})"
         )
         raise InputError(message)
     return matched
 
 
-def _refuse_other(run: CollectedRun, records: Mapping[str, Record]) -> None:
-    """Refuse records whose question is another than the one that the run answered."""
+def _check_questions(run: ExperimentRun, records: Mapping[str, Record]) -> None:
+    """Raise if a record asks another question than the one that the run answered."""
     views = run.predictions
     facts = zip(
         views.ids.tolist(),
@@ -137,7 +129,7 @@ def _refuse_other(run: CollectedRun, records: Mapping[str, Record]) -> None:
     ]
     if other:
         message = (
-            f"{run.run.folder}: {len(other):,} items have another kind, number of answers or "
+            f"{run.folder}: {len(other):,} items have another kind, number of answers or "
             f"reference in the records that were given ({_some(other)}); give the dataset that "
             "the run scored"
         )

@@ -11,20 +11,18 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._json import Json
 from pact_eval.data import Record
-from pact_eval.evaluation import RunCollection
+from pact_eval.evaluation import Experiment, ExperimentRun
+from pact_eval.evaluation.diagnostics import calibrated_items
 from pact_eval.runs import Predictions
 from pact_reports.page.item_columns import (
     KINDS,
     Column,
-    DecodedRun,
     item_columns,
     partners,
     run_columns,
 )
 from pact_reports.page.item_texts import item_text
 from pact_reports.page.packing import BlockStore, bytes_of, to_permille
-
-__all__ = ["Progress", "item_tables", "pack_items", "pack_run"]
 
 Progress = Callable[[int, int], None]
 """Called with how many items of how many are packed."""
@@ -71,20 +69,21 @@ def pack_items(
     return packed
 
 
-def pack_run(store: BlockStore, decoded: DecodedRun, items: int, decoding: str) -> Json:
-    """Pack what is of one run.
+def pack_run(store: BlockStore, experiment: Experiment, run: ExperimentRun, items: int) -> Json:
+    """Pack the answers and probabilities of one run.
 
     Args:
         store: takes the blocks.
-        decoded: the run.
+        experiment: of the run, for the decoding of answers and confidences.
+        run: the run.
         items: place of its items among those of the page.
-        decoding: of its answers and confidences.
 
     Returns:
         Where everything lies; the distributions of an item stand in the order of `distributions`.
     """
-    views = decoded.views
-    names, log_probs = _distributions(decoded, decoding)
+    views = run.predictions
+    decoding = experiment.settings.decoding
+    names, log_probs = _distributions(experiment, run)
     probabilities, tops = np.exp(log_probs), metrics.predicted(log_probs)
     slots = np.arange(probabilities.shape[2]) < views.n_choices[:, np.newaxis]
     view_blocks: list[Json] = []
@@ -102,23 +101,23 @@ def pack_run(store: BlockStore, decoded: DecodedRun, items: int, decoding: str) 
         )
         order_blocks.append(store.add(bytes_of(orders, "u1")))
     return {
-        "label": decoded.run.label,
+        "label": run.label,
         "items": items,
         "k": views.k,
         "decoding": decoding,
         "distributions": [*names],
-        "columns": _columns(store, run_columns(decoded)),
+        "columns": _columns(store, run_columns(experiment, run)),
         "views": {"size": _VIEWS, "blocks": view_blocks},
         "orders": {"size": _VIEWS, "blocks": order_blocks},
         "tops": {"size": _VIEWS, "blocks": top_blocks},
     }
 
 
-def item_tables(collection: RunCollection) -> list[int]:
-    """Return for each run which earlier run has the same items; itself where none has."""
-    if collection.same_items:
-        return [0] * len(collection.runs)
-    return list(range(len(collection.runs)))
+def item_tables(experiment: Experiment) -> list[int]:
+    """Return for each run which earlier run has the same items; itself if none has."""
+    if experiment.same_items:
+        return [0] * len(experiment.runs)
+    return list(range(len(experiment.runs)))
 
 
 def _flat(values: npt.NDArray[np.integer], slots: npt.NDArray[np.bool_]) -> npt.NDArray[np.integer]:
@@ -128,8 +127,10 @@ def _flat(values: npt.NDArray[np.integer], slots: npt.NDArray[np.bool_]) -> npt.
     return chosen
 
 
-def _distributions(decoded: DecodedRun, decoding: str) -> tuple[list[str], npt.NDArray[np.float64]]:
-    views = decoded.views
+def _distributions(
+    experiment: Experiment, run: ExperimentRun
+) -> tuple[list[str], npt.NDArray[np.float64]]:
+    views = run.predictions
     names = [f"view {view}" for view in range(views.k)]
     parts = [views.log_probs_by_view]
     if views.k > 1:
@@ -137,9 +138,10 @@ def _distributions(decoded: DecodedRun, decoding: str) -> tuple[list[str], npt.N
         if together is not None:
             names.append("ensemble")
             parts.append(together[:, np.newaxis])
-    if decoded.calibrated is not None:
-        names.append(f"{decoding} after T(x)")
-        parts.append(decoded.calibrated.log_probs[:, np.newaxis])
+    calibrated = calibrated_items(experiment, run)
+    if calibrated is not None:
+        names.append(f"{experiment.settings.decoding} after T(x)")
+        parts.append(calibrated.log_probs[:, np.newaxis])
     return names, np.concatenate(parts, axis=1)
 
 

@@ -1,4 +1,4 @@
-"""What the item browser sorts and filters by: one small number an item and column."""
+"""What the item browser sorts and filters by: one small number per item and column."""
 
 from __future__ import annotations
 
@@ -9,22 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval.errors import InputError
-from pact_eval.evaluation import CONFIDENT, CollectedRun, ScoredItems
-from pact_eval.runs import Decoding, Predictions
+from pact_eval.evaluation import CONFIDENT, Experiment, ExperimentRun, ScoredItems
+from pact_eval.evaluation.diagnostics import calibrated_items
+from pact_eval.runs import Predictions
 from pact_reports.page.packing import NOT_KNOWN, to_steps
-
-__all__ = [
-    "FLAGS",
-    "KINDS",
-    "Column",
-    "DecodedRun",
-    "decoded",
-    "item_columns",
-    "outcome_flags",
-    "partners",
-    "run_columns",
-]
 
 KINDS: Final = ("choice", "boolean", "score")
 """Kinds by their code; another kind is coded after them."""
@@ -48,7 +36,7 @@ _VARIANTS: Final = ("", "base", "counterfactual")
 
 @dataclass(frozen=True)
 class Column:
-    """Whole numbers, one an item.
+    """Whole numbers, one per item.
 
     Attributes:
         name: as the browser knows it.
@@ -61,49 +49,8 @@ class Column:
     values: npt.NDArray[np.generic]
 
 
-@dataclass(frozen=True)
-class DecodedRun:
-    """A run under the decoding of the page.
-
-    Attributes:
-        run: the run.
-        raw: its items, uncalibrated.
-        calibrated: after T(x); None without a calibrator that can be applied.
-    """
-
-    run: CollectedRun
-    raw: ScoredItems
-    calibrated: ScoredItems | None
-
-    @property
-    def views(self) -> Predictions:
-        """The scored views."""
-        return self.run.predictions
-
-
-def decoded(run: CollectedRun, decoding: Decoding) -> DecodedRun:
-    """Decode a run.
-
-    Raises:
-        InputError: there is no such decoding of the run.
-    """
-    try:
-        raw = run.scored(decoding)
-    except ValueError as error:
-        message = f"{run.label}: {error}"
-        raise InputError(message) from None
-    calibrated = None
-    if run.calibrator is not None:
-        try:
-            calibrated = run.scored(decoding, calibrated=True)
-        except InputError:
-            # The calibrator needs prompt lengths that the run does not know: shown raw only.
-            calibrated = None
-    return DecodedRun(run, raw, calibrated)
-
-
 def partners(views: Predictions) -> IntArray:
-    """Return the row of the other member of each item's complete pair; -1 where there is none."""
+    """Return the row of the other member of each item's complete pair; -1 if there is none."""
     pairs = metrics.pair_rows(views.family, views.variant == "base")
     other = np.full(len(views), -1, dtype=np.int64)
     other[pairs.base], other[pairs.counterfactual] = pairs.counterfactual, pairs.base
@@ -111,7 +58,7 @@ def partners(views: Predictions) -> IntArray:
 
 
 def item_columns(views: Predictions, domains: list[str]) -> list[Column]:
-    """Return what is the same in every run on these items.
+    """Return the columns that are the same for every run on these items.
 
     Args:
         views: of one of the runs.
@@ -135,9 +82,11 @@ def item_columns(views: Predictions, domains: list[str]) -> list[Column]:
     ]
 
 
-def run_columns(decoded_run: DecodedRun) -> list[Column]:
-    """Return what is of one run: answers, outcomes and probabilities."""
-    raw, calibrated, views = decoded_run.raw, decoded_run.calibrated, decoded_run.views
+def run_columns(experiment: Experiment, run: ExperimentRun) -> list[Column]:
+    """Return the columns of one run: answers, outcomes and probabilities."""
+    raw = run.scored(experiment.settings.decoding)
+    calibrated = calibrated_items(experiment, run)
+    views = run.predictions
     answer = metrics.predicted(raw.log_probs)
     of_reference = np.exp(-raw.nll)
     tokens = np.where(np.isnan(views.prompt_tokens), 0, views.prompt_tokens)

@@ -19,8 +19,6 @@ from typing import Final, TypeAlias
 from pact_eval._json import Json
 from pact_reports.plain_text import one_line
 
-__all__ = ["Child", "Html", "csp_hash", "data_text", "element", "joined", "script_json"]
-
 _VOID: Final = frozenset({"br", "hr", "input", "link", "meta"})
 _IN_SCRIPT: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 _MAYBE_UNPRINTABLE: Final = re.compile(r"[^ -~]")

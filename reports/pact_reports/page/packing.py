@@ -18,8 +18,6 @@ import numpy.typing as npt
 from pact_eval._json import Json
 from pact_reports.page.markup import Html
 
-__all__ = ["NOT_KNOWN", "BlockStore", "bytes_of", "to_permille", "to_steps"]
-
 NOT_KNOWN: Final = 65_535
 """Stands for NaN among steps."""
 

@@ -8,24 +8,22 @@ from importlib import metadata
 from typing import Final
 
 from pact_eval._json import Json, dumps
-from pact_eval.runs import RunFolder
+from pact_eval.evaluation import ExperimentRun
 from pact_reports.page.markup import Html, data_text, element, joined
 from pact_reports.page.request import PageRequest
-
-__all__ = ["provenance_html"]
 
 _FIRST: Final = ("arm", "seed", "source", "adapter", "base_model", "data", "command_line")
 
 
 def provenance_html(request: PageRequest) -> Html:
     """Write `run.json` of every run, and the command and versions behind the page."""
-    collection = request.collection
-    runs = [_run(run.label, run.run) for run in collection.runs]
-    runs += [_run(f"{run.label} on ablated contexts", run.run) for run in collection.ablated]
+    experiment = request.experiment
+    runs = [_run(run.label, run) for run in experiment.runs]
+    runs += [_run(f"{run.label} on ablated contexts", run) for run in experiment.ablated]
     return joined([*runs, _page(request)])
 
 
-def _run(label: str, run: RunFolder) -> Html:
+def _run(label: str, run: ExperimentRun) -> Html:
     recorded = run.provenance
     known = {name: recorded[name] for name in _FIRST if name in recorded}
     rest = {name: value for name, value in recorded.items() if name not in known}
@@ -58,12 +56,14 @@ def _list(facts: Sequence[tuple[str, str]]) -> Html:
 
 
 def _page(request: PageRequest) -> Html:
+    settings = request.experiment.settings
+    resamples = settings.resamples
     facts = [
         ("made by", f"pact-eval {metadata.version('pact-eval')}"),
         ("command", shlex.join(request.command) if request.command else "none: made from Python"),
-        ("decoding", request.decoding),
-        ("bootstrap seed", str(request.bootstrap_seed)),
-        ("resamples", "default" if request.resamples is None else f"{request.resamples:,}"),
+        ("decoding", settings.decoding),
+        ("bootstrap seed", str(settings.seed)),
+        ("resamples", "default" if resamples is None else f"{resamples:,}"),
     ]
-    note = element("p", "The same runs and options give the same bytes: no date of making is kept.")
+    note = element("p", "The same runs and options give the same bytes: no date is recorded.")
     return joined([element("h3", "How this page was made"), _list(facts), note])

@@ -12,8 +12,6 @@ from typing import Final
 
 from pact_reports.page.markup import Html
 
-__all__ = ["strict_svg"]
-
 _TAG: Final = re.compile(r"<[A-Za-z][^>]*>")
 _STYLE: Final = re.compile(r'\sstyle="([^"]*)"')
 _NUMBER: Final = re.compile(r"-?\d+\.\d{3,}")

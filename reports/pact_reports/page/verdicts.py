@@ -18,8 +18,6 @@ from pact_reports.numbers import has_width, no_interval
 from pact_reports.page.markup import Child, Html, data_text, element, joined
 from pact_reports.tables.scorecard import compared_text, difference_text, drawn_intervals
 
-__all__ = ["criteria_html"]
-
 _OPEN_COMPARISONS: Final = 2
 _UNITS: Final = {"percent": " points", "nats": " nats", "levels": " levels", "points": " points"}
 _REGISTERED: Final = "REGISTERED BEFORE THE RUNS"

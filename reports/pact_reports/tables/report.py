@@ -18,7 +18,7 @@ from pact_eval.evaluation import (
     MetricSpec,
 )
 from pact_eval.prompts import CODES
-from pact_eval.stats import Estimate
+from pact_eval.stats import Estimate, SlotHomogeneity
 from pact_reports.numbers import count_and_share, p_value_text
 from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
@@ -118,9 +118,8 @@ def titled(spec: MetricSpec) -> str:
     return spec.title + {1: " ↑", -1: " ↓", 0: ""}[spec.better]
 
 
-def letter_verdict(evaluation: Evaluation) -> str:
+def letter_verdict(letters: SlotHomogeneity) -> str:
     """Say whether each letter is chosen as often as it is correct."""
-    letters = evaluation.letters
     basis = f"{letters.units:,} item views, {letters.clusters:,} families"
     if letters.reason is not None:
         return f"Letter bias: no test ({letters.reason})."
@@ -206,5 +205,5 @@ def _letters_table(evaluation: Evaluation) -> Table:
             Row((Cell(name), *(Cell(f"{count:,}") for count in counts)))
             for name, counts in counted.items()
         ),
-        notes=(letter_verdict(evaluation),),
+        notes=(letter_verdict(evaluation.letters),),
     )

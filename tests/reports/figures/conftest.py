@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 from reports.figures.figure_runs import simulated
 
-from pact_eval.evaluation import RunCollection
-from pact_reports.figures import FigureRequest
+from pact_eval.evaluation import Experiment
+from pact_reports.figures import Looks
 
 
 @pytest.fixture(scope="package")
-def collection(tmp_path_factory: pytest.TempPathFactory) -> RunCollection:
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     folder = tmp_path_factory.mktemp("figures")
     return simulated(folder, arms=("pact", "other"), seeds=(17, 18), families=24)
 
 
 @pytest.fixture(scope="package")
-def request_(collection: RunCollection) -> FigureRequest:
-    return FigureRequest(collection, resamples=200)
+def looks(experiment: Experiment) -> Looks:
+    return Looks.of(experiment)

@@ -10,7 +10,7 @@ import polars as pl
 from run_frames import write_run
 
 from pact_eval.calibration import Calibrator, Mode, Weights, files
-from pact_eval.evaluation import RunCollection, collect_runs
+from pact_eval.evaluation import Experiment, Settings
 from pact_eval.runs import SCHEMA
 
 KINDS = ("choice", "boolean", "score")
@@ -134,5 +134,9 @@ def simulated_folders(
     return folders
 
 
-def simulated(tmp: Path, **options: object) -> RunCollection:
-    return collect_runs(simulated_folders(tmp, **options))  # type: ignore[arg-type]
+def simulated(tmp: Path, **options: object) -> Experiment:
+    return experiment_of(simulated_folders(tmp, **options))  # type: ignore[arg-type]
+
+
+def experiment_of(folders: list[Path], resamples: int = 200) -> Experiment:
+    return Experiment.read(folders, Settings(resamples=resamples))

@@ -14,30 +14,33 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
-from reports.figures.figure_runs import rows, simulated
+from reports.figures.figure_runs import experiment_of, rows, simulated
 from run_frames import write_run
 
 from pact_eval import metrics
-from pact_eval.evaluation import collect_runs, evaluate, sweep
-from pact_reports.figures import FIGURES, FigureRequest
-from pact_reports.figures.differences import (
-    build_differences,
-    difference_figure,
-    draw_differences,
+from pact_eval.evaluation import Experiment, sweep
+from pact_eval.evaluation.curves import (
+    arm_differences,
+    ece_by_kind,
+    main_comparison,
+    views_sweep,
 )
-from pact_reports.figures.ece_by_kind import draw_ece_kind, ece_figure
+from pact_reports.figures import FIGURES, Looks
+from pact_reports.figures.arms import (
+    draw_differences,
+    draw_ece_by_kind,
+    draw_means,
+    draw_sweep,
+)
 from pact_reports.figures.files import draw_figures
-from pact_reports.figures.main_comparison import build_main, draw_metric_bars, main_comparison
-from pact_reports.figures.style import ARM_COLOURS, MORE_COLOURS
-from pact_reports.figures.views_sweep import draw_sweep, sweep_figure
 
 
-def test_main_comparison_against_numpy(request_: FigureRequest) -> None:
-    accuracy, pairs, ece, tv = main_comparison(request_)
-    runs = request_.collection.arms["pact"]
+def test_main_comparison_against_numpy(experiment: Experiment, looks: Looks) -> None:
+    accuracy, pairs, ece, tv = main_comparison(experiment)
+    runs = experiment.arms["pact"]
     right = [run.scored().correct for run in runs]
     values = [each.mean() for each in right]
-    bar = accuracy.bars[0]
+    bar = accuracy.arms[0]
     np.testing.assert_allclose(bar.values, values)
     np.testing.assert_allclose(
         [bar.low, bar.mean, bar.high],
@@ -48,60 +51,61 @@ def test_main_comparison_against_numpy(request_: FigureRequest) -> None:
         ],
     )
     both = [each.reshape(-1, 2).all(axis=1).mean() for each in right]
-    np.testing.assert_allclose(pairs.bars[0].values, both)
+    np.testing.assert_allclose(pairs.arms[0].values, both)
     after = [run.scored(calibrated=True) for run in runs]
     expected = np.mean([metrics.ece(each.confidence, each.correct) for each in after])
-    assert ece.bars[0].calibrated == pytest.approx(expected)
-    np.testing.assert_allclose(tv.bars[0].values, [run.scored().view_tv.mean() for run in runs])
+    assert ece.arms[0].calibrated == pytest.approx(expected)
+    np.testing.assert_allclose(tv.arms[0].values, [run.scored().view_tv.mean() for run in runs])
 
 
-def test_a_single_run_has_an_interval_over_families(request_: FigureRequest) -> None:
-    accuracy, *_ = main_comparison(request_)
-    base = accuracy.bars[2]
-    assert (base.arm, base.whisker, base.seeds) == ("base", "interval", (None,))
+def test_a_single_run_has_an_interval_over_families(experiment: Experiment, looks: Looks) -> None:
+    accuracy, *_ = main_comparison(experiment)
+    base = accuracy.arms[2]
+    assert (base.arm, base.spread, base.seeds) == ("base", "interval", (None,))
     assert base.low < base.mean < base.high
     assert np.isnan(base.calibrated)
 
 
-def test_main_draws_bars_dots_whiskers_and_diamonds(request_: FigureRequest) -> None:
-    ece = main_comparison(request_)[2]
-    ax = drawn(partial(draw_metric_bars, ece))
+def test_main_draws_bars_dots_whiskers_and_diamonds(experiment: Experiment, looks: Looks) -> None:
+    ece = main_comparison(experiment)[2]
+    ax = drawn(partial(draw_means, ece, looks=looks))
     bars = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
-    np.testing.assert_allclose([bar.get_width() for bar in bars], [100 * b.mean for b in ece.bars])
+    np.testing.assert_allclose([bar.get_width() for bar in bars], [100 * b.mean for b in ece.arms])
     assert [to_hex(bar.get_facecolor()).upper() for bar in bars] == [
-        ARM_COLOURS["pact"],
-        MORE_COLOURS[0],
-        ARM_COLOURS["base"],
+        looks.arms[arm].colour for arm in ("pact", "other", "base")
     ]
     seen = np.concatenate([each.get_offsets() for each in ax.collections])[:, 0]
-    for bar in ece.bars[:2]:
+    for bar in ece.arms[:2]:
         for value in (*bar.values, bar.calibrated):
             assert np.isclose(seen, 100 * value).any()
     assert ax.get_xlabel() == "ECE (%) ↓"
     assert [label.get_text() for label in ax.get_yticklabels()] == ["pact", "other", "base"]
-    plate = build_main(request_).plates[0]
-    assert plate.note.startswith("n = 48 items, 24 families\ndots: seeds; whiskers: ± 1 s.d.")
-    assert plate.width == 3.5
+    file = FIGURES["main"].build(experiment, looks).files[0]
+    assert file.note.startswith("n = 48 items, 24 families\ndots: seeds; whiskers: ± 1 s.d.")
+    assert file.width == 3.5
 
 
 def test_an_interval_wholly_above_its_value_is_drawn_where_it_is(
-    request_: FigureRequest,
+    experiment: Experiment,
+    looks: Looks,
 ) -> None:
     """Resampled bins are noisier than the sample's, so that of ECE can be; matplotlib refused."""
-    ece = main_comparison(request_)[2]
+    ece = main_comparison(experiment)[2]
     moved = tuple(
-        replace(bar, low=bar.mean + 0.02, high=bar.mean + 0.05, whisker="interval")
-        for bar in ece.bars
+        replace(bar, low=bar.mean + 0.02, high=bar.mean + 0.05, spread="interval")
+        for bar in ece.arms
     )
-    ends = _whisker_ends(drawn(partial(draw_metric_bars, replace(ece, bars=moved))), axis=0)
+    ends = _whisker_ends(drawn(partial(draw_means, replace(ece, arms=moved), looks=looks)), axis=0)
     for bar in moved:
         assert any(np.allclose(each, [bar.low, bar.high]) for each in ends)
-    figure = ece_figure(request_)
+    figure = ece_by_kind(experiment)
     above = {
         name: (n, tuple(replace(a, low=a.mean + 0.02, high=a.mean + 0.05) for a in arms))
         for name, (n, arms) in figure.kinds.items()
     }
-    ends = _whisker_ends(drawn(partial(draw_ece_kind, replace(figure, kinds=above))), axis=1)
+    ends = _whisker_ends(
+        drawn(partial(draw_ece_by_kind, replace(figure, kinds=above), looks=looks)), axis=1
+    )
     for arm in above["all"][1]:
         assert any(np.allclose(each, [arm.low, arm.high]) for each in ends)
 
@@ -115,47 +119,45 @@ def _whisker_ends(ax: Axes, axis: int) -> list[npt.NDArray[np.float64]]:
     ]
 
 
-def test_sweep_against_the_sweep(request_: FigureRequest) -> None:
-    accuracy, tv = sweep_figure(request_)
-    run = request_.collection.runs[0]
+def test_sweep_against_the_sweep(experiment: Experiment, looks: Looks) -> None:
+    accuracy, tv = views_sweep(experiment)
+    run = experiment.runs[0]
     found = sweep(run.predictions, range(1, 5), rng=np.random.default_rng(0), resamples=100)
     expected = [point.group.estimates["accuracy"].value for point in found]
-    np.testing.assert_allclose(accuracy.arms[0].values[0], expected)
+    np.testing.assert_allclose([mean.values[0] for mean in accuracy.arms[0].means], expected)
     assert accuracy.arms[0].views == (1, 2, 3, 4)
     assert tv.arms[0].views == (2, 3, 4)
     base = accuracy.arms[2]
-    predictions = request_.collection.runs[-1].predictions
+    predictions = experiment.runs[-1].predictions
     found = sweep(predictions, range(4, 5), rng=np.random.default_rng(0), resamples=200)
-    assert base.low[-1] == pytest.approx(found[0].group.estimates["accuracy"].low)
+    assert base.means[-1].low == pytest.approx(found[0].group.estimates["accuracy"].low)
 
 
-def test_sweep_is_drawn_with_whiskers(request_: FigureRequest) -> None:
-    accuracy, tv = sweep_figure(request_)
-    ax = drawn(partial(draw_sweep, tv))
+def test_sweep_is_drawn_with_whiskers(experiment: Experiment, looks: Looks) -> None:
+    accuracy, tv = views_sweep(experiment)
+    ax = drawn(partial(draw_sweep, tv, looks=looks))
     assert legend_texts(ax) == ["pact", "other", "base"]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("Views K", "View TV (%)")
     assert list(ax.get_xticks()) == [1, 2, 3, 4]
     line = ax.containers[0][0]
-    np.testing.assert_allclose(points(line)[1], [100 * mean for mean in tv.arms[0].mean])
-    above = drawn(partial(draw_sweep, accuracy, names=False))
+    np.testing.assert_allclose(points(line)[1], [100 * mean.mean for mean in tv.arms[0].means])
+    above = drawn(partial(draw_sweep, accuracy, looks=looks, names=False))
     assert "n = 48 items, 24 families" in all_text(above)
-    values = np.array(accuracy.arms[0].values)
-    np.testing.assert_allclose(
-        np.array(accuracy.arms[0].high) - accuracy.arms[0].mean, values.std(axis=0, ddof=1)
-    )
+    for mean in accuracy.arms[0].means:
+        assert mean.high - mean.mean == pytest.approx(np.std(mean.values, ddof=1))
 
 
-def test_ece_by_kind_against_the_metric(request_: FigureRequest) -> None:
-    result = ece_figure(request_)
+def test_ece_by_kind_against_the_metric(experiment: Experiment, looks: Looks) -> None:
+    result = ece_by_kind(experiment)
     assert list(result.kinds) == ["all", "choice", "boolean", "score"]
-    runs = request_.collection.arms["other"]
+    runs = experiment.arms["other"]
     kind = runs[0].predictions.kind == "score"
     values = [metrics.ece(r.scored().confidence[kind], r.scored().correct[kind]) for r in runs]
     items, entries = result.kinds["score"]
     assert items == kind.sum()
     np.testing.assert_allclose(entries[1].values, values)
     assert entries[1].high - entries[1].mean == pytest.approx(np.std(values, ddof=1))
-    ax = drawn(partial(draw_ece_kind, result))
+    ax = drawn(partial(draw_ece_by_kind, result, looks=looks))
     widths = sorted({round(patch.get_width(), 6) for patch in ax.patches})  # type: ignore[attr-defined]
     assert len(widths) == 2
     assert [label.get_text() for label in ax.get_xticklabels()][3] == f"score\nn = {items}"
@@ -164,9 +166,9 @@ def test_ece_by_kind_against_the_metric(request_: FigureRequest) -> None:
     assert legend_texts(ax) == ["pact", "other", "base"]
 
 
-def test_differences_against_numpy(request_: FigureRequest) -> None:
-    result = difference_figure(request_, "pact", "other")
-    arms = request_.collection.arms
+def test_differences_against_numpy(experiment: Experiment, looks: Looks) -> None:
+    result = arm_differences(experiment, "pact", "other")
+    arms = experiment.arms
     lead = np.array(
         [
             a.scored().correct.astype(float) - b.scored().correct
@@ -177,24 +179,24 @@ def test_differences_against_numpy(request_: FigureRequest) -> None:
     where = arms["pact"][0].predictions.domain == "travel"
     assert (travel.by, travel.name, travel.items) == ("domain", "travel", where.sum())
     np.testing.assert_allclose(travel.values, lead[:, where].mean(axis=1))
-    assert travel.mean == pytest.approx(lead[:, where].mean())
-    assert travel.low <= travel.mean <= travel.high
+    assert travel.mean.value == pytest.approx(lead[:, where].mean())
+    assert travel.mean.low <= travel.mean.value <= travel.mean.high
     assert [group.by for group in result.groups] == ["all", *["kind"] * 3, *["domain"] * 4]
-    assert result.pairs == ("seed 17", "seed 18")
+    assert result.seeds == (17, 18)
 
 
-def test_differences_are_drawn_with_same_sign_marks(request_: FigureRequest) -> None:
-    result = difference_figure(request_, "pact", "base")
+def test_differences_are_drawn_with_same_sign_marks(experiment: Experiment, looks: Looks) -> None:
+    result = arm_differences(experiment, "pact", "base")
     everything = result.groups[0]
     assert all(value > 0 for value in everything.values)
-    ax = drawn(partial(draw_differences, result))
+    ax = drawn(partial(draw_differences, result, looks=looks))
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert labels[0] == "* all (48)"
     for label, group in zip(labels, result.groups, strict=True):
         signs = {np.sign(value) for value in group.values}
         assert label.startswith("* ") == (len(signs) == 1 and signs != {0.0})
     bars = [patch.get_width() for patch in ax.patches]  # type: ignore[attr-defined]
-    np.testing.assert_allclose(bars, [100 * group.mean for group in result.groups])
+    np.testing.assert_allclose(bars, [100 * group.mean.value for group in result.groups])
     assert ax.get_xlabel() == "Difference in accuracy (points)"
     assert "pact − base" in all_text(ax)
     assert legend_texts(ax) == ["seed 17", "seed 18"]
@@ -205,11 +207,12 @@ def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path) -> None:
         write_run(tmp_path / arm, rows(seed, families=6), arm=arm, seed=seed)
         for arm, seed in (("pact", 1), ("other", 2))
     ]
-    built = build_differences(FigureRequest(collect_runs(runs), resamples=100))
-    assert built.plates == ()
+    both, one = experiment_of(runs), experiment_of(runs[:1])
+    built = FIGURES["differences"].build(both, Looks.of(both))
+    assert built.files == ()
     assert built.missing == ("pact and other have no seed in common",)
     with pytest.raises(ValueError, match="one arm only"):
-        build_differences(FigureRequest(collect_runs(runs[:1]), resamples=100))
+        FIGURES["differences"].build(one, Looks.of(one))
 
 
 def test_no_runs_are_a_reason(tmp_path: Path) -> None:
@@ -220,15 +223,17 @@ def test_no_runs_are_a_reason(tmp_path: Path) -> None:
         assert out.skipped[name], spec.title
 
 
-def test_intervals_are_those_of_the_report(request_: FigureRequest) -> None:
-    base = request_.collection.runs[-1]
-    report = evaluate(
-        base.predictions,
-        decoding="single",
-        by="kind",
-        rng=np.random.default_rng(0),
-        resamples=200,
-    )
-    for each in main_comparison(request_):
-        expected = report.groups[0].estimates[each.spec.name]
-        assert (each.bars[-1].low, each.bars[-1].high) == (expected.low, expected.high)
+def test_intervals_are_those_of_the_report(experiment: Experiment) -> None:
+    base = experiment.runs[-1]
+    everything = experiment.evaluation(base).groups[0]
+    for each in main_comparison(experiment):
+        expected = everything.estimates[each.spec.name]
+        assert (each.arms[-1].low, each.arms[-1].high) == (expected.low, expected.high)
+
+
+def test_differences_are_those_of_the_comparison(experiment: Experiment) -> None:
+    result = arm_differences(experiment, "pact", "base")
+    for seed, pact in zip((0, 1), experiment.arms["pact"], strict=True):
+        compared = experiment.comparison(pact, experiment.runs[-1])
+        for group, drawn_group in zip(compared.groups, result.groups, strict=False):
+            assert drawn_group.values[seed] == group.metrics["accuracy"].difference.value

@@ -11,34 +11,32 @@ import pytest
 from matplotlib.patches import StepPatch
 from published import published_path
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
-from reports.figures.figure_runs import rows, simulated_folders
+from reports.figures.figure_runs import experiment_of, rows
 from run_frames import write_run
 from scipy.special import log_softmax
 
 from pact_eval import metrics
-from pact_eval.evaluation import Experiment, collect_runs
+from pact_eval.evaluation import Experiment
+from pact_eval.evaluation.curves import (
+    answer_confidence,
+    curve_band,
+    reliability,
+    risk_coverage,
+    view_tv_distribution,
+)
+from pact_eval.evaluation.curves.distributions import error_rate_curve
+from pact_eval.evaluation.curves.probabilities import weighted_median
 from pact_eval.runs import import_run
-from pact_reports.figures import FIGURES, FigureRequest
-from pact_reports.figures.bands import curve_band
-from pact_reports.figures.confidence import (
-    confidence_figure,
-    draw_confidence,
-    weighted_median,
-)
-from pact_reports.figures.reliability import draw_reliability, reliability_figure
-from pact_reports.figures.risk_coverage import (
-    draw_risk_coverage,
-    error_rate_curve,
-    risk_coverage_figure,
-)
-from pact_reports.figures.style import ARM_COLOURS, MUTED
-from pact_reports.figures.tv_distribution import draw_tv, tv_figure
+from pact_reports.figures import FIGURES, Looks
+from pact_reports.figures.curves import draw_risk_coverage, draw_view_tv
+from pact_reports.figures.probabilities import draw_confidence, draw_reliability
+from pact_reports.figures.style import MUTED
 
 
-def test_reliability_against_numpy(request_: FigureRequest) -> None:
-    run = request_.collection.runs[0]
-    result = reliability_figure(request_, run)
-    ax = drawn(partial(draw_reliability, result))
+def test_reliability_against_numpy(experiment: Experiment, looks: Looks) -> None:
+    run = experiment.runs[0]
+    result = reliability(experiment, run)
+    ax = drawn(partial(draw_reliability, result, looks=looks))
     p = run.predictions
     log_p = log_softmax(p.logits[:, 0], axis=1)
     confidence, right = np.exp(log_p.max(axis=1)), log_p.argmax(axis=1) == p.reference
@@ -60,16 +58,18 @@ def test_reliability_against_numpy(request_: FigureRequest) -> None:
     assert ax.get_ylabel() == "Accuracy (%)"
 
 
-def test_reliability_after_is_that_of_the_calibrated_items(request_: FigureRequest) -> None:
-    run = request_.collection.runs[0]
-    raw, after = reliability_figure(request_, run).curves
+def test_reliability_after_is_that_of_the_calibrated_items(
+    experiment: Experiment, looks: Looks
+) -> None:
+    run = experiment.runs[0]
+    raw, after = reliability(experiment, run).curves
     items = run.scored(calibrated=True)
     assert after.ece.value == pytest.approx(metrics.ece(items.confidence, items.correct))
     assert raw.bins.count.sum() == after.bins.count.sum() == 48
 
 
-def test_intervals_of_bins_hold_their_accuracy(request_: FigureRequest) -> None:
-    curve = reliability_figure(request_, request_.collection.runs[1]).curves[0]
+def test_intervals_of_bins_hold_their_accuracy(experiment: Experiment, looks: Looks) -> None:
+    curve = reliability(experiment, experiment.runs[1]).curves[0]
     known = ~np.isnan(curve.low)
     assert known.any()
     assert (curve.low[known] <= curve.bins.accuracy[known]).all()
@@ -80,39 +80,38 @@ def test_intervals_of_bins_hold_their_accuracy(request_: FigureRequest) -> None:
 def test_reliability_of_the_published_run(tmp_path: Path) -> None:
     rows_path = published_path("shipped_holdout_rows.jsonl")
     import_run(rows_path, {}, tmp_path / "shipped", {"arm": "pact_full", "seed": 18})
-    request = FigureRequest(collect_runs([tmp_path / "shipped"]), resamples=200)
-    result = reliability_figure(request, request.collection.runs[0])
+    experiment = experiment_of([tmp_path / "shipped"])
+    result = reliability(experiment, experiment.runs[0])
     summary = published_path("run_metrics.csv").read_text().splitlines()
     head = summary[0].split(",")
     row = next(line.split(",") for line in summary if line.startswith("pact_full,18,single,all,"))
     assert result.curves[0].ece.value == pytest.approx(float(row[head.index("ece")]), abs=1e-6)
     assert (result.items, result.families) == (324, 162)
-    assert result.colour == ARM_COLOURS["pact"]
-    built = FIGURES["reliability"].build(request)
-    assert [plate.name for plate in built.plates] == ["reliability-pact_full-18"]
-    assert built.missing == ("pact_full, seed 18: no calibrator, so that it is shown raw only",)
+    built = FIGURES["reliability"].build(experiment, Looks.of(experiment))
+    assert [file.name for file in built.files] == ["reliability-pact_full-18"]
+    assert built.missing == ("pact_full, seed 18: no calibrator, so only raw values are shown",)
     with pytest.raises(ValueError, match="one view only"):
-        FIGURES["views"].build(request)
-    confidence = confidence_figure(request, request.collection.runs[0])
+        FIGURES["views"].build(experiment, Looks.of(experiment))
+    confidence = answer_confidence(experiment, experiment.runs[0])
     assert (confidence.wrong.items, confidence.right.items) == (58, 266)
     assert confidence.confident_errors.value == pytest.approx(16 / 58)
     assert confidence.wrong.median == pytest.approx(0.74, abs=0.005)
     assert confidence.right.median == pytest.approx(0.995, abs=0.0005)
 
 
-def test_risk_coverage_against_the_metric(request_: FigureRequest) -> None:
-    result = risk_coverage_figure(request_)
-    runs = request_.collection.arms["pact"]
+def test_risk_coverage_against_the_metric(experiment: Experiment, looks: Looks) -> None:
+    result = risk_coverage(experiment)
+    runs = experiment.arms["pact"]
     each = [metrics.risk_coverage(r.scored().confidence, r.scored().correct) for r in runs]
     np.testing.assert_allclose(result.x, each[0].coverage)
-    for curve, expected in zip(result.arms[0].curves, each, strict=True):
+    for curve, expected in zip(result.arms[0].by_run, each, strict=True):
         np.testing.assert_allclose(curve, expected.error_rate, atol=1e-12)
-    ax = drawn(partial(draw_risk_coverage, result))
+    ax = drawn(partial(draw_risk_coverage, result, looks=looks))
     area = 100 * np.mean([curve.error_rate.mean() for curve in each])
     assert legend_texts(ax)[0] == f"pact: AURC {area:.1f}%"
     thick = [line for line in ax.lines if line.get_marker() != "None"]
     np.testing.assert_allclose(points(thick[0])[1], 100 * result.arms[0].mean)
-    assert thick[0].get_color() == ARM_COLOURS["pact"]
+    assert thick[0].get_color() == looks.arms["pact"].colour
     assert (ax.get_xlabel()[-3:], ax.get_ylabel()[-3:]) == ("(%)", "(%)")
     assert "n = 48 items, 24 families; bands: 95%" in all_text(ax)
 
@@ -142,18 +141,16 @@ def test_bands_against_another_bootstrap() -> None:
     assert np.isnan(one.low).all()
 
 
-def test_tv_against_numpy(request_: FigureRequest) -> None:
-    result = tv_figure(request_)
-    run = request_.collection.runs[0]
+def test_tv_against_numpy(experiment: Experiment, looks: Looks) -> None:
+    result = view_tv_distribution(experiment)
+    run = experiment.runs[0]
     tv = run.scored().view_tv
     expected = [(tv <= x + 1e-12).mean() for x in result.x]
-    np.testing.assert_allclose(result.arms[0].curves[0], expected)
-    ax = drawn(partial(draw_tv, result))
+    np.testing.assert_allclose(result.arms[0].by_run[0], expected)
+    ax = drawn(partial(draw_view_tv, result, looks=looks))
     assert ax.get_xscale() == "log"
     assert "View TV of an item (%, log scale)" in ax.get_xlabel()
-    mean = 100 * np.mean(
-        [each.scored().view_tv.mean() for each in request_.collection.arms["pact"]]
-    )
+    mean = 100 * np.mean([each.scored().view_tv.mean() for each in experiment.arms["pact"]])
     assert legend_texts(ax)[0] == f"pact: mean {mean:.1f}%"
     ax.figure.canvas.draw()
     ticks = [label.get_text() for label in ax.get_xticklabels()]
@@ -162,18 +159,18 @@ def test_tv_against_numpy(request_: FigureRequest) -> None:
 
 def test_tv_of_one_view_says_why_not(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", rows(1, families=6, k=1), arm="pact", seed=1)
-    request = FigureRequest(collect_runs([run]), resamples=100)
+    experiment = experiment_of([run])
     for name in ("tv", "views"):
         with pytest.raises(ValueError, match="K is 1"):
-            FIGURES[name].build(request)
-    main = FIGURES["main"].build(request)
-    assert len(main.plates[0].panels) == 3
+            FIGURES[name].build(experiment, Looks.of(experiment))
+    main = FIGURES["main"].build(experiment, Looks.of(experiment))
+    assert len(main.files[0].panels) == 3
     assert "TV: one view only (K is 1)" in main.missing
 
 
-def test_confidence_against_numpy(request_: FigureRequest) -> None:
-    run = request_.collection.runs[-1]
-    result = confidence_figure(request_, run)
+def test_confidence_against_numpy(experiment: Experiment, looks: Looks) -> None:
+    run = experiment.runs[-1]
+    result = answer_confidence(experiment, run)
     items = run.scored()
     for answers, which in ((result.right, items.correct), (result.wrong, ~items.correct)):
         expected = np.histogram(items.confidence[which], result.edges)[0]
@@ -192,8 +189,8 @@ def test_confidence_against_numpy(request_: FigureRequest) -> None:
 
 def test_confidence_without_errors_is_drawn(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", _sure(), arm="pact", seed=1)
-    request = FigureRequest(collect_runs([run]), resamples=100)
-    result = confidence_figure(request, request.collection.runs[0])
+    experiment = experiment_of([run])
+    result = answer_confidence(experiment, experiment.runs[0])
     ax = drawn(partial(draw_confidence, result))
     assert legend_texts(ax)[1:] == ["wrong (0): median –", "errors at 90% or more: –"]
 
@@ -215,11 +212,13 @@ def test_weighted_median_against_repeated_values(weights: list[int]) -> None:
     assert found == pytest.approx(np.median(repeated))
 
 
-def test_runs_on_other_items_are_not_laid_side_by_side(tmp_path: Path) -> None:
-    folders = simulated_folders(tmp_path)
-    write_run(tmp_path / "less", rows(1, families=5), arm="less", seed=1)
-    apart = FigureRequest(Experiment.read([*folders, tmp_path / "less"]), resamples=100)
+def test_runs_on_different_items_are_not_compared(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / arm, rows(1, families=families), arm=arm, seed=1)
+        for arm, families in (("a", 6), ("b", 9))
+    ]
+    apart = experiment_of(folders)
     for name in ("main", "risk-coverage", "tv", "views", "ece-kind"):
-        with pytest.raises(ValueError, match="other items"):
-            FIGURES[name].build(apart)
-    assert FIGURES["differences"].build(apart).plates == ()
+        with pytest.raises(ValueError, match="item sets"):
+            FIGURES[name].build(apart, Looks.of(apart))
+    assert FIGURES["differences"].build(apart, Looks.of(apart)).files == ()

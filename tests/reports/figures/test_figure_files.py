@@ -14,13 +14,14 @@ import pytest
 from click.testing import CliRunner, Result
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from reports.figures.figure_runs import rows, simulated_folders
+from reports.figures.figure_runs import experiment_of, rows, simulated_folders
 from run_frames import write_run
 
 from pact_cli.evaluate import main
 from pact_eval.errors import InputError
-from pact_eval.evaluation import RunCollection, collect_runs
-from pact_reports.figures import FIGURES, FigureRequest, Plate
+from pact_eval.evaluation import Experiment
+from pact_reports.figures import FIGURES, FigureFile, Looks
+from pact_reports.figures.figure import stem
 from pact_reports.figures.files import (
     draw_figures,
     figure_bytes,
@@ -28,7 +29,6 @@ from pact_reports.figures.files import (
     in_style,
     inline_svg,
 )
-from pact_reports.figures.names import stem
 
 pytestmark = pytest.mark.slow
 
@@ -48,21 +48,22 @@ def texts(svg: bytes) -> str:
     return "\n".join("".join(element.itertext()) for element in root.iter(f"{SVG}text"))
 
 
-def every_plate(request: FigureRequest) -> list[Plate]:
-    return [plate for spec in FIGURES.values() for plate in spec.build(request).plates]
+def every_file(experiment: Experiment) -> list[FigureFile]:
+    looks = Looks.of(experiment)
+    return [file for spec in FIGURES.values() for file in spec.build(experiment, looks).files]
 
 
 @pytest.fixture(scope="module")
-def plates(request_: FigureRequest) -> list[Plate]:
-    return every_plate(request_)
+def figure_files(experiment: Experiment) -> list[FigureFile]:
+    return every_file(experiment)
 
 
 def test_every_figure_is_drawn_in_bytes_that_stay_the_same(
-    request_: FigureRequest, plates: list[Plate]
+    experiment: Experiment, figure_files: list[FigureFile]
 ) -> None:
-    again = every_plate(FigureRequest(request_.collection, resamples=200))
+    again = every_file(experiment_of([run.folder for run in experiment.runs]))
     seen: set[str] = set()
-    for first, second in zip(plates, again, strict=True):
+    for first, second in zip(figure_files, again, strict=True):
         figure = first.name.partition("-")[0]
         if figure in seen:
             continue
@@ -72,50 +73,50 @@ def test_every_figure_is_drawn_in_bytes_that_stay_the_same(
         assert notes == ()
         assert b"<dc:date>" not in svg
     for format_ in ("pdf", "png"):
-        assert figure_bytes(plates[0], format_) == figure_bytes(again[0], format_)
+        assert figure_bytes(figure_files[0], format_) == figure_bytes(again[0], format_)
 
 
-def test_svg_holds_text_no_address_and_no_small_print(plates: list[Plate]) -> None:
-    for plate in {plate.name.partition("-")[0]: plate for plate in plates}.values():
-        svg = figure_bytes(plate, "svg")[0].decode()
+def test_svg_holds_text_no_address_and_no_small_print(figure_files: list[FigureFile]) -> None:
+    for file in {file.name.partition("-")[0]: file for file in figure_files}.values():
+        svg = figure_bytes(file, "svg")[0].decode()
         assert "DejaVu Sans" in svg
         assert "@font-face" not in svg
         loaded = re.findall(r'(?:xlink:href|src|href)="([^"]*)"|url\(([^)]*)\)', svg)
-        assert all((a or b).startswith("#") for a, b in loaded), plate.name
+        assert all((a or b).startswith("#") for a, b in loaded), file.name
         sizes = [float(size) for size in re.findall(r"(?:font:|font-size:)[^;\"]*?([\d.]+)px", svg)]
-        assert min(sizes) >= 7, plate.name
+        assert min(sizes) >= 7, file.name
         width = re.search(r'width="([\d.]+)pt"', svg)
         assert width is not None
         assert float(width[1]) == pytest.approx(3.5 * 72)
 
 
-def test_nothing_is_cut_off_at_the_edges(plates: list[Plate], tmp_path: Path) -> None:
+def test_nothing_is_cut_off_at_the_edges(figure_files: list[FigureFile], tmp_path: Path) -> None:
     arms = ("a long name of an arm, longer than that", "_another_name_that_goes_on")
     folders = simulated_folders(tmp_path, arms=arms, seeds=(117, 118), families=9)
-    long = every_plate(FigureRequest(collect_runs(folders), resamples=100))
-    for plate in (*plates, *long):
+    long = every_file(experiment_of(folders))
+    for file in (*figure_files, *long):
         with in_style():
-            figure = figure_of(plate)
+            figure = figure_of(file)
             figure.set_canvas(FigureCanvasAgg(figure))
             figure.draw_without_rendering()
             box = figure.get_tightbbox()
-        assert box.x0 >= -0.005, plate.name
-        assert box.y0 >= -0.005, plate.name
-        assert box.x1 <= plate.width + 0.005, plate.name
-        assert box.y1 <= plate.height + 0.005, plate.name
+        assert box.x0 >= -0.005, file.name
+        assert box.y0 >= -0.005, file.name
+        assert box.x1 <= file.width + 0.005, file.name
+        assert box.y1 <= file.height + 0.005, file.name
 
 
-def test_the_users_own_style_does_not_reach_a_figure(plates: list[Plate]) -> None:
-    plain = figure_bytes(plates[0], "svg")
+def test_the_users_own_style_does_not_reach_a_figure(figure_files: list[FigureFile]) -> None:
+    plain = figure_bytes(figure_files[0], "svg")
     with mpl.rc_context({"font.size": 30, "axes.facecolor": "red", "svg.hashsalt": "x"}):
-        assert figure_bytes(plates[0], "svg") == plain
+        assert figure_bytes(figure_files[0], "svg") == plain
         assert mpl.rcParams["font.size"] == 30
 
 
 def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
     folders = simulated_folders(tmp_path / "runs", arms=HOSTILE, seeds=(1,), families=9)
     out = tmp_path / "out"
-    drawn = draw_figures(collect_runs(folders), list(FIGURES), out)
+    drawn = draw_figures(experiment_of(folders), list(FIGURES), out)
     assert set(drawn.files) == set(FIGURES)
     files = [path for paths in drawn.files.values() for path in paths]
     assert sorted(out.iterdir()) == sorted(files)
@@ -134,9 +135,8 @@ def test_hostile_names_do_no_harm(tmp_path: Path) -> None:
 
 def test_names_are_inert_on_axes_of_ones_own(tmp_path: Path) -> None:
     folders = simulated_folders(tmp_path, arms=HOSTILE[:1], seeds=(1, 2), families=9)
-    request = FigureRequest(collect_runs(folders), resamples=100)
-    for plate in every_plate(request):
-        for panel in plate.panels:
+    for file in every_file(experiment_of(folders)):
+        for panel in file.panels:
             figure = Figure()
             panel(figure.subplots())
             figure.savefig(tmp_path / "x.svg")
@@ -147,26 +147,28 @@ def test_two_arms_whose_names_fall_together_get_two_files(tmp_path: Path) -> Non
         write_run(tmp_path / str(n), rows(n, families=6), arm=arm, seed=1)
         for n, arm in enumerate(("a b", "a/b"))
     ]
-    drawn = draw_figures(collect_runs(folders), ["pairs"], tmp_path / "out")
+    drawn = draw_figures(experiment_of(folders), ["pairs"], tmp_path / "out")
     assert [path.name for path in drawn.files["pairs"]] == ["pairs-a-b-1.svg", "pairs-a-b-1-2.svg"]
 
 
 def test_signs_that_the_font_lacks_are_told(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", rows(1, families=6), arm="\u6f22", seed=1)
-    drawn = draw_figures(collect_runs([folder]), ["pairs"], tmp_path / "out", ("svg", "png"))
-    assert drawn.notes["pairs"] == ("pairs-1.png: the font lacks some signs of the names in it",)
+    drawn = draw_figures(experiment_of([folder]), ["pairs"], tmp_path / "out", ("svg", "png"))
+    assert drawn.notes["pairs"] == (
+        "pairs-1.png: the font lacks some characters of the names in it",
+    )
     assert "\u6f22" in (tmp_path / "out" / "pairs-1.svg").read_text()
 
 
-def test_inline_svg_stands_in_a_page(plates: list[Plate]) -> None:
-    elements = [inline_svg(plate) for plate in plates[:4]]
+def test_inline_svg_stands_in_a_page(figure_files: list[FigureFile]) -> None:
+    elements = [inline_svg(file) for file in figure_files[:4]]
     ids: list[str] = []
-    for plate, element in zip(plates, elements, strict=False):
+    for file, element in zip(figure_files, elements, strict=False):
         root = ET.fromstring(element)  # noqa: S314 - our own
         assert root.get("role") == "img"
-        assert root.get("aria-label") == plate.title
+        assert root.get("aria-label") == file.title
         mine = [each.get("id", "") for each in root.iter() if each.get("id")]
-        assert all(name.startswith(f"{plate.name}-") for name in mine)
+        assert all(name.startswith(f"{file.name}-") for name in mine)
         used = re.findall(r'(?:href="#|url\(#)([^")]+)', element)
         assert set(used) <= set(mine)
         ids += mine
@@ -177,12 +179,12 @@ def test_inline_svg_stands_in_a_page(plates: list[Plate]) -> None:
     ("names", "formats"), [(["x"], ["svg"]), (["main"], ["gif"]), ([], ["svg"])]
 )
 def test_unknown_names_list_what_is_known(
-    collection: RunCollection, tmp_path: Path, names: list[str], formats: list[str]
+    experiment: Experiment, tmp_path: Path, names: list[str], formats: list[str]
 ) -> None:
     with pytest.raises(
         InputError, match="expected (figures of main, rel|formats of svg, pdf, png)"
     ):
-        draw_figures(collection, names, tmp_path, formats)
+        draw_figures(experiment, names, tmp_path, formats)
 
 
 def test_stems_are_plain() -> None:
@@ -238,7 +240,7 @@ def test_a_file_is_no_folder_for_figures(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", rows(1, families=6), arm="pact", seed=1)
     (tmp_path / "file").write_text("")
     result = run("figures", folder, "--only", "pairs", "-o", tmp_path / "file", code=1)
-    assert "expected a folder for figures, got a file" in result.stderr
+    assert "expected a folder for figures, found a file" in result.stderr
 
 
 def test_results_need_no_matplotlib() -> None:

@@ -9,25 +9,25 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from matplotlib.colors import to_rgb
-from reports.figures.figure_runs import rows, simulated
+from reports.figures.figure_runs import experiment_of, rows, simulated
 from run_frames import write_run
 
-from pact_eval.evaluation import RunCollection, collect_runs
-from pact_reports.figures import FIGURES
+import pact_fixtures
+from pact_eval.errors import InputError
+from pact_eval.evaluation import Experiment
+from pact_reports.figures import FIGURES, NEUTRAL, Looks, Palette, read_palette
 from pact_reports.figures.style import (
-    ARM_COLOURS,
     INK,
-    MORE_COLOURS,
     MUTED,
     OUTCOME_COLOURS,
     RC,
     RIGHT,
     SMALLEST_POINTS,
-    TERM_COLOURS,
     WRONG,
-    RunStyles,
     shown,
 )
+
+PAPER = read_palette(Path(pact_fixtures.__file__).parent / "paper_palette.toml")
 
 # Machado, Oliveira and Fernandes, 2009, severity 1: on linear RGB.
 VISION = {
@@ -54,8 +54,11 @@ TO_XYZ = [
     [0.0193339, 0.1191920, 0.9503041],
 ]
 SETS = {
-    "arms": (*ARM_COLOURS.values(), *MORE_COLOURS),
-    "terms": tuple(TERM_COLOURS.values()),
+    "neutral": NEUTRAL.colours,
+    "paper": tuple(
+        dict.fromkeys((*(style.colour for style in PAPER.arms.values()), *PAPER.colours))
+    ),
+    "paper terms": tuple(PAPER.terms.values()),
     "outcomes": OUTCOME_COLOURS,
     "answers": (RIGHT, WRONG),
 }
@@ -81,43 +84,66 @@ def test_colours_stay_apart_for_every_vision(name: str, vision: str) -> None:
         assert difference(a, b, vision) >= 17, (a, b)
 
 
-def test_the_papers_grey_and_teal_were_too_close_to_keep_both() -> None:
-    assert difference("#8D96A0", ARM_COLOURS["pact"], "protanopia") < 10
-    assert min(difference(ARM_COLOURS["base"], ARM_COLOURS["pact"], v) for v in VISION) > 24
-
-
 def test_text_is_seven_points_or_more() -> None:
     sizes = [size for name, size in RC.items() if name.endswith("size") and "tick.m" not in name]
     assert min(size for size in sizes if size != RC["lines.markersize"]) >= SMALLEST_POINTS
 
 
-def test_an_arm_has_its_colour_whatever_stands_beside_it(tmp_path: Path) -> None:
+def test_an_arm_keeps_a_fixed_look_next_to_any_other(tmp_path: Path) -> None:
     folders = [
         write_run(tmp_path / arm, rows(1, families=6), arm=arm, seed=1)
-        for arm in ("mine", "ce_only", "yours", "pact_full", "base_model")
+        for arm in ("mine", "ce_only", "yours", "PACT full", "base_model")
     ]
-    styles = RunStyles.of(collect_runs(folders)).arms
-    backwards = RunStyles.of(collect_runs(folders[:0:-1])).arms
-    assert styles["pact_full"].colour == ARM_COLOURS["pact"]
-    assert styles["base_model"].colour == ARM_COLOURS["base"]
-    assert [styles["mine"].colour, styles["yours"].colour] == list(MORE_COLOURS[:2])
-    for arm in ("ce_only", "pact_full", "base_model"):
-        assert styles[arm] == backwards[arm]
-    assert len({style.marker for style in styles.values()}) == 5
+    looks = Looks.of(experiment_of(folders), PAPER).arms
+    backwards = Looks.of(experiment_of(folders[:0:-1]), PAPER).arms
+    assert looks["PACT full"] == PAPER.arms["pact"]
+    assert looks["base_model"] == PAPER.arms["base"]
+    assert [looks["mine"].colour, looks["yours"].colour] == list(PAPER.colours[:2])
+    for arm in ("ce_only", "PACT full", "base_model"):
+        assert looks[arm] == backwards[arm]
+    assert len({look.marker for look in looks.values()}) == 5
 
 
-def test_two_names_of_one_arm_get_two_looks(tmp_path: Path) -> None:
-    names = ("pact", "pact_full", *(f"x{n}" for n in range(6)))
+@pytest.mark.parametrize("palette", [PAPER, NEUTRAL])
+def test_every_arm_has_its_own_look(tmp_path: Path, palette: Palette) -> None:
+    names = ("pact", "pact_full", *(f"x{n}" for n in range(8)))
     folders = [write_run(tmp_path / n, rows(1, families=6), arm=n, seed=1) for n in names]
-    looks = RunStyles.of(collect_runs(folders)).arms
+    looks = Looks.of(experiment_of(folders), palette).arms
     assert len(set(looks.values())) == len(names)
 
 
-def test_seeds_have_line_styles(collection: RunCollection) -> None:
-    styles = RunStyles.of(collection)
-    assert styles.seeds == (17, 18)
-    assert styles.dash(None) == styles.dash(17) == "-"
-    assert styles.dash(18) != "-"
+def test_seeds_have_line_styles(experiment: Experiment) -> None:
+    looks = Looks.of(experiment)
+    assert looks.seeds == (17, 18)
+    assert looks.dash(None) == looks.dash(17) == "-"
+    assert looks.dash(18) != "-"
+
+
+def test_a_palette_replaces_what_it_names(tmp_path: Path) -> None:
+    path = tmp_path / "palette.toml"
+    path.write_text('[arms]\nmine = { colour = "#112233", marker = "h" }\n')
+    palette = read_palette(path)
+    assert palette.colours == NEUTRAL.colours
+    run = write_run(tmp_path / "run", rows(1, families=6), arm="mine", seed=1)
+    assert Looks.of(experiment_of([run]), palette).arms["mine"].colour == "#112233"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("colors = []", "found 'colors'"),
+        ('colours = ["red"]', r"colours\[0\]: expected a colour such as #0072B2, found 'red'"),
+        ("markers = []", "markers: expected a list"),
+        ('[arms]\npact = "#112233"', "arms.pact: expected a table"),
+        ('[arms]\npact = { colour = "#112233" }', "arms.pact.marker: expected one of"),
+        ("= 1", "not a palette"),
+    ],
+)
+def test_a_wrong_palette_is_refused(tmp_path: Path, text: str, expected: str) -> None:
+    path = tmp_path / "palette.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=expected):
+        read_palette(path)
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from reports.figures.figure_runs import rows, write_calibrator
 from run_frames import write_run
 
 from pact_eval.data import Record, parse_record
-from pact_eval.evaluation import RunCollection, collect_runs
+from pact_eval.evaluation import Experiment, Settings
 from pact_eval.runs import SCHEMA
 from pact_reports.page import ItemRecords, PageRequest, make_page, write_page
 
-__all__ = ["Row", "collection_of", "frame_of", "page_of", "record_of", "records_of", "two_runs"]
+__all__ = ["Row", "experiment_of", "frame_of", "page_of", "record_of", "records_of", "two_runs"]
 
 Row = Mapping[str, Any]
 
@@ -64,8 +64,8 @@ def two_runs(folder: Path, *, families: int = 40) -> tuple[list[Path], Path]:
     return folders, write_jsonl(folder / "eval.jsonl", records_of(frames[0]))
 
 
-def collection_of(folders: Iterable[Path]) -> RunCollection:
-    return collect_runs(list(folders))
+def experiment_of(folders: Iterable[Path], settings: Settings | None = None) -> Experiment:
+    return Experiment.read(list(folders), settings or Settings(resamples=200))
 
 
 def page_of(folder: Path, frame: pl.DataFrame, texts: Iterable[dict[str, Any]] | None) -> Path:
@@ -79,9 +79,8 @@ def page_of(folder: Path, frame: pl.DataFrame, texts: Iterable[dict[str, Any]] |
             parsed[each.id] = each
         records = ItemRecords(parsed)
     request = PageRequest(
-        collection_of([run]),
+        experiment_of([run]),
         records,
-        resamples=200,
         figures=("confidence",),
         tables=("main", "splits"),
     )

@@ -328,7 +328,7 @@ def test_keyboard_alone(opened: Page) -> None:
     opened.until(lambda: focused() == opened.cells("item")[0])
 
 
-def test_a_worry_shows_its_items(opened: Page, made: Made) -> None:
+def test_a_diagnostic_shows_its_items(opened: Page, made: Made) -> None:
     link = opened.one("a[data-show=flips][data-run='1']")
     opened.settled(lambda: opened.js("arguments[0].click()", link))
     flipped = np.flatnonzero(made.collection.runs[1].scored().flipped == 1)

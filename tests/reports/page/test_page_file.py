@@ -15,13 +15,13 @@ from builders import write_jsonl
 from hypothesis import given
 from hypothesis import strategies as st
 from reports.figures.figure_runs import rows
-from reports.page.page_runs import collection_of, page_of, records_of, two_runs
+from reports.page.page_runs import experiment_of, page_of, records_of, two_runs
 from run_frames import ablated_rows, write_run
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import RunCollection
+from pact_eval.evaluation import Experiment
 from pact_reports.page import PageRequest, make_page, read_item_records
-from pact_reports.page.edits import marked
+from pact_reports.page.item_texts import marked
 from pact_reports.page.markup import csp_hash
 from pact_reports.page.packing import BlockStore, bytes_of, to_permille, to_steps
 
@@ -32,32 +32,32 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def collection(folders: list[Path]) -> RunCollection:
-    return collection_of(folders)
+def experiment(folders: list[Path]) -> Experiment:
+    return experiment_of(folders)
 
 
 @pytest.fixture(scope="module")
-def text(collection: RunCollection, folders: list[Path]) -> str:
-    records = read_item_records([folders[0].parent / "eval.jsonl"], collection)
+def text(experiment: Experiment, folders: list[Path]) -> str:
+    records = read_item_records([folders[0].parent / "eval.jsonl"], experiment)
     command = ("pact-eval", "report", "a b", "--html", "page.html")
-    return make_page(request_of(collection, records=records, command=command))
+    return make_page(request_of(experiment, records=records, command=command))
 
 
-def request_of(collection: RunCollection, **changes: object) -> PageRequest:
-    chosen = {"resamples": 200, "figures": ("confidence",), "tables": ("main", "cost")}
-    return PageRequest(collection, **(chosen | changes))  # type: ignore[arg-type]
+def request_of(experiment: Experiment, **changes: object) -> PageRequest:
+    chosen = {"figures": ("confidence",), "tables": ("main", "cost")}
+    return PageRequest(experiment, **(chosen | changes))  # type: ignore[arg-type]
 
 
-def test_the_same_runs_give_the_same_bytes(collection: RunCollection, folders: list[Path]) -> None:
-    again = collection_of(folders)
-    assert make_page(request_of(collection)) == make_page(request_of(again))
+def test_the_same_runs_give_the_same_bytes(experiment: Experiment, folders: list[Path]) -> None:
+    again = experiment_of(folders)
+    assert make_page(request_of(experiment)) == make_page(request_of(again))
 
 
 def test_sections_stand_in_order(text: str) -> None:
     names = ("summary", "figures", "tables", "items", "provenance")
     places = [text.index(f'<section id="{name}"') for name in names]
     assert places == sorted(places)
-    assert text.index("Verdicts") < text.index("Main results") < text.index("What to worry about")
+    assert text.index("Verdicts") < text.index("Main results") < text.index("Diagnostics")
     for each in ("No criteria were given", "pact</bdi> against <bdi>other</bdi> at seed 17"):
         assert each in text
     assert "pact-eval report &#x27;a b&#x27; --html page.html" in text
@@ -91,7 +91,7 @@ def test_provenance_of_every_run_is_there(text: str, folders: list[Path]) -> Non
     assert text.count("settings.data.sha256") == 2
 
 
-def test_what_is_packed_comes_out(text: str, collection: RunCollection) -> None:
+def test_what_is_packed_comes_out(text: str, experiment: Experiment) -> None:
     data = json.loads(re.search(r'id="page-data">(.*?)</script>', text, re.DOTALL)[1])  # type: ignore[index]
     elements = re.findall(r'id="blocks-\d+">(.*?)</script>', text, re.DOTALL)
     blocks = []
@@ -102,13 +102,13 @@ def test_what_is_packed_comes_out(text: str, collection: RunCollection) -> None:
     def unpacked(number: int) -> bytes:
         return zlib.decompress(base64.b64decode(blocks[number]))
 
-    views = collection.runs[0].predictions
+    views = experiment.runs[0].predictions
     assert json.loads(unpacked(data["items"][0]["ids"]["blocks"][0])) == views.ids.tolist()
     number, dtype = data["runs"][1]["columns"]["confidence"]
     raw = np.frombuffer(unpacked(number), np.uint8).reshape(2, -1).T
     found = np.ascontiguousarray(raw).view("<u2").ravel()
     assert dtype == "u2"
-    np.testing.assert_array_equal(found, to_steps(collection.runs[1].scored().confidence))
+    np.testing.assert_array_equal(found, to_steps(experiment.runs[1].scored().confidence))
     # Both runs were shown the same orders of the letters, which stand once.
     assert data["runs"][0]["orders"] == data["runs"][1]["orders"]
 
@@ -145,18 +145,20 @@ def test_marked_parts_join_to_both_texts(mine: str, other: str) -> None:
 
 def test_a_run_on_ablated_contexts_alone_makes_no_page(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "ablated", ablated_rows(1), arm="a", seed=1)
-    with pytest.raises(InputError, match="expected a run on whole contexts, got 1 on ablated"):
-        make_page(PageRequest(collection_of([folder])))
+    with pytest.raises(
+        InputError, match="expected a run on full contexts, found only 1 on ablated"
+    ):
+        make_page(PageRequest(experiment_of([folder])))
 
 
 def test_runs_on_other_items_each_have_their_own(tmp_path: Path) -> None:
     a = write_run(tmp_path / "a", rows(1, families=6), arm="a", seed=1)
     b = write_run(tmp_path / "b", rows(1, families=9), arm="b", seed=1)
-    page = make_page(request_of(collection_of([a, b])))
+    page = make_page(request_of(experiment_of([a, b])))
     data = json.loads(re.search(r'id="page-data">(.*?)</script>', page, re.DOTALL)[1])  # type: ignore[index]
     assert [each["n"] for each in data["items"]] == [12, 18]
     assert [each["items"] for each in data["runs"]] == [0, 1]
-    assert "Runs on other items" in page
+    assert "Runs on different items" in page
     assert "Every run" in page
 
 
@@ -178,31 +180,31 @@ def records(tmp_path: Path, families: int, **changes: object) -> Path:
     return write_jsonl(tmp_path / "eval.jsonl", [each | changes for each in made])
 
 
-def test_records_that_are_missing_are_named(tmp_path: Path, collection: RunCollection) -> None:
+def test_records_that_are_missing_are_named(tmp_path: Path, experiment: Experiment) -> None:
     path = records(tmp_path, 10)
     with pytest.raises(InputError, match=r"24 items of .*, 4 are missing \(f10-base, f10-counterf"):
-        read_item_records([path], collection)
+        read_item_records([path], experiment)
 
 
-def test_records_of_another_question_are_refused(tmp_path: Path, collection: RunCollection) -> None:
+def test_records_of_another_question_are_refused(tmp_path: Path, experiment: Experiment) -> None:
     made = records_of(rows(17, families=12))
     made[0]["reference"] = {"target": f"answer_{1 - int(made[0]['reference']['target'][-1])}"}
     path = write_jsonl(tmp_path / "eval.jsonl", made)
     with pytest.raises(InputError, match="1 items have another kind, number of answers or refer"):
-        read_item_records([path], collection)
+        read_item_records([path], experiment)
 
 
-def test_a_file_with_another_hash_is_told(tmp_path: Path, collection: RunCollection) -> None:
-    found = read_item_records([records(tmp_path, 12)], collection)
+def test_a_file_with_another_hash_is_told(tmp_path: Path, experiment: Experiment) -> None:
+    found = read_item_records([records(tmp_path, 12)], experiment)
     assert len(found.records) == 24
-    assert len(found.warnings) == 2
-    assert "scored a dataset with SHA-256 0000000000000000..." in found.warnings[0]
-    page = make_page(request_of(collection, records=found))
+    assert len(found.different) == 2
+    assert found.different[0].sha256 == "0" * 64
+    page = make_page(request_of(experiment, records=found))
     assert "Not the dataset that was scored" in page
 
 
-def test_a_folder_of_data_is_searched(tmp_path: Path, collection: RunCollection) -> None:
+def test_a_folder_of_data_is_searched(tmp_path: Path, experiment: Experiment) -> None:
     records(tmp_path, 12)
-    assert len(read_item_records([tmp_path], collection).records) == 24
-    with pytest.raises(InputError, match="no such file or folder of records"):
-        read_item_records([tmp_path / "nowhere"], collection)
+    assert len(read_item_records([tmp_path], experiment).records) == 24
+    with pytest.raises(InputError, match="file or folder of records not found"):
+        read_item_records([tmp_path / "nowhere"], experiment)

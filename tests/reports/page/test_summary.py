@@ -13,7 +13,7 @@ from reports.tables.table_runs import run_of, share
 from run_frames import ablated_rows, write_run
 
 from pact_cli.evaluate import main
-from pact_eval.evaluation import Experiment, Settings, collect_runs
+from pact_eval.evaluation import Experiment, Settings
 from pact_reports.numbers import estimate_text
 from pact_reports.page import PageRequest, make_page
 from pact_reports.tables import TableRequest, build_tables, to_latex, to_markdown
@@ -43,9 +43,15 @@ judged_on = "matched"
 """
 
 
+SETTINGS = ("resamples", "decoding", "method")
+
+
 def page_of(folders: list[Path], **changes: object) -> str:
-    chosen = {"resamples": 200, "figures": (), "tables": ("main",)} | changes
-    return unescape(make_page(PageRequest(collect_runs(folders), **chosen)))  # type: ignore[arg-type]
+    settings = {"resamples": 200} | {k: v for k, v in changes.items() if k in SETTINGS}
+    chosen = {"figures": (), "tables": ("main",)}
+    chosen |= {k: v for k, v in changes.items() if k not in SETTINGS}  # type: ignore[dict-item]
+    experiment = Experiment.read(folders, Settings(**settings))  # type: ignore[arg-type]
+    return unescape(make_page(PageRequest(experiment, **chosen)))  # type: ignore[arg-type]
 
 
 def words(html: str) -> str:
@@ -88,11 +94,11 @@ def test_verdicts_stand_with_difference_interval_seed_and_n(
     assert "in brackets the 95% percentile bootstrap over families, 200 resamples" in said
 
 
-def test_a_supported_claim_that_is_not_shown_is_a_worry(
+def test_a_supported_claim_that_is_not_shown_is_a_diagnostic(
     folders: list[Path], criteria: Path
 ) -> None:
     page = page_of(folders, criteria=criteria)
-    said = section(page, 'data-worry="verdict"', "</li></ul></li>")
+    said = section(page, 'data-diagnostic="verdict"', "</li></ul></li>")
     assert "H1 is SUPPORTED, but the 95% interval over families covers 0 in 1 of the 1" in said
     assert said.endswith("and it rests on seed 17 alone")
 
@@ -132,21 +138,21 @@ def test_paired_tests_name_decoding_n_and_that_p_is_unadjusted(
     assert "Decoding of answer, outcome and confidence: K views together, raw" in together
 
 
-def test_a_method_that_is_worse_is_a_worry(tmp_path: Path) -> None:
+def test_a_method_that_is_worse_is_a_diagnostic(tmp_path: Path) -> None:
     folders = [
         run_of(tmp_path / arm, share(right, 60), arm=arm, seed=17)
         for arm, right in (("a", 20), ("b", 50))
     ]
-    said = section(page_of(folders), 'data-worry="worse"', "</li></ul></li>")
+    said = section(page_of(folders), 'data-diagnostic="worse"', "</li></ul></li>")
     assert "The method is worse" in said
     assert "a against b at seed 17: -50.0 [" in said
     assert "60 items, 30 families), all of it below 0" in said
 
 
 def test_headline_tables_have_the_intervals_of_the_report(folders: list[Path]) -> None:
-    collection = collect_runs(folders)
-    request = TableRequest(collection, resamples=200)
-    estimates = request.report(collection.runs[0]).estimates
+    experiment = Experiment.read(folders, Settings(resamples=200))
+    request = TableRequest(experiment, resamples=200)
+    estimates = experiment.evaluation(experiment.runs[0]).groups[0].estimates
     accuracy = estimate_text(estimates["accuracy"], "percent")
     page = words(page_of(folders))
     assert page.count(accuracy) == 2, "once in the main results, once in every run"
@@ -192,4 +198,6 @@ def test_figures_that_are_drawn_are_not_called_not_drawn(tmp_path: Path) -> None
     assert "reliability" not in section(page, "<h3>Not drawn</h3>", "</ul>")
     assert "reliability: a, seed 2" in section(page, "<h3>Drawn in part</h3>", "</ul>")
     assert re.search(r"<details><summary>[^<]*: 5 figures</summary>", page)
-    assert "The bootstrap of ECE leans upwards" in section(page, "<figcaption>", "</figcaption>")
+    assert "The bootstrap of ECE is biased upwards" in section(
+        page, "<figcaption>", "</figcaption>"
+    )

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from reports.figures.figure_runs import rows, write_calibrator
 from reports.page.chromium import Page
-from reports.page.page_runs import collection_of, frame_of
+from reports.page.page_runs import experiment_of, frame_of
 from run_frames import write_run
 
-from pact_eval.evaluation import RunCollection
+from pact_eval.evaluation import Experiment
 from pact_reports.page import PageRequest, make_page, write_page
 
 
@@ -21,7 +21,7 @@ class Uneven:
     """A page and what it was made of."""
 
     path: Path
-    collection: RunCollection
+    experiment: Experiment
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +36,10 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Uneven:
     third = write_run(folder / "c", frame_of(wrong), arm=arm, seed=1)
     ties = [{"logits": [0.0, 1e-6]} for _ in range(4)]
     fourth = write_run(folder / "d", frame_of(ties), arm="tied", seed=1)
-    collection = collection_of([first, second, third, fourth])
-    request = PageRequest(collection, resamples=200, figures=(), tables=("splits",))
+    experiment = experiment_of([first, second, third, fourth])
+    request = PageRequest(experiment, figures=(), tables=("splits",))
     write_page(make_page(request), folder / "page.html")
-    return Uneven(folder / "page.html", collection)
+    return Uneven(folder / "page.html", experiment)
 
 
 def test_a_run_without_the_column_that_was_sorted_by(page: Page, uneven: Uneven) -> None:
@@ -49,7 +49,7 @@ def test_a_run_without_the_column_that_was_sorted_by(page: Page, uneven: Uneven)
     assert page.one("#order").text == "By After T(x), largest first."
     page.choose("run", "b, seed 1")
     assert page.js("return state.sort") == "worst"
-    second = uneven.collection.runs[1].scored()
+    second = uneven.experiment.runs[1].scored()
     shown = page.rows()[:25]
     assert page.cells("confidence") == [f"{100 * second.confidence[row]:.1f}" for row in shown]
     assert page.one("#order").text.startswith("Worst first")
@@ -60,7 +60,7 @@ def test_a_name_with_unprintable_signs_has_items_to_show(page: Page, uneven: Une
     page.open(uneven.path)
     link = page.one("a[data-show=confident][data-run='2']")
     page.settled(lambda: page.js("arguments[0].click()", link))
-    items = uneven.collection.runs[2].scored()
+    items = uneven.experiment.runs[2].scored()
     wrong = np.flatnonzero(~items.correct & (items.confidence >= 0.9))
     assert wrong.size
     assert set(page.rows()) == set(wrong.tolist())

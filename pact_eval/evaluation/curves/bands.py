@@ -4,24 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Band", "FloatArray", "curve_band"]
+from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.settings import Settings
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
-_TAILS = (2.5, 97.5)
+_TAILS: Final = (2.5, 97.5)
+_MOST_RESAMPLES: Final = 1_000
 
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A pointwise 95% interval of a curve: both ends (points,); NaN where there is none."""
+    """A pointwise 95% interval of a curve: both ends (points,); NaN where undefined."""
 
     low: FloatArray
     high: FloatArray
+
+
+def band_resamples(settings: Settings, items: int) -> int:
+    """Return the number of resamples of a band: at most 1,000, since each computes a whole curve.
+
+    Examples:
+        >>> from pact_eval.evaluation import Settings
+        >>> band_resamples(Settings(), 324), band_resamples(Settings(resamples=200), 324)
+        (1000, 200)
+    """
+    return min(_MOST_RESAMPLES, settings.resamples or default_resamples(items))
 
 
 def curve_band(
@@ -31,17 +44,17 @@ def curve_band(
     rng: np.random.Generator,
     resamples: int,
 ) -> Band:
-    """Resample families, and take the middle 95% of the curve at every point.
+    """Resample families and return the middle 95% of the curve at every point.
 
     Args:
-        curve: takes (n,) weights of the items, whole numbers, to (points,) values, NaN where the
-            weights leave none.
+        curve: maps (n,) whole-number weights of the items to (points,) values; NaN where the
+            weights leave no items.
         family: (n,) code of each item's family, in 0..F-1.
         rng: source of the resamples.
-        resamples: how many.
+        resamples: number of resamples.
 
     Returns:
-        The percentile band; NaN everywhere for one family.
+        The percentile band; NaN everywhere if there is one family.
     """
     n_families = int(family.max(initial=-1)) + 1
     points = len(curve(np.ones(len(family))))

@@ -1,0 +1,183 @@
+"""Curves of arms over their items: risk-coverage, and the distribution of view TV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval import metrics
+from pact_eval.errors import InputError
+from pact_eval.evaluation.curves.bands import Band, FloatArray, band_resamples, curve_band
+from pact_eval.evaluation.experiment import Experiment, ExperimentRun
+from pact_eval.evaluation.items import ScoredItems, label_codes
+
+_MOST_COVERAGES: Final = 400
+_TIE: Final = 1e-12
+_TV_POINTS: Final = 121
+_LOWEST_TV: Final = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class ArmCurve:
+    """The curve of one arm.
+
+    Attributes:
+        arm: its name.
+        seeds: of its runs, in order; None for a run without a seed.
+        by_run: (runs, points).
+        mean: (points,) over runs.
+        band: 95% bootstrap band of the mean over families.
+        summary: one number per run: AURC, or mean view TV.
+    """
+
+    arm: str
+    seeds: tuple[int | None, ...]
+    by_run: FloatArray
+    mean: FloatArray
+    band: Band
+    summary: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ArmCurves:
+    """The curves of all arms over one axis.
+
+    Attributes:
+        x: (points,) coverage or view TV; fractions.
+        arms: in the order of the runs.
+        items: number of items behind every curve.
+        families: number of their families.
+    """
+
+    x: FloatArray
+    arms: tuple[ArmCurve, ...]
+    items: int
+    families: int
+
+
+def shared_items(experiment: Experiment) -> ScoredItems:
+    """Return the items of the first run if every run has the same items.
+
+    Raises:
+        InputError: there is no run, or the item sets differ.
+    """
+    if not experiment.runs:
+        message = "no run on full contexts"
+        raise InputError(message)
+    if not experiment.same_items:
+        message = "the item sets of the runs differ, so they cannot be compared"
+        raise InputError(message)
+    return experiment.runs[0].scored(experiment.settings.decoding)
+
+
+def risk_coverage(experiment: Experiment) -> ArmCurves:
+    """Compute the error rate among the most confident items at every coverage, for every arm.
+
+    Returns:
+        Curves over the coverages 1/n..1, or 400 of them if there are more.
+
+    Raises:
+        InputError: there is no run, or the item sets differ.
+    """
+    first = shared_items(experiment)
+    n = len(first.confidence)
+    coverage = np.unique(np.linspace(1, n, min(n, _MOST_COVERAGES)).round()) / n
+    family = label_codes(first.predictions.family)
+    arms = []
+    for arm, runs in experiment.arms.items():
+        scored = [run.scored(experiment.settings.decoding) for run in runs]
+        curves = [error_rate_curve(each.confidence, each.correct, coverage) for each in scored]
+        areas = [metrics.aurc(each.confidence, each.correct) for each in scored]
+        arms.append(_arm_curve(experiment, arm, runs, curves, areas, family))
+    return ArmCurves(coverage, tuple(arms), n, int(family.max()) + 1)
+
+
+def error_rate_curve(
+    confidence: FloatArray, correct: npt.NDArray[np.bool_], coverage: FloatArray
+) -> Callable[[FloatArray], FloatArray]:
+    """Return a function from (n,) item weights to the error rate at every coverage, (points,).
+
+    Items of equal confidence count by their expected order, as in `metrics.risk_coverage`: the
+    errors grow linearly within a group of ties.
+
+    Args:
+        confidence: (n,) top probabilities.
+        correct: (n,) bool.
+        coverage: (points,) shares of the weight that are kept, in (0, 1].
+    """
+    order = np.argsort(-confidence, kind="stable")
+    ranked, wrong = confidence[order], ~correct[order]
+    ends = np.flatnonzero(np.r_[ranked[:-1] - ranked[1:] > _TIE, True])
+
+    def curve(weights: FloatArray) -> FloatArray:
+        ranked_weights = weights[order]
+        kept = np.r_[0.0, np.cumsum(ranked_weights)[ends]]
+        errors = np.r_[0.0, np.cumsum(ranked_weights * wrong)[ends]]
+        wanted = coverage * kept[-1]
+        return np.asarray(np.interp(wanted, kept, errors) / wanted, dtype=np.float64)
+
+    return curve
+
+
+def view_tv_distribution(experiment: Experiment) -> ArmCurves:
+    """Compute the share of items whose view TV is x or less, for every arm.
+
+    Returns:
+        Curves over 121 values of view TV from 0.0001 to 1, evenly spaced on a log axis; items below
+        the first value count there. Runs with one view are left out.
+
+    Raises:
+        InputError: there is no run, the item sets differ, or every run has one view.
+    """
+    first = shared_items(experiment)
+    x = np.geomspace(_LOWEST_TV, 1.0, _TV_POINTS)
+    x[-1] = 1.0
+    family = label_codes(first.predictions.family)
+    arms = []
+    for arm, runs in experiment.arms.items():
+        several = [run for run in runs if run.predictions.k > 1]
+        if not several:
+            continue
+        tv = [run.scored(experiment.settings.decoding).view_tv for run in several]
+        curves = [partial(_share, np.searchsorted(x + _TIE, each)) for each in tv]
+        means = [float(each.mean()) for each in tv]
+        arms.append(_arm_curve(experiment, arm, several, curves, means, family))
+    if not arms:
+        message = "one view only (K is 1): view TV is between views"
+        raise InputError(message)
+    return ArmCurves(x, tuple(arms), len(family), int(family.max()) + 1)
+
+
+def _share(reached: npt.NDArray[np.int64], weights: FloatArray) -> FloatArray:
+    """Return the share of weight at or below each value of view TV, (121,).
+
+    Args:
+        reached: (n,) index of the first value that is not below an item's view TV.
+        weights: (n,) of the items.
+    """
+    per_point = np.bincount(reached, weights=weights, minlength=_TV_POINTS)[:_TV_POINTS]
+    return np.asarray(np.cumsum(per_point) / weights.sum(), dtype=np.float64)
+
+
+def _arm_curve(
+    experiment: Experiment,
+    arm: str,
+    runs: Sequence[ExperimentRun],
+    curves: Sequence[Callable[[FloatArray], FloatArray]],
+    summary: Sequence[float],
+    family: npt.NDArray[np.int64],
+) -> ArmCurve:
+    settings, n = experiment.settings, len(family)
+
+    def mean(weights: FloatArray) -> FloatArray:
+        return np.asarray(sum(curve(weights) for curve in curves) / len(curves), dtype=np.float64)
+
+    band = curve_band(mean, family, rng=settings.rng(), resamples=band_resamples(settings, n))
+    by_run = np.array([curve(np.ones(n)) for curve in curves])
+    seeds = tuple(run.seed for run in runs)
+    return ArmCurve(arm, seeds, by_run, by_run.mean(axis=0), band, tuple(summary))

@@ -1,0 +1,216 @@
+"""Probabilities against correctness: reliability curves, and the confidence of right and wrong."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval import metrics
+from pact_eval.evaluation.curves.bands import FloatArray, band_resamples, curve_band
+from pact_eval.evaluation.experiment import Experiment, ExperimentRun
+from pact_eval.evaluation.items import ScoredItems, label_codes
+from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.settings import Settings
+from pact_eval.stats import Estimate, bootstrap_intervals, ratio_statistic
+
+_CONFIDENCE_BINS: Final = 20
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityCurve:
+    """One reliability curve; fractions.
+
+    Attributes:
+        calibrated: whether the probabilities were divided by T(x).
+        bins: count, mean confidence and accuracy of each of the 15 bins.
+        low: (15,) lower end of the 95% bootstrap interval of the accuracy over families; NaN for an
+            empty bin, or one whose items form one family.
+        high: (15,) upper end.
+        ece: with its interval, as in the run's evaluation.
+    """
+
+    calibrated: bool
+    bins: metrics.Reliability
+    low: FloatArray
+    high: FloatArray
+    ece: Estimate
+
+
+@dataclass(frozen=True, eq=False)
+class RunReliability:
+    """Reliability of one run.
+
+    Attributes:
+        run: its label.
+        arm: its arm.
+        curves: raw, then calibrated if the run has a calibrator.
+        items: number of items behind every curve.
+        families: number of their families.
+    """
+
+    run: str
+    arm: str
+    curves: tuple[ReliabilityCurve, ...]
+    items: int
+    families: int
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerConfidence:
+    """Confidence of the right, or of the wrong answers.
+
+    Attributes:
+        count: (20,) items in each bin of width 0.05.
+        median: of the confidences; NaN without such answers.
+        low: lower end of its 95% bootstrap interval over families; NaN if there is none.
+        high: upper end.
+    """
+
+    count: npt.NDArray[np.int64]
+    median: float
+    low: float
+    high: float
+
+    @property
+    def items(self) -> int:
+        """Number of such answers."""
+        return int(self.count.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class RunConfidence:
+    """Confidence of one run's answers, uncalibrated.
+
+    Attributes:
+        run: its label.
+        edges: (21,) edges of the bins, from 0 to 1.
+        right: the right answers.
+        wrong: the wrong answers.
+        confident_errors: share of the errors made with confidence 0.9 or more, with its interval.
+        items: number of answers.
+        families: number of their families.
+    """
+
+    run: str
+    edges: FloatArray
+    right: AnswerConfidence
+    wrong: AnswerConfidence
+    confident_errors: Estimate
+    items: int
+    families: int
+
+
+def reliability(experiment: Experiment, run: ExperimentRun) -> RunReliability:
+    """Compute the reliability of a run in 15 equal-width bins, before and after T(x).
+
+    Raises:
+        InputError: the run does not have the decoding, or its calibrator cannot be applied.
+    """
+    curves = [_reliability_curve(experiment, run, calibrated=False)]
+    if run.calibrator is not None:
+        curves.append(_reliability_curve(experiment, run, calibrated=True))
+    first = curves[0].ece
+    return RunReliability(run.label, run.arm, tuple(curves), first.n, first.clusters)
+
+
+def _reliability_curve(
+    experiment: Experiment, run: ExperimentRun, *, calibrated: bool
+) -> ReliabilityCurve:
+    settings = experiment.settings
+    items = run.scored(settings.decoding, calibrated=calibrated)
+    evaluation = experiment.evaluation(run, calibrated=calibrated)
+    low, high = _bin_intervals(items, settings)
+    return ReliabilityCurve(
+        calibrated=calibrated,
+        bins=metrics.reliability(items.confidence, items.correct),
+        low=low,
+        high=high,
+        ece=evaluation.groups[0].estimates["ece"],
+    )
+
+
+def _bin_intervals(items: ScoredItems, settings: Settings) -> tuple[FloatArray, FloatArray]:
+    in_bin = metrics.bin_index(items.confidence)
+    family = label_codes(items.predictions.family)
+    n, n_families = len(family), int(family.max()) + 1
+    found = bootstrap_intervals(
+        {
+            str(number): ratio_statistic(
+                items.correct & (in_bin == number), in_bin == number, family, n_families
+            )
+            for number in range(metrics.BINS)
+        },
+        n_clusters=n_families,
+        n=n,
+        rng=settings.rng(),
+        resamples=settings.resamples or default_resamples(n),
+    )
+    bins = [found[str(number)] for number in range(metrics.BINS)]
+    return np.array([each.low for each in bins]), np.array([each.high for each in bins])
+
+
+def answer_confidence(experiment: Experiment, run: ExperimentRun) -> RunConfidence:
+    """Compute how confident a run is, uncalibrated, when it is right and when it is wrong.
+
+    Raises:
+        InputError: the run does not have the decoding.
+    """
+    items = run.scored(experiment.settings.decoding)
+    family = label_codes(items.predictions.family)
+    evaluation = experiment.evaluation(run, calibrated=False)
+    return RunConfidence(
+        run=run.label,
+        edges=np.linspace(0, 1, _CONFIDENCE_BINS + 1),
+        right=_answers(experiment.settings, items.confidence, items.correct, family),
+        wrong=_answers(experiment.settings, items.confidence, ~items.correct, family),
+        confident_errors=evaluation.groups[0].estimates["confident_errors"],
+        items=len(family),
+        families=int(family.max()) + 1,
+    )
+
+
+def _answers(
+    settings: Settings,
+    confidence: FloatArray,
+    which: npt.NDArray[np.bool_],
+    family: npt.NDArray[np.int64],
+) -> AnswerConfidence:
+    bins = np.minimum(
+        (confidence[which] * _CONFIDENCE_BINS + 1e-9).astype(np.int64), _CONFIDENCE_BINS - 1
+    )
+    count = np.bincount(bins, minlength=_CONFIDENCE_BINS)
+    if not which.any():
+        return AnswerConfidence(count, math.nan, math.nan, math.nan)
+
+    # Sorted once, so that no resample has to sort.
+    rows = np.flatnonzero(which)
+    rows = rows[np.argsort(confidence[rows], kind="stable")]
+
+    def median(weights: FloatArray) -> FloatArray:
+        return np.array([weighted_median(confidence[rows], weights[rows])])
+
+    resamples = band_resamples(settings, len(family))
+    band = curve_band(median, family, rng=settings.rng(), resamples=resamples)
+    value = float(median(np.ones(len(family)))[0])
+    return AnswerConfidence(count, value, float(band.low[0]), float(band.high[0]))
+
+
+def weighted_median(values: FloatArray, weights: FloatArray) -> float:
+    """Return the median of values with whole-number weights; NaN if all weights are 0.
+
+    Examples:
+        >>> weighted_median(np.array([0.2, 0.4, 0.9]), np.array([1.0, 1.0, 2.0]))
+        0.65
+    """
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    if not reached.size or not reached[-1]:
+        return math.nan
+    half = reached[-1] / 2
+    middle = [np.searchsorted(reached, half, side=side) for side in ("left", "right")]
+    ranked = values[order]
+    return float((ranked[middle[0]] + ranked[min(middle[1], ranked.size - 1)]) / 2)

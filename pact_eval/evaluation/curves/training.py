@@ -1,0 +1,138 @@
+"""Training logs of runs: loss terms and distances over the steps, and selected checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.errors import InputError
+from pact_eval.evaluation.curves.bands import FloatArray
+from pact_eval.evaluation.experiment import Experiment, ExperimentRun
+from pact_eval.runs import SELECTION_NLL, TrainingLog, training_log_of_run
+from pact_eval.stats import Estimate
+
+TERMS: Final = ("ce", "cf", "pc", "nr", "emd")
+"""Loss terms of a training log, without weight or ramp."""
+
+DISTANCES: Final = ("pair_margin", "ablated_gap")
+"""Distances of answers in a training log, in nats."""
+
+DECAY: Final = 0.9
+"""Decay of the moving averages, per step."""
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed:
+    """One number over training.
+
+    Attributes:
+        steps: (m,) the steps that record it.
+        values: (m,) as logged.
+        average: (m,) exponential moving average, see `smoothed`.
+    """
+
+    steps: npt.NDArray[np.int64]
+    values: FloatArray
+    average: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingCurves:
+    """How one run was trained.
+
+    Attributes:
+        run: its label.
+        steps: number of steps in the log.
+        terms: by name, the loss terms that the log has.
+        distances: by name, mean pair margin and ablated gap in nats, if the log has them.
+    """
+
+    run: str
+    steps: int
+    terms: Mapping[str, Smoothed]
+    distances: Mapping[str, Smoothed]
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """NLL of the selection split over the training of one run.
+
+    Attributes:
+        arm: its arm.
+        seed: its seed, or None.
+        steps: (m,) training steps at which the selection split was evaluated.
+        nll_nats: (m,) its NLL at these steps.
+        selected_step: the step with the lowest NLL.
+        selected_nll_nats: that NLL.
+        accuracy: of the run, a fraction with its 95% bootstrap interval over families.
+    """
+
+    arm: str
+    seed: int | None
+    steps: npt.NDArray[np.int64]
+    nll_nats: FloatArray
+    selected_step: int
+    selected_nll_nats: float
+    accuracy: Estimate
+
+
+def training_curves(run: ExperimentRun) -> TrainingCurves:
+    """Read the training log of a run's adapter, and smooth it.
+
+    Raises:
+        InputError: there is no log, or it has none of the numbers.
+    """
+    log = training_log_of_run(run.run)
+    terms, distances = _smoothed_columns(log, TERMS), _smoothed_columns(log, DISTANCES)
+    if not terms and not distances:
+        columns = ", ".join(log.columns) or "nothing"
+        message = f"the training log has no loss terms, pair margin or ablated gap, only {columns}"
+        raise InputError(message)
+    return TrainingCurves(run.label, len(log), terms, distances)
+
+
+def _smoothed_columns(log: TrainingLog, names: Sequence[str]) -> dict[str, Smoothed]:
+    found = {}
+    for name in names:
+        if not log.missing([name]):
+            steps, values = log.known(name)
+            found[name] = Smoothed(steps, values, smoothed(values))
+    return found
+
+
+def smoothed(values: FloatArray, decay: float = DECAY) -> FloatArray:
+    """Return the exponential moving average, corrected for its start.
+
+    The average at step t is the mean of the values so far with weights decay^(t - s).
+
+    Args:
+        values: (m,) finite numbers.
+        decay: in [0, 1).
+
+    Examples:
+        >>> smoothed(np.array([1.0, 3.0]), 0.5).round(4).tolist()
+        [1.0, 2.3333]
+    """
+    average = np.empty(len(values))
+    total = weight = 0.0
+    for number, value in enumerate(values.tolist()):
+        total, weight = decay * total + value, decay * weight + 1
+        average[number] = total / weight
+    return average
+
+
+def selection_trajectory(experiment: Experiment, run: ExperimentRun) -> Trajectory:
+    """Read a run's selection NLL over training, and evaluate the run.
+
+    Raises:
+        InputError: the run has no training log, or one without selection NLL.
+    """
+    log = training_log_of_run(run.run)
+    steps, nll = log.known(SELECTION_NLL)
+    selected, lowest = log.selected
+    accuracy = experiment.evaluation(run, calibrated=False).groups[0].estimates["accuracy"]
+    return Trajectory(run.arm, run.seed, steps, nll, selected, lowest, accuracy)

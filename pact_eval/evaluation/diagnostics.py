@@ -1,0 +1,674 @@
+"""Diagnostics: what a careful reader would ask about runs, as typed values with their numbers.
+
+Each type of diagnostic is a frozen dataclass: its severity, the run that it is about, and the
+numbers and threshold that raised it. `diagnose` applies every rule to an experiment.
+`pact_reports.page` turns diagnostics into sentences; `pact_eval.preregistration` adds those on
+registrations and verdicts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval import metrics
+from pact_eval._json import Json, dumps
+from pact_eval.errors import InputError
+from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
+from pact_eval.evaluation.experiment import Experiment, ExperimentRun, ItemMismatch
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.near_ties import near_ties, numeric_noise
+from pact_eval.evaluation.report import Evaluation, repeated_views, report_notes
+from pact_eval.evaluation.seeds import matched_seeds
+from pact_eval.evaluation.specs import CONFIDENT
+from pact_eval.runs import Provenance
+from pact_eval.stats import Estimate, SlotHomogeneity
+
+Severity = Literal["critical", "warning", "info"]
+"""critical: the numbers may be meaningless; warning: a reviewer would not accept a claim; info: a
+reader must know."""
+
+SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "warning", "info")
+
+VERY_LOW_ANSWER_MASS: Final = 0.5
+"""Mean answer mass below this is critical: most of the model's next token is not an answer."""
+LOW_ANSWER_MASS: Final = 0.9
+"""Mean answer mass below this is a warning."""
+FLIPS: Final = 0.1
+"""Share of items whose answer changes between views that is a warning."""
+CONFIDENT_WRONG: Final = 0.1
+"""Share of wrong answers among those with confidence 0.9 or more above which it is critical."""
+SAME_ANSWER: Final = 0.25
+"""Share of pairs with two references and one answer for both members that is a warning."""
+FEW_FAMILIES: Final = 100
+"""With fewer families, intervals of rates reach about 10 points to either side."""
+LETTER_LEVEL: Final = 0.05
+"""p-value below which the letters are said to be biased."""
+
+_ROUNDING: Final = 1e-9
+_SINGLE_PRECISION: Final = 1e-6
+_SETTINGS: Final[Mapping[str, Callable[[Provenance], Json]]] = {
+    "k": lambda provenance: provenance.k,
+    "order_seed": lambda provenance: provenance.settings.get("order_seed"),
+    "dtype": lambda provenance: provenance.dtype,
+    "base.sha256": lambda provenance: provenance.base.sha256 if provenance.base else None,
+    "contract.fingerprint": lambda provenance: provenance.contract.fingerprint,
+}
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One finding on the runs.
+
+    Attributes:
+        severity: how serious it is.
+        run: label of the run that it is about; None if it is about several.
+        kind: name of the type of diagnostic.
+    """
+
+    severity: Severity
+    run: str | None
+    kind: ClassVar[str] = ""
+
+
+@dataclass(frozen=True)
+class DifferentItems(Diagnostic):
+    """A run holds other items than the first run, or other references for the same items."""
+
+    mismatch: ItemMismatch
+    kind: ClassVar[str] = "other-items"
+
+
+@dataclass(frozen=True)
+class DifferentData(Diagnostic):
+    """No file of records has the SHA-256 of the dataset that a run scored.
+
+    Attributes:
+        folder: of the run.
+        sha256: that the run recorded.
+        files: the files that were given.
+    """
+
+    folder: str
+    sha256: str
+    files: tuple[str, ...]
+    kind: ClassVar[str] = "other-data"
+
+
+@dataclass(frozen=True)
+class ContractMismatch(Diagnostic):
+    """An adapter was scored with a prompt contract that it was not trained on."""
+
+    mismatch: str
+    kind: ClassVar[str] = "contract"
+
+
+@dataclass(frozen=True)
+class LowAnswerMass(Diagnostic):
+    """Little of the next-token probability is on the answer letters; `mean` is a fraction."""
+
+    mean: float
+    kind: ClassVar[str] = "answer-mass"
+
+
+@dataclass(frozen=True)
+class ConfidentErrors(Diagnostic):
+    """Wrong answers with confidence 0.9 or more.
+
+    Attributes:
+        wrong: number of them.
+        confident: number of answers with that confidence.
+        answers: number of all answers.
+    """
+
+    wrong: int
+    confident: int
+    answers: int
+    kind: ClassVar[str] = "confident-errors"
+
+
+@dataclass(frozen=True)
+class NearChance(Diagnostic):
+    """The interval of the accuracy on a field kind is not above chance.
+
+    Attributes:
+        group: the field kind.
+        accuracy: with its interval over families.
+        chance: mean of 1 / C over its items.
+    """
+
+    group: str
+    accuracy: Estimate
+    chance: float
+    kind: ClassVar[str] = "chance"
+
+
+@dataclass(frozen=True)
+class ManyFlips(Diagnostic):
+    """The answer changes between views.
+
+    Attributes:
+        flipped: number of items whose answer changes.
+        items: number of items.
+        rate: of flips, with its interval over families.
+    """
+
+    flipped: int
+    items: int
+    rate: Estimate
+    kind: ClassVar[str] = "flips"
+
+
+@dataclass(frozen=True)
+class SameAnswer(Diagnostic):
+    """Both members of a pair get the same answer.
+
+    Attributes:
+        same: number of such pairs whose references differ.
+        pairs: number of pairs whose references differ.
+    """
+
+    same: int
+    pairs: int
+    kind: ClassVar[str] = "same-answer"
+
+
+@dataclass(frozen=True)
+class MethodIsWorse(Diagnostic):
+    """The interval of the method's lead in accuracy over another arm is below 0.
+
+    Attributes:
+        method: the first arm.
+        control: the second arm.
+        seed: of the pair of runs, or None.
+        difference: method minus control, with its interval over families.
+    """
+
+    method: str
+    control: str
+    seed: int | None
+    difference: Estimate
+    kind: ClassVar[str] = "worse"
+
+
+@dataclass(frozen=True)
+class DifferenceNotShown(Diagnostic):
+    """The interval of the method's lead in accuracy covers 0, or there is none; see above."""
+
+    method: str
+    control: str
+    seed: int | None
+    difference: Estimate
+    kind: ClassVar[str] = "undecided"
+
+
+@dataclass(frozen=True)
+class CalibrationNotBetter(Diagnostic):
+    """ECE after T(x) is not lower than before.
+
+    Attributes:
+        group: "all", or the field kind.
+        before: ECE, raw.
+        after: ECE after T(x).
+        difference: after minus before, with its interval over families.
+    """
+
+    group: str
+    before: Estimate
+    after: Estimate
+    difference: Estimate
+    kind: ClassVar[str] = "calibration"
+
+
+@dataclass(frozen=True)
+class CalibratorMisuse(Diagnostic):
+    """A calibrator is applied outside the data of its fit, or source families are shared."""
+
+    note: str
+    kind: ClassVar[str] = "calibrator"
+
+
+@dataclass(frozen=True)
+class OneSeed(Diagnostic):
+    """An arm was trained with one seed only."""
+
+    arm: str
+    seed: int
+    kind: ClassVar[str] = "one-seed"
+
+
+@dataclass(frozen=True)
+class LetterBias(Diagnostic):
+    """Some letter is chosen more often than it is correct; `test` is over all views, by family."""
+
+    test: SlotHomogeneity
+    kind: ClassVar[str] = "letters"
+
+
+@dataclass(frozen=True)
+class FewFamilies(Diagnostic):
+    """Intervals rest on few families; `accuracy` is over all items."""
+
+    accuracy: Estimate
+    kind: ClassVar[str] = "few-families"
+
+
+@dataclass(frozen=True)
+class OneView(Diagnostic):
+    """The items were scored in one order of the letters: flips and view TV are unknown."""
+
+    kind: ClassVar[str] = "one-view"
+
+
+@dataclass(frozen=True)
+class ReportNote(Diagnostic):
+    """A note of the report; `run` is None if every run has it."""
+
+    note: str
+    kind: ClassVar[str] = "notes"
+
+
+@dataclass(frozen=True)
+class DifferentSettings(Diagnostic):
+    """Runs were scored with different values of a setting.
+
+    Attributes:
+        name: of the setting.
+        values: by value, the labels of the runs.
+    """
+
+    name: str
+    values: Mapping[str, tuple[str, ...]]
+    kind: ClassVar[str] = "settings"
+
+
+@dataclass(frozen=True)
+class MissingProvenance(Diagnostic):
+    """`run.json` does not record what made the run; `missing` names it."""
+
+    missing: tuple[str, ...]
+    kind: ClassVar[str] = "provenance"
+
+
+@dataclass(frozen=True)
+class DifferentVersions(Diagnostic):
+    """Runs were scored with different versions of a tool.
+
+    Attributes:
+        name: of the tool; "" if one run was resumed with other versions.
+        values: by version, the labels of the runs.
+    """
+
+    name: str
+    values: Mapping[str, tuple[str, ...]]
+    kind: ClassVar[str] = "versions"
+
+
+@dataclass(frozen=True)
+class MatchedRuns:
+    """The method's run and a run of another arm at the same seed.
+
+    Attributes:
+        method: arm of the first run.
+        control: arm of the second run.
+        seed: that they share, or that of the one run that has a seed.
+        result: the comparison over all items.
+    """
+
+    method: str
+    control: str
+    seed: int | None
+    result: GroupComparison
+
+
+def matched_runs(experiment: Experiment, method: str) -> tuple[MatchedRuns, ...]:
+    """Compare the runs of an arm with those of every other arm at the seeds that both have.
+
+    Args:
+        experiment: the runs; all have the same items.
+        method: name of the arm.
+
+    Raises:
+        InputError: the item sets differ, or no other arm has a seed in common with the method.
+    """
+    experiment.require_same_items()
+    arms = {arm: {run.seed: run for run in runs} for arm, runs in experiment.arms.items()}
+    found = tuple(
+        MatchedRuns(
+            method, arm, match.seed, experiment.seeds(method, arm).seeds[match.seed].groups[0]
+        )
+        for arm, runs in arms.items()
+        if arm != method
+        for match in matched_seeds(arms[method], runs)
+    )
+    if not found:
+        message = f"no other arm has a seed in common with {method}"
+        raise InputError(message)
+    return found
+
+
+def diagnose(experiment: Experiment, matched: Sequence[MatchedRuns] = ()) -> tuple[Diagnostic, ...]:
+    """Apply every rule to the runs of an experiment.
+
+    Args:
+        experiment: the runs, under the decoding of its settings.
+        matched: comparisons of the method with the other arms.
+
+    Returns:
+        The diagnostics, in the order of the rules.
+
+    Raises:
+        InputError: a run does not have the decoding.
+    """
+    found = [*_on_experiment(experiment), *on_differences(matched)]
+    for run in experiment.runs:
+        found += _on_run(experiment, run)
+    for run in experiment.runs[:1] if experiment.same_items else experiment.runs:
+        accuracy = experiment.evaluation(run, calibrated=False).groups[0].estimates["accuracy"]
+        found += on_few_families(run.label, accuracy)
+    found += _on_notes(experiment)
+    return tuple(found)
+
+
+def _on_experiment(experiment: Experiment) -> Iterator[Diagnostic]:
+    for run in experiment.runs:
+        if run.mismatch is not None:
+            yield DifferentItems("critical", None, run.mismatch)
+        for note in run.calibrator_notes():
+            yield CalibratorMisuse("warning", run.label, note)
+        yield from on_contract(run.label, run.provenance)
+        yield from on_provenance(run.label, run.provenance)
+    provenances = {run.label: run.provenance for run in experiment.runs}
+    yield from on_settings(provenances)
+    yield from on_versions(provenances)
+    for arm, runs in experiment.arms.items():
+        if len(runs) == 1 and runs[0].seed is not None:
+            yield OneSeed("warning", None, arm, runs[0].seed)
+
+
+def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
+    views, items = run.predictions, run.scored(experiment.settings.decoding)
+    evaluation = experiment.evaluation(run, calibrated=False)
+    yield from on_answer_mass(run.label, views.answer_mass)
+    yield from on_flips(run.label, items.flipped, evaluation.groups[0].estimates["flip_rate"])
+    yield from on_confident_errors(run.label, items.confidence, items.correct)
+    for group in evaluation.groups[1:]:
+        chance = float((1 / views.n_choices[views.kind == group.name]).mean())
+        yield from on_chance(run.label, group.name, group.estimates["accuracy"], chance)
+    yield from on_same_answer(run.label, items)
+    yield from on_letters(run.label, evaluation)
+    change = calibration_change(experiment, run)
+    if change is not None and run.calibrator is not None:
+        yield from on_calibration(run.label, change)
+        applied = run.calibrator_notes(experiment.settings.decoding)
+        for note in applied[len(run.calibrator_notes()) :]:
+            yield CalibratorMisuse("info", run.label, note)
+
+
+def calibration_change(experiment: Experiment, run: ExperimentRun) -> Comparison | None:
+    """Compare a run after T(x) with the same run before it, under the same resamples.
+
+    Returns:
+        After minus before; None without a calibrator that can be applied.
+    """
+    settings = experiment.settings
+    calibrated = calibrated_items(experiment, run)
+    if calibrated is None:
+        return None
+    return compare(
+        calibrated,
+        run.scored(settings.decoding),
+        by=settings.by,
+        rng=settings.rng(),
+        resamples=settings.resamples,
+    )
+
+
+def calibrated_items(experiment: Experiment, run: ExperimentRun) -> ScoredItems | None:
+    """Return the items of a run after T(x); None without a calibrator that can be applied."""
+    if run.calibrator is None:
+        return None
+    try:
+        return run.scored(experiment.settings.decoding, calibrated=True)
+    except InputError:
+        # The calibrator needs prompt lengths that the run does not record.
+        return None
+
+
+def on_answer_mass(run: str, answer_mass: npt.NDArray[np.float64]) -> tuple[LowAnswerMass, ...]:
+    """Check how much of the next-token probability is on the answer letters.
+
+    Args:
+        run: label of the run.
+        answer_mass: of items and views; NaN if unknown.
+
+    Examples:
+        >>> on_answer_mass("pact", np.array([0.2, 0.4]))[0].severity
+        'critical'
+    """
+    known = answer_mass[~np.isnan(answer_mass)]
+    if not known.size or known.mean() >= LOW_ANSWER_MASS - _SINGLE_PRECISION:
+        return ()
+    mean = float(known.mean())
+    return (LowAnswerMass("critical" if mean < VERY_LOW_ANSWER_MASS else "warning", run, mean),)
+
+
+def on_flips(
+    run: str, flipped: npt.NDArray[np.float64], rate: Estimate
+) -> tuple[ManyFlips | OneView, ...]:
+    """Check whether answers change between views.
+
+    Args:
+        run: label of the run.
+        flipped: (n,) 1 if the views of an item disagree; NaN for one view.
+        rate: share of them, with its interval over families.
+    """
+    known = flipped[~np.isnan(flipped)]
+    if not known.size:
+        return (OneView("info", run),)
+    if float(known.mean()) < FLIPS:
+        return ()
+    return (ManyFlips("warning", run, int(known.sum()), known.size, rate),)
+
+
+def on_confident_errors(
+    run: str, confidence: npt.NDArray[np.float64], correct: npt.NDArray[np.bool_]
+) -> tuple[ConfidentErrors, ...]:
+    """Check for wrong answers with confidence 0.9 or more.
+
+    Args:
+        run: label of the run.
+        confidence: (n,) highest probability.
+        correct: (n,) whether the reference is predicted.
+    """
+    confident = metrics.is_confident(confidence, CONFIDENT)
+    wrong, total = int((confident & ~correct).sum()), int(confident.sum())
+    if not wrong:
+        return ()
+    severity: Severity = "critical" if wrong / total > CONFIDENT_WRONG else "info"
+    return (ConfidentErrors(severity, run, wrong, total, len(correct)),)
+
+
+def on_chance(run: str, group: str, accuracy: Estimate, chance: float) -> tuple[NearChance, ...]:
+    """Check whether the interval of the accuracy on a field kind is above chance."""
+    if np.isnan(accuracy.low) or accuracy.low > chance:
+        return ()
+    return (NearChance("warning", run, group, accuracy, chance),)
+
+
+def on_same_answer(run: str, items: ScoredItems) -> tuple[SameAnswer, ...]:
+    """Check whether both members of a pair get the same answer though their references differ."""
+    pairs = metrics.pair_rows(items.predictions.family, items.predictions.variant == "base")
+    base, other = pairs.base, pairs.counterfactual
+    reference, answer = items.predictions.reference, metrics.predicted(items.log_probs)
+    differ = reference[base] != reference[other]
+    n_pairs = int(differ.sum())
+    same = int((answer[base] == answer[other])[differ].sum())
+    if not n_pairs or same / n_pairs < SAME_ANSWER:
+        return ()
+    return (SameAnswer("warning", run, same, n_pairs),)
+
+
+def on_letters(run: str, evaluation: Evaluation) -> tuple[LetterBias, ...]:
+    """Check whether a letter is chosen more often than it is correct."""
+    p_value = evaluation.letters.p_value
+    if np.isnan(p_value) or p_value >= LETTER_LEVEL:
+        return ()
+    return (LetterBias("info", run, evaluation.letters),)
+
+
+def on_few_families(run: str, accuracy: Estimate) -> tuple[FewFamilies, ...]:
+    """Check whether intervals rest on few families."""
+    return (FewFamilies("info", run, accuracy),) if accuracy.clusters < FEW_FAMILIES else ()
+
+
+def on_calibration(run: str, change: Comparison) -> tuple[CalibrationNotBetter, ...]:
+    """Check whether ECE after T(x) is lower than before, over all items and by kind.
+
+    Args:
+        run: label of the run.
+        change: the run after T(x) compared with itself before.
+    """
+    # A single kind is all items.
+    groups = change.groups[:1] if len(change.groups) == 2 else change.groups
+    found = []
+    for group in groups:
+        ece = group.metrics["ece"]
+        difference = ece.difference
+        # No change is reported for all items only: a kind may have nothing to improve.
+        if difference.value < (0 if group is change.groups[0] else _ROUNDING):
+            continue
+        severity: Severity = "warning" if difference.high > difference.low > 0 else "info"
+        found.append(CalibrationNotBetter(severity, run, group.name, ece.b, ece.a, difference))
+    return tuple(found)
+
+
+def on_differences(matched: Sequence[MatchedRuns]) -> tuple[Diagnostic, ...]:
+    """Check whether the method's lead in accuracy is shown, or against it."""
+    found: list[Diagnostic] = []
+    for each in matched:
+        difference = each.result.metrics["accuracy"].difference
+        about = (None, each.method, each.control, each.seed, difference)
+        if not difference.low < difference.high or difference.low <= 0 <= difference.high:
+            found.append(DifferenceNotShown("warning", *about))
+        elif difference.high < 0:
+            found.append(MethodIsWorse("warning", *about))
+    return tuple(found)
+
+
+def on_contract(run: str, provenance: Provenance) -> tuple[ContractMismatch, ...]:
+    """Check whether an adapter was scored with another contract than it was trained on."""
+    mismatch = provenance.contract.mismatch
+    return () if mismatch is None else (ContractMismatch("critical", run, mismatch),)
+
+
+def on_provenance(run: str, provenance: Provenance) -> tuple[MissingProvenance, ...]:
+    """Check whether a run records what made it.
+
+    Examples:
+        >>> from pact_eval.runs import Provenance
+        >>> recorded = {"arm": "x", "seed": 1, "settings": {"adapter": {}}}
+        >>> on_provenance("x", Provenance.of(recorded))[0].missing
+        ('SHA-256 of the adapter',)
+    """
+    missing = []
+    adapter = provenance.adapter
+    is_base = provenance.base is not None or provenance.base_model is not None
+    if provenance.arm is None:
+        missing.append("arm")
+    # A base model without an adapter has no seed of a training.
+    if provenance.seed is None and (adapter is not None or not is_base):
+        missing.append("seed")
+    if adapter is not None and adapter.sha256 is None:
+        missing.append("SHA-256 of the adapter")
+    if provenance.source not in (None, "score"):
+        missing.append("adapter, base model or contract, since its predictions were imported")
+    return (MissingProvenance("info", run, tuple(missing)),) if missing else ()
+
+
+def on_settings(provenances: Mapping[str, Provenance]) -> tuple[DifferentSettings, ...]:
+    """Check whether runs were scored with the same K, code orders, precision, base and contract.
+
+    Args:
+        provenances: by label of the run.
+    """
+    by_name = {name: _by_value(provenances, get) for name, get in _SETTINGS.items()}
+    return tuple(
+        DifferentSettings("warning", None, name, values)
+        for name, values in by_name.items()
+        if len(values) > 1
+    )
+
+
+def on_versions(provenances: Mapping[str, Provenance]) -> tuple[DifferentVersions, ...]:
+    """Check whether runs were scored with the same versions of every tool.
+
+    Args:
+        provenances: by label of the run.
+
+    Examples:
+        >>> from pact_eval.runs import Provenance
+        >>> a, b = (Provenance.of({"versions": {"torch": v}}) for v in ("2.12", "2.13"))
+        >>> on_versions({"a": a, "b": b})[0].values
+        {'2.12': ('a',), '2.13': ('b',)}
+    """
+    found = []
+    names = dict.fromkeys(name for each in provenances.values() for name in each.versions)
+    for name in names:
+        values = _by_value(provenances, partial(_version, name=name))
+        if len(values) > 1:
+            found.append(DifferentVersions("info", None, name, values))
+    for run, each in provenances.items():
+        if each.resumed_with_versions:
+            found.append(DifferentVersions("info", run, "", {}))
+    return tuple(found)
+
+
+def _version(provenance: Provenance, name: str) -> Json:
+    return provenance.versions.get(name)
+
+
+def _on_notes(experiment: Experiment) -> Iterator[ReportNote]:
+    """Return the notes of the report; one that all of several runs have is given once."""
+    labels: dict[str, list[str]] = {}
+    for run in experiment.runs:
+        for note in _notes(experiment, run):
+            labels.setdefault(note, []).append(run.label)
+    for note, runs in labels.items():
+        if len(runs) == len(experiment.runs) > 1:
+            yield ReportNote("info", None, note)
+        else:
+            for label in runs:
+                yield ReportNote("info", label, note)
+
+
+def _notes(experiment: Experiment, run: ExperimentRun) -> tuple[str, ...]:
+    """Return the notes of a run, without the one on answer mass, which is its own diagnostic."""
+    evaluation, views = experiment.evaluation(run, calibrated=False), run.predictions
+    notes = report_notes(
+        evaluation.groups[0],
+        repeated=repeated_views(views.n_choices, views.k),
+        mean_answer_mass=math.nan,
+        smallest=evaluation.smallest_probability,
+    )
+    noise = numeric_noise(run.provenance)
+    ties = None if noise is None else near_ties(views, noise).note
+    return notes if ties is None else (*notes, ties)
+
+
+def _by_value(
+    provenances: Mapping[str, Provenance], get: Callable[[Provenance], Json]
+) -> dict[str, tuple[str, ...]]:
+    """Return the labels of the runs by value; runs without one are left out."""
+    groups: dict[str, list[str]] = {}
+    for run, each in provenances.items():
+        value = get(each)
+        if value is not None:
+            groups.setdefault(value if isinstance(value, str) else dumps(value), []).append(run)
+    return {value: tuple(runs) for value, runs in groups.items()}

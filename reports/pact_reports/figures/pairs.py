@@ -1,0 +1,108 @@
+"""Outcomes of pairs: both right, one, or neither; by field kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pact_eval.errors import InputError
+from pact_eval.evaluation import Experiment, ExperimentRun, Group
+from pact_reports.figures.axes import headed, inert, legend_below, row_axis, whiskers
+from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
+from pact_reports.figures.style import INK, OUTCOME_COLOURS, Looks, shown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_NAMES = ("both right", "only base", "only counterfactual", "neither")
+_TEXT = ("white", INK, INK, "white")
+_SMALLEST_LABELLED = 6.0
+
+
+def draw_pairs(groups: Sequence[Group], ax: Axes, title: str = "") -> Axes:
+    """Draw stacked bars of the outcomes of pairs; the whisker is the interval of both right.
+
+    Args:
+        groups: of an evaluation, with complete pairs.
+        ax: the panel.
+        title: label of the run.
+    """
+    handles = []
+    shares = [_shares(group) for group in groups]
+    for number, colour in enumerate(OUTCOME_COLOURS):
+        starts = [sum(each[:number]) for each in shares]
+        widths = [each[number] for each in shares]
+        handles.append(
+            ax.barh(
+                range(len(groups)),
+                widths,
+                left=starts,
+                height=0.66,
+                color=colour,
+                edgecolor="white",
+                linewidth=0.5,
+            )
+        )
+        for place, (start, width) in enumerate(zip(starts, widths, strict=True)):
+            if width >= _SMALLEST_LABELLED:
+                # The whisker ends near the end of the first bar, so its number is at the left.
+                x = start + (6 if number == 0 else width / 2)
+                ax.text(x, place, f"{width:.0f}", color=_TEXT[number], ha="center", va="center")
+    for number, group in enumerate(groups):
+        _draw_row(ax, number, group)
+    row_axis(ax, [f"{group.name}\nn = {_pairs(group):,}" for group in groups])
+    ax.text(106, -0.62, "same\nanswer", ha="center", va="bottom")
+    ax.set_xlim(0, 110)
+    ax.set_xticks([0, 25, 50, 75, 100])
+    ax.set_xlabel("Share of pairs (%)")
+    below = f"n = {_pairs(groups[0]):,} complete pairs; whiskers: 95% over families"
+    headed(ax, shown(title), below)
+    legend_below(ax, handles, _NAMES)
+    return inert(ax)
+
+
+def _draw_row(ax: Axes, number: int, group: Group) -> None:
+    """Draw the interval of pair accuracy, and the share of pairs with the same answer."""
+    accuracy = group.estimates["pair_accuracy"]
+    ends = whiskers(100 * accuracy.value, 100 * accuracy.low, 100 * accuracy.high)
+    if ends is not None:
+        ax.errorbar(
+            100 * accuracy.value,
+            number - 0.33,
+            xerr=ends,
+            fmt="none",
+            ecolor=INK,
+            elinewidth=0.9,
+            capsize=1.8,
+        )
+    same = f"{100 * group.pairs.same_answer / _pairs(group):.0f}"
+    ax.text(106, number, same, ha="center", va="center")
+
+
+def _pairs(group: Group) -> int:
+    found = group.pairs
+    return found.both_right + found.only_base + found.only_counterfactual + found.neither
+
+
+def _shares(group: Group) -> list[float]:
+    found = group.pairs
+    counts = (found.both_right, found.only_base, found.only_counterfactual, found.neither)
+    return [100 * (count / _pairs(group)) for count in counts]
+
+
+def build_pairs(experiment: Experiment, _: Looks) -> Built:
+    """Build one file per run."""
+
+    def file(run: ExperimentRun) -> FigureFile:
+        evaluation = experiment.evaluation(run, calibrated=False)
+        groups = [group for group in evaluation.groups if _pairs(group)]
+        if not groups:
+            message = "no complete pairs"
+            raise InputError(message)
+        panel = partial(draw_pairs, groups, title=run.label)
+        title = f"Outcomes of the pairs of {run.label}, by field kind"
+        height = 1.25 + 0.34 * len(groups)
+        return FigureFile(run_stem("pairs", run), title, (panel,), height=height)
+
+    return each_run(experiment, file)

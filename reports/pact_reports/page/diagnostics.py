@@ -1,0 +1,390 @@
+"""Diagnostics in words: a title, why it matters, and a sentence with the number and threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pact_eval.evaluation import CONFIDENT, Unit
+from pact_eval.evaluation import diagnostics as d
+from pact_eval.preregistration import RegistrationProblem, WeakVerdict
+from pact_reports.numbers import has_width, interval_text, no_interval, value_text
+from pact_reports.page.markup import Html, data_text, element, joined
+from pact_reports.tables.report import letter_verdict
+from pact_reports.tables.scorecard import difference_text
+
+if TYPE_CHECKING:
+    from pact_eval.stats import Estimate
+
+_OPEN_RUNS: Final = 4
+_SHOWN: Final = 4
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How a type of diagnostic is shown.
+
+    Attributes:
+        title: in a few words.
+        why: why it matters, as a sentence.
+        sentence: what was found, from a diagnostic of the type.
+        show: filter of the item browser that shows the items behind it, or None.
+    """
+
+    title: str
+    why: str
+    sentence: Callable[[Any], str]
+    show: str | None = None
+
+
+def _different_data(found: d.DifferentData) -> str:
+    return (
+        f"{found.folder}: scored a dataset with SHA-256 {found.sha256[:16]}..., which is not the "
+        f"hash of any file given ({', '.join(found.files)}): the texts may differ from those that "
+        "the model read"
+    )
+
+
+def _registration(found: RegistrationProblem) -> str:
+    reasons = "; ".join(found.registration.reasons)
+    return f"the registration says {found.registration.status}{f': {reasons}' if reasons else ''}"
+
+
+def _answer_mass(found: d.LowAnswerMass) -> str:
+    return (
+        f"{_percent(found.mean)} of the next-token probability is on the answer letters; "
+        f"{_percent(d.LOW_ANSWER_MASS, 0)} or more is expected, less than "
+        f"{_percent(d.VERY_LOW_ANSWER_MASS, 0)} is critical"
+    )
+
+
+def _confident_errors(found: d.ConfidentErrors) -> str:
+    return (
+        f"{found.wrong:,} of the {found.confident:,} answers with a confidence of "
+        f"{_percent(CONFIDENT, 0)} or more are wrong ({_percent(found.wrong / found.confident)}; "
+        f"{found.answers:,} answers in all); more than {_percent(d.CONFIDENT_WRONG, 0)} is critical"
+    )
+
+
+def _chance(found: d.NearChance) -> str:
+    accuracy = found.accuracy
+    says = (
+        f"accuracy on {found.group} ({accuracy.n:,} items, {accuracy.clusters:,} families) is "
+        f"{_drawn(accuracy, 'percent', ' %')}; chance is {_percent(found.chance)}"
+    )
+    if accuracy.high < found.chance:
+        return f"{says}, above the whole interval: answers or references may be inverted"
+    return f"{says}, and the interval is not above it"
+
+
+def _flips(found: d.ManyFlips) -> str:
+    return (
+        f"the answer changes between views for {found.flipped:,} of {found.items:,} items of "
+        f"{found.rate.clusters:,} families: {_drawn(found.rate, 'percent', ' %')}; "
+        f"{_percent(d.FLIPS, 0)} or more is a warning"
+    )
+
+
+def _same_answer(found: d.SameAnswer) -> str:
+    return (
+        f"both members get the same answer in {found.same:,} of {found.pairs:,} pairs "
+        f"({_percent(found.same / found.pairs)}) whose references differ; "
+        f"{_percent(d.SAME_ANSWER, 0)} or more is a warning"
+    )
+
+
+def _verdict(found: WeakVerdict) -> str:
+    doubtful, reasons = found.doubtful, []
+    if doubtful:
+        reaches = "covers 0" if found.covers_zero else "reaches values at which the check fails"
+        example = f"{'such as ' if len(doubtful) > 1 else ''}{difference_text(doubtful[0])}"
+        reasons.append(
+            f"the 95% interval over families {reaches} in {len(doubtful):,} of the "
+            f"{found.with_interval:,} comparisons that hold ({example})"
+        )
+    if found.seeds:
+        (seed,) = found.seeds
+        one = "one run without a seed" if seed is None else f"seed {seed} alone"
+        reasons.append(f"it rests on {one}")
+    result = found.result
+    return f"{result.hypothesis.id} is {result.verdict}, but {'; and '.join(reasons)}"
+
+
+def _difference(found: d.MethodIsWorse | d.DifferenceNotShown) -> str:
+    difference = found.difference
+    seed = "" if found.seed is None else f" at seed {found.seed}"
+    pair = f"{found.method} against {found.control}{seed}"
+    basis = f"{difference.n:,} items, {difference.clusters:,} families"
+    if not has_width(difference):
+        return f"{pair}: the difference has {no_interval(difference)} ({basis})"
+    number = f"{interval_text(difference, 'points', ' points')} of accuracy"
+    end = ", all of it below 0" if isinstance(found, d.MethodIsWorse) else "; it covers 0"
+    return f"{pair}: {number} (95% interval over families; {basis}){end}"
+
+
+def _calibration(found: d.CalibrationNotBetter) -> str:
+    difference = found.difference
+    group = "all items" if found.group == "all" else f"{found.group} items"
+    number = (
+        f"ECE of {group} ({difference.n:,} items, {difference.clusters:,} families) is "
+        f"{_percent(found.before.value)} before T(x) and {_percent(found.after.value)} after: "
+        f"{_drawn(difference, 'points', ' points')}"
+    )
+    if not has_width(difference):
+        return f"{number}; lower is expected"
+    if difference.low > 0:
+        return f"{number}, all of it above 0: T(x) raises ECE"
+    return f"{number}, which covers 0: neither a rise nor a fall is shown"
+
+
+def _letters(found: d.LetterBias) -> str:
+    return letter_verdict(found.test).rstrip(".")
+
+
+def _few_families(found: d.FewFamilies) -> str:
+    accuracy = found.accuracy
+    families = "family" if accuracy.clusters == 1 else "families"
+    range_ = ""
+    if has_width(accuracy):
+        low, high = (value_text(end, "percent") for end in (accuracy.low, accuracy.high))
+        range_ = f", with an interval of the accuracy from {low} to {high} %"
+    return (
+        f"{accuracy.n:,} items of {accuracy.clusters:,} {families}{range_}; intervals are wide "
+        f"with fewer than {d.FEW_FAMILIES:,} families"
+    )
+
+
+def _note(found: d.ReportNote) -> str:
+    every = "" if found.run is not None else "every run: "
+    return f"{every}{found.note.rstrip('.')}"
+
+
+def _settings(found: d.DifferentSettings | d.DifferentVersions) -> str:
+    if not found.values:
+        return "part of the run was scored with other versions of the tools (it was resumed)"
+    values = "; ".join(f"{_short(value)} ({_some(runs)})" for value, runs in found.values.items())
+    return f"{found.name} differs between runs: {values}"
+
+
+EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
+    d.DifferentItems: Explanation(
+        "Runs on different items",
+        "The numbers of runs that answered different questions cannot be compared.",
+        lambda found: str(found.mismatch),
+    ),
+    d.DifferentData: Explanation(
+        "Not the dataset that was scored",
+        "The contexts shown with the items may differ from those that the model read.",
+        _different_data,
+    ),
+    RegistrationProblem: Explanation(
+        "Registration does not hold",
+        "Criteria that were changed, or registered after the runs, prove nothing.",
+        _registration,
+    ),
+    d.ContractMismatch: Explanation(
+        "Different prompt contract",
+        "The adapter was trained on prompts of another form than those it was scored on.",
+        lambda found: f"scored with --allow-contract-mismatch: {found.mismatch}",
+    ),
+    d.LowAnswerMass: Explanation(
+        "Low answer mass",
+        "Probabilities are shares of the answer letters: a model that prefers other tokens is "
+        "judged on what it rarely says.",
+        _answer_mass,
+    ),
+    d.ConfidentErrors: Explanation(
+        "Confident errors",
+        "Users act on answers with a confidence of 90% or more; if confidence means what it says, "
+        "at most one in ten of them is wrong.",
+        _confident_errors,
+        show="confident",
+    ),
+    d.NearChance: Explanation(
+        "Near chance",
+        "If the model may be guessing on a field kind, the accuracy over all kinds hides it.",
+        _chance,
+    ),
+    d.ManyFlips: Explanation(
+        "Answers change with the letters",
+        "The letter next to an answer has no meaning: an answer that changes with it does not come "
+        "from the context.",
+        _flips,
+        show="flips",
+    ),
+    d.SameAnswer: Explanation(
+        "Both members of a pair get the same answer",
+        "Their references differ: a model that answers both alike did not see the edited fact.",
+        _same_answer,
+        show="pair-same",
+    ),
+    WeakVerdict: Explanation(
+        "Supported, but not shown",
+        "Verdicts rest on the values alone: a value may hold by chance, of items or of training.",
+        _verdict,
+    ),
+    d.MethodIsWorse: Explanation(
+        "The method is worse",
+        "The whole interval is below 0: on these items the other arm has the higher accuracy.",
+        _difference,
+    ),
+    d.CalibrationNotBetter: Explanation(
+        "Calibration does not help",
+        "A temperature is fitted to lower ECE; if ECE rises, the two splits differ or there was "
+        "nothing to improve.",
+        _calibration,
+    ),
+    d.CalibratorMisuse: Explanation(
+        "Calibrator used beyond its fit",
+        "A temperature is known only for data like those of its fit, which must not share a family "
+        "with the run.",
+        lambda found: found.note,
+    ),
+    d.DifferenceNotShown: Explanation(
+        "Difference not shown",
+        "An interval that covers 0 does not say which of the two is better.",
+        _difference,
+    ),
+    d.OneSeed: Explanation(
+        "One seed",
+        "The variation between trainings is unknown: another seed may reverse a small difference.",
+        lambda found: (
+            f"{found.arm} was trained with seed {found.seed} only; two or more seeds show a spread"
+        ),
+    ),
+    d.LetterBias: Explanation(
+        "Letter bias",
+        "The letter next to an answer has no meaning: one that is chosen more often than it is "
+        "correct is preferred for itself.",
+        _letters,
+    ),
+    d.FewFamilies: Explanation(
+        "Few families",
+        "The members of a family are not independent, so the families are the sample size.",
+        _few_families,
+    ),
+    d.OneView: Explanation(
+        "One view",
+        "One order of the letters cannot show whether the answer depends on them.",
+        lambda _: (
+            "every item was scored in one order of the letters: flips and view TV are unknown"
+        ),
+    ),
+    d.ReportNote: Explanation(
+        "Notes of the report",
+        "What the report of a run says in addition to its numbers.",
+        _note,
+    ),
+    d.DifferentSettings: Explanation(
+        "Runs scored with different settings",
+        "Part of a difference may come from how the runs were scored.",
+        _settings,
+    ),
+    d.MissingProvenance: Explanation(
+        "Incomplete provenance",
+        "A number cannot be reproduced without a record of what made it.",
+        lambda found: f"run.json has no {', no '.join(found.missing)}",
+    ),
+    d.DifferentVersions: Explanation(
+        "Different versions of tools",
+        "Another version of a library may give other logits for the same adapter.",
+        _settings,
+    ),
+}
+"""Every type of diagnostic, in the order in which those of one severity are shown."""
+
+
+def sentence(diagnostic: d.Diagnostic) -> str:
+    """Return what a diagnostic found, with the number and threshold, as a sentence."""
+    return EXPLANATIONS[type(diagnostic)].sentence(diagnostic)
+
+
+def diagnostics_html(diagnostics: Sequence[d.Diagnostic], labels: Sequence[str]) -> Html:
+    """Write diagnostics, the most severe first and those of one type together.
+
+    Args:
+        diagnostics: in any order.
+        labels: of the runs, in the order of the item browser.
+    """
+    heading = element("h3", "Diagnostics")
+    if not diagnostics:
+        none = element("p", "No diagnostic was raised; docs/page.md lists what is checked.")
+        return element("section", heading, none)
+    counts = {
+        severity: sum(each.severity == severity for each in diagnostics)
+        for severity in d.SEVERITIES
+    }
+    listed = ", ".join(f"{count:,} {severity}" for severity, count in counts.items() if count)
+    items = [
+        _type_html(severity, type_, found, labels)
+        for severity in d.SEVERITIES
+        for type_ in EXPLANATIONS
+        if (found := [e for e in diagnostics if e.severity == severity and type(e) is type_])
+    ]
+    return element(
+        "section",
+        heading,
+        element("p", f"{listed}."),
+        element("ul", *items, class_="diagnostics"),
+    )
+
+
+def _type_html(
+    severity: d.Severity,
+    type_: type[d.Diagnostic],
+    found: Sequence[d.Diagnostic],
+    labels: Sequence[str],
+) -> Html:
+    explained = EXPLANATIONS[type_]
+    lines = [_line(each, explained, labels) for each in found]
+    more = None
+    if len(lines) > _OPEN_RUNS:
+        rest = lines[_OPEN_RUNS:]
+        more = element("details", element("summary", f"{len(rest):,} more"), element("ul", *rest))
+    return element(
+        "li",
+        element("span", severity.capitalize(), class_=f"severity {severity}"),
+        " ",
+        element("strong", explained.title),
+        element("p", explained.why, class_="why"),
+        element("ul", *lines[:_OPEN_RUNS]),
+        more,
+        class_=severity,
+        data_diagnostic=type_.kind,
+    )
+
+
+def _line(found: d.Diagnostic, explained: Explanation, labels: Sequence[str]) -> Html:
+    about = None if found.run is None else joined([data_text(found.run), ": "])
+    link = None
+    if explained.show is not None and found.run in labels:
+        # By its place, since unprintable characters of a label are shown as escapes.
+        place = str(labels.index(found.run))
+        link = joined(
+            [
+                " ",
+                element("a", "show them", href="#items", data_show=explained.show, data_run=place),
+            ]
+        )
+    return element("li", about, data_text(sentence(found)), link)
+
+
+def _drawn(estimate: Estimate, unit: Unit, word: str) -> str:
+    """Write an estimate with its interval, and name the interval."""
+    text = interval_text(estimate, unit, word)
+    return f"{text} (95% interval over families)" if has_width(estimate) else text
+
+
+def _percent(fraction: float, decimals: int = 1) -> str:
+    return f"{100 * fraction:.{decimals}f}%"
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= 24 else f"{value[:12]}…"
+
+
+def _some(runs: Sequence[str]) -> str:
+    # Labels contain commas themselves.
+    shown = "; ".join(runs[:_SHOWN])
+    return f"{shown} and {len(runs) - _SHOWN:,} more" if len(runs) > _SHOWN else shown

@@ -1,0 +1,300 @@
+"""Diagnostics against computations by hand, raised and not raised."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from reports.figures.figure_runs import rows as simulated
+from reports.figures.figure_runs import write_calibrator
+from reports.tables.table_runs import frame_of, run_of, share
+from run_frames import write_run
+
+from pact_eval import metrics
+from pact_eval.evaluation import Experiment, Settings
+from pact_eval.evaluation import diagnostics as d
+from pact_eval.preregistration import Registration, on_registration
+from pact_eval.runs import Provenance
+from pact_eval.stats import Estimate
+
+NAN = math.nan
+
+
+def estimate(value: float, low: float, high: float, n: int = 324, clusters: int = 162) -> Estimate:
+    return Estimate(value, low, high, n, clusters, "bootstrap")
+
+
+def severities(found: Sequence[d.Diagnostic]) -> list[tuple[str, str]]:
+    return [(each.kind, each.severity) for each in found]
+
+
+@pytest.mark.parametrize(
+    ("mass", "severity"),
+    [
+        ([0.96, 0.86], None),
+        ([0.9, 0.88], "warning"),
+        ([0.5, NAN, 0.4], "critical"),
+        ([NAN, NAN], None),
+    ],
+)
+def test_answer_mass(mass: list[float], severity: str | None) -> None:
+    found = d.on_answer_mass("pact", np.array(mass))
+    assert severities(found) == ([] if severity is None else [("answer-mass", severity)])
+    assert [each.mean for each in found] == ([] if severity is None else [np.nanmean(mass)])
+
+
+@pytest.mark.parametrize(
+    ("flips", "of", "raised"), [(9, 100, False), (10, 100, True), (0, 3, False), (1, 3, True)]
+)
+def test_flips(flips: int, of: int, raised: bool) -> None:
+    rate = estimate(flips / of, 0.01, 0.42)
+    found = d.on_flips("pact", np.array([1.0] * flips + [0.0] * (of - flips)), rate)
+    assert found == ((d.ManyFlips("warning", "pact", flips, of, rate),) if raised else ())
+
+
+def test_one_view_has_no_flips() -> None:
+    found = d.on_flips("pact", np.array([NAN, NAN]), estimate(NAN, NAN, NAN))
+    assert found == (d.OneView("info", "pact"),)
+
+
+@pytest.mark.parametrize(("wrong", "severity"), [(0, None), (2, "info"), (3, "critical")])
+def test_confident_errors(wrong: int, severity: d.Severity | None) -> None:
+    confidence = np.array([0.95] * 20 + [0.6] * 5)
+    right = np.array([False] * wrong + [True] * (20 - wrong) + [False] * 5)
+    found = d.on_confident_errors("pact", confidence, right)
+    assert found == (
+        () if severity is None else (d.ConfidentErrors(severity, "pact", wrong, 20, 25),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "raised"),
+    [(0.31, 0.5, False), (0.3, 0.5, True), (0.05, 0.19, True), (0, 0, True), (NAN, NAN, False)],
+)
+def test_chance(low: float, high: float, raised: bool) -> None:
+    found = d.on_chance("pact", "choice", estimate(0.4, low, high), 0.3)
+    assert bool(found) == raised
+
+
+def test_pairs_with_the_same_answer_against_hand_count(tmp_path: Path) -> None:
+    # Of five pairs, two are right in both members; in three the second member is wrong and gets
+    # the answer of the first.
+    folder = run_of(tmp_path / "r", [True] * 4 + [True, False] * 3, arm="a", seed=1)
+    (run,) = Experiment.read([folder]).runs
+    assert d.on_same_answer("a", run.scored()) == (d.SameAnswer("warning", "a", 3, 5),)
+
+
+def change_of(*groups: tuple[str, Estimate]) -> Any:
+    """A comparison of ECE after and before T(x) that holds only what the rule reads."""
+    return SimpleNamespace(
+        groups=[
+            SimpleNamespace(
+                name=name,
+                metrics={
+                    "ece": SimpleNamespace(
+                        a=estimate(0.1, 0, 0.2), b=estimate(0.1, 0, 0.2), difference=difference
+                    )
+                },
+            )
+            for name, difference in groups
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "severity"),
+    [
+        (-0.01, -0.02, -0.001, None),
+        (-0.01, -0.02, 0.01, None),
+        (0.02, 0.01, 0.03, "warning"),
+        (0.02, -0.01, 0.03, "info"),
+        (0.0, 0.0, 0.0, "info"),
+        (0.02, NAN, NAN, "info"),
+    ],
+)
+def test_calibration_is_judged_by_its_interval(
+    value: float, low: float, high: float, severity: str | None
+) -> None:
+    found = d.on_calibration("pact", change_of(("all", estimate(value, low, high))))
+    assert severities(found) == ([] if severity is None else [("calibration", severity)])
+
+
+def test_calibration_can_hurt_one_kind_only() -> None:
+    better, worse = estimate(-0.001, -0.02, 0.02), estimate(0.082, 0.02, 0.13)
+    change = change_of(("all", better), ("choice", better), ("boolean", worse))
+    (found,) = d.on_calibration("pact", change)
+    assert (found.group, found.severity, found.difference) == ("boolean", "warning", worse)
+    # A single kind is all items, and is reported once.
+    assert len(d.on_calibration("pact", change_of(("all", worse), ("boolean", worse)))) == 1
+
+
+def test_change_of_ece_against_numpy(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "a", simulated(3, families=30), arm="a", seed=1)
+    write_calibrator(folder)
+    experiment = Experiment.read([folder], Settings(resamples=300, seed=5))
+    (run,) = experiment.runs
+    before, after = run.scored(), run.scored(calibrated=True)
+    change = d.calibration_change(experiment, run)
+    assert change is not None
+    ece = change.groups[0].metrics["ece"]
+    family = np.unique(before.predictions.family, return_inverse=True)[1]
+    drawn = np.random.default_rng(5).integers(0, 30, (300, 30))
+    found = []
+    for sample in drawn:
+        rows = np.concatenate([np.flatnonzero(family == each) for each in sample])
+        both = [metrics.ece(each.confidence[rows], each.correct[rows]) for each in (before, after)]
+        found.append(both[1] - both[0])
+    assert ece.b.value == pytest.approx(metrics.ece(before.confidence, before.correct))
+    assert [ece.difference.low, ece.difference.high] == pytest.approx(
+        np.percentile(found, [2.5, 97.5])
+    )
+    calibrated = experiment.evaluation(run, calibrated=True).groups[0].estimates["ece"]
+    assert (ece.a.value, ece.a.low) == pytest.approx((calibrated.value, calibrated.low))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "kind"),
+    [
+        (0.001, 0.04, None),
+        (-0.04, -0.001, "worse"),
+        (-0.01, 0.05, "undecided"),
+        (0.0, 0.04, "undecided"),
+        (0.02, 0.02, "undecided"),
+        (NAN, NAN, "undecided"),
+    ],
+)
+def test_differences(low: float, high: float, kind: str | None) -> None:
+    accuracy = SimpleNamespace(difference=estimate(0.02, low, high))
+    result: Any = SimpleNamespace(metrics={"accuracy": accuracy})
+    found = d.on_differences([d.MatchedRuns("pact", "ce", 17, result)])
+    assert [each.kind for each in found] == ([] if kind is None else [kind])
+
+
+def test_few_families() -> None:
+    assert d.on_few_families("pact", estimate(0.8, 0.7, 0.9, 200, 100)) == ()
+    assert d.on_few_families("pact", estimate(0.8, 0.7, 0.9, 198, 99))
+
+
+@pytest.mark.parametrize(
+    ("status", "severity"),
+    [
+        ("REGISTERED BEFORE THE RUNS", None),
+        ("NOT REGISTERED", "warning"),
+        ("NOT VERIFIABLE", "warning"),
+        ("TAMPERED", "critical"),
+        ("REGISTERED AFTER THE RUNS", "critical"),
+    ],
+)
+def test_registration(status: Any, severity: str | None) -> None:
+    found = on_registration(Registration(status, ("a claim differs",)))
+    assert severities(found) == ([] if severity is None else [("registration", severity)])
+
+
+RECORDED: dict[str, Any] = {
+    "arm": "pact",
+    "seed": 17,
+    "source": "score",
+    "settings": {
+        "adapter": {"sha256": "ab"},
+        "base": {"sha256": "cd"},
+        "contract": {"fingerprint": "ef", "mismatch": None},
+        "k": 4,
+        "dtype": "float32",
+        "order_seed": 0,
+    },
+    "versions": {"torch": "2.13.0", "numpy": "2.4"},
+}
+COMPLETE = Provenance.of(RECORDED)
+
+
+def changed(settings: dict[str, Any] | None = None, **recorded: Any) -> Provenance:
+    return Provenance.of(
+        RECORDED | {"settings": RECORDED["settings"] | (settings or {})} | recorded
+    )
+
+
+def test_missing_provenance() -> None:
+    assert d.on_provenance("pact", COMPLETE) == ()
+    assert d.on_provenance("base", changed({"adapter": None}, seed=None)) == ()
+    (found,) = d.on_provenance("x", changed({"adapter": {}}, arm=None, seed=None))
+    assert found.missing == ("arm", "seed", "SHA-256 of the adapter")
+    assert d.on_provenance("x", changed(source="import"))
+
+
+def test_contract_mismatch() -> None:
+    assert d.on_contract("pact", COMPLETE) == ()
+    found = d.on_contract("pact", changed({"contract": {"mismatch": "another prompt"}}))
+    assert found == (d.ContractMismatch("critical", "pact", "another prompt"),)
+
+
+def test_settings_and_versions_that_differ() -> None:
+    assert d.on_settings({"a": COMPLETE, "b": COMPLETE}) == ()
+    (found,) = d.on_settings({"a": COMPLETE, "b": changed({"k": 8})})
+    assert (found.name, found.values) == ("k", {"4": ("a",), "8": ("b",)})
+    assert d.on_versions({"a": COMPLETE, "b": COMPLETE}) == ()
+    newer = changed(versions={"torch": "2.14.0", "numpy": "2.4"})
+    (different,) = d.on_versions({"a": COMPLETE, "b": newer, "c": COMPLETE})
+    assert different.values == {"2.13.0": ("a", "c"), "2.14.0": ("b",)}
+    (resumed,) = d.on_versions({"a": changed(resumed_with_versions={"torch": "3"})})
+    assert (resumed.run, resumed.name) == ("a", "")
+
+
+def test_diagnose_applies_every_rule(tmp_path: Path) -> None:
+    right = share(70, 80)
+    a = run_of(tmp_path / "a", right, arm="a", seed=17, k=2, sure=4.0)
+    frame = frame_of(right, k=2).with_columns(answer_mass=0.1)
+    b = write_run(tmp_path / "b", frame, arm="b", seed=17)
+    write_calibrator(a)
+    experiment = Experiment.read([a, b], Settings(resamples=100))
+    found = d.diagnose(experiment, d.matched_runs(experiment, "a"))
+    kinds = {(each.kind, each.run) for each in found}
+    assert ("answer-mass", "b, seed 17") in kinds
+    assert ("answer-mass", "a, seed 17") not in kinds
+    # 10 errors with confidence 0.98 among 80 answers: 12.5% of the confident ones are wrong.
+    assert d.ConfidentErrors("critical", "a, seed 17", 10, 80, 80) in found
+    assert {each.arm for each in found if isinstance(each, d.OneSeed)} == {"a", "b"}
+    assert sum(isinstance(each, d.FewFamilies) for each in found) == 1
+    assert sum(isinstance(each, d.DifferenceNotShown) for each in found) == 1
+
+
+def test_letter_bias_and_notes(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / arm, simulated(seed, arm="base", families=60), arm=arm, seed=1)
+        for seed, arm in ((1, "a"), (2, "b"))
+    ]
+    experiment = Experiment.read(folders, Settings(resamples=100))
+    found = d.diagnose(experiment)
+    biased = [
+        run.label
+        for run in experiment.runs
+        if experiment.evaluation(run).letters.p_value < d.LETTER_LEVEL
+    ]
+    assert [each.run for each in found if isinstance(each, d.LetterBias)] == biased
+    # Both runs hold the same items, of which some have two answers and four views.
+    (note,) = (each for each in found if isinstance(each, d.ReportNote))
+    assert note.run is None
+
+
+def test_runs_on_different_items(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / arm, simulated(1, families=families), arm=arm, seed=1)
+        for arm, families in (("a", 6), ("b", 9))
+    ]
+    found = d.diagnose(Experiment.read(folders, Settings(resamples=100)))
+    (different,) = (each for each in found if isinstance(each, d.DifferentItems))
+    assert (different.severity, len(different.mismatch.only_other)) == ("critical", 6)
+
+
+def test_pairs_that_cancel_out_can_be_compared(tmp_path: Path) -> None:
+    """Each arm is right on another member of every pair: the design effect is 0."""
+    folders = [
+        run_of(tmp_path / arm, right * 6, arm=arm, seed=1)
+        for arm, right in (("a", [True, False]), ("b", [False, True]))
+    ]
+    (pair,) = d.matched_runs(Experiment.read(folders, Settings(resamples=100)), "a")
+    assert pair.result.metrics["accuracy"].difference.value == 0
