@@ -51,7 +51,7 @@ def write_run(folder: Path) -> Path:
         )
         views.append(frame.with_columns(view=pl.lit(view, dtype=pl.Int16), logits=logits))
     pl.concat(views).sort("id", "view").write_parquet(folder / "predictions.parquet")
-    provenance = {"format_version": 1, "status": "complete", "settings": {"k": VIEWS}}
+    provenance = {"format_version": 2, "status": "complete", "settings": {"k": VIEWS}}
     (folder / "run.json").write_text(json.dumps(provenance))
     return folder
 
