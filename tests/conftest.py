@@ -8,6 +8,9 @@ import os
 # the other workers need. See pact_eval/scoring/__init__.py.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+# Output that is piped is 120 columns wide; a worker of pytest-xdist would say otherwise.
+os.environ.pop("COLUMNS", None)
+
 from hypothesis import settings
 
 # A busy machine is not a failure: benchmarks measure speed, tests do not.

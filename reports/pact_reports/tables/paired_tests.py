@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from pact_eval.errors import InputError
-from pact_eval.evaluation import CollectedRun, ScoredItems
+from pact_eval.evaluation import GroupComparison
 from pact_eval.preregistration import METRIC_SPECS, DecodingName, decoding_name
-from pact_eval.stats import (
-    Estimate,
-    McNemarTest,
-    SignFlipTest,
-    cluster_accuracy_difference,
-    item_accuracy_difference,
-    mcnemar,
-    sign_flip_test,
-)
+from pact_eval.stats import Estimate, McNemarTest, SignFlipTest
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
     interval_cell,
@@ -33,8 +21,6 @@ from pact_reports.tables.cells import (
 )
 from pact_reports.tables.metric_values import DECODING_WORDS
 from pact_reports.tables.request import TableRequest
-
-__all__ = ["SeedTest", "build_paired", "paired_table", "paired_tests", "seed_test"]
 
 _ACCURACY: Final = METRIC_SPECS["accuracy"]
 _DIFFERENCE: Final = METRIC_SPECS["ensemble_gain"]  # in points, signed
@@ -65,82 +51,42 @@ class SeedTest:
     family_interval: Estimate
 
 
-def seed_test(
-    control: str,
-    seed: int | None,
-    a: ScoredItems,
-    b: ScoredItems,
-    *,
-    rng: np.random.Generator,
-    resamples: int,
-) -> SeedTest:
-    """Test the accuracy of two runs on the same items in the same order.
-
-    Args:
-        control: what the arm of the second run is called.
-        seed: that the two share.
-        a: the first run under its decoding.
-        b: the second run.
-        rng: source of the resamples.
-        resamples: of each interval.
-    """
-    items = mcnemar(a.correct, b.correct)
-    family = a.predictions.family
-    return SeedTest(
-        control=control,
-        seed=seed,
-        accuracy=float(a.correct.mean()),
-        control_accuracy=float(b.correct.mean()),
-        items=items,
-        families=sign_flip_test(a.correct, b.correct, family),
-        item_interval=item_accuracy_difference(
-            items.b, items.c, items.n, rng=deepcopy(rng), resamples=resamples
-        ),
-        family_interval=cluster_accuracy_difference(
-            a.correct, b.correct, family, rng=deepcopy(rng), resamples=resamples
-        ),
-    )
-
-
 def paired_tests(request: TableRequest) -> tuple[SeedTest, ...]:
     """Test the method against every other arm at every seed that they share.
 
-    An arm without seeds (a base model) stands against every seed.
+    An arm without seeds (a base model) is compared with every seed. The numbers are those that
+    `pact-eval compare` shows.
 
     Raises:
         InputError: the runs do not compare or lack the decoding, or no other arm shares a seed
             with the method.
     """
-    runs = request.comparable
-    resamples = request.resamples_for(len(runs[0].predictions))
-    found = tuple(
-        seed_test(
-            control.arm,
-            run.seed,
-            request.scored(run),
-            request.scored(control),
-            rng=request.rng,
-            resamples=resamples,
-        )
-        for run, control in _matched(request)
-    )
-    if not found:
-        message = f"no other arm shares a seed with {request.main_arm}"
-        raise InputError(message)
-    return found
-
-
-def _matched(request: TableRequest) -> Iterator[tuple[CollectedRun, CollectedRun]]:
-    arms = request.collection.arms
+    _ = request.comparable
     method = request.main_arm
-    for arm, controls in arms.items():
-        if arm == method:
+    found = []
+    for arm in request.collection.arms:
+        if arm == method or not request.shares_a_seed(method, arm):
             continue
-        by_seed = {control.seed: control for control in controls}
-        for run in arms[method]:
-            control = by_seed.get(run.seed) or (by_seed.get(None) if len(by_seed) == 1 else None)
-            if control is not None:
-                yield run, control
+        pair = request.experiment.seeds(method, arm)
+        found += [_seed_test(arm, seed, each.groups[0]) for seed, each in pair.seeds.items()]
+    if not found:
+        message = f"no other arm shares a seed with {method}"
+        raise InputError(message)
+    return tuple(found)
+
+
+def _seed_test(control: str, seed: int | None, group: GroupComparison) -> SeedTest:
+    accuracy, tests = group.metrics["accuracy"], group.accuracy
+    return SeedTest(
+        control=control,
+        seed=seed,
+        accuracy=accuracy.a.value,
+        control_accuracy=accuracy.b.value,
+        items=tests.items,
+        families=tests.families,
+        item_interval=tests.item_interval,
+        family_interval=accuracy.difference,
+    )
 
 
 def build_paired(request: TableRequest) -> Table:

@@ -14,10 +14,9 @@ from pact_eval.data import MANIFEST_NAME, DataFile, dataset_files, read_manifest
 from pact_eval.errors import InputError
 from pact_eval.evaluation import (
     CollectedRun,
+    Experiment,
     RunCollection,
-    ScoredItems,
     Settings,
-    default_resamples,
 )
 from pact_eval.preregistration import (
     JudgedHypotheses,
@@ -63,9 +62,21 @@ class TableRequest:
         """A generator of its own for each table, so that none depends on what stands beside it."""
         return np.random.default_rng(self.bootstrap_seed)
 
-    def resamples_for(self, items: int) -> int:
-        """Return the number of resamples for so many items."""
-        return self.resamples or default_resamples(items)
+    @cached_property
+    def experiment(self) -> Experiment:
+        """The runs under the settings that were chosen: what is computed on them is shared."""
+        settings = Settings(
+            decoding=self.decoding,
+            resamples=self.resamples,
+            seed=self.bootstrap_seed,
+            method=self.method,
+        )
+        return replace(self.collection, settings=settings)
+
+    def shares_a_seed(self, a: str, b: str) -> bool:
+        """Return whether runs of two arms can be matched by seed."""
+        seeds = [{run.seed for run in self.collection.arms[arm]} for arm in (a, b)]
+        return {None} in seeds or bool(seeds[0] & seeds[1])
 
     @property
     def comparable(self) -> tuple[CollectedRun, ...]:
@@ -124,18 +135,6 @@ class TableRequest:
                 run, self.decoding, rng=self.rng, resamples=self.resamples
             )
         return self._reports[key]
-
-    def scored(self, run: CollectedRun) -> ScoredItems:
-        """Return a run's items under the decoding, raw.
-
-        Raises:
-            InputError: there is no such decoding of the run.
-        """
-        try:
-            return run.scored(self.decoding)
-        except ValueError as error:
-            message = f"{run.label}: {error}"
-            raise InputError(message) from None
 
     def check(self) -> None:
         """Refuse choices that cannot be met, so that none is left out in silence.

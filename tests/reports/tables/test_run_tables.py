@@ -13,7 +13,7 @@ from run_frames import ablated_rows, rows, write_run
 
 from pact_eval.calibration import Calibrator, Weights, inverse_softplus, write_calibrator
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import collect_runs
+from pact_eval.evaluation import Experiment, Settings, collect_runs
 from pact_eval.preregistration import METRIC_SPECS
 from pact_eval.stats import seed_summary
 from pact_reports.tables import (
@@ -130,6 +130,12 @@ def test_paired_tests_match_seeds_and_base_models(arms: list[Path]) -> None:
     assert (second.text, second.mark) == ("0.250", None)
     assert second.reason is not None
     swapped = made(arms, "paired", method="b", resamples=200)
+    # One number, one place: what `compare` shows of the same two runs.
+    experiment = Experiment.read(arms, Settings(resamples=200))
+    shown = experiment.comparison(experiment.arms["a"][1], experiment.arms["b"][0]).groups[0]
+    difference = shown.metrics["accuracy"].difference
+    interval = cells(table, "95% families")[0][0].numbers
+    assert interval[:2] == (difference.low, difference.high)
     assert texts(swapped, "B", "Seed")[0] == ["a", "2"]
 
 
