@@ -5,26 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pact_eval._json import Json
-from pact_eval.audit import (
-    CODES,
-    SEVERITIES,
-    AdapterAudit,
-    AdapterComparison,
-    CheckResult,
-    DataAudit,
-    DataAuditSettings,
-    Finding,
-    Severity,
-    count,
-    failed,
-)
-from pact_eval.calibration import FittedRun
-from pact_eval.data import DataFile, FileFacts, Manifest, WrittenManifest
 from pact_eval.evaluation import (
     ABLATED_METRICS,
     METRICS,
@@ -33,12 +18,24 @@ from pact_eval.evaluation import (
     Group,
     MetricSpec,
 )
-from pact_eval.preregistration import CheckResult as JudgedCheck
-from pact_eval.preregistration import JudgedHypotheses, describe_check
 from pact_eval.prompts import CODES as LETTERS
-from pact_eval.prompts import Decision
-from pact_eval.stats import Estimate
-from pact_reports.tables.adapter import adapter_tampered
+
+if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards need
+    from pact_eval.audit import (
+        AdapterAudit,
+        AdapterComparison,
+        CheckResult,
+        DataAudit,
+        DataAuditSettings,
+        Finding,
+        Severity,
+    )
+    from pact_eval.calibration import FittedRun
+    from pact_eval.data import DataFile, FileFacts, Manifest, WrittenManifest
+    from pact_eval.preregistration import CheckResult as JudgedCheck
+    from pact_eval.preregistration import JudgedHypotheses
+    from pact_eval.prompts import Decision
+    from pact_eval.stats import Estimate
 
 
 def to_json(value: Any) -> Json:
@@ -69,6 +66,7 @@ def estimate_json(estimate: Estimate) -> Json:
     """Turn an estimate into JSON values: rates as fractions, null if there is no finite number.
 
     Example:
+        >>> from pact_eval.stats import Estimate
         >>> value = estimate_json(Estimate(0.5, 0.25, float("nan"), 2, 1, "none"))
         >>> value["value"], value["high"], value["families"]
         (0.5, None, 1)
@@ -251,6 +249,8 @@ def scorecard_json(judged: JudgedHypotheses) -> dict[str, Json]:
 
 
 def _judged_check(result: JudgedCheck) -> Json:
+    from pact_eval.preregistration import describe_check
+
     return {
         "says": result.check.says,
         "decides": describe_check(result.check),
@@ -294,11 +294,9 @@ def data_audit_json(
             _file(file, facts) | {"families": families}
             for file, facts, families in zip(audit.files, audit.facts, audit.families, strict=True)
         ],
-        "checks": [_check(check) for check in audit.checks],
-        "counts": {severity: count(audit.checks, severity) for severity in SEVERITIES},
+        **_checks(audit.checks, fail_on),
         "fail_on": fail_on,
         "tampered": audit.tampered,
-        "passed": not failed(audit.checks, fail_on),
     }
 
 
@@ -309,16 +307,16 @@ def adapters_json(
     fail_on: Severity,
 ) -> dict[str, Json]:
     """Turn the audit of one adapter or of two into JSON values."""
+    from pact_reports.tables.adapter import adapter_tampered
+
     return {
         "adapters": [
             {
                 "folder": str(audit.folder),
                 "facts": to_json(audit.facts),
                 "scale": audit.facts.scale,
-                "checks": [_check(check) for check in audit.checks],
-                "counts": {severity: count(audit.checks, severity) for severity in SEVERITIES},
+                **_checks(audit.checks, fail_on),
                 "tampered": adapter_tampered(audit),
-                "passed": not failed(audit.checks, fail_on),
             }
             for audit in audits
         ],
@@ -348,8 +346,21 @@ def _file(file: DataFile, facts: FileFacts) -> dict[str, Json]:
     }
 
 
+def _checks(checks: Sequence[CheckResult], fail_on: Severity) -> dict[str, Json]:
+    """Turn checks into JSON values, with counts by severity and whether all passed."""
+    from pact_eval.audit import SEVERITIES, count, failed
+
+    return {
+        "checks": [_check(check) for check in checks],
+        "counts": {severity: count(checks, severity) for severity in SEVERITIES},
+        "passed": not failed(checks, fail_on),
+    }
+
+
 def _check(check: CheckResult) -> Json:
     """Turn one check into JSON values: its scope, counts by code, findings and numbers."""
+    from pact_eval.audit import CODES
+
     return {
         "check": check.check,
         "skipped": check.skipped,
