@@ -95,7 +95,7 @@ def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -
         (("--html", "nowhere/page.html"), "no such folder to write page.html to", 1),
         (("--html", "."), "expected a file to write to, got a folder", 1),
         (("--markdown", "nowhere/report.md"), "no such folder to write report.md to", 1),
-        (("--html", "page.html", "--data", "nowhere"), "no such file or folder of records", 1),
+        (("--html", "page.html", "--data", "nowhere"), "file or folder of records not found", 1),
         (("--html", "page.html", "--criteria", "nowhere.toml"), "nowhere.toml", 1),
         (("--html", "page.html", "--method", "x"), "no run of arm 'x'", 1),
         (("--data", "eval.jsonl"), "--data is for --html, --latex and --markdown", 2),
