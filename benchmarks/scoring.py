@@ -25,11 +25,9 @@ from common import Contest, machine, markdown_table, parser, publish, versions
 import pact_fixtures
 from pact_eval.data import Record, read_records
 from pact_eval.prompts import NIMBLE, EncodedView, Encoder
-from pact_eval.scoring.allocator import keep_freed_memory
-from pact_eval.scoring.check import largest_difference
-from pact_eval.scoring.engine import Engine, one_by_one
-from pact_eval.scoring.precision import fast_float32
+from pact_eval.scoring.cpu_tuning import fast_float32, keep_freed_memory
 from pact_eval.scoring.prefix_tree import prefix_tree
+from pact_eval.scoring.scorer import Engine, largest_difference, one_by_one
 
 FIXTURES = Path(pact_fixtures.__file__).parent
 CPU = torch.device("cpu")

@@ -18,7 +18,7 @@ from common import Contest, machine, markdown_table, parser, publish, versions
 from scoring import FIXTURES, SEED, make_items, ours
 
 from pact_eval.prompts import NIMBLE, Encoder
-from pact_eval.scoring.allocator import keep_freed_memory
+from pact_eval.scoring.cpu_tuning import keep_freed_memory
 
 SHAPES: Final[dict[str, dict[str, int]]] = {
     "small": {

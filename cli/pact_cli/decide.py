@@ -50,7 +50,7 @@ def decide(
     request = subject_request(**subject)
     with needs_model_extra():
         from pact_eval.scoring.decide import decide as decide_request
-        from pact_eval.scoring.subject import identify
+        from pact_eval.scoring.model import identify
     from pact_eval.prompts import read_context, read_schema
     from pact_reports.tables.decision import decision_table
     from pact_reports.writers.json import decisions_json

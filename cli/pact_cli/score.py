@@ -63,9 +63,9 @@ def score(
     """
     request = subject_request(**subject)
     with needs_model_extra():
+        from pact_eval.scoring.model import identify
         from pact_eval.scoring.score import read_dataset
         from pact_eval.scoring.score import score as score_dataset
-        from pact_eval.scoring.subject import identify
     dataset = read_dataset(data, k=k, order_seed=order_seed, limit=limit)
     labels = run_labels(arm, seed)
     with progress_bar("Scoring") as progress:

@@ -12,8 +12,8 @@ import click
 from pact_eval.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from pact_eval.scoring.engine import EngineName
-    from pact_eval.scoring.subject import SubjectRequest
+    from pact_eval.scoring.model import SubjectRequest
+    from pact_eval.scoring.scorer import EngineName
 
 __all__ = ["needs_model_extra", "subject_request"]
 
@@ -45,7 +45,7 @@ def subject_request(
         message = "expected ADAPTER, or --base-model with --no-adapter for a base model alone"
         raise click.UsageError(message)
     with needs_model_extra():
-        from pact_eval.scoring.subject import SubjectRequest
+        from pact_eval.scoring.model import SubjectRequest
     return SubjectRequest(
         adapter=adapter,
         base_model=base_model,

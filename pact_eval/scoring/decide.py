@@ -10,7 +10,7 @@ from pact_eval._json import Json
 from pact_eval.data import Field
 from pact_eval.metrics import decode_ensemble
 from pact_eval.prompts import Decision
-from pact_eval.scoring.subject import LoadedSubject
+from pact_eval.scoring.model import LoadedSubject
 
 __all__ = ["decide"]
 

@@ -6,25 +6,28 @@ and nothing is padding. Elsewhere they are rows, padded on their right.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import DynamicCache
-
-from pact_eval.scoring.caches import (
-    forked,
-    forked_in_place,
-    has_recurrent_or_window_layers,
-    new_cache,
+from transformers.cache_utils import (
+    DynamicCache,
+    DynamicLayer,
+    DynamicSlidingWindowLayer,
+    LinearAttentionAndFullAttentionLayer,
+    LinearAttentionLayer,
 )
-from pact_eval.scoring.last_layer import LastLayer
-from pact_eval.scoring.shared_prefix import Segments, can_share, shared_attention
 
-__all__ = ["Passes", "Prefixes"]
+from pact_eval.scoring.shared_prefix_attention import (
+    Segments,
+    can_share,
+    shared_attention,
+    shared_layer,
+)
 
 
 @dataclass(frozen=True)
@@ -175,3 +178,191 @@ def _joined_mask(prefixes: Prefixes, rows: Tensor, where: Segments) -> Tensor | 
         before = prefixes.mask[rows]
     after = torch.arange(width) < torch.tensor(where.lengths)[:, None]
     return torch.cat([before, after], dim=1)
+
+
+# Their own types, not subclasses: a layer that is not known may keep state that is not copied here.
+_ATTENTION: Final = (
+    DynamicLayer,
+    DynamicSlidingWindowLayer,
+    LinearAttentionAndFullAttentionLayer,
+)
+_LINEAR: Final = (LinearAttentionLayer, LinearAttentionAndFullAttentionLayer)
+
+
+def new_cache(decoder: Any) -> DynamicCache:
+    """Return an empty cache for a decoder; without its configuration hybrid models raise."""
+    return DynamicCache(config=decoder.config)
+
+
+def can_fork(cache: DynamicCache) -> bool:
+    """Tell whether every layer of a cache is of a type whose state is known here."""
+    known = set(_ATTENTION) | set(_LINEAR)
+    return bool(cache.layers) and all(type(layer) in known for layer in cache.layers)
+
+
+def has_recurrent_or_window_layers(cache: DynamicCache) -> bool:
+    """Tell whether a cached prefix must have no padding on its right.
+
+    A recurrent state has taken the padding in, and a sliding window counts it.
+    """
+    return any(type(layer) is not DynamicLayer for layer in cache.layers)
+
+
+def forked(cache: DynamicCache, rows: Tensor, *, final: bool) -> DynamicCache:
+    """Return a cache whose rows are rows of another one, which stays as it is.
+
+    Args:
+        cache: of B rows.
+        rows: (n,) numbers of rows, in any order and with repetitions.
+        final: the new cache serves one pass and is not gone on from; its attention layers then keep
+            nothing of that pass.
+
+    Returns:
+        A cache of n rows. Keys and values are views where B is 1.
+    """
+    twin = copy.copy(cache)
+    twin.layers = [_with_states(layer, rows) for layer in cache.layers]
+    for layer in twin.layers:
+        if isinstance(layer, _ATTENTION):
+            keys, values = layer.keys, layer.values
+            if keys is not None and values is not None and keys.numel():
+                layer.keys, layer.values = _rows_of(keys, rows), _rows_of(values, rows)
+        if final and type(layer) is DynamicLayer:
+            layer.__class__ = _ReadOnlyLayer
+    return twin
+
+
+def forked_in_place(
+    cache: DynamicCache, segments: Segments, *, last_unread: bool = False
+) -> DynamicCache:
+    """Return a cache as `forked` does, for a pass through `shared_prefix_attention`.
+
+    Args:
+        cache: an empty one, or one that this function returned and that a pass has gone through.
+        segments: of the pass; the prefixes are the rows of `cache`.
+        last_unread: what the last layer makes of the pass is not read, but for keys and values.
+
+    Returns:
+        A cache of a row for each segment. The keys and values of prefixes are those of `cache`.
+    """
+    rows, last = torch.tensor(segments.prefixes), len(cache.layers) - 1
+    twin = copy.copy(cache)
+    twin.layers = [
+        shared_layer(layer, segments, unread=last_unread and number == last)
+        if isinstance(layer, DynamicLayer)
+        else _with_states(layer, rows)
+        for number, layer in enumerate(cache.layers)
+    ]
+    return twin
+
+
+def _with_states(layer: Any, rows: Tensor) -> Any:
+    twin = copy.copy(layer)
+    if isinstance(layer, _LINEAR):
+        _copy_states(twin, rows)
+    return twin
+
+
+class _ReadOnlyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
+    """An attention layer that shows old and new keys and values together, and keeps the old.
+
+    So the widest pass holds copies of the prefix for one layer at a time, not for all of them.
+    """
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *_args: Any, **_kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        if self.keys is None or self.values is None:
+            return key_states, value_states
+        keys = torch.cat([self.keys, key_states], dim=-2)
+        return keys, torch.cat([self.values, value_states], dim=-2)
+
+
+def _rows_of(tensor: Tensor, rows: Tensor) -> Tensor:
+    if tensor.shape[0] == 1:
+        return tensor.expand(len(rows), *tensor.shape[1:])
+    return tensor.index_select(0, rows.to(tensor.device))
+
+
+def _copy_states(layer: Any, rows: Tensor) -> None:
+    """Give a layer states of its own: selecting copies, also where it selects every row once."""
+    for name in ("conv_states", "recurrent_states"):
+        states = getattr(layer, name)
+        chosen = {
+            key: None if state is None else state.index_select(0, rows.to(state.device))
+            for key, state in states.items()
+        }
+        setattr(layer, name, chosen)
+    for name in (
+        "is_conv_states_initialized",
+        "is_recurrent_states_initialized",
+        "has_previous_state",
+        "conv_kernel_size",
+    ):
+        setattr(layer, name, dict(getattr(layer, name)))
+
+
+class LastLayer:
+    """The parts of a decoder's last layer that treat every position by itself.
+
+    Args:
+        decoder: a model without its output head, adapter included.
+        cached: layers of its cache; where the decoder has more, some read the keys of others.
+
+    Attributes:
+        known: whether the layer is one of attention and MLP, as in Llama, Qwen and Gemma; others
+            run whole.
+    """
+
+    def __init__(self, decoder: Any, cached: int) -> None:
+        layers = getattr(decoder, "layers", None)
+        layer: Any = None if not layers or len(layers) != cached else layers[-1]
+        mlp: Any = getattr(layer, "mlp", None)
+        # Experts that are chosen by position return more than a tensor, or keep counts.
+        self.known = all(hasattr(mlp, name) for name in ("gate_proj", "up_proj", "down_proj"))
+        self._parts: list[tuple[Any, int]] = []
+        if self.known:
+            self._parts.append((mlp, mlp.down_proj.out_features))
+            output: Any = getattr(getattr(layer, "self_attn", None), "o_proj", None)
+            if output is not None:
+                self._parts.append((output, output.out_features))
+
+    @contextmanager
+    def read_at(self, ends: Tensor | None) -> Iterator[None]:
+        """Run the parts at some positions, with zeros elsewhere, and put things back.
+
+        Args:
+            ends: numbers of positions, row after row; None for nowhere.
+        """
+        with ExitStack() as stack:
+            for part, width in self._parts:
+                stack.enter_context(_replaced(part, _narrowed(part.forward, width, ends)))
+            yield
+
+
+def _narrowed(
+    forward: Callable[[Tensor], Tensor], width: int, ends: Tensor | None
+) -> Callable[[Tensor], Tensor]:
+    def narrow(states: Tensor) -> Tensor:
+        shape = torch.Size((*states.shape[:-1], width))
+        if ends is None:
+            return states.new_zeros(()).expand(shape)
+        read = forward(states.reshape(-1, states.shape[-1])[ends])
+        output = read.new_zeros((shape[:-1].numel(), width))
+        output[ends] = read
+        return output.view(shape)
+
+    return narrow
+
+
+@contextmanager
+def _replaced(module: Any, forward: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    own = module.__dict__.get("forward")  # set by libraries that hook into modules
+    module.forward = forward
+    try:
+        yield
+    finally:
+        if own is None:
+            del module.forward
+        else:
+            module.forward = own

@@ -20,8 +20,8 @@ from pact_eval.data import Record, read_records
 from pact_eval.errors import PromptError
 from pact_eval.prompts import EncodedView
 from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, RunWriter
-from pact_eval.scoring.scored import ScoredView
-from pact_eval.scoring.subject import LoadedSubject, Subject
+from pact_eval.scoring.engine import ScoredView
+from pact_eval.scoring.model import LoadedSubject, Subject
 
 __all__ = ["WINDOW_RECORDS", "Dataset", "Progress", "read_dataset", "score"]
 

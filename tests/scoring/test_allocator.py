@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 _CHILD = """
 import resource
 import torch
-from pact_eval.scoring.allocator import keep_freed_memory
+from pact_eval.scoring.cpu_tuning import keep_freed_memory
 
 if {keep}:
     assert keep_freed_memory()

@@ -16,11 +16,10 @@ from pact_eval.models import read_adapter_files
 from pact_eval.prompts import NIMBLE, EncodedView, Encoder, canonical_code_order, prompt_text
 from pact_eval.prompts.code_orders import code_orders
 from pact_eval.scoring import passes
-from pact_eval.scoring.check import check_views, largest_difference
-from pact_eval.scoring.engine import Engine, EngineName, one_by_one
-from pact_eval.scoring.heads import PlainHead
-from pact_eval.scoring.scored import ScoredView
-from pact_eval.scoring.subject import SubjectRequest, identify
+from pact_eval.scoring.engine import ScoredView
+from pact_eval.scoring.fork_engine import PlainHead
+from pact_eval.scoring.model import SubjectRequest, identify
+from pact_eval.scoring.scorer import Engine, EngineName, check_views, largest_difference, one_by_one
 from scoring.conftest import HOLDOUT, Make
 
 pytestmark = pytest.mark.slow

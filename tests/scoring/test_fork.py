@@ -13,12 +13,11 @@ import transformers
 from pact_eval.data import read_records
 from pact_eval.prompts import NIMBLE, EncodedView, Encoder
 from pact_eval.prompts.code_orders import code_orders
-from pact_eval.scoring.caches import can_fork, forked, new_cache
-from pact_eval.scoring.check import largest_difference
-from pact_eval.scoring.engine import Engine, one_by_one
-from pact_eval.scoring.executors import BatchedExecutor
-from pact_eval.scoring.fork import ForkExecutor, fork_executor
-from pact_eval.scoring.scored import ScoredView
+from pact_eval.scoring.engine import ScoredView
+from pact_eval.scoring.fork_engine import ForkExecutor, fork_executor
+from pact_eval.scoring.passes import can_fork, forked, new_cache
+from pact_eval.scoring.plain_engines import BatchedExecutor
+from pact_eval.scoring.scorer import Engine, largest_difference, one_by_one
 from scoring.conftest import HOLDOUT
 
 pytestmark = pytest.mark.slow

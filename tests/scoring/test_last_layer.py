@@ -9,10 +9,9 @@ import pytest
 import torch
 import transformers
 
-from pact_eval.scoring.caches import new_cache
-from pact_eval.scoring.engine import one_by_one
-from pact_eval.scoring.fork import ForkExecutor, fork_executor
-from pact_eval.scoring.last_layer import LastLayer
+from pact_eval.scoring.fork_engine import ForkExecutor, fork_executor
+from pact_eval.scoring.passes import LastLayer, new_cache
+from pact_eval.scoring.scorer import one_by_one
 from scoring.test_fork import CPU, SHAPES, _agree, _forked, _views
 
 pytestmark = pytest.mark.slow

@@ -12,11 +12,10 @@ import transformers
 
 from pact_eval.errors import AdapterError
 from pact_eval.prompts import EncodedView
-from pact_eval.scoring.check import largest_difference
-from pact_eval.scoring.engine import Engine, one_by_one
-from pact_eval.scoring.executors import BatchedExecutor
 from pact_eval.scoring.passes import Passes
+from pact_eval.scoring.plain_engines import BatchedExecutor
 from pact_eval.scoring.prefix_tree import prefix_tree
+from pact_eval.scoring.scorer import Engine, largest_difference, one_by_one
 
 pytestmark = pytest.mark.slow
 
@@ -163,8 +162,8 @@ LITTLE_MEMORY = """
     import resource, sys
     import torch, transformers
     from pact_eval.prompts.encoding import EncodedView
-    from pact_eval.scoring.executors import BatchedExecutor
-    from pact_eval.scoring.memory import drain
+    from pact_eval.scoring.plain_engines import BatchedExecutor
+    from pact_eval.scoring.scorer import drain
 
     torch.set_num_threads(1)
     model = transformers.AutoModelForCausalLM.from_pretrained(

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pact_eval.scoring import precision
-from pact_eval.scoring.precision import FLOAT32_ERROR, fast_float32, onednn_stays_float32
+from pact_eval.scoring import cpu_tuning as precision
+from pact_eval.scoring.cpu_tuning import FLOAT32_ERROR, fast_float32, onednn_stays_float32
 
 CPU = torch.device("cpu")
 

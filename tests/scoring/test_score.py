@@ -20,9 +20,9 @@ from pact_eval._files import sha256_of_file
 from pact_eval.errors import AdapterError, PromptError, RunSettingsError
 from pact_eval.models import sha256_of_weights
 from pact_eval.runs import read_run
-from pact_eval.scoring.engine import Engine
+from pact_eval.scoring.model import Subject, SubjectRequest, identify
 from pact_eval.scoring.score import WINDOW_RECORDS, read_dataset, score
-from pact_eval.scoring.subject import Subject, SubjectRequest, identify
+from pact_eval.scoring.scorer import Engine
 from scoring.conftest import HOLDOUT, Make
 
 pytestmark = pytest.mark.slow

@@ -24,8 +24,8 @@ from pact_eval.data import read_records, write_ablated_records
 from pact_eval.errors import RecordError
 from pact_eval.evaluation import ABLATED_METRICS
 from pact_eval.runs import ABLATED_SCHEMA, AblatedRun, read_any_run
+from pact_eval.scoring.model import Subject, SubjectRequest, identify
 from pact_eval.scoring.score import WINDOW_RECORDS, read_dataset, score
-from pact_eval.scoring.subject import Subject, SubjectRequest, identify
 from scoring.conftest import FIXTURES, HOLDOUT, MODEL
 
 pytestmark = pytest.mark.slow

@@ -11,9 +11,9 @@ import transformers
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
-from pact_eval.scoring import shared_prefix
-from pact_eval.scoring.caches import forked_in_place, new_cache
-from pact_eval.scoring.shared_prefix import (
+from pact_eval.scoring import shared_prefix_attention as shared_prefix
+from pact_eval.scoring.passes import forked_in_place, new_cache
+from pact_eval.scoring.shared_prefix_attention import (
     Segments,
     SharedLayer,
     can_share,

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from pact_eval.errors import AdapterError, ContractMismatchError, PactError, PromptError
 from pact_eval.models import sha256_of_weights
-from pact_eval.scoring.subject import SubjectRequest, identify
+from pact_eval.scoring.model import SubjectRequest, identify
 from scoring.conftest import Make
 
 pytestmark = pytest.mark.slow

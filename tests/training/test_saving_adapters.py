@@ -14,8 +14,8 @@ from pact_eval.data import read_records
 from pact_eval.errors import AdapterError, PactError
 from pact_eval.models import sha256_of_weights
 from pact_eval.prompts import NIMBLE
-from pact_eval.scoring.engine import Engine
-from pact_eval.scoring.subject import SubjectRequest, identify
+from pact_eval.scoring.model import SubjectRequest, identify
+from pact_eval.scoring.scorer import Engine
 from pact_eval.training import save_adapter
 from pact_fixtures.training.artefacts import load_base
 

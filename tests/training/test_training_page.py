@@ -18,7 +18,7 @@ from losses.tiny import DATA
 
 from pact_cli.evaluate import main
 from pact_eval.prompts import NIMBLE
-from pact_eval.scoring.subject import SubjectRequest, identify
+from pact_eval.scoring.model import SubjectRequest, identify
 from pact_eval.training import DEFAULT_PLAN
 from pact_losses import (
     NIMBLE_RECIPE_SETTINGS,

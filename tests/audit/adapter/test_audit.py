@@ -36,7 +36,7 @@ from pact_eval._files import sha256_of_file
 from pact_eval.audit import CODES, audit_adapter, compare_adapters
 from pact_eval.audit.codes import ADAPTER_CHECKS
 from pact_eval.errors import AdapterError, PactError
-from pact_eval.scoring.subject import SubjectRequest, identify
+from pact_eval.scoring.model import SubjectRequest, identify
 
 
 @pytest.fixture

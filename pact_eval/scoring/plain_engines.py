@@ -1,79 +1,17 @@
-"""How views pass through a model: one interface, and its two plain implementations.
-
-`NaiveExecutor` runs one unpadded prompt at a time: slow, and what all others are checked against.
-`BatchedExecutor` runs whole prompts in padded batches, on any model that transformers can load.
-The third, `ForkExecutor` in `fork.py`, computes shared prefixes once.
-"""
+"""The two engines that run whole prompts through any model that transformers can load."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from pact_eval.prompts import EncodedView
 from pact_eval.scoring.batching import length_sorted_batches
+from pact_eval.scoring.engine import OnScored, ScoredView, TokenCount, from_next_token_logits
 from pact_eval.scoring.prefix_tree import prefix_tree
-from pact_eval.scoring.scored import ScoredView, from_next_token_logits
-
-__all__ = ["BatchedExecutor", "Executor", "NaiveExecutor", "OnScored", "TokenCount"]
-
-OnScored = Callable[[Sequence[int], Sequence[ScoredView]], None]
-"""Called with numbers of views and their scores, as soon as they are known."""
-
-
-@dataclass
-class TokenCount:
-    """What went through a model.
-
-    Attributes:
-        prompts: tokens of all prompts, each by itself.
-        floor: what must pass at least, if every prefix is computed once.
-        passed: what did pass, padding included.
-    """
-
-    prompts: int = 0
-    floor: int = 0
-    passed: int = 0
-
-    def reset(self) -> None:
-        """Count from nothing again."""
-        self.prompts = self.floor = self.passed = 0
-
-    @contextmanager
-    def of_prompts_counted_before(self) -> Iterator[None]:
-        """Count what passes inside, but not the prompts: they are run another time."""
-        prompts, floor = self.prompts, self.floor
-        try:
-            yield
-        finally:
-            self.prompts, self.floor = prompts, floor
-
-
-class Executor(Protocol):
-    """Runs views through a model.
-
-    Attributes:
-        name: of the way it does it.
-        batch_tokens: tokens that a pass may have, padding included.
-        count: what has gone through the model so far.
-    """
-
-    name: str
-    batch_tokens: int
-    count: TokenCount
-
-    def score(self, views: Sequence[EncodedView], on_scored: OnScored) -> None:
-        """Score views, in any order, and hand the scores over as they come.
-
-        Raises:
-            AdapterError: a logit is no finite number.
-            torch.OutOfMemoryError: memory runs out; what was handed over is good.
-        """
 
 
 class NaiveExecutor:

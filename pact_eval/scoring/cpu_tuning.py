@@ -1,20 +1,14 @@
-"""Faster float32 on a CPU, where it is float32.
-
-With `torch.set_float32_matmul_precision("medium")` matrix products on a CPU go through oneDNN: 2.2
-times as fast as MKL on some processors. On others "medium" means bfloat16. A probe against float64
-decides, once a process.
-"""
+"""Two settings that make scoring on a CPU faster: faster float32 products, and kept memory."""
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Final
 
 import torch
-
-__all__ = ["FLOAT32_ERROR", "fast_float32", "onednn_stays_float32"]
 
 FLOAT32_ERROR: Final = 5e-6
 """Largest error of a product, as a share of its largest entry, that passes for float32.
@@ -67,3 +61,25 @@ def _matmul_precision(name: str) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+# <malloc.h>: blocks up to the first size come from the heap, which is cut down at the second.
+_TRIM_THRESHOLD: Final = -1
+_MMAP_THRESHOLD: Final = -3
+_LARGEST_KEPT: Final = 1 << 30
+_NEVER: Final = (1 << 31) - 1
+
+
+def keep_freed_memory() -> bool:
+    """Let glibc keep what the process frees, up to blocks of 1 GiB, until the process ends.
+
+    The peak of memory in use is the same; what was freed stays with the process.
+
+    Returns:
+        Whether the C library took the setting; False on systems without glibc.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False
+    return bool(mallopt(_MMAP_THRESHOLD, _LARGEST_KEPT) and mallopt(_TRIM_THRESHOLD, _NEVER))
