@@ -27,7 +27,7 @@ from pact_eval.data import Record, read_records
 from pact_eval.prompts import NIMBLE, EncodedView, Encoder
 from pact_eval.scoring.cpu_tuning import fast_float32, keep_freed_memory
 from pact_eval.scoring.prefix_tree import prefix_tree
-from pact_eval.scoring.scorer import Engine, largest_difference, one_by_one
+from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one
 
 FIXTURES = Path(pact_fixtures.__file__).parent
 CPU = torch.device("cpu")
@@ -134,9 +134,9 @@ def ours(
     model: Any, views: Sequence[EncodedView], name: Any, batch_tokens: int = 4096
 ) -> Callable[[], object]:
     """Return a contestant: one of our engines, ready to score."""
-    engine = Engine(model, batch_tokens, name)
-    engine.prepare(views[:4])
-    return partial(engine.score, views)
+    scorer = Scorer(model, batch_tokens, name)
+    scorer.prepare(views[:4])
+    return partial(scorer.score, views)
 
 
 def harness(model: Any, tokenizer: Any, views: Sequence[EncodedView], size: int) -> Any:
@@ -227,14 +227,14 @@ def accuracy_rows(encoder: Encoder, items: Items, vocabulary: int) -> list[list[
         model = make_model(kind, vocabulary, small=True)
         plain = one_by_one(model, views)
         for name in ("fork", "batched", "naive"):
-            engine = Engine(model, 4096, name)
-            engine.prepare(views)
-            engine.forget_counts()
-            scored = engine.score(views)
+            scorer = Scorer(model, 4096, name)
+            scorer.prepare(views)
+            scorer.forget_counts()
+            scored = scorer.score(views)
             flips = sum(
                 a.logits.argmax() != b.logits.argmax() for a, b in zip(scored, plain, strict=True)
             )
-            tokens: Any = engine.facts["tokens"]
+            tokens: Any = scorer.facts["tokens"]
             rows.append(
                 [
                     kind,

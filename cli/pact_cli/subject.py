@@ -12,8 +12,8 @@ import click
 from pact_eval.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from pact_eval.scoring.model import SubjectRequest
-    from pact_eval.scoring.scorer import EngineName
+    from pact_eval.scoring.engine import EngineName
+    from pact_eval.scoring.model import ModelRequest
 
 __all__ = ["needs_model_extra", "subject_request"]
 
@@ -31,7 +31,7 @@ def subject_request(
     allow_contract_mismatch: bool,
     engine: EngineName,
     merge: bool,
-) -> SubjectRequest:
+) -> ModelRequest:
     """Check the options against each other and gather them.
 
     Raises:
@@ -45,8 +45,8 @@ def subject_request(
         message = "expected ADAPTER, or --base-model with --no-adapter for a base model alone"
         raise click.UsageError(message)
     with needs_model_extra():
-        from pact_eval.scoring.model import SubjectRequest
-    return SubjectRequest(
+        from pact_eval.scoring.model import ModelRequest
+    return ModelRequest(
         adapter=adapter,
         base_model=base_model,
         apply_adapter=not no_adapter,

@@ -1,10 +1,8 @@
-"""Batches of token sequences of like length within a token budget. Pure Python."""
+"""Batches of token sequences within a token budget. Pure Python."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-__all__ = ["consecutive_batches", "length_sorted_batches", "tight_batches"]
 
 
 def length_sorted_batches(lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
@@ -13,10 +11,10 @@ def length_sorted_batches(lengths: Sequence[int], batch_tokens: int) -> list[lis
     Args:
         lengths: tokens of each prompt.
         batch_tokens: rows times longest row allowed in a batch, padding included. A prompt longer
-            than the budget gets a batch of its own.
+            than the budget gets its own batch.
 
     Returns:
-        Indices into `lengths`, longest first, so that memory runs out at once or not at all. The
+        Indices into `lengths`, longest first, so memory runs out in the first batch or never. The
         grouping depends on the lengths alone; equal lengths keep their order.
 
     Example:
@@ -35,7 +33,7 @@ def length_sorted_batches(lengths: Sequence[int], batch_tokens: int) -> list[lis
 def tight_batches(
     lengths: Sequence[int], *, prefix: int, new_tokens: int, cached_tokens: float, padding: float
 ) -> list[list[int]]:
-    """Group continuations of a cached prefix so that hardly anything is padding.
+    """Group continuations of a cached prefix so that little is padding.
 
     Args:
         lengths: new tokens of each row.
@@ -45,7 +43,7 @@ def tight_batches(
         padding: share of a batch's tokens that may be padding, from 0 (equal lengths only) to 1.
 
     Returns:
-        Indices into `lengths`, longest first; a row over the budgets gets a batch of its own.
+        Indices into `lengths`, longest first; a row over the budgets gets its own batch.
 
     Example:
         >>> lengths = [30, 29, 30, 12]
@@ -72,17 +70,16 @@ def tight_batches(
 def consecutive_batches(
     lengths: Sequence[int], behind: Sequence[int], new_tokens: int, cached_tokens: float
 ) -> list[list[int]]:
-    """Group segments that stand side by side without padding, in their order.
+    """Group segments that are placed side by side without padding, in their order.
 
     Args:
         lengths: new tokens of each.
         behind: tokens of its prefix.
         new_tokens: new tokens of a batch.
-        cached_tokens: new tokens of a batch and those of the prefixes, a prefix counted for each
-            segment.
+        cached_tokens: new tokens of a batch plus those of the prefixes, counted once per segment.
 
     Returns:
-        Indices into `lengths`; a segment over the budgets gets a batch of its own.
+        Indices into `lengths`; a segment over the budgets gets its own batch.
 
     Example:
         >>> consecutive_batches([30, 12, 40, 30], [90, 90, 5, 5], 80, cached_tokens=999)

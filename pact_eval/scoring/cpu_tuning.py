@@ -41,7 +41,7 @@ def onednn_stays_float32() -> bool:
 
 @contextmanager
 def fast_float32(device: torch.device, dtype: torch.dtype) -> Iterator[str]:
-    """Compute float32 products on a CPU with oneDNN, where the probe allows it.
+    """Compute float32 products on a CPU with oneDNN, if the probe allows it.
 
     Yields:
         What computes the products: "oneDNN, float32 by probe", or "default".

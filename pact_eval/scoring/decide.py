@@ -10,13 +10,11 @@ from pact_eval._json import Json
 from pact_eval.data import Field
 from pact_eval.metrics import decode_ensemble
 from pact_eval.prompts import Decision
-from pact_eval.scoring.model import LoadedSubject
-
-__all__ = ["decide"]
+from pact_eval.scoring.model import LoadedModel
 
 
 def decide(
-    loaded: LoadedSubject, state: Json, fields: Sequence[Field], *, k: int, order_seed: int = 0
+    loaded: LoadedModel, state: Json, fields: Sequence[Field], *, k: int, order_seed: int = 0
 ) -> list[Decision]:
     """Answer every field of one request.
 
@@ -24,25 +22,25 @@ def decide(
         loaded: the model.
         state: the context: text, or any JSON value.
         fields: the schema; every prompt shows all of it.
-        k: views a field; their canonical log-probabilities are averaged.
+        k: views per field; their canonical log-probabilities are averaged.
         order_seed: seed of the code orders.
 
     Returns:
-        One decision a field, in schema order.
+        One decision per field, in schema order.
 
     Raises:
         RequestError: the fields do not fit the contract.
         PromptError: a prompt is over the limit.
         AdapterError: the adapter changes nothing.
     """
-    views = loaded.subject.encoder.encode_request(state, fields, k=k, seed=order_seed)
-    # On all views: one alone shares no prefix with another, and proves nothing about it.
-    loaded.engine.prepare(views)
-    if loaded.subject.adapter is not None:
-        loaded.engine.prove_adapter(views[:1])
-        if loaded.subject.merge:
-            loaded.engine.merge_adapter(views)
-    scored = loaded.engine.score(views)
+    views = loaded.source.encoder.encode_request(state, fields, k=k, seed=order_seed)
+    # On all views: a single one does not share a prefix with another, so it would not check that.
+    loaded.scorer.prepare(views)
+    if loaded.source.adapter is not None:
+        loaded.scorer.prove_adapter(views[:1])
+        if loaded.source.merge:
+            loaded.scorer.merge_adapter(views)
+    scored = loaded.scorer.score(views)
     decisions = []
     for number, field in enumerate(fields):
         mine = scored[number * k : (number + 1) * k]

@@ -1,11 +1,19 @@
-"""The interface of an engine: encoded views in, logits of the answer letters out."""
+"""The interface of an engine: encoded views in, logits of the answer letters out.
+
+To add an engine (another way through a model, or a server), write a class with the members of
+`Engine`. It receives views: `token_ids` are the prompt, `code_tokens` the letters in the order
+shown. It returns one `ScoredView` per view, made with `scored_view`. Then add its name to
+`EngineName` and `ENGINES`, and construct it in `Scorer._made` (`scorer.py`). Before the scorer uses
+an engine, it compares it with `NaiveEngine` on the first views, and it halves `batch_tokens` when
+memory runs out. An engine does neither.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,38 +21,113 @@ import torch
 
 from pact_eval.errors import AdapterError
 from pact_eval.prompts import EncodedView, to_canonical
+from pact_eval.scoring.prefix_tree import PrefixTree
+
+EngineName = Literal["auto", "fork", "batched", "naive"]
+
+ENGINES: Final[tuple[EngineName, ...]] = ("auto", "fork", "batched", "naive")
+"""Names of engines; auto is the first of the others that the model allows."""
 
 
 @dataclass(frozen=True)
 class ScoredView:
-    """What the model says about one view.
+    """The result for one view, read at the last position of its prompt.
 
     Attributes:
         logits: shape (C,), float32, canonical order.
-        answer_mass: share of the full next-token distribution on the C codes, from 0 to 1.
+        answer_mass: share of the full next-token distribution on the C letters, from 0 to 1.
     """
 
     logits: npt.NDArray[np.float32]
     answer_mass: float
 
 
+OnScored = Callable[[Sequence[int], Sequence[ScoredView]], None]
+"""Called with numbers of views and their scores, as soon as they are known."""
+
+
+@dataclass
+class TokenCount:
+    """Tokens that went through a model.
+
+    Attributes:
+        prompts: tokens of all prompts, each counted in full.
+        floor: the least that must pass, if every shared prefix is computed once.
+        passed: tokens that did pass, padding included.
+    """
+
+    prompts: int = 0
+    floor: int = 0
+    passed: int = 0
+
+    def add_prompts(self, tree: PrefixTree) -> None:
+        """Count the prompts of a tree, which are about to be run."""
+        self.prompts += tree.prompt_tokens
+        self.floor += tree.floor
+
+    def reset(self) -> None:
+        """Set all counts to zero."""
+        self.prompts = self.floor = self.passed = 0
+
+    @contextmanager
+    def of_prompts_counted_before(self) -> Iterator[None]:
+        """Count passed tokens inside, but not the prompts: they are run a second time."""
+        prompts, floor = self.prompts, self.floor
+        try:
+            yield
+        finally:
+            self.prompts, self.floor = prompts, floor
+
+
+class Engine(Protocol):
+    """Runs views through a model.
+
+    Attributes:
+        name: of the engine, recorded in the run.
+        batch_tokens: tokens that a pass may have, padding included; the scorer lowers it when
+            memory runs out.
+        shares_prefix: whether attention reads a shared prefix that is in memory once; recorded in
+            the run.
+        count: tokens that have gone through the model so far.
+    """
+
+    name: str
+    batch_tokens: int
+    count: TokenCount
+
+    @property
+    def shares_prefix(self) -> bool: ...  # noqa: D102 -- see the class
+
+    def score(self, views: Sequence[EncodedView], on_scored: OnScored) -> None:
+        """Score views in any order, and call `on_scored` as soon as some are done.
+
+        Args:
+            views: the views.
+            on_scored: called with indices into `views` and their scores; each view exactly once.
+
+        Raises:
+            AdapterError: a logit is not a finite number.
+            torch.OutOfMemoryError: memory ran out; scores that were handed over remain valid.
+        """
+
+
 def scored_view(
     view: EncodedView, code_logits: torch.Tensor, log_normaliser: torch.Tensor
 ) -> ScoredView:
-    """Read one view.
+    """Turn the logits of one view's letters into its result.
 
     Args:
         view: the view.
         code_logits: (C,) float32, in code order.
-        log_normaliser: (), log-sum-exp of the logits of the whole vocabulary.
+        log_normaliser: (), log-sum-exp of the logits of the full vocabulary.
 
     Raises:
-        AdapterError: a logit is no finite number; the message names the record and the view.
+        AdapterError: a logit is not a finite number; the message names the record and the view.
     """
     if not bool(torch.isfinite(code_logits).all()):
         message = (
-            f"record {view.record_id}, view {view.view}: the model gives a logit that is no finite "
-            "number (damaged weights, or a dtype that overflows)"
+            f"record {view.record_id}, view {view.view}: expected finite logits, found "
+            "infinity or NaN (damaged weights, or a dtype that overflows: try --dtype fp32)"
         )
         raise AdapterError(message)
     mass = torch.exp(code_logits.logsumexp(-1) - log_normaliser)
@@ -56,60 +139,6 @@ def scored_view(
 
 
 def from_next_token_logits(view: EncodedView, logits: torch.Tensor) -> ScoredView:
-    """Read one view from the (V,) logits of the whole vocabulary, float32."""
+    """Return the result of one view from the (V,) logits of the full vocabulary, float32."""
     codes = logits[torch.tensor(view.code_tokens, device=logits.device)]
     return scored_view(view, codes, logits.logsumexp(-1))
-
-
-OnScored = Callable[[Sequence[int], Sequence[ScoredView]], None]
-"""Called with numbers of views and their scores, as soon as they are known."""
-
-
-@dataclass
-class TokenCount:
-    """What went through a model.
-
-    Attributes:
-        prompts: tokens of all prompts, each by itself.
-        floor: what must pass at least, if every prefix is computed once.
-        passed: what did pass, padding included.
-    """
-
-    prompts: int = 0
-    floor: int = 0
-    passed: int = 0
-
-    def reset(self) -> None:
-        """Count from nothing again."""
-        self.prompts = self.floor = self.passed = 0
-
-    @contextmanager
-    def of_prompts_counted_before(self) -> Iterator[None]:
-        """Count what passes inside, but not the prompts: they are run another time."""
-        prompts, floor = self.prompts, self.floor
-        try:
-            yield
-        finally:
-            self.prompts, self.floor = prompts, floor
-
-
-class Executor(Protocol):
-    """Runs views through a model.
-
-    Attributes:
-        name: of the way it does it.
-        batch_tokens: tokens that a pass may have, padding included.
-        count: what has gone through the model so far.
-    """
-
-    name: str
-    batch_tokens: int
-    count: TokenCount
-
-    def score(self, views: Sequence[EncodedView], on_scored: OnScored) -> None:
-        """Score views, in any order, and hand the scores over as they come.
-
-        Raises:
-            AdapterError: a logit is no finite number.
-            torch.OutOfMemoryError: memory runs out; what was handed over is good.
-        """

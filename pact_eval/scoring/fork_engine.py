@@ -1,7 +1,7 @@
-"""Score many views, each shared token once: down a prefix tree, forking the cache at branches.
+"""The fork engine: each shared token runs once, down a prefix tree, and branches fork the cache.
 
-A branch runs once and leaves a cache; what follows it goes on from that cache. Answers are read at
-the ends of leaves. Branches and leaves of many records share a pass.
+A branch runs once and leaves a cache; the segments after it continue from that cache. Answers are
+read at the ends of leaves. Branches and leaves of many records share a pass.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ROWS_READ: Final = 8
 _CPU_PASS_TOKENS: Final = 2048
 
 
-class ForkExecutor:
+class ForkEngine:
     """Scores views down their prefix tree.
 
     Args:
@@ -63,10 +63,9 @@ class ForkExecutor:
 
     @torch.inference_mode()
     def score(self, views: Sequence[EncodedView], on_scored: OnScored) -> None:
-        """Score views; see `executors.Executor`."""
+        """Score views; see `Engine`."""
         tree = prefix_tree([view.token_ids for view in views])
-        self.count.prompts += tree.prompt_tokens
-        self.count.floor += tree.floor
+        self.count.add_prompts(tree)
         with self.passes.ready():
             _Walk(self, views, on_scored).from_root(tree)
 
@@ -80,14 +79,14 @@ class ForkExecutor:
             rows: the prefix of each leaf, in order.
             lengths: tokens of each leaf.
         """
-        # Keys of prefixes that are not shared are copied for the pass, a layer at a time.
+        # Keys of prefixes that are not shared are copied for the pass, one layer at a time.
         cached = math.inf if self.passes.packs else _ROWS_READ * self.batch_tokens
         return self._batches(prefixes, rows, lengths, cached, _PADDING)
 
     def branch_batches(
         self, prefixes: Prefixes, rows: Sequence[int], lengths: Sequence[int]
     ) -> list[list[int]]:
-        """Group branches as `leaf_batches` groups leaves; they leave a cache of their own."""
+        """Group branches as `leaf_batches` groups leaves; they leave their own cache."""
         padding = 0.0 if self.passes.exact_prefixes else _PADDING
         return self._batches(prefixes, rows, lengths, self.batch_tokens, padding)
 
@@ -117,10 +116,10 @@ class _Walk:
     """One walk down one tree."""
 
     def __init__(
-        self, executor: ForkExecutor, views: Sequence[EncodedView], on_scored: OnScored
+        self, engine: ForkEngine, views: Sequence[EncodedView], on_scored: OnScored
     ) -> None:
-        self.executor = executor
-        self.passes = executor.passes
+        self.engine = engine
+        self.passes = engine.passes
         self.views = views
         self.on_scored = on_scored
 
@@ -134,11 +133,11 @@ class _Walk:
         """Run what follows branches; branch number i is behind prefix i."""
         leaves = [(row, leaf) for row, branch in enumerate(branches) for leaf in branch.leaves]
         rows, lengths = [row for row, _ in leaves], [len(leaf.ids) for _, leaf in leaves]
-        for batch in self.executor.leaf_batches(prefixes, rows, lengths):
+        for batch in self.engine.leaf_batches(prefixes, rows, lengths):
             self._read(prefixes, [rows[n] for n in batch], [leaves[n][1] for n in batch])
         inner = [(row, child) for row, branch in enumerate(branches) for child in branch.branches]
         rows, lengths = [row for row, _ in inner], [len(child.ids) for _, child in inner]
-        for batch in self.executor.branch_batches(prefixes, rows, lengths):
+        for batch in self.engine.branch_batches(prefixes, rows, lengths):
             chosen = [inner[number][1] for number in batch]
             self._down(self._extended(prefixes, [rows[n] for n in batch], chosen), chosen)
 
@@ -146,46 +145,46 @@ class _Walk:
         self, prefixes: Prefixes, rows: Sequence[int], branches: Sequence[Branch]
     ) -> Prefixes:
         longer, passed = self.passes.extend(prefixes, rows, [branch.ids for branch in branches])
-        self.executor.count.passed += passed
+        self.engine.count.passed += passed
         return longer
 
     def _read(self, prefixes: Prefixes, rows: Sequence[int], leaves: Sequence[Leaf]) -> None:
         hidden, passed = self.passes.last_states(prefixes, rows, [leaf.ids for leaf in leaves])
-        self.executor.count.passed += passed
+        self.engine.count.passed += passed
         ends = [
             (row, number) for row, leaf in enumerate(leaves) for number in leaf.prompts
         ]  # identical prompts are read with the codes and the order of each view
         numbers = [number for _, number in ends]
         repeated = hidden[[row for row, _ in ends]]
         self.on_scored(
-            numbers, self.executor.head.read([self.views[number] for number in numbers], repeated)
+            numbers, self.engine.head.read([self.views[number] for number in numbers], repeated)
         )
 
 
-def fork_executor(model: Any, device: torch.device, batch_tokens: int) -> ForkExecutor | str:
-    """Return the executor for a model, or why there is none.
+def fork_engine(model: Any, device: torch.device, batch_tokens: int) -> ForkEngine | str:
+    """Return the engine for a model, or the reason why the model cannot be forked.
 
     Args:
         model: a causal language model or its multimodal shell, with or without an adapter.
         device: where it runs.
-        batch_tokens: see `ForkExecutor`.
+        batch_tokens: see `ForkEngine`.
     """
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
     head = plain_head(inner)
     if head is None:
-        return "the output head is no plain linear layer, or logits are changed behind it"
+        return "the output head is not a plain linear layer, or the model changes its logits"
     decoder = inner.get_decoder()
     if decoder is inner or not can_fork(new_cache(decoder)):
-        return "the model keeps a cache of a kind that is not known here"
+        return "the model's cache has a layer type that cannot be forked"
     pass_tokens = _CPU_PASS_TOKENS if device.type == "cpu" else batch_tokens
-    return ForkExecutor(decoder, head, device, batch_tokens=batch_tokens, pass_tokens=pass_tokens)
+    return ForkEngine(decoder, head, device, batch_tokens=batch_tokens, pass_tokens=pass_tokens)
 
 
 _BLOCK_ROWS: Final = 16_384
 
 
 class PlainHead:
-    """An output head that is one linear map: logits in float32, those of the vocabulary in blocks.
+    """An output head that is one linear layer: logits in float32, the vocabulary in blocks.
 
     Args:
         weight: (V, H).
@@ -204,12 +203,12 @@ class PlainHead:
             hidden: (n, H), the last hidden state at each view's last position.
 
         Raises:
-            AdapterError: a logit is no finite number.
+            AdapterError: a logit is not a finite number.
         """
         normalisers = self._log_normalisers(hidden)
         widest = max(views, key=lambda view: len(view.code_tokens)).code_tokens
         rows = torch.tensor(widest, device=self.weight.device)
-        # The codes of fewer answers are the first of these: one product serves all views.
+        # The letters of fewer answers are the first of these: one product serves all views.
         codes = self._logits(hidden, rows).cpu()
         return [
             scored_view(view, row[: len(view.code_tokens)], normaliser)
@@ -232,7 +231,7 @@ class PlainHead:
         total = torch.full((len(hidden),), -torch.inf, device=hidden.device)
         for start in range(0, len(self.weight), _BLOCK_ROWS):
             block = slice(start, start + _BLOCK_ROWS)
-            # In float32, as codes are: rounded to 16 bits, the whole came out less than its part.
+            # In float32, as the letters are: rounded to 16 bits, the sum was less than a part.
             bias = None if self.bias is None else self.bias[block].float()
             weight = self.weight[block].float()
             logits = torch.nn.functional.linear(hidden.float(), weight, bias)
@@ -241,11 +240,11 @@ class PlainHead:
 
 
 def plain_head(inner: Any) -> PlainHead | None:
-    """Return a model's output head where it is a linear layer and nothing else.
+    """Return a model's output head if it is a linear layer and nothing else.
 
-    A head that an adapter wraps is none, nor is one behind which the model caps or scales its
-    logits. What else a model may do there cannot be seen from here: the engine compares with the
-    whole model before it relies on this.
+    None if an adapter wraps the head, or if the model caps or scales its logits. A model may do
+    other things after its head that this does not see: the scorer compares the engine with the full
+    model before it uses it.
 
     Args:
         inner: a causal language model, or its multimodal shell, without PEFT around it.

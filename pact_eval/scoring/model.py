@@ -27,9 +27,10 @@ from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval.errors import AdapterError, ContractMismatchError
 from pact_eval.models import AdapterFiles, read_adapter_files, read_json_object, sha256_of_weights
-from pact_eval.prompts import NIMBLE, Encoder, NimbleContract
+from pact_eval.prompts import NIMBLE, Encoder, PromptContract
 from pact_eval.scoring.cpu_tuning import keep_freed_memory
-from pact_eval.scoring.scorer import Engine, EngineName
+from pact_eval.scoring.engine import EngineName
+from pact_eval.scoring.scorer import Scorer
 from pact_eval.scoring.tokenizer import load_tokenizer
 
 # Larger batches are not faster on a CPU; a GPU wants to be full.
@@ -37,8 +38,8 @@ _BATCH_TOKENS: Final = {"cpu": 4096, "cuda": 32768}
 
 
 @dataclass(frozen=True)
-class SubjectRequest:
-    """What the user asks to be scored, and on what.
+class ModelRequest:
+    """What to score, as the user asked for it.
 
     Attributes:
         adapter: adapter folder, or None for a base model alone.
@@ -46,9 +47,9 @@ class SubjectRequest:
         apply_adapter: False scores the base model that the adapter names.
         device: auto, cpu or cuda.
         dtype: auto or a name in `loading.DTYPES`.
-        batch_tokens: tokens a pass, padding included; None takes the device's default.
-        allow_contract_mismatch: score an adapter whose prompt contract is not ours.
-        engine: how views pass through the model; auto takes the fastest that the oracle confirms.
+        batch_tokens: tokens per pass, padding included; None takes the device's default.
+        allow_contract_mismatch: score an adapter that was trained on another prompt contract.
+        engine: which engine; auto takes the fastest one that agrees with the plain forward pass.
         merge: add the adapter to the weights before scoring, and record the drift.
     """
 
@@ -64,25 +65,25 @@ class SubjectRequest:
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A model that is known by its hashes and not loaded yet.
+class ScoringModel:
+    """A model that is identified by its hashes and not loaded yet.
 
     Attributes:
         adapter: the adapter's files, or None.
         base: the base model on disk.
         contract: the prompt contract that it is scored on.
-        contract_mismatch: why the adapter's contract is another one, where that was allowed.
+        contract_mismatch: how the adapter's contract differs, if that was allowed.
         device: where it will run.
         dtype: in what precision.
-        batch_tokens: tokens a pass, padding included.
+        batch_tokens: tokens per pass, padding included.
         encoder: turns records into token ids.
-        engine: how views pass through the model.
+        engine: which engine was requested.
         merge: whether the adapter is added to the weights before scoring.
     """
 
     adapter: AdapterFiles | None
     base: BaseModel
-    contract: NimbleContract
+    contract: PromptContract
     contract_mismatch: str | None
     device: torch.device
     dtype: torch.dtype
@@ -93,7 +94,7 @@ class Subject:
 
     @property
     def settings(self) -> Mapping[str, Json]:
-        """What identifies the subject in `run.json`."""
+        """What identifies the model in `run.json`."""
         adapter = self.adapter
         return {
             "adapter": None
@@ -113,13 +114,13 @@ class Subject:
             "device": self.device.type,
             "dtype": str(self.dtype).removeprefix("torch."),
             "batch_tokens": self.batch_tokens,
-            # Only where they are asked for: runs of earlier versions do not name them.
+            # Only if they were requested, so that the defaults do not tie a run to an engine.
             **({} if self.engine == "auto" else {"engine": self.engine}),
             **({"merge": True} if self.merge else {}),
         }
 
-    def load(self) -> LoadedSubject:
-        """Load the weights; on a CPU, have the process keep the memory that passes free.
+    def load(self) -> LoadedModel:
+        """Load the weights; on a CPU, also let the process keep freed memory for the next pass.
 
         Raises:
             AdapterError: the base or the adapter cannot be loaded, or they do not fit.
@@ -129,22 +130,22 @@ class Subject:
         model = load_base(self.base, self.adapter, self.device, self.dtype)
         if self.adapter is not None:
             model = attach_adapter(model, self.adapter)
-        return LoadedSubject(self, model, Engine(model, self.batch_tokens, self.engine))
+        return LoadedModel(self, model, Scorer(model, self.batch_tokens, self.engine))
 
 
 @dataclass(frozen=True)
-class LoadedSubject:
-    """A subject with its weights in memory.
+class LoadedModel:
+    """A model with its weights in memory.
 
     Attributes:
-        subject: what it is.
+        source: the identified model.
         model: the transformers or PEFT model.
-        engine: scores encoded views with it.
+        scorer: scores encoded views with it.
     """
 
-    subject: Subject
+    source: ScoringModel
     model: Any
-    engine: Engine
+    scorer: Scorer
 
     @property
     def attention(self) -> str:
@@ -152,19 +153,19 @@ class LoadedSubject:
         return str(getattr(self.model.config, "_attn_implementation", "unknown"))
 
 
-def identify(request: SubjectRequest) -> Subject:
-    """Find and check everything about a subject that needs no weights in memory.
+def identify(request: ModelRequest) -> ScoringModel:
+    """Find a model and check everything that does not need its weights in memory.
 
     Args:
         request: what the user asked for.
 
     Returns:
-        The subject.
+        The model, not loaded yet.
 
     Raises:
         AdapterError: a folder is missing or cannot be used, or no base model is known.
         ContractMismatchError: the adapter was trained on another prompt contract.
-        PromptError: the tokenizer cannot speak the contract.
+        PromptError: the tokenizer cannot render the contract.
     """
     files = read_adapter_files(request.adapter) if request.adapter is not None else None
     base = _base_of(request, files)
@@ -173,7 +174,7 @@ def identify(request: SubjectRequest) -> Subject:
         mismatch = _contract_mismatch(files, allowed=request.allow_contract_mismatch)
         _refuse_other_base(files, base)
     device = resolve_device(request.device)
-    return Subject(
+    return ScoringModel(
         adapter=files if request.apply_adapter else None,
         base=base,
         contract=NIMBLE,
@@ -187,10 +188,10 @@ def identify(request: SubjectRequest) -> Subject:
     )
 
 
-def _base_of(request: SubjectRequest, files: AdapterFiles | None) -> BaseModel:
+def _base_of(request: ModelRequest, files: AdapterFiles | None) -> BaseModel:
     name = request.base_model or (files.base_model if files is not None else None)
     if name is None:
-        message = "no base model is known; give --base-model"
+        message = "no base model: neither --base-model nor the adapter names one; give --base-model"
         raise AdapterError(message)
     # A revision belongs to the base that the adapter names, not to one given instead.
     named = files is not None and name == files.base_model
@@ -208,7 +209,7 @@ def _contract_mismatch(files: AdapterFiles, *, allowed: bool) -> str | None:
     except ContractMismatchError as error:
         if allowed:
             return str(error)
-        message = f"{files.folder}: {error}; --allow-contract-mismatch scores it all the same"
+        message = f"{files.folder}: {error}; use --allow-contract-mismatch to score it anyway"
         raise ContractMismatchError(message) from None
     return None
 
@@ -218,7 +219,7 @@ def _refuse_other_base(files: AdapterFiles, base: BaseModel) -> None:
     wanted = config.get("base_weights_sha256")
     if wanted is not None and wanted != base.sha256:
         message = (
-            f"{files.folder}: the adapter is for another base: its schema_config.json names "
+            f"{files.folder}: trained on another base: its schema_config.json names "
             f"weights with SHA-256 {wanted}, {base.folder} has {base.sha256}"
         )
         raise AdapterError(message)
@@ -245,7 +246,7 @@ DTYPES: Final = {
     "fp16": torch.float16,
     "float16": torch.float16,
 }
-"""Names that `--dtype` takes, beside "auto"."""
+"""Names that `--dtype` accepts in addition to "auto"."""
 
 _SHELL_KEY = ".language_model."
 _KEYS_SHOWN = 8
@@ -257,9 +258,9 @@ class BaseModel:
 
     Attributes:
         name: as the user or the adapter named it.
-        folder: where its files lie.
-        revision: the commit, where it came from the hub.
-        sha256: of its weights; see `model_files.sha256_of_weights`.
+        folder: of its files.
+        revision: the commit, if it came from the hub; otherwise None.
+        sha256: of its weights; see `pact_eval.models.sha256_of_weights`.
     """
 
     name: str
@@ -269,7 +270,7 @@ class BaseModel:
 
     @property
     def label(self) -> str:
-        """The hub id and revision, or the folder: what a reader finds it by."""
+        """The hub id and revision, or the folder: how a reader finds it."""
         if self.revision is not None:
             return f"{self.name} ({self.revision})"
         return os.path.normpath(self.folder)
@@ -285,19 +286,19 @@ def resolve_base(name: str, start: Path, revision: str | None) -> BaseModel:
         revision: revision to ask the hub for.
 
     Returns:
-        Where the model lies.
+        The model on disk.
 
     Raises:
-        AdapterError: there is no such folder and the name is no hub id, the hub does not give it,
-            or the folder has no safetensors.
+        AdapterError: the name is neither a folder nor a hub id, the hub cannot provide it, or the
+            folder has no safetensors.
     """
     folder = start / name
-    if os.path.isdir(folder):  # noqa: PTH112 - a name too long for the system is no folder
+    if os.path.isdir(folder):  # noqa: PTH112 -- False, not an error, for a name that is too long
         return BaseModel(name, folder, None, sha256_of_weights(folder))
     if name.count("/") != 1 or name.startswith((".", "/", "~")):
         message = (
-            f"base model {name!r}: no such folder, and no hub id (organisation/name); give "
-            "--base-model"
+            f"base model {name!r}: expected a folder or a hub id (organisation/name), found "
+            "neither; give --base-model"
         )
         raise AdapterError(message)
     folder = _from_hub(name, revision)
@@ -305,10 +306,10 @@ def resolve_base(name: str, start: Path, revision: str | None) -> BaseModel:
 
 
 def resolve_device(name: str) -> torch.device:
-    """Turn auto, cpu or cuda into a device; auto takes CUDA where there is one.
+    """Turn auto, cpu or cuda into a device; auto takes CUDA if torch can use it.
 
     Raises:
-        AdapterError: CUDA was asked for and is not there.
+        AdapterError: CUDA was requested and is not available.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -375,8 +376,7 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
         The PEFT model, in evaluation mode.
 
     Raises:
-        AdapterError: a tensor is missing, unexpected or of another shape than the base needs; the
-            message names them.
+        AdapterError: a tensor is missing, unexpected or of the wrong shape; the message names them.
     """
     with warnings.catch_warnings():
         # PEFT warns about keys that do not match; below they are fatal, with their names.
@@ -385,7 +385,7 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
             config = LoraConfig.from_pretrained(str(adapter.folder))
             config.inference_mode = True
             wrapped = PeftModel(model, config)
-        except Exception as error:  # PEFT meets a malformed configuration wherever it reads it
+        except Exception as error:  # PEFT fails in many ways on a malformed configuration
             message = f"{adapter.folder}: does not fit this base model ({_first_line(error)})"
             raise AdapterError(message) from error
         # Left at "auto", PEFT asks the hub for the configuration of the base that is named there.
@@ -405,8 +405,8 @@ def _refuse_misfit(adapter: AdapterFiles, wanted: dict[str, torch.Tensor]) -> No
     faults = {
         "missing in the adapter": sorted(set(shapes) - set(found)),
         "unexpected in the adapter": sorted(set(found) - set(shapes)),
-        "of another shape": [
-            f"{name} {list(found[name])} for {list(shapes[name])}"
+        "of the wrong shape": [
+            f"{name}: expected {list(shapes[name])}, found {list(found[name])}"
             for name in sorted(set(found) & set(shapes))
             if found[name] != shapes[name]
         ],
@@ -423,7 +423,9 @@ def _refuse_misfit(adapter: AdapterFiles, wanted: dict[str, torch.Tensor]) -> No
 def _refuse_incomplete(base: BaseModel, report: Any) -> None:
     missing = sorted(report["missing_keys"])
     if missing:
-        message = f"{base.folder}: the weights lack {len(missing)} tensors: {_some(missing)}"
+        message = (
+            f"{base.folder}: {len(missing)} tensors are missing in the weights: {_some(missing)}"
+        )
         raise AdapterError(message)
 
 
@@ -440,13 +442,13 @@ def _from_hub(name: str, revision: str | None) -> Path:
             )
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        message = f"base model {name!r}: the hub does not give it ({_first_line(error)})"
+        message = f"base model {name!r}: the hub cannot provide it ({_first_line(error)})"
         raise AdapterError(message) from error
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the weight-loading bars and notes; what matters of them is checked afterwards."""
+    """Silence the progress bars and notes of loading; missing weights are checked afterwards."""
     before = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -458,7 +460,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _some(names: list[str]) -> str:
-    more = f", ... ({len(names)} in all)" if len(names) > _KEYS_SHOWN else ""
+    more = f", ... ({len(names)} in total)" if len(names) > _KEYS_SHOWN else ""
     return ", ".join(names[:_KEYS_SHOWN]) + more
 
 

@@ -1,7 +1,16 @@
 """Passes through a decoder: segments of prompts, each behind a cached prefix.
 
-Where all layers are plain attention over shared prefixes, segments stand side by side in one row
-and nothing is padding. Elsewhere they are rows, padded on their right.
+If all layers are plain attention over shared prefixes, segments are placed side by side in one row
+without padding. Otherwise they are rows, padded on the right.
+
+The cache of a prefix serves several rows. transformers keeps one layer object per layer in a
+`DynamicCache`. Attention layers append new keys and values in a new tensor, so the old tensor can
+serve many rows. Linear attention layers overwrite their convolution and recurrent states in place,
+so these are copied.
+
+In the last layer, every position leaves keys and values, but the output of a position is read at
+answers only. So the MLP and the output projection of that layer, which treat each position by
+itself, run only for positions that are read. That saves most of one layer for nearly all tokens.
 """
 
 from __future__ import annotations
@@ -32,12 +41,12 @@ from pact_eval.scoring.shared_prefix_attention import (
 
 @dataclass(frozen=True)
 class Prefixes:
-    """What is cached: prompts up to somewhere, a row each.
+    """Cached beginnings of prompts, one per row.
 
     Attributes:
         cache: their keys, values and states.
         lengths: tokens of each row.
-        mask: (rows, slots) of the cache, False where a slot is padding; None where none is.
+        mask: (rows, slots) of the cache, False for slots of padding; None without padding.
     """
 
     cache: DynamicCache
@@ -60,7 +69,7 @@ class Passes:
 
     Attributes:
         shares_prefix: whether attention reads a prefix that is in memory once.
-        exact_prefixes: whether a prefix that is gone on from must have no padding.
+        exact_prefixes: whether a prefix that is continued must not have padding.
     """
 
     def __init__(self, decoder: Any, device: torch.device, pad_token_id: int = 0) -> None:
@@ -75,12 +84,12 @@ class Passes:
 
     @property
     def packs(self) -> bool:
-        """Whether segments of a pass stand side by side, without padding."""
+        """Whether segments of a pass are placed side by side, without padding."""
         return self.shares_prefix and not self.exact_prefixes
 
     @contextmanager
     def ready(self) -> Iterator[None]:
-        """Have the decoder attend as these passes need it, and put things back."""
+        """Switch the decoder to the attention that these passes need; restore it afterwards."""
         if not self.shares_prefix:
             yield
             return
@@ -97,8 +106,8 @@ class Passes:
         """Run segments, each behind a prefix.
 
         Args:
-            prefixes: what is cached; stays as it is.
-            rows: the prefix that each segment goes on from; those of one stand together.
+            prefixes: what is cached; not changed.
+            rows: the prefix that each segment continues; segments of one prefix are adjacent.
             segments: token ids.
 
         Returns:
@@ -167,9 +176,9 @@ class Passes:
 
 
 def _joined_mask(prefixes: Prefixes, rows: Tensor, where: Segments) -> Tensor | None:
-    """Return the mask of old and new slots, or None where every slot that is looked at is real."""
+    """Return the mask of old and new slots, or None if every slot that is read is real."""
     width = max(where.lengths)
-    # Padding behind a leaf's last token is never looked back at.
+    # No token looks back at the padding after a leaf's last token.
     padded = not where.final and min(where.lengths) < width
     if prefixes.mask is None and not padded:
         return None
@@ -180,7 +189,7 @@ def _joined_mask(prefixes: Prefixes, rows: Tensor, where: Segments) -> Tensor | 
     return torch.cat([before, after], dim=1)
 
 
-# Their own types, not subclasses: a layer that is not known may keep state that is not copied here.
+# These exact types, not subclasses: an unknown layer may have state that is not copied here.
 _ATTENTION: Final = (
     DynamicLayer,
     DynamicSlidingWindowLayer,
@@ -195,30 +204,30 @@ def new_cache(decoder: Any) -> DynamicCache:
 
 
 def can_fork(cache: DynamicCache) -> bool:
-    """Tell whether every layer of a cache is of a type whose state is known here."""
+    """Return whether every layer of a cache has a type whose state is known here."""
     known = set(_ATTENTION) | set(_LINEAR)
     return bool(cache.layers) and all(type(layer) in known for layer in cache.layers)
 
 
 def has_recurrent_or_window_layers(cache: DynamicCache) -> bool:
-    """Tell whether a cached prefix must have no padding on its right.
+    """Return whether a cached prefix must not have padding on its right.
 
-    A recurrent state has taken the padding in, and a sliding window counts it.
+    A recurrent state would include the padding, and a sliding window would count it.
     """
     return any(type(layer) is not DynamicLayer for layer in cache.layers)
 
 
 def forked(cache: DynamicCache, rows: Tensor, *, final: bool) -> DynamicCache:
-    """Return a cache whose rows are rows of another one, which stays as it is.
+    """Return a cache whose rows are rows of another one, which is not changed.
 
     Args:
         cache: of B rows.
         rows: (n,) numbers of rows, in any order and with repetitions.
-        final: the new cache serves one pass and is not gone on from; its attention layers then keep
+        final: the new cache serves one pass and is not continued; its attention layers then keep
             nothing of that pass.
 
     Returns:
-        A cache of n rows. Keys and values are views where B is 1.
+        A cache of n rows. Keys and values are views if B is 1.
     """
     twin = copy.copy(cache)
     twin.layers = [_with_states(layer, rows) for layer in cache.layers]
@@ -240,10 +249,10 @@ def forked_in_place(
     Args:
         cache: an empty one, or one that this function returned and that a pass has gone through.
         segments: of the pass; the prefixes are the rows of `cache`.
-        last_unread: what the last layer makes of the pass is not read, but for keys and values.
+        last_unread: of the last layer, only keys and values are read.
 
     Returns:
-        A cache of a row for each segment. The keys and values of prefixes are those of `cache`.
+        A cache with one row per segment. It shares the keys and values of prefixes with `cache`.
     """
     rows, last = torch.tensor(segments.prefixes), len(cache.layers) - 1
     twin = copy.copy(cache)
@@ -264,7 +273,7 @@ def _with_states(layer: Any, rows: Tensor) -> Any:
 
 
 class _ReadOnlyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """An attention layer that shows old and new keys and values together, and keeps the old.
+    """An attention layer that returns old and new keys and values together and keeps the old ones.
 
     So the widest pass holds copies of the prefix for one layer at a time, not for all of them.
     """
@@ -285,7 +294,7 @@ def _rows_of(tensor: Tensor, rows: Tensor) -> Tensor:
 
 
 def _copy_states(layer: Any, rows: Tensor) -> None:
-    """Give a layer states of its own: selecting copies, also where it selects every row once."""
+    """Give a layer its own states: selecting rows copies them."""
     for name in ("conv_states", "recurrent_states"):
         states = getattr(layer, name)
         chosen = {
@@ -307,18 +316,18 @@ class LastLayer:
 
     Args:
         decoder: a model without its output head, adapter included.
-        cached: layers of its cache; where the decoder has more, some read the keys of others.
+        cached: layers of its cache; if the decoder has more, some layers read the keys of others.
 
     Attributes:
-        known: whether the layer is one of attention and MLP, as in Llama, Qwen and Gemma; others
-            run whole.
+        known: whether the layer is attention and MLP, as in Llama, Qwen and Gemma; other layers
+            run in full.
     """
 
     def __init__(self, decoder: Any, cached: int) -> None:
         layers = getattr(decoder, "layers", None)
         layer: Any = None if not layers or len(layers) != cached else layers[-1]
         mlp: Any = getattr(layer, "mlp", None)
-        # Experts that are chosen by position return more than a tensor, or keep counts.
+        # A mixture of experts returns more than a tensor, or keeps counts.
         self.known = all(hasattr(mlp, name) for name in ("gate_proj", "up_proj", "down_proj"))
         self._parts: list[tuple[Any, int]] = []
         if self.known:
@@ -329,7 +338,7 @@ class LastLayer:
 
     @contextmanager
     def read_at(self, ends: Tensor | None) -> Iterator[None]:
-        """Run the parts at some positions, with zeros elsewhere, and put things back.
+        """Run the parts at some positions, with zeros elsewhere; restore them afterwards.
 
         Args:
             ends: numbers of positions, row after row; None for nowhere.

@@ -1,4 +1,4 @@
-"""The two engines that run whole prompts through any model that transformers can load."""
+"""The two engines that run full prompts through any model that transformers can load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pact_eval.scoring.engine import OnScored, ScoredView, TokenCount, from_next
 from pact_eval.scoring.prefix_tree import prefix_tree
 
 
-class NaiveExecutor:
+class NaiveEngine:
     """One unpadded prompt at a time through the plain forward pass: the oracle for the others.
 
     Args:
@@ -22,6 +22,7 @@ class NaiveExecutor:
     """
 
     name = "naive"
+    shares_prefix = False
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -30,8 +31,8 @@ class NaiveExecutor:
 
     @torch.inference_mode()
     def score(self, views: Sequence[EncodedView], on_scored: OnScored) -> None:
-        """Score views; see `Executor`."""
-        _count_prompts(self.count, views)
+        """Score views; see `Engine`."""
+        self.count.add_prompts(prefix_tree([view.token_ids for view in views]))
         device = next(self.model.parameters()).device
         for number, view in enumerate(views):
             ids = torch.tensor([view.token_ids], device=device)
@@ -40,29 +41,28 @@ class NaiveExecutor:
             on_scored([number], [from_next_token_logits(view, logits.float())])
 
 
-class BatchedExecutor:
-    """Whole prompts in length-sorted batches, padded on the left: the last column is the answer's.
+class BatchedEngine:
+    """Full prompts in length-sorted batches, padded on the left, so that the last column answers.
 
     Args:
         model: a causal language model or its multimodal shell, with or without an adapter.
         batch_tokens: padded tokens that a batch may hold; a longer prompt runs alone.
-        pad_token_id: any valid id; padding is masked out.
     """
 
     name = "batched"
+    shares_prefix = False
 
-    def __init__(self, model: Any, batch_tokens: int, pad_token_id: int = 0) -> None:
+    def __init__(self, model: Any, batch_tokens: int) -> None:
         self.model = model
         self.batch_tokens = batch_tokens
-        self.pad_token_id = pad_token_id
         self.count = TokenCount()
         inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-        # A multimodal shell derives positions of its own from the mask.
+        # A multimodal shell derives its own positions from the mask.
         self._takes_positions = "pixel_values" not in inspect.signature(inner.forward).parameters
 
     def score(self, views: Sequence[EncodedView], on_scored: OnScored) -> None:
-        """Score views; see `Executor`."""
-        _count_prompts(self.count, views)
+        """Score views; see `Engine`."""
+        self.count.add_prompts(prefix_tree([view.token_ids for view in views]))
         lengths = [len(view.token_ids) for view in views]
         for batch in length_sorted_batches(lengths, self.batch_tokens):
             on_scored(batch, self._forward([views[number] for number in batch]))
@@ -71,7 +71,8 @@ class BatchedExecutor:
     def _forward(self, views: Sequence[EncodedView]) -> list[ScoredView]:
         device = next(self.model.parameters()).device
         width = max(len(view.token_ids) for view in views)
-        ids = torch.full((len(views), width), self.pad_token_id, dtype=torch.long)
+        # Any valid id may pad: the mask hides it.
+        ids = torch.zeros((len(views), width), dtype=torch.long)
         mask = torch.zeros((len(views), width), dtype=torch.long)
         for row, view in enumerate(views):
             ids[row, width - len(view.token_ids) :] = torch.tensor(view.token_ids)
@@ -83,9 +84,3 @@ class BatchedExecutor:
         output = self.model(**inputs, logits_to_keep=1, use_cache=False)
         last = output.logits[:, -1].float()
         return [from_next_token_logits(view, row) for row, view in zip(last, views, strict=True)]
-
-
-def _count_prompts(count: TokenCount, views: Sequence[EncodedView]) -> None:
-    tree = prefix_tree([view.token_ids for view in views])
-    count.prompts += tree.prompt_tokens
-    count.floor += tree.floor

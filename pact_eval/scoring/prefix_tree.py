@@ -16,8 +16,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-__all__ = ["Branch", "Leaf", "PrefixTree", "prefix_tree"]
-
 Ids = tuple[int, ...]
 
 _MIN_SAVING = 8
@@ -29,7 +27,7 @@ class Leaf:
 
     Attributes:
         ids: what follows its branch; one token at least, the last of which is the answer position.
-        prompts: numbers of the prompts that end here; several where prompts are identical.
+        prompts: numbers of the prompts that end here; several if prompts are identical.
     """
 
     ids: Ids
@@ -42,7 +40,7 @@ class Branch:
 
     Attributes:
         ids: what follows the branch above; empty at a root whose prompts share nothing.
-        branches: longer prefixes that go on from here.
+        branches: longer prefixes that continue from here.
         leaves: prompts that end without sharing more.
     """
 
@@ -52,7 +50,7 @@ class Branch:
 
     @property
     def n_children(self) -> int:
-        """Branches and leaves that go on from here."""
+        """Number of branches and leaves that continue from here."""
         return len(self.branches) + len(self.leaves)
 
 
@@ -61,9 +59,9 @@ class PrefixTree:
     """Prompts as a tree.
 
     Attributes:
-        root: where all of them begin.
-        prompt_tokens: tokens of all prompts together, each computed by itself.
-        floor: tokens of the finest tree: what must pass through the model at least.
+        root: the beginning of all prompts.
+        prompt_tokens: tokens of all prompts together, each counted in full.
+        floor: tokens of the finest tree: the least that must pass through the model.
         tokens: tokens of this tree; more than the floor by what very short branches would have
             saved.
     """
@@ -88,13 +86,13 @@ class PrefixTree:
 def prefix_tree(prompts: Sequence[Ids], min_saving: int = _MIN_SAVING) -> PrefixTree:
     """Build the prefix tree of prompts.
 
-    Identical prompts become one leaf. Every leaf keeps a token of its own, also where a prompt is
-    the beginning of another one.
+    Identical prompts become one leaf. Every leaf keeps at least one token, even if a prompt is the
+    beginning of another one.
 
     Args:
         prompts: token ids of every prompt, one token at least.
-        min_saving: a branch below the root is kept where it saves so many tokens; a pass through
-            the model for fewer costs more than it spares.
+        min_saving: a branch below the root is kept if it saves this many tokens; a pass through
+            the model for fewer costs more than it saves.
 
     Raises:
         ValueError: there is no prompt, or an empty one.
@@ -107,7 +105,7 @@ def prefix_tree(prompts: Sequence[Ids], min_saving: int = _MIN_SAVING) -> Prefix
         (14, 6, 6)
     """
     if not prompts or not all(prompts):
-        message = "expected prompts of one token at least"
+        message = "expected prompts of at least one token, got none or an empty one"
         raise ValueError(message)
     numbers: dict[Ids, list[int]] = {}
     for number, ids in enumerate(prompts):

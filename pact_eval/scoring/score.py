@@ -1,7 +1,7 @@
 """Score a dataset: records in, a run folder out, resumable at every window of records.
 
 A window is a fixed number of records in file order. It is the unit of batching, of writing and of
-resuming, so that what a record is batched with does not depend on where a run was interrupted.
+resuming, so the records that a record is batched with do not depend on where a run was interrupted.
 """
 
 from __future__ import annotations
@@ -21,17 +21,15 @@ from pact_eval.errors import PromptError
 from pact_eval.prompts import EncodedView
 from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, RunWriter
 from pact_eval.scoring.engine import ScoredView
-from pact_eval.scoring.model import LoadedSubject, Subject
-
-__all__ = ["WINDOW_RECORDS", "Dataset", "Progress", "read_dataset", "score"]
+from pact_eval.scoring.model import LoadedModel, ScoringModel
 
 WINDOW_RECORDS: Final = 64
-"""Records a window."""
+"""Records per window."""
 
 _PROOF_RECORDS = 4
 
 Progress = Callable[[int, int], None]
-"""Called with (items done, items in all) after every batch."""
+"""Called with (items done, total items) after every batch."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,9 @@ class Dataset:
 
     Attributes:
         path: the file.
-        sha256: of the whole file.
+        sha256: of the full file.
         records: what is scored of it, in file order.
-        k: views a record.
+        k: views per record.
         order_seed: seed of the code orders.
     """
 
@@ -69,53 +67,53 @@ def read_dataset(path: Path, *, k: int, order_seed: int = 0, limit: int | None =
     Args:
         path: a dataset file: records with references, or ablated contexts as `pact-audit ablate`
             writes them.
-        k: views a record, at least 1.
+        k: views per record, at least 1.
         order_seed: seed of the code orders.
-        limit: score only the first so many records of the file.
+        limit: score only this many records, the first of the file.
 
     Raises:
         InputError: the file cannot be read.
-        RecordError: any record is malformed or of the other sort than the first one, also beyond
-            the limit.
+        RecordError: a record is malformed or of a different type than the first one (ablated or
+            not), even beyond the limit.
     """
     records = read_records(path, allow_ablated=True)
     return Dataset(path, sha256_of_file(path), records[:limit], k, order_seed)
 
 
 def score(
-    subject: Subject,
+    model: ScoringModel,
     dataset: Dataset,
     out: Path,
     *,
     labels: Mapping[str, Json],
     progress: Progress = lambda _done, _total: None,
 ) -> None:
-    """Score every view of a dataset into a run folder, or go on with one.
+    """Score every view of a dataset into a run folder, or resume one.
 
-    A run that is complete is left as it is.
+    A complete run is not changed.
 
     Args:
-        subject: the model.
+        model: the model.
         dataset: the records and their views.
         out: the run folder.
-        labels: what names the run without deciding its numbers: arm, seed, command line.
-        progress: told how many items are done.
+        labels: names that do not affect any number: arm, seed, command line.
+        progress: called after every batch.
 
     Raises:
-        PromptError: a prompt is over the limit; nothing has been scored then.
+        PromptError: a prompt is over the limit; nothing was scored.
         AdapterError: the model cannot be loaded, or the adapter changes nothing.
         RunError: the folder cannot be used, or belongs to other settings.
     """
     try:
-        longest = subject.encoder.check_lengths(dataset.records, dataset.k, dataset.order_seed)
+        longest = model.encoder.check_lengths(dataset.records, dataset.k, dataset.order_seed)
     except PromptError as error:
         message = f"{dataset.path}: {error}"
         raise PromptError(message) from None
-    settings = {**subject.settings, **dataset.settings}
+    settings = {**model.settings, **dataset.settings}
     names: dict[str, Json] = {
         "source": "score",
-        "adapter": None if subject.adapter is None else str(subject.adapter.folder),
-        "base_model": subject.base.label,
+        "adapter": None if model.adapter is None else str(model.adapter.folder),
+        "base_model": model.base.label,
         "data": str(dataset.path),
         **labels,
     }
@@ -125,7 +123,7 @@ def score(
         started = time.monotonic()
         facts: dict[str, Json] = {"longest_prompt_tokens": longest}
         try:
-            facts |= _score_windows(subject.load(), dataset, writer, progress)
+            facts |= _score_windows(model.load(), dataset, writer, progress)
         except BaseException:
             writer.add_wall_seconds(time.monotonic() - started)
             raise
@@ -133,18 +131,18 @@ def score(
 
 
 def _score_windows(
-    loaded: LoadedSubject, dataset: Dataset, writer: RunWriter, progress: Progress
+    loaded: LoadedModel, dataset: Dataset, writer: RunWriter, progress: Progress
 ) -> dict[str, Json]:
     records, total = dataset.records, len(dataset.records)
     facts: dict[str, Json] = {"attention": loaded.attention}
-    # Always on the first records, so that a run that is taken up again chooses the same engine.
+    # Always on the first records, so a resumed run chooses the same engine.
     proof = _encode(loaded, dataset, records[:_PROOF_RECORDS])
-    loaded.engine.prepare(proof)
-    if loaded.subject.adapter is not None:
-        facts["adapter_largest_logit_change"] = loaded.engine.prove_adapter(proof)
-        if loaded.subject.merge:
-            facts["merge_drift"] = loaded.engine.merge_adapter(proof)
-    loaded.engine.forget_counts()
+    loaded.scorer.prepare(proof)
+    if loaded.source.adapter is not None:
+        facts["adapter_largest_logit_change"] = loaded.scorer.prove_adapter(proof)
+        if loaded.source.merge:
+            facts["merge_drift"] = loaded.scorer.merge_adapter(proof)
+    loaded.scorer.forget_counts()
     progress(writer.rows_done // dataset.k, total)
     for number, start in enumerate(range(0, total, WINDOW_RECORDS)):
         if writer.has_part(number):
@@ -156,17 +154,15 @@ def _score_windows(
         def on_batch(views_done: int, before: int = before) -> None:
             progress((before + views_done) // dataset.k, total)
 
-        scored = loaded.engine.score(views, on_batch)
+        scored = loaded.scorer.score(views, on_batch)
         writer.write_part(number, _rows(window, views, scored))
     facts["counts"] = {"items": total, "views": writer.rows_done}
-    facts["engine"] = loaded.engine.facts
+    facts["engine"] = loaded.scorer.facts
     return facts
 
 
-def _encode(
-    loaded: LoadedSubject, dataset: Dataset, records: Sequence[Record]
-) -> list[EncodedView]:
-    return loaded.subject.encoder.encode(records, dataset.k, dataset.order_seed)
+def _encode(loaded: LoadedModel, dataset: Dataset, records: Sequence[Record]) -> list[EncodedView]:
+    return loaded.source.encoder.encode(records, dataset.k, dataset.order_seed)
 
 
 def _rows(

@@ -1,4 +1,9 @@
-"""Scores encoded views with the fastest engine that agrees with the oracle, within the memory."""
+"""Scores encoded views with the fastest engine that agrees with the plain forward pass.
+
+Engines are tried in order on the first views, and compared with one plain forward pass per prompt
+(the oracle). An engine that disagrees is not used, and the run records why. If memory runs out, the
+budget per pass is halved and scoring continues; what is already scored is kept.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -15,43 +20,53 @@ from pact_eval._json import Json
 from pact_eval.errors import AdapterError
 from pact_eval.prompts import EncodedView
 from pact_eval.scoring.cpu_tuning import fast_float32
-from pact_eval.scoring.engine import Executor, ScoredView
-from pact_eval.scoring.fork_engine import fork_executor
-from pact_eval.scoring.plain_engines import BatchedExecutor, NaiveExecutor
-
-EngineName = Literal["auto", "fork", "batched", "naive"]
-
-ENGINES: Final[tuple[EngineName, ...]] = ("auto", "fork", "batched", "naive")
-"""Names of engines; auto is the first of the others that the model allows."""
+from pact_eval.scoring.engine import Engine, EngineName, ScoredView
+from pact_eval.scoring.fork_engine import fork_engine
+from pact_eval.scoring.plain_engines import BatchedEngine, NaiveEngine
 
 TOLERANCE: Final = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
-"""Largest difference of a logit from the oracle's that passes, by dtype: far above rounding, below
-what a wrong mask does."""
+"""Largest accepted difference from a logit of the oracle, by dtype: far above rounding, far below
+the effect of a wrong mask."""
 
 _OUT_OF_MEMORY: Final = (
     "out of memory with one prompt at a time; what was scored is kept: run the command again on a "
     "device with more memory, or with a smaller --dtype in another folder"
 )
 
+_OUT_OF_MEMORY_WORDS: Final = (
+    "DefaultCPUAllocator",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "bad_alloc",
+    "could not create a memory object",
+)
+
+# The views that engines are checked on: the first ones share a prefix, the last ones have other
+# lengths; then pieces of them.
+_FIRST, _LAST = 4, 2
+_CUT: Final = (1, 2, 5)
+_TRUNK: Final = 40
+_SHORT: Final = 5
+
 OnBatch = Callable[[int], None]
+"""Called after every batch with the number of views that are done."""
 
 
-class Engine:
+class Scorer:
     """Scores encoded views.
 
     Args:
         model: a causal language model (or its multimodal shell), with or without an adapter.
-        batch_tokens: tokens that a pass may have, padding included; less where memory runs out.
-        engine: how views pass through the model.
+        batch_tokens: tokens that a pass may have, padding included; lowered when memory runs out.
+        engine: which engine; auto takes the first of fork, batched and naive that works.
     """
 
     def __init__(self, model: Any, batch_tokens: int, engine: EngineName = "auto") -> None:
         self.model = model
-        self.batch_tokens = batch_tokens
-        self.engine = engine
         self.device: torch.device = next(model.parameters()).device
         self.dtype: torch.dtype = next(model.parameters()).dtype
-        self._executor: Executor | None = None
+        self._batch_tokens = batch_tokens
+        self._requested = engine
+        self._engine: Engine | None = None
         self._passed_over: list[str] = []
         self._check: dict[str, Json] = {}
         self._products = "default"
@@ -60,30 +75,30 @@ class Engine:
     @property
     def facts(self) -> dict[str, Json]:
         """How views were scored, for `run.json`; empty before the first were."""
-        if self._executor is None:
+        if self._engine is None:
             return {}
-        count = self._executor.count
+        count = self._engine.count
         return {
-            "name": self._executor.name,
-            "shares_prefix": bool(getattr(self._executor, "shares_prefix", False)),
+            "name": self._engine.name,
+            "shares_prefix": self._engine.shares_prefix,
             "passed_over": [*self._passed_over],
             "matrix_products": self._products,
-            "batch_tokens": self._executor.batch_tokens,
+            "batch_tokens": self._engine.batch_tokens,
             "check": dict(self._check),
             "tokens": {"prompts": count.prompts, "floor": count.floor, "passed": count.passed},
         }
 
     def prepare(self, views: Sequence[EncodedView]) -> None:
-        """Choose the executor, and check it on a few views; does nothing the second time.
+        """Choose the engine and check it on a few views; does nothing the second time.
 
         Args:
-            views: of the data that will be scored, one at least.
+            views: of the data that will be scored, at least one.
 
         Raises:
-            AdapterError: the engine that was asked for does not work with this model, or memory
-                runs out with one prompt.
+            AdapterError: the requested engine does not work with this model, or memory runs out
+                with one prompt.
         """
-        if self._executor is not None:
+        if self._engine is not None:
             return
         sample = check_views(views)
         try:
@@ -95,7 +110,7 @@ class Engine:
         for name in self._candidates():
             try:
                 reason = self._tried(name, sample, oracle)
-            except Exception as error:  # noqa: BLE001 -- whatever a model's code does with a cache
+            except Exception as error:  # noqa: BLE001 -- a model's code may raise anything here
                 reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             if reason is None:
                 return
@@ -104,29 +119,6 @@ class Engine:
         message = "no engine works with this model; " + "; ".join(self._passed_over)
         raise AdapterError(message)
 
-    def _tried(
-        self, name: str, sample: Sequence[EncodedView], oracle: Sequence[ScoredView]
-    ) -> str | None:
-        """Take an executor if it agrees with the oracle, or return why it was not taken.
-
-        An empty reason says that this model has no such executor beside the one before it.
-        """
-        executor = self._made(name)
-        if isinstance(executor, str):
-            return executor
-        scored = self._drained(executor, sample)
-        if scored is None:
-            return "memory ran out"
-        difference = largest_difference(scored, oracle)
-        if not difference <= TOLERANCE[self.dtype]:
-            return f"its logits differ from the plain forward pass by {difference:.2g}"
-        off = largest_mass_difference(scored, oracle)
-        if not off <= TOLERANCE[self.dtype] / 5:
-            return f"its answer mass differs from the plain forward pass by {off:.2g}"
-        self._check = {"views": len(sample), "largest_logit_difference": difference}
-        self._executor = executor
-        return None
-
     def score(
         self, views: Sequence[EncodedView], on_batch: OnBatch = lambda _views_done: None
     ) -> list[ScoredView]:
@@ -134,14 +126,14 @@ class Engine:
 
         Args:
             views: encoded views.
-            on_batch: told after every batch how many of the views are done.
+            on_batch: called after every batch with the number of views that are done.
 
         Returns:
             Their scores, in the order of `views`.
 
         Raises:
-            AdapterError: a logit is no finite number, memory runs out with one prompt, or the
-                engine that was asked for does not work with this model.
+            AdapterError: a logit is not a finite number, memory runs out with one prompt, or the
+                requested engine does not work with this model.
         """
         if not views:
             return []
@@ -149,7 +141,7 @@ class Engine:
         long = {n for n, view in enumerate(views) if len(view.token_ids) > self._rope_limit}
         done = len(views) - len(long)
         short = self._scored([view for n, view in enumerate(views) if n not in long], on_batch)
-        naive = NaiveExecutor(self.model)
+        naive = NaiveEngine(self.model)
         naive.count = self._chosen.count
         alone = self._drained(
             naive, [views[n] for n in sorted(long)], lambda more: on_batch(done + more)
@@ -158,17 +150,6 @@ class Engine:
             raise AdapterError(_OUT_OF_MEMORY)
         rest, apart = iter(short), iter(alone)
         return [next(apart) if n in long else next(rest) for n in range(len(views))]
-
-    def _scored(self, views: Sequence[EncodedView], on_batch: OnBatch) -> list[ScoredView] | None:
-        scored = self._drained(self._chosen, views, on_batch)
-        if scored is None and self._chosen.name == "fork" and self.engine == "auto":
-            self._passed_over.append("fork: memory ran out")
-            count = self._chosen.count
-            self._executor = BatchedExecutor(self.model, self.batch_tokens)
-            self._executor.count = count
-            with count.of_prompts_counted_before():
-                scored = self._drained(self._executor, views, on_batch)
-        return scored
 
     def prove_adapter(self, views: Sequence[EncodedView]) -> float:
         """Prove that the adapter changes the logits.
@@ -195,21 +176,21 @@ class Engine:
         return difference
 
     def merge_adapter(self, views: Sequence[EncodedView]) -> dict[str, Json]:
-        """Add the adapter to the weights, which spares its own products from now on.
+        """Add the adapter to the weights, which saves its own products from now on.
 
         Args:
             views: a few views of the data that will be scored.
 
         Returns:
-            What that changed on the views: number of views, largest difference of a logit, number
-            of views whose most probable answer is another one.
+            The change on these views: number of views, largest difference of a logit, number of
+            views whose most probable answer changes.
 
         Raises:
             AdapterError: a logit changes by more than rounding does.
         """
         before = self.score(views)
         self.model = self.model.merge_and_unload()
-        self._executor, self._passed_over = None, []
+        self._engine, self._passed_over = None, []
         after = self.score(views)
         drift = largest_difference(before, after)
         if not drift <= TOLERANCE[self.dtype]:
@@ -221,90 +202,100 @@ class Engine:
         flips = sum(
             int(a.logits.argmax() != b.logits.argmax()) for a, b in zip(before, after, strict=True)
         )
-        return {
-            "views": len(views),
-            "largest_logit_difference": drift,
-            "flips": flips,
-        }
+        return {"views": len(views), "largest_logit_difference": drift, "flips": flips}
 
     def forget_counts(self) -> None:
-        """Count tokens from nothing again: what came before was for proofs."""
-        if self._executor is not None:
-            self._executor.count.reset()
+        """Set the token counts to zero: everything before was for the checks."""
+        self._chosen.count.reset()
 
     @property
-    def _chosen(self) -> Executor:
-        if self._executor is None:
-            message = "prepare() chooses the executor first"
+    def _chosen(self) -> Engine:
+        if self._engine is None:
+            message = "expected prepare() to be called first"
             raise RuntimeError(message)
-        return self._executor
+        return self._engine
 
     def _candidates(self) -> Sequence[str]:
         forks = ("fork", "fork by rows")
-        if self.engine == "auto":
+        if self._requested == "auto":
             return (*forks, "batched", "naive")
-        return forks if self.engine == "fork" else (self.engine,)
+        return forks if self._requested == "fork" else (self._requested,)
 
-    def _made(self, name: str) -> Executor | str:
+    def _made(self, name: str) -> Engine | str:
+        """Return an engine, or why this model cannot have it."""
         if name == "batched":
-            return BatchedExecutor(self.model, self.batch_tokens)
+            return BatchedEngine(self.model, self._batch_tokens)
         if name == "naive":
-            return NaiveExecutor(self.model)
-        executor = fork_executor(self.model, self.device, self.batch_tokens)
+            return NaiveEngine(self.model)
+        engine = fork_engine(self.model, self.device, self._batch_tokens)
         if name == "fork by rows":
-            # With the model's own attention: what ours does not know, it does.
-            if isinstance(executor, str) or not executor.shares_prefix:
+            # With the model's own attention, which knows options that ours does not.
+            if isinstance(engine, str) or not engine.shares_prefix:
                 return ""
-            executor.passes.shares_prefix = False
-        return executor
+            engine.passes.shares_prefix = False
+        return engine
+
+    def _tried(
+        self, name: str, sample: Sequence[EncodedView], oracle: Sequence[ScoredView]
+    ) -> str | None:
+        """Take an engine if it agrees with the oracle, or return why it was not taken.
+
+        An empty reason says that this engine would be the same as the one before it.
+        """
+        engine = self._made(name)
+        if isinstance(engine, str):
+            return engine
+        scored = self._drained(engine, sample)
+        if scored is None:
+            return "memory ran out"
+        difference = largest_difference(scored, oracle)
+        if not difference <= TOLERANCE[self.dtype]:
+            return f"its logits differ from the plain forward pass by {difference:.2g}"
+        off = max(abs(a.answer_mass - b.answer_mass) for a, b in zip(scored, oracle, strict=True))
+        if not off <= TOLERANCE[self.dtype] / 5:
+            return f"its answer mass differs from the plain forward pass by {off:.2g}"
+        self._check = {"views": len(sample), "largest_logit_difference": difference}
+        self._engine = engine
+        return None
+
+    def _scored(self, views: Sequence[EncodedView], on_batch: OnBatch) -> list[ScoredView] | None:
+        scored = self._drained(self._chosen, views, on_batch)
+        if scored is None and self._chosen.name == "fork" and self._requested == "auto":
+            self._passed_over.append("fork: memory ran out")
+            count = self._chosen.count
+            self._engine = BatchedEngine(self.model, self._batch_tokens)
+            self._engine.count = count
+            with count.of_prompts_counted_before():
+                scored = self._drained(self._engine, views, on_batch)
+        return scored
 
     def _drained(
         self,
-        executor: Executor,
+        engine: Engine,
         views: Sequence[EncodedView],
         on_batch: OnBatch = lambda _views_done: None,
     ) -> list[ScoredView] | None:
         with fast_float32(self.device, self.dtype) as self._products:
-            return drain(executor, views, on_batch)
+            return drain(engine, views, on_batch)
 
 
 def one_by_one(model: Any, views: Sequence[EncodedView]) -> list[ScoredView]:
     """Score one unpadded prompt at a time with the plain forward pass: the oracle for engines."""
-    scored: dict[int, ScoredView] = {}
-    NaiveExecutor(model).score(
-        views, lambda numbers, results: scored.update(zip(numbers, results, strict=True))
-    )
-    return [scored[number] for number in range(len(views))]
-
-
-def _rope_limit(model: Any) -> float:
-    """Return up to how many tokens a prompt may share a pass with others.
-
-    Beyond it, dynamic and long RoPE take other frequencies, for all of a pass by its longest
-    prompt.
-    """
-    config = model.config.get_text_config()
-    rope = getattr(config, "rope_parameters", None) or {}
-    kinds = [rope, *(kind for kind in rope.values() if isinstance(kind, dict))]
-    if not any(kind.get("rope_type") in ("dynamic", "longrope") for kind in kinds):
-        return math.inf
-    given = [kind.get("original_max_position_embeddings") for kind in kinds]
-    given.append(getattr(config, "original_max_position_embeddings", None))
-    return float(min([n for n in given if n] or [config.max_position_embeddings]))
-
-
-# Views of the first record share a prefix; the last ones have other lengths.
-_FIRST, _LAST = 4, 2
-_CUT: Final = (1, 2, 5)
-_TRUNK: Final = 40
-_SHORT: Final = 5
+    scored: list[ScoredView] = []
+    NaiveEngine(model).score(views, lambda _numbers, results: scored.extend(results))
+    return scored
 
 
 def check_views(views: Sequence[EncodedView]) -> list[EncodedView]:
-    """Return views to compare on: some as they are, and pieces of them.
+    """Return views to compare an engine with the oracle on: some real ones, and pieces of them.
+
+    Real prompts of a window look alike: their leaves have similar lengths, and an error in a
+    recurrent state has faded at their ends. The pieces do not look alike: prompts that begin
+    another one, leaves of one token, two branches of which one is padded, and a prompt much shorter
+    than the rest of a batch.
 
     Args:
-        views: of the data that will be scored, one at least.
+        views: of the data that will be scored, at least one.
 
     Example:
         >>> view = EncodedView("a", 0, tuple(range(100)), (7, 8), (0, 1))
@@ -327,69 +318,54 @@ def largest_difference(a: Sequence[ScoredView], b: Sequence[ScoredView]) -> floa
     )
 
 
-def largest_mass_difference(a: Sequence[ScoredView], b: Sequence[ScoredView]) -> float:
-    """Return the largest difference of answer mass between two scores of the same views."""
-    return max(
-        abs(mine.answer_mass - theirs.answer_mass) for mine, theirs in zip(a, b, strict=True)
-    )
-
-
-_WORDS: Final = (
-    "DefaultCPUAllocator",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "bad_alloc",
-    "could not create a memory object",
-)
-
-
 def drain(
-    executor: Executor, views: Sequence[EncodedView], on_batch: Callable[[int], None]
+    engine: Engine, views: Sequence[EncodedView], on_batch: OnBatch
 ) -> list[ScoredView] | None:
-    """Score all views, with half the tokens a pass each time that memory runs out.
+    """Score all views; each time memory runs out, halve the tokens per pass and continue.
 
-    What was scored before stays; the executor keeps the smaller budget.
+    Scores from before are kept, and the engine keeps the smaller budget.
 
     Args:
-        executor: runs the views.
-        views: what is scored.
-        on_batch: told after every batch how many of the views are done.
+        engine: runs the views.
+        views: the views.
+        on_batch: called after every batch with the number of views that are done.
 
     Returns:
-        Scores in the order of `views`, or None where memory runs out at the least budget, too.
+        Scores in the order of `views`, or None if memory runs out even at the smallest budget.
     """
     scored: dict[int, ScoredView] = {}
     counting: AbstractContextManager[None] = nullcontext()
     while len(scored) < len(views):
         pending = [number for number in range(len(views)) if number not in scored]
         with counting:
-            ran = _ran(executor, views, pending, scored, on_batch)
+            ran = _ran(engine, views, pending, scored, on_batch)
         if ran:
             continue
-        counting = executor.count.of_prompts_counted_before()
-        if executor.batch_tokens <= 1:
+        counting = engine.count.of_prompts_counted_before()
+        if engine.batch_tokens <= 1:
             return None
-        # Here, where no traceback holds the tensors of the pass that failed.
-        executor.batch_tokens //= 2
+        # Here, where no traceback keeps the tensors of the pass that failed.
+        engine.batch_tokens //= 2
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
     return [scored[number] for number in range(len(views))]
 
 
 def _ran(
-    executor: Executor,
+    engine: Engine,
     views: Sequence[EncodedView],
     pending: Sequence[int],
     scored: dict[int, ScoredView],
-    on_batch: Callable[[int], None],
+    on_batch: OnBatch,
 ) -> bool:
-    """Run the pending views; tell whether memory held out."""
+    """Run the pending views; return whether memory sufficed."""
 
     def keep(numbers: Sequence[int], results: Sequence[ScoredView]) -> None:
         scored.update(zip((pending[number] for number in numbers), results, strict=True))
         on_batch(len(scored))
 
     try:
-        executor.score([views[number] for number in pending], keep)
+        engine.score([views[number] for number in pending], keep)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -398,12 +374,28 @@ def _ran(
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error says that memory ran out.
+    """Return whether an error says that memory ran out.
 
     Example:
         >>> is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED"))
         True
     """
-    # On a CPU torch raises a plain RuntimeError, and libraries below it have words of their own.
+    # On a CPU torch raises a plain RuntimeError, and the libraries below it use other words.
     known = isinstance(error, torch.OutOfMemoryError | MemoryError)
-    return known or any(words in str(error) for words in _WORDS)
+    return known or any(words in str(error) for words in _OUT_OF_MEMORY_WORDS)
+
+
+def _rope_limit(model: Any) -> float:
+    """Return the longest prompt, in tokens, that may share a pass with others.
+
+    Beyond it, dynamic and long RoPE use other frequencies, chosen for a full pass by its longest
+    prompt.
+    """
+    config = model.config.get_text_config()
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = [rope, *(kind for kind in rope.values() if isinstance(kind, dict))]
+    if not any(kind.get("rope_type") in ("dynamic", "longrope") for kind in kinds):
+        return math.inf
+    given = [kind.get("original_max_position_embeddings") for kind in kinds]
+    given.append(getattr(config, "original_max_position_embeddings", None))
+    return float(min([n for n in given if n] or [config.max_position_embeddings]))

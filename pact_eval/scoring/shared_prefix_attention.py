@@ -1,15 +1,15 @@
 r"""Attention of many prompts to prefixes that are in memory once, on a CPU.
 
-A pass has segments: tokens that stand side by side and go on from a prefix each. Segments behind
-the same prefix need no copy of its keys and values, and no mask over its positions: their queries
-attend to it as one long row. Beyond the prefix a query attends to what stands before it in its own
-segment,
+A pass has segments: runs of tokens side by side, each of which continues a prefix. Segments of the
+same prefix share its keys and values without a copy, and need no mask over its positions: their
+queries attend to it as one long row. After the prefix, a query attends to the tokens before it in
+its own segment,
 
 .. math:: o = \mathrm{softmax}\left(q \, [K_p ; K]^T + [0 ; M]\right) [V_p ; V]
 
 with :math:`M` zero there and minus infinity elsewhere. (Juravsky et al., "Hydragen: high-throughput
 LLM inference with shared prefixes", 2024, for the folding of rows on GPUs.) Queries pass in blocks,
-so that scores stay in the processor's cache; keys behind a block are never looked at.
+so scores stay in the processor's cache; keys after a block are never read.
 """
 
 from __future__ import annotations
@@ -24,16 +24,6 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface
 from transformers.cache_utils import DynamicCache, DynamicLayer, LinearAttentionLayer
-
-__all__ = [
-    "Chunk",
-    "Segments",
-    "SharedLayer",
-    "can_share",
-    "shared_attention",
-    "shared_layer",
-    "shared_prefix_attention",
-]
 
 _NAME: Final = "pact_shared_prefix"
 _LAYER: Final = "_pact_layer"
@@ -52,7 +42,8 @@ class Chunk:
     Attributes:
         segments: number of the first one, and of the one after the last.
         tokens: their tokens in the pass, likewise.
-        mask: (tokens, tokens) to be added to the scores of several; one alone is causal.
+        mask: (tokens, tokens) to be added to the scores of several segments; None for one, which
+            is causal.
     """
 
     segments: tuple[int, int]
@@ -66,10 +57,10 @@ class Segments:
 
     Attributes:
         lengths: tokens of each.
-        prefixes: number of the prefix that each goes on from; those of one stand together.
-        width: tokens from the beginning of one to the next, if they are rows with padding on their
-            right; None where they stand side by side without.
-        final: nothing goes on from the pass, so that nothing of it is kept.
+        prefixes: number of the prefix that each continues; segments of one prefix are adjacent.
+        width: tokens from the start of one to the next, if they are rows with padding on their
+            right; None if they are placed side by side without padding.
+        final: nothing continues from the pass, so nothing of it is kept.
     """
 
     lengths: Sequence[int]
@@ -110,7 +101,7 @@ class Segments:
 
 
 def _ahead_or_elsewhere(starts: Sequence[int]) -> Tensor:
-    """Return zeros where a query may look, for segments between starts, and -inf elsewhere."""
+    """Return 0 for positions that a query may read, for segments between starts, else -inf."""
     mask = torch.full((starts[-1], starts[-1]), -torch.inf)
     for start, stop in pairwise(starts):
         mask[start:stop, start:stop] = _ahead(stop - start)
@@ -122,7 +113,7 @@ def _ahead(length: int) -> Tensor:
 
 
 class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """An attention layer that hands new keys and values on, with itself attached to them.
+    """An attention layer that passes new keys and values on, with itself attached to them.
 
     Attributes:
         parts: keys, turned round, and values of each prefix, (key heads, d, length) and (key heads,
@@ -130,7 +121,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
             segment.
         before: what `parts` was before the pass.
         segments: of the pass.
-        unread: nothing reads what the layer makes of the pass but for its keys and values.
+        unread: only the keys and values of the layer are read, not its output.
     """
 
     parts: Sequence[tuple[Tensor, Tensor]] = ()
@@ -141,7 +132,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
     def update(
         self, key_states: Tensor, value_states: Tensor, *_args: Any, **_kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Attach the layer, and put keys and values behind the prefixes if they are gone on from.
+        """Attach the layer; append keys and values to the prefixes unless the pass is final.
 
         Args:
             key_states: (n, key heads, S, d) of the new tokens.
@@ -181,7 +172,7 @@ class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
 
 def shared_layer(layer: DynamicLayer, segments: Segments, *, unread: bool) -> SharedLayer:
-    """Return the layer for a pass behind a layer, which stays as it is.
+    """Return the layer for a pass that continues a layer, which is not changed.
 
     Args:
         layer: an empty one, or one that this function returned.
@@ -209,7 +200,7 @@ def can_share(cache: DynamicCache, device: torch.device, attention: str) -> bool
 
 @contextmanager
 def shared_attention(decoder: Any) -> Iterator[None]:
-    """Let a decoder attend through `shared_prefix_attention`, and put things back."""
+    """Let a decoder attend through `shared_prefix_attention`; restore it afterwards."""
     before = decoder.config._attn_implementation
     AttentionInterface.register(_NAME, shared_prefix_attention)
     decoder.set_attn_implementation(_NAME)
@@ -238,10 +229,10 @@ def shared_prefix_attention(
         value: (n, key heads, S, width of a value).
         attention_mask: None; a mask would be ignored.
         scaling: of the products; None for 1/sqrt(d).
-        more: what models hand to every attention function.
+        more: other arguments that models pass to attention functions.
 
     Returns:
-        (n, S, heads, width of a value), zeros where nothing reads them; and None for the weights,
+        (n, S, heads, width of a value), zeros if nothing reads them; and None for the weights,
         which are not kept.
 
     Raises:
@@ -262,7 +253,7 @@ def shared_prefix_attention(
     keys, values = _flat(key), _flat(value)
     key_heads, tokens, _ = keys.shape
     each = heads // key_heads
-    # Heads that read the same keys stand beside each other, as if they were tokens.
+    # Heads that read the same keys are adjacent, as if they were tokens.
     apart = query.float().transpose(1, 2).reshape(tokens, key_heads, each, width)
     queries = torch.empty((key_heads, tokens, each, width))
     scale = width**-0.5 if scaling is None else scaling

@@ -1,4 +1,4 @@
-"""Load a tokenizer: the one part of scoring that needs transformers and no torch."""
+"""Load a tokenizer: the one part of scoring that does not need torch."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from transformers import AutoTokenizer
 
 from pact_eval.errors import AdapterError
 
-__all__ = ["load_tokenizer"]
-
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 
 
@@ -18,15 +16,15 @@ def load_tokenizer(folder: Path) -> Any:
     """Load the tokenizer of a base-model folder.
 
     Raises:
-        AdapterError: the folder has none, or it cannot be read.
+        AdapterError: the folder does not have a readable tokenizer.
     """
     if not any((folder / name).exists() for name in _TOKENIZER_FILES):
-        # transformers 5 would make an empty tokenizer out of the model's type.
+        # transformers 5 would create an empty tokenizer from the model's type.
         message = f"{folder}: expected a tokenizer, found none of {', '.join(_TOKENIZER_FILES)}"
         raise AdapterError(message)
     try:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # tokenizers raises a plain Exception
         reason = (str(error).strip().splitlines() or [""])[0]
-        message = f"{folder}: its tokenizer cannot be loaded ({reason})"
+        message = f"{folder}: the tokenizer cannot be loaded ({reason})"
         raise AdapterError(message) from error

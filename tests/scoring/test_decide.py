@@ -14,7 +14,7 @@ from pact_eval.errors import RequestError
 from pact_eval.prompts import Decision, read_context, read_schema
 from pact_eval.prompts.requests import parse_schema
 from pact_eval.scoring.decide import decide
-from pact_eval.scoring.model import LoadedSubject, SubjectRequest, identify
+from pact_eval.scoring.model import LoadedModel, ModelRequest, identify
 from scoring.conftest import Make
 
 pytestmark = pytest.mark.slow
@@ -27,15 +27,15 @@ SCHEMA: dict[str, Json] = {
 
 
 @pytest.fixture(scope="module")
-def loaded(qwen3: Path, make_adapter: Make) -> LoadedSubject:
-    return identify(SubjectRequest(make_adapter(qwen3), str(qwen3))).load()
+def loaded(qwen3: Path, make_adapter: Make) -> LoadedModel:
+    return identify(ModelRequest(make_adapter(qwen3), str(qwen3))).load()
 
 
-def decided(loaded: LoadedSubject, k: int) -> list[Decision]:
+def decided(loaded: LoadedModel, k: int) -> list[Decision]:
     return decide(loaded, "I was charged twice.", parse_schema({"questions": SCHEMA}), k=k)
 
 
-def test_every_field_gets_a_distribution_over_its_answers(loaded: LoadedSubject) -> None:
+def test_every_field_gets_a_distribution_over_its_answers(loaded: LoadedModel) -> None:
     decisions = decided(loaded, 4)
     assert [d.field.name for d in decisions] == list(SCHEMA)
     assert [len(d.probabilities) for d in decisions] == [2, 4, 3]
@@ -49,19 +49,19 @@ def test_every_field_gets_a_distribution_over_its_answers(loaded: LoadedSubject)
     assert decisions[0].expected_level is None
 
 
-def test_one_view_is_the_softmax_of_its_logits(loaded: LoadedSubject) -> None:
+def test_one_view_is_the_softmax_of_its_logits(loaded: LoadedModel) -> None:
     fields = parse_schema(SCHEMA)
-    views = loaded.subject.encoder.encode_request("I was charged twice.", fields, k=1, seed=0)
-    for one, scored in zip(decided(loaded, 1), loaded.engine.score(views), strict=True):
+    views = loaded.source.encoder.encode_request("I was charged twice.", fields, k=1, seed=0)
+    for one, scored in zip(decided(loaded, 1), loaded.scorer.score(views), strict=True):
         p = np.exp(scored.logits - scored.logits.max())
         assert one.probabilities == pytest.approx((p / p.sum()).tolist(), abs=1e-6)
         assert one.views_agree is None
 
 
-def test_k_views_average_canonical_log_probabilities(loaded: LoadedSubject) -> None:
+def test_k_views_average_canonical_log_probabilities(loaded: LoadedModel) -> None:
     fields = parse_schema(SCHEMA)
-    views = loaded.subject.encoder.encode_request("I was charged twice.", fields, k=3, seed=0)
-    scored = loaded.engine.score(views)
+    views = loaded.source.encoder.encode_request("I was charged twice.", fields, k=3, seed=0)
+    scored = loaded.scorer.score(views)
     mean = np.mean([s.logits - np.log(np.exp(s.logits).sum()) for s in scored[3:6]], axis=0)
     p = np.exp(mean) / np.exp(mean).sum()
     one = decided(loaded, 3)[1]
@@ -71,13 +71,13 @@ def test_k_views_average_canonical_log_probabilities(loaded: LoadedSubject) -> N
 
 
 def test_the_command_prints_a_table_or_json(
-    loaded: LoadedSubject, qwen3: Path, tmp_path: Path
+    loaded: LoadedModel, qwen3: Path, tmp_path: Path
 ) -> None:
-    assert loaded.subject.adapter is not None
+    assert loaded.source.adapter is not None
     (tmp_path / "schema.json").write_text(json.dumps({"questions": SCHEMA}))
     (tmp_path / "context.json").write_text('[{"speaker": "Zoë", "text": "[bold]Refund![/bold]"}]')
     arguments = [
-        *("decide", str(loaded.subject.adapter.folder), "--base-model", str(qwen3)),
+        *("decide", str(loaded.source.adapter.folder), "--base-model", str(qwen3)),
         *("--context", str(tmp_path / "context.json"), "--schema", str(tmp_path / "schema.json")),
         *("--k", "2"),
     ]

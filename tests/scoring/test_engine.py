@@ -16,10 +16,10 @@ from pact_eval.models import read_adapter_files
 from pact_eval.prompts import NIMBLE, EncodedView, Encoder, canonical_code_order, prompt_text
 from pact_eval.prompts.code_orders import code_orders
 from pact_eval.scoring import passes
-from pact_eval.scoring.engine import ScoredView
+from pact_eval.scoring.engine import EngineName, ScoredView
 from pact_eval.scoring.fork_engine import PlainHead
-from pact_eval.scoring.model import SubjectRequest, identify
-from pact_eval.scoring.scorer import Engine, EngineName, check_views, largest_difference, one_by_one
+from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.scorer import Scorer, check_views, largest_difference, one_by_one
 from scoring.conftest import HOLDOUT, Make
 
 pytestmark = pytest.mark.slow
@@ -47,7 +47,7 @@ def test_logits_against_one_plain_forward_pass_a_prompt(
 ) -> None:
     model = transformers.AutoModelForCausalLM.from_pretrained(request.getfixturevalue(base)).eval()
     plain = [_plain(model, view) for view in views]
-    chosen = Engine(model, batch_tokens, engine)
+    chosen = Scorer(model, batch_tokens, engine)
     for ours, theirs in zip(chosen.score(views), plain, strict=True):
         assert ours.logits.dtype == np.float32
         np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-4, rtol=0)
@@ -77,7 +77,7 @@ def test_permuted_views_against_letters_read_by_hand(
     views = encoder.encode([record], k=4, seed=1)
     assert [view.code_order for view in views] == code_orders(1, record.id, record.n_choices, 4)
     assert views[1].code_order != encoder.encode([record], k=2, seed=2)[1].code_order
-    scored = Engine(model, 4000).score(views)
+    scored = Scorer(model, 4000).score(views)
     for view, result in zip(views, scored, strict=True):
         prompt = tokenizer.decode(list(view.token_ids))
         payload = prompt[prompt.index('{"context"') : prompt.index("\n\nRequested field")]
@@ -97,7 +97,7 @@ def test_a_logit_that_is_no_number_is_told_with_its_record(
     with torch.no_grad():
         model.lm_head.weight[:] = float("nan")
     with pytest.raises(AdapterError, match=f"record {views[0].record_id}, view .: the model gives"):
-        Engine(model, 100_000).score(views[:3])
+        Scorer(model, 100_000).score(views[:3])
 
 
 def test_the_shell_itself_against_one_plain_forward_pass_a_prompt(
@@ -105,11 +105,11 @@ def test_the_shell_itself_against_one_plain_forward_pass_a_prompt(
 ) -> None:
     adapter = make_adapter(qwen3_5_shell, shell=True)
     assert any(".language_model." in t.name for t in read_adapter_files(adapter).tensors)
-    loaded = identify(SubjectRequest(adapter, str(qwen3_5_shell))).load()
+    loaded = identify(ModelRequest(adapter, str(qwen3_5_shell))).load()
     inner = loaded.model.get_base_model()
     assert type(inner).__name__ == "Qwen3_5ForConditionalGeneration"
     plain = one_by_one(loaded.model, views)
-    for ours, theirs in zip(loaded.engine.score(views), plain, strict=True):
+    for ours, theirs in zip(loaded.scorer.score(views), plain, strict=True):
         np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-4, rtol=0)
 
 
@@ -117,16 +117,16 @@ def test_an_adapter_of_the_language_model_loads_on_a_shell_checkpoint(
     qwen3_5_shell: Path, make_adapter: Make, views: list[EncodedView]
 ) -> None:
     adapter = make_adapter(qwen3_5_shell)
-    loaded = identify(SubjectRequest(adapter, str(qwen3_5_shell))).load()
+    loaded = identify(ModelRequest(adapter, str(qwen3_5_shell))).load()
     assert type(loaded.model.get_base_model()).__name__ == "Qwen3_5ForCausalLM"
-    assert loaded.engine.prove_adapter(views[:3]) > 0
+    assert loaded.scorer.prove_adapter(views[:3]) > 0
 
 
 def test_an_adapter_against_its_delta_added_to_the_weights_by_hand(
     qwen3: Path, make_adapter: Make, views: list[EncodedView]
 ) -> None:
     adapter = make_adapter(qwen3)
-    loaded = identify(SubjectRequest(adapter, str(qwen3))).load()
+    loaded = identify(ModelRequest(adapter, str(qwen3))).load()
     tensors = {
         name.removeprefix("base_model.model."): tensor for name, tensor in _load(adapter).items()
     }
@@ -137,7 +137,7 @@ def test_an_adapter_against_its_delta_added_to_the_weights_by_hand(
                 b = tensors[name.replace("lora_A", "lora_B")]
                 module = merged.get_submodule(name.removesuffix(".lora_A.weight"))
                 module.weight += (8 / 4) * b @ a  # alpha / rank
-    for ours, theirs in zip(loaded.engine.score(views), one_by_one(merged, views), strict=True):
+    for ours, theirs in zip(loaded.scorer.score(views), one_by_one(merged, views), strict=True):
         np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-4, rtol=0)
 
 
@@ -150,9 +150,9 @@ def _load(adapter: Path) -> dict[str, torch.Tensor]:
 def test_an_adapter_that_changes_nothing_is_fatal(
     qwen3: Path, make_adapter: Make, views: list[EncodedView]
 ) -> None:
-    loaded = identify(SubjectRequest(make_adapter(qwen3, zero=True), str(qwen3))).load()
+    loaded = identify(ModelRequest(make_adapter(qwen3, zero=True), str(qwen3))).load()
     with pytest.raises(AdapterError, match="changes nothing: on 3 views every logit is identical"):
-        loaded.engine.prove_adapter(views[:3])
+        loaded.scorer.prove_adapter(views[:3])
 
 
 @pytest.mark.parametrize("engine", ["batched", "naive"])
@@ -162,7 +162,7 @@ def test_only_the_last_position_is_asked_for(
     model = transformers.AutoModelForCausalLM.from_pretrained(qwen3).eval()
     shapes: list[tuple[int, ...]] = []
     model.lm_head.register_forward_hook(lambda _m, _i, out: shapes.append(tuple(out.shape)))
-    Engine(model, 2000, engine).score(views)
+    Scorer(model, 2000, engine).score(views)
     assert shapes
     assert all(shape[1] == 1 for shape in shapes)
 
@@ -184,7 +184,7 @@ def test_answer_mass_is_the_share_of_the_codes_in_the_whole_distribution(
         ids = tokenizer(text, return_tensors="pt", add_special_tokens=False)["input_ids"]
         p = model(input_ids=ids).logits[0, -1].double().softmax(-1)
     letters = tokenizer.convert_tokens_to_ids(list("ABCDEFGHIJ")[: record.n_choices])
-    scored = Engine(model, 2000).score(views[:1])[0]
+    scored = Scorer(model, 2000).score(views[:1])[0]
     assert scored.answer_mass == pytest.approx(float(p[letters].sum()), rel=1e-4)
     assert np.argsort(scored.logits).tolist() == p[letters].argsort().tolist()
 
@@ -200,25 +200,25 @@ def test_an_engine_that_disagrees_with_the_oracle_is_passed_over(
         return whole(self, views, hidden * 1.5)
 
     monkeypatch.setattr(PlainHead, "read", off)
-    engine = Engine(model, 2000)
+    scorer = Scorer(model, 2000)
     plain = one_by_one(model, views)
-    assert largest_difference(engine.score(views), plain) < 1e-4
-    assert engine.facts["name"] == "batched"
-    assert engine.facts["passed_over"][0].startswith("fork: its logits differ")  # type: ignore[index, union-attr]
+    assert largest_difference(scorer.score(views), plain) < 1e-4
+    assert scorer.facts["name"] == "batched"
+    assert scorer.facts["passed_over"][0].startswith("fork: its logits differ")  # type: ignore[index, union-attr]
     with pytest.raises(AdapterError, match="no engine works with this model; fork: its logits"):
-        Engine(model, 2000, "fork").score(views)
+        Scorer(model, 2000, "fork").score(views)
 
 
 def test_the_check_is_recorded_and_counts_only_what_is_scored(
     qwen3: Path, views: list[EncodedView]
 ) -> None:
     model = transformers.AutoModelForCausalLM.from_pretrained(qwen3, dtype=torch.float32).eval()
-    engine = Engine(model, 2000)
-    assert engine.facts == {}
-    engine.prepare(views)
-    engine.forget_counts()
-    engine.score(views)
-    check, tokens = engine.facts["check"], engine.facts["tokens"]
+    scorer = Scorer(model, 2000)
+    assert scorer.facts == {}
+    scorer.prepare(views)
+    scorer.forget_counts()
+    scorer.score(views)
+    check, tokens = scorer.facts["check"], scorer.facts["tokens"]
     assert isinstance(check, dict)
     assert isinstance(tokens, dict)
     assert check["views"] == 6 + 8
@@ -230,11 +230,11 @@ def test_merging_against_the_delta_added_by_hand_and_its_drift(
     qwen3: Path, make_adapter: Make, views: list[EncodedView]
 ) -> None:
     adapter = make_adapter(qwen3)
-    loaded = identify(SubjectRequest(adapter, str(qwen3), merge=True)).load()
-    apart = loaded.engine.score(views)
-    drift = loaded.engine.merge_adapter(views)
-    merged = loaded.engine.score(views)
-    assert not any("lora" in name for name, _ in loaded.engine.model.named_modules())
+    loaded = identify(ModelRequest(adapter, str(qwen3), merge=True)).load()
+    apart = loaded.scorer.score(views)
+    drift = loaded.scorer.merge_adapter(views)
+    merged = loaded.scorer.score(views)
+    assert not any("lora" in name for name, _ in loaded.scorer.model.named_modules())
     assert drift["views"] == len(views)
     assert drift["largest_logit_difference"] == largest_difference(apart, merged)
     assert 0 < largest_difference(apart, merged) < 1e-4
@@ -249,11 +249,11 @@ def test_an_adapter_on_the_output_head_is_scored_on_whole_prompts(
     model = transformers.AutoModelForCausalLM.from_pretrained(qwen3, dtype=torch.float32).eval()
     config = LoraConfig(r=4, target_modules=["lm_head", "q_proj"], init_lora_weights=False)
     wrapped = get_peft_model(model, config).eval()
-    engine = Engine(wrapped, 2000)
+    scorer = Scorer(wrapped, 2000)
     plain = [_plain(wrapped, view) for view in views]
-    assert largest_difference(engine.score(views), plain) < 1e-4
-    assert engine.facts["passed_over"] == [
-        "fork: the output head is no plain linear layer, or logits are changed behind it"
+    assert largest_difference(scorer.score(views), plain) < 1e-4
+    assert scorer.facts["passed_over"] == [
+        "fork: the output head is not a plain linear layer, or the model changes its logits"
     ]
 
 
@@ -265,10 +265,10 @@ def test_a_model_that_our_attention_fails_is_forked_with_its_own(tokenizer: Any)
     torch.manual_seed(2)
     model = transformers.XGLMForCausalLM(config).eval()
     views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:4], 2, 5)
-    engine = Engine(model, 4096)
-    assert largest_difference(engine.score(views), one_by_one(model, views)) < 1e-4
-    assert (engine.facts["name"], engine.facts["shares_prefix"]) == ("fork", False)
-    assert "fork: ValueError: Attention mask should be of size" in str(engine.facts["passed_over"])
+    scorer = Scorer(model, 4096)
+    assert largest_difference(scorer.score(views), one_by_one(model, views)) < 1e-4
+    assert (scorer.facts["name"], scorer.facts["shares_prefix"]) == ("fork", False)
+    assert "fork: ValueError: Attention mask should be of size" in str(scorer.facts["passed_over"])
 
 
 def test_a_recurrence_that_is_not_gone_on_from_rightly_is_noticed(tokenizer: Any) -> None:
@@ -284,11 +284,11 @@ def test_a_recurrence_that_is_not_gone_on_from_rightly_is_noticed(tokenizer: Any
             if parameter.dim() > 1:
                 parameter.normal_(0, 0.05)
     views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:4], 4, 5)
-    engine = Engine(model, 4096)
-    engine.prepare(views)
+    scorer = Scorer(model, 4096)
+    scorer.prepare(views)
     pieces = check_views(views)[6:]
-    assert largest_difference(engine.score(pieces), one_by_one(model, pieces)) < 1e-3
-    assert engine.facts["name"] != "fork"
+    assert largest_difference(scorer.score(pieces), one_by_one(model, pieces)) < 1e-3
+    assert scorer.facts["name"] != "fork"
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "longrope"])
@@ -316,11 +316,11 @@ def test_prompts_beyond_the_original_context_run_one_by_one(tokenizer: Any, kind
             if parameter.dim() > 1:
                 parameter.normal_(0, 0.15)
     short = [view for view in views if len(view.token_ids) <= original]
-    engine = Engine(model, 4096)
-    engine.prepare(short)
-    assert engine.facts["name"] == "fork"
+    scorer = Scorer(model, 4096)
+    scorer.prepare(short)
+    assert scorer.facts["name"] == "fork"
     done: list[int] = []
-    ours = engine.score(views, done.append)
+    ours = scorer.score(views, done.append)
     assert done[-1] == len(views)
     fresh = [one_by_one(model, [view])[0] for view in views]
     if kind == "dynamic":  # its frequencies also depend on the prompts before
@@ -343,7 +343,7 @@ def test_a_merge_that_changes_more_than_rounding_is_an_error(
     with pytest.raises(
         AdapterError, match="merging the adapter changes a logit by .* score without --merge"
     ):
-        Engine(model, 4096).merge_adapter(views)
+        Scorer(model, 4096).merge_adapter(views)
 
 
 def test_answer_mass_in_16_bits_is_no_more_than_one(qwen3: Path, tokenizer: Any) -> None:
@@ -352,7 +352,7 @@ def test_answer_mass_in_16_bits_is_no_more_than_one(qwen3: Path, tokenizer: Any)
     views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:2], 2, 5)
     with torch.no_grad():  # nearly all mass on the codes
         model.lm_head.weight[list(views[0].code_tokens)] *= 40
-    scored = Engine(model.eval(), 4096).score(views)
+    scored = Scorer(model.eval(), 4096).score(views)
     assert max(view.answer_mass for view in scored) > 0.9
     assert all(view.answer_mass <= 1 + 1e-6 for view in scored)
 
@@ -368,7 +368,7 @@ def test_memory_that_runs_out_in_the_first_prompt_is_an_error(
 
     monkeypatch.setattr(type(model), "forward", full)
     with pytest.raises(AdapterError, match="out of memory with one prompt at a time"):
-        Engine(model, 4096).score(views)
+        Scorer(model, 4096).score(views)
 
 
 def test_padded_branches_that_shift_positions_are_noticed(
@@ -387,6 +387,6 @@ def test_padded_branches_that_shift_positions_are_noticed(
                 parameter.normal_(0, 0.15)
     monkeypatch.setattr(passes, "can_share", lambda *_args: False)
     views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:8], 2, 5)
-    engine = Engine(model, 4096)
-    assert largest_difference(engine.score(views), one_by_one(model, views)) < 1e-4
-    assert engine.facts["name"] != "fork"
+    scorer = Scorer(model, 4096)
+    assert largest_difference(scorer.score(views), one_by_one(model, views)) < 1e-4
+    assert scorer.facts["name"] != "fork"

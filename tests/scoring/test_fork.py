@@ -14,10 +14,10 @@ from pact_eval.data import read_records
 from pact_eval.prompts import NIMBLE, EncodedView, Encoder
 from pact_eval.prompts.code_orders import code_orders
 from pact_eval.scoring.engine import ScoredView
-from pact_eval.scoring.fork_engine import ForkExecutor, fork_executor
+from pact_eval.scoring.fork_engine import ForkEngine, fork_engine
 from pact_eval.scoring.passes import can_fork, forked, new_cache
-from pact_eval.scoring.plain_engines import BatchedExecutor
-from pact_eval.scoring.scorer import Engine, largest_difference, one_by_one
+from pact_eval.scoring.plain_engines import BatchedEngine
+from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one
 from scoring.conftest import HOLDOUT
 
 pytestmark = pytest.mark.slow
@@ -70,9 +70,9 @@ def _views(ids: list[list[int]]) -> list[EncodedView]:
 
 def _forked(
     model: Any, views: list[EncodedView], *, shares: bool = True, batch_tokens: int = 4096
-) -> tuple[list[ScoredView], ForkExecutor]:
-    executor = fork_executor(model, CPU, batch_tokens)
-    assert isinstance(executor, ForkExecutor)
+) -> tuple[list[ScoredView], ForkEngine]:
+    executor = fork_engine(model, CPU, batch_tokens)
+    assert isinstance(executor, ForkEngine)
     executor.passes.shares_prefix &= shares
     scored: dict[int, ScoredView] = {}
 
@@ -338,11 +338,11 @@ def test_a_head_that_is_more_than_a_linear_map_is_left_to_whole_prompts(
             if parameter.dim() > 1:
                 parameter.normal_(0, 0.3)
     views = _views([TRUNK + _tail(3), TRUNK + _tail(4)])
-    engine = Engine(model, 4096)
-    scored = engine.score(views)
-    assert engine.facts["name"] == "batched"
-    assert engine.facts["passed_over"] == [
-        "fork: the output head is no plain linear layer, or logits are changed behind it"
+    scorer = Scorer(model, 4096)
+    scored = scorer.score(views)
+    assert scorer.facts["name"] == "batched"
+    assert scorer.facts["passed_over"] == [
+        "fork: the output head is not a plain linear layer, or the model changes its logits"
     ]
     _agree(scored, one_by_one(model, views))
 
@@ -357,16 +357,16 @@ def test_code_orders_of_equal_prompts_stay_their_own(models: dict[str, Any]) -> 
     scored, executor = _forked(models["qwen3"], views)
     assert executor.count.passed == len(TRUNK) + 2
     _agree(scored, one_by_one(models["qwen3"], views))
-    np.testing.assert_array_equal(scored[0].logits, scored[2].logits)
+    np.testing.assert_allclose(scored[0].logits, scored[2].logits, atol=1e-5)
     mixed = [EncodedView("y", 0, tuple(TRUNK), (5, 6), order) for order in ((0, 1), (1, 0))]
     first, second = _forked(models["qwen3"], mixed)[0]
-    np.testing.assert_array_equal(first.logits, second.logits[::-1])
+    np.testing.assert_allclose(first.logits, second.logits[::-1], atol=1e-5)
 
 
 def test_batched_and_forked_agree(models: dict[str, Any], tokenizer: Any) -> None:
     views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:6], 4, 5)
     scored: dict[int, ScoredView] = {}
-    BatchedExecutor(models["qwen3"], 2000).score(
+    BatchedEngine(models["qwen3"], 2000).score(
         views, lambda numbers, results: scored.update(zip(numbers, results, strict=True))
     )
     _agree(_forked(models["qwen3"], views)[0], [scored[n] for n in range(len(views))])

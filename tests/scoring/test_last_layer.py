@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 
-from pact_eval.scoring.fork_engine import ForkExecutor, fork_executor
+from pact_eval.scoring.fork_engine import ForkEngine, fork_engine
 from pact_eval.scoring.passes import LastLayer, new_cache
 from pact_eval.scoring.scorer import one_by_one
 from scoring.test_fork import CPU, SHAPES, _agree, _forked, _views
@@ -115,8 +115,8 @@ def test_layers_of_experts_and_of_shared_keys_run_whole(tokenizer: Any) -> None:
     )
     torch.manual_seed(5)
     model: Any = transformers.MixtralForCausalLM(config).eval()
-    executor = fork_executor(model, CPU, 4096)
-    assert isinstance(executor, ForkExecutor)
+    executor = fork_engine(model, CPU, 4096)
+    assert isinstance(executor, ForkEngine)
     assert not _layer(model.get_decoder()).known
     views = _views(SHAPES["branches of other lengths"])
     _agree(_forked(model, views)[0], one_by_one(model, views))

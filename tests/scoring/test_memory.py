@@ -13,9 +13,9 @@ import transformers
 from pact_eval.errors import AdapterError
 from pact_eval.prompts import EncodedView
 from pact_eval.scoring.passes import Passes
-from pact_eval.scoring.plain_engines import BatchedExecutor
+from pact_eval.scoring.plain_engines import BatchedEngine
 from pact_eval.scoring.prefix_tree import prefix_tree
-from pact_eval.scoring.scorer import Engine, largest_difference, one_by_one
+from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one
 
 pytestmark = pytest.mark.slow
 
@@ -59,20 +59,20 @@ def test_half_the_budget_is_taken_until_it_fits_and_nothing_is_scored_twice(
     model: Any, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = one_by_one(model, views)
-    engine = Engine(model, 100_000, "fork")
-    engine.prepare(views)
-    engine.forget_counts()
+    scorer = Scorer(model, 100_000, "fork")
+    scorer.prepare(views)
+    scorer.forget_counts()
     tried = _limit(monkeypatch, Passes, "_run", 50)
     done: list[int] = []
-    assert largest_difference(engine.score(views, done.append), plain) < 1e-4
+    assert largest_difference(scorer.score(views, done.append), plain) < 1e-4
     assert done == sorted(done)
     assert done[-1] == len(views)
-    budget = engine.facts["batch_tokens"]
+    budget = scorer.facts["batch_tokens"]
     assert isinstance(budget, int)
     assert 25 < budget <= 62  # two rows of 31 tokens: halved as often as it had to be
     assert max(tried) > 50
     # Prompts that were run twice are one floor all the same.
-    tokens: Any = engine.facts["tokens"]
+    tokens: Any = scorer.facts["tokens"]
     assert tokens["prompts"] == sum(len(view.token_ids) for view in views)
     assert tokens["floor"] == prefix_tree([view.token_ids for view in views]).floor
     assert tokens["passed"] > tokens["floor"]
@@ -81,16 +81,16 @@ def test_half_the_budget_is_taken_until_it_fits_and_nothing_is_scored_twice(
 def test_a_fork_that_never_fits_gives_way_to_whole_prompts_one_by_one(
     model: Any, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = Engine(model, 4096)
-    engine.prepare(views)
-    assert engine.facts["name"] == "fork"
-    engine.forget_counts()
+    scorer = Scorer(model, 4096)
+    scorer.prepare(views)
+    assert scorer.facts["name"] == "fork"
+    scorer.forget_counts()
     _limit(monkeypatch, Passes, "_run", 10)
-    _limit(monkeypatch, BatchedExecutor, "_forward", 80)
-    assert largest_difference(engine.score(views), one_by_one(model, views)) < 1e-4
-    assert engine.facts["name"] == "batched"
-    assert engine.facts["passed_over"] == ["fork: memory ran out"]
-    tokens: Any = engine.facts["tokens"]
+    _limit(monkeypatch, BatchedEngine, "_forward", 80)
+    assert largest_difference(scorer.score(views), one_by_one(model, views)) < 1e-4
+    assert scorer.facts["name"] == "batched"
+    assert scorer.facts["passed_over"] == ["fork: memory ran out"]
+    tokens: Any = scorer.facts["tokens"]
     assert tokens["prompts"] == sum(len(view.token_ids) for view in views)
 
 
@@ -98,11 +98,11 @@ def test_a_fork_that_was_asked_for_and_never_fits_is_an_error(
     model: Any, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It went on as `batched`, though the run's settings said fork."""
-    engine = Engine(model, 4096, "fork")
-    engine.prepare(views)
+    scorer = Scorer(model, 4096, "fork")
+    scorer.prepare(views)
     _limit(monkeypatch, Passes, "_run", 10)
     with pytest.raises(AdapterError, match="out of memory with one prompt at a time"):
-        engine.score(views)
+        scorer.score(views)
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_a_fork_that_was_asked_for_and_never_fits_is_an_error(
 def test_other_words_for_memory_that_ran_out_halve_the_budget_too(
     model: Any, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    engine = Engine(model, 4096, "fork")
-    engine.prepare(views)
+    scorer = Scorer(model, 4096, "fork")
+    scorer.prepare(views)
     whole = Passes._run
     failed: list[Exception] = []
 
@@ -128,26 +128,26 @@ def test_other_words_for_memory_that_ran_out_halve_the_budget_too(
         return whole(self, *args, **kwargs)
 
     monkeypatch.setattr(Passes, "_run", once)
-    assert largest_difference(engine.score(views), one_by_one(model, views)) < 1e-4
-    assert engine.facts["batch_tokens"] == 2048
+    assert largest_difference(scorer.score(views), one_by_one(model, views)) < 1e-4
+    assert scorer.facts["batch_tokens"] == 2048
 
 
 def test_memory_that_runs_out_with_one_prompt_is_an_error(
     model: Any, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = Engine(model, 4096)
-    engine.prepare(views)
+    scorer = Scorer(model, 4096)
+    scorer.prepare(views)
     _limit(monkeypatch, Passes, "_run", 10)
-    _limit(monkeypatch, BatchedExecutor, "_forward", 10)
+    _limit(monkeypatch, BatchedEngine, "_forward", 10)
     with pytest.raises(AdapterError, match="out of memory with one prompt at a time"):
-        engine.score(views)
+        scorer.score(views)
 
 
 def test_another_runtime_error_is_not_taken_for_memory(
     model: Any, views: list[EncodedView], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    engine = Engine(model, 4096)
-    engine.prepare(views)
+    scorer = Scorer(model, 4096)
+    scorer.prepare(views)
 
     def broken(*_args: Any, **_kwargs: Any) -> Any:
         message = "shapes do not match"
@@ -155,14 +155,14 @@ def test_another_runtime_error_is_not_taken_for_memory(
 
     monkeypatch.setattr(Passes, "_run", broken)
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        engine.score(views)
+        scorer.score(views)
 
 
 LITTLE_MEMORY = """
     import resource, sys
     import torch, transformers
     from pact_eval.prompts.encoding import EncodedView
-    from pact_eval.scoring.plain_engines import BatchedExecutor
+    from pact_eval.scoring.plain_engines import BatchedEngine
     from pact_eval.scoring.scorer import drain
 
     torch.set_num_threads(1)
@@ -171,8 +171,8 @@ LITTLE_MEMORY = """
     ).eval()
     ids = tuple(torch.randint(10, 900, (400,), generator=torch.Generator().manual_seed(1)).tolist())
     views = [EncodedView("r", n, (n + 10, *ids), (5, 6), (0, 1)) for n in range(256)]
-    executor = BatchedExecutor(model, 200_000)
-    drain(BatchedExecutor(model, 401), views[:1], lambda _done: None)
+    executor = BatchedEngine(model, 200_000)
+    drain(BatchedEngine(model, 401), views[:1], lambda _done: None)
     used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 400_000_000,) * 2)
     scored = drain(executor, views, lambda _done: None)

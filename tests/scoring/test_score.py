@@ -20,26 +20,26 @@ from pact_eval._files import sha256_of_file
 from pact_eval.errors import AdapterError, PromptError, RunSettingsError
 from pact_eval.models import sha256_of_weights
 from pact_eval.runs import read_run
-from pact_eval.scoring.model import Subject, SubjectRequest, identify
+from pact_eval.scoring.model import ModelRequest, ScoringModel, identify
 from pact_eval.scoring.score import WINDOW_RECORDS, read_dataset, score
-from pact_eval.scoring.scorer import Engine
+from pact_eval.scoring.scorer import Scorer
 from scoring.conftest import HOLDOUT, Make
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def subject(qwen3: Path, make_adapter: Make) -> Subject:
-    return identify(SubjectRequest(make_adapter(qwen3), str(qwen3)))
+def model(qwen3: Path, make_adapter: Make) -> ScoringModel:
+    return identify(ModelRequest(make_adapter(qwen3), str(qwen3)))
 
 
 def test_a_run_holds_every_view_and_says_what_it_is(
-    subject: Subject, qwen3: Path, tmp_path: Path
+    model: ScoringModel, qwen3: Path, tmp_path: Path
 ) -> None:
     seen: list[tuple[int, int]] = []
     dataset = read_dataset(HOLDOUT, k=3, limit=70)
     score(
-        subject,
+        model,
         dataset,
         tmp_path / "run",
         labels={"arm": "pact", "seed": 17},
@@ -52,10 +52,10 @@ def test_a_run_holds_every_view_and_says_what_it_is(
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     assert len(seen) > 5
     settings = run.settings
-    assert subject.adapter is not None
+    assert model.adapter is not None
     assert settings["adapter"] == {
-        "sha256": sha256_of_file(subject.adapter.weights),
-        "config_sha256": sha256_of_file(subject.adapter.folder / "adapter_config.json"),
+        "sha256": sha256_of_file(model.adapter.weights),
+        "config_sha256": sha256_of_file(model.adapter.folder / "adapter_config.json"),
     }
     assert settings["base"] == {
         "sha256": sha256_of_weights(qwen3),
@@ -74,30 +74,30 @@ def test_a_run_holds_every_view_and_says_what_it_is(
 
 
 def test_logits_stand_in_canonical_order_whatever_the_letters(
-    subject: Subject, tmp_path: Path
+    model: ScoringModel, tmp_path: Path
 ) -> None:
     dataset = read_dataset(HOLDOUT, k=2, limit=12)
-    score(subject, dataset, tmp_path / "run", labels={})
+    score(model, dataset, tmp_path / "run", labels={})
     predictions = read_run(tmp_path / "run").predictions
-    loaded = subject.load()
+    loaded = model.load()
     by_id = {one.id: one for one in dataset.records}
     for item, record_id in enumerate(predictions.ids.tolist()):
-        views = subject.encoder.encode([by_id[record_id]], 2, 0)
-        for view, scored in zip(views, loaded.engine.score(views), strict=True):
+        views = model.encoder.encode([by_id[record_id]], 2, 0)
+        for view, scored in zip(views, loaded.scorer.score(views), strict=True):
             n = len(view.code_order)
             assert predictions.code_order[item, view.view, :n].tolist() == list(view.code_order)
             ours = predictions.logits[item, view.view, :n]
             np.testing.assert_allclose(ours, scored.logits, atol=1e-4)
 
 
-def test_scores_do_not_depend_on_the_order_of_the_file(subject: Subject, tmp_path: Path) -> None:
+def test_scores_do_not_depend_on_the_order_of_the_file(model: ScoringModel, tmp_path: Path) -> None:
     lines = HOLDOUT.read_text(encoding="utf-8").split("\n")[:80]
     (tmp_path / "reversed.jsonl").write_text("\n".join(reversed(lines)) + "\n", encoding="utf-8")
     (tmp_path / "straight.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     runs = []
     for name in ("straight", "reversed"):
         dataset = read_dataset(tmp_path / f"{name}.jsonl", k=2)
-        score(subject, dataset, tmp_path / name, labels={})
+        score(model, dataset, tmp_path / name, labels={})
         runs.append(read_run(tmp_path / name).predictions)
     assert runs[0].ids.tolist() == runs[1].ids.tolist()[::-1]
     assert (runs[0].code_order == runs[1].code_order[::-1]).all()
@@ -106,14 +106,14 @@ def test_scores_do_not_depend_on_the_order_of_the_file(subject: Subject, tmp_pat
 
 
 def test_the_adapter_switched_off_is_the_base_model(
-    subject: Subject, qwen3: Path, tmp_path: Path
+    model: ScoringModel, qwen3: Path, tmp_path: Path
 ) -> None:
-    assert subject.adapter is not None
-    off = identify(SubjectRequest(subject.adapter.folder, str(qwen3), apply_adapter=False))
-    alone = identify(SubjectRequest(None, str(qwen3)))
+    assert model.adapter is not None
+    off = identify(ModelRequest(model.adapter.folder, str(qwen3), apply_adapter=False))
+    alone = identify(ModelRequest(None, str(qwen3)))
     dataset = read_dataset(HOLDOUT, k=1, limit=8)
     logits = {}
-    for name, one in (("on", subject), ("off", off), ("alone", alone)):
+    for name, one in (("on", model), ("off", off), ("alone", alone)):
         score(one, dataset, tmp_path / name, labels={})
         logits[name] = read_run(tmp_path / name).predictions.logits
     assert (logits["off"] == logits["alone"]).all()
@@ -121,36 +121,36 @@ def test_the_adapter_switched_off_is_the_base_model(
     assert read_run(tmp_path / "off").settings["adapter"] is None
 
 
-def test_another_k_does_not_go_into_the_same_run(subject: Subject, tmp_path: Path) -> None:
-    score(subject, read_dataset(HOLDOUT, k=1, limit=4), tmp_path / "run", labels={})
+def test_another_k_does_not_go_into_the_same_run(model: ScoringModel, tmp_path: Path) -> None:
+    score(model, read_dataset(HOLDOUT, k=1, limit=4), tmp_path / "run", labels={})
     with pytest.raises(RunSettingsError, match="k: the folder has 1, this command 2"):
-        score(subject, read_dataset(HOLDOUT, k=2, limit=4), tmp_path / "run", labels={})
+        score(model, read_dataset(HOLDOUT, k=2, limit=4), tmp_path / "run", labels={})
 
 
-def test_a_limit_beyond_the_file_is_the_whole_file(subject: Subject, tmp_path: Path) -> None:
+def test_a_limit_beyond_the_file_is_the_whole_file(model: ScoringModel, tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "eval.jsonl", [record(), record("f2-base")])
-    score(subject, read_dataset(path, k=1), tmp_path / "run", labels={})
-    score(subject, read_dataset(path, k=1, limit=2), tmp_path / "run", labels={})
-    score(subject, read_dataset(path, k=1, limit=9), tmp_path / "run", labels={})
+    score(model, read_dataset(path, k=1), tmp_path / "run", labels={})
+    score(model, read_dataset(path, k=1, limit=2), tmp_path / "run", labels={})
+    score(model, read_dataset(path, k=1, limit=9), tmp_path / "run", labels={})
     with pytest.raises(RunSettingsError, match="data.records: the folder has 2, this command 1"):
-        score(subject, read_dataset(path, k=1, limit=1), tmp_path / "run", labels={})
+        score(model, read_dataset(path, k=1, limit=1), tmp_path / "run", labels={})
 
 
 def test_a_prompt_over_the_limit_is_told_before_anything_is_scored(
-    subject: Subject, tmp_path: Path
+    model: ScoringModel, tmp_path: Path
 ) -> None:
     path = write_jsonl(
         tmp_path / "eval.jsonl", [record(), record("f2-base", state="very long " * 2000)]
     )
     with pytest.raises(PromptError, match=r"eval.jsonl: (.|\n)*line 2 .id f2-base."):
-        score(subject, read_dataset(path, k=1), tmp_path / "run", labels={})
+        score(model, read_dataset(path, k=1), tmp_path / "run", labels={})
     assert not (tmp_path / "run").exists()
 
 
 def test_an_untrained_adapter_is_refused_before_anything_is_written(
     qwen3: Path, make_adapter: Make, tmp_path: Path
 ) -> None:
-    untrained = identify(SubjectRequest(make_adapter(qwen3, zero=True), str(qwen3)))
+    untrained = identify(ModelRequest(make_adapter(qwen3, zero=True), str(qwen3)))
     with pytest.raises(AdapterError, match="changes nothing"):
         score(untrained, read_dataset(HOLDOUT, k=1, limit=4), tmp_path / "run", labels={})
     assert not list((tmp_path / "run" / "parts").iterdir())
@@ -164,10 +164,10 @@ def _command(adapter: Path, base: Path, out: Path) -> list[str]:
 
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
-    subject: Subject, qwen3: Path, tmp_path: Path
+    model: ScoringModel, qwen3: Path, tmp_path: Path
 ) -> None:
-    assert subject.adapter is not None
-    command = _command(subject.adapter.folder, qwen3, tmp_path / "killed")
+    assert model.adapter is not None
+    command = _command(model.adapter.folder, qwen3, tmp_path / "killed")
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -183,7 +183,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
     before = {part.name: part.stat().st_mtime_ns for part in parts.glob("part-*")}
     assert 2 <= len(before) < 324 / WINDOW_RECORDS
     subprocess.run(command, env=environment, check=True, capture_output=True)
-    whole = _command(subject.adapter.folder, qwen3, tmp_path / "whole")
+    whole = _command(model.adapter.folder, qwen3, tmp_path / "whole")
     subprocess.run(whole, env=environment, check=True, capture_output=True)
     killed, uninterrupted = (
         tmp_path / name / "predictions.parquet" for name in ("killed", "whole")
@@ -194,7 +194,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
 
 
 def test_resuming_scores_only_what_is_missing(
-    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: ScoringModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = read_dataset(HOLDOUT, k=2, limit=70)
 
@@ -203,27 +203,27 @@ def test_resuming_scores_only_what_is_missing(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        score(subject, dataset, tmp_path / "run", labels={}, progress=stop)
+        score(model, dataset, tmp_path / "run", labels={}, progress=stop)
     asked: list[str] = []
-    plain = Engine.score
+    plain = Scorer.score
 
-    def counted(engine: Engine, views: Any, *rest: Any) -> Any:
+    def counted(scorer: Scorer, views: Any, *rest: Any) -> Any:
         asked.extend(view.record_id for view in views)
-        return plain(engine, views, *rest)
+        return plain(scorer, views, *rest)
 
-    monkeypatch.setattr(Engine, "score", counted)
-    monkeypatch.setattr(Engine, "prove_adapter", lambda *_: 1.0)
-    score(subject, dataset, tmp_path / "run", labels={})
+    monkeypatch.setattr(Scorer, "score", counted)
+    monkeypatch.setattr(Scorer, "prove_adapter", lambda *_: 1.0)
+    score(model, dataset, tmp_path / "run", labels={})
     missing = {one.id for one in dataset.records[WINDOW_RECORDS:]}
     assert set(asked) == missing
     assert len(read_run(tmp_path / "run").predictions) == 70
 
 
 def test_an_interrupt_is_a_message_and_keeps_what_was_scored(
-    subject: Subject, qwen3: Path, tmp_path: Path
+    model: ScoringModel, qwen3: Path, tmp_path: Path
 ) -> None:
-    assert subject.adapter is not None
-    command = _command(subject.adapter.folder, qwen3, tmp_path / "run")
+    assert model.adapter is not None
+    command = _command(model.adapter.folder, qwen3, tmp_path / "run")
     process = subprocess.Popen(
         command,
         env=os.environ | {"OMP_NUM_THREADS": "1"},

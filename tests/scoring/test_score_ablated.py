@@ -24,7 +24,7 @@ from pact_eval.data import read_records, write_ablated_records
 from pact_eval.errors import RecordError
 from pact_eval.evaluation import ABLATED_METRICS
 from pact_eval.runs import ABLATED_SCHEMA, AblatedRun, read_any_run
-from pact_eval.scoring.model import Subject, SubjectRequest, identify
+from pact_eval.scoring.model import ModelRequest, ScoringModel, identify
 from pact_eval.scoring.score import WINDOW_RECORDS, read_dataset, score
 from scoring.conftest import FIXTURES, HOLDOUT, MODEL
 
@@ -34,8 +34,8 @@ ADAPTER = FIXTURES / "adapters" / "pact"
 
 
 @pytest.fixture(scope="module")
-def subject() -> Subject:
-    return identify(SubjectRequest(ADAPTER, str(MODEL)))
+def model() -> ScoringModel:
+    return identify(ModelRequest(ADAPTER, str(MODEL)))
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +45,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def folder(subject: Subject, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(model: ScoringModel, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "ablated"
     dataset = read_dataset(data, k=2, limit=24)
-    score(subject, dataset, out, labels={"arm": "no_nr", "seed": 17})
+    score(model, dataset, out, labels={"arm": "no_nr", "seed": 17})
     return out
 
 
@@ -71,14 +71,16 @@ def test_rows_say_which_two_answers_and_know_no_reference(folder: Path, data: Pa
 
 
 def test_logits_are_those_of_the_engine_on_the_text_without_the_sentence(
-    subject: Subject, folder: Path, data: Path
+    model: ScoringModel, folder: Path, data: Path
 ) -> None:
-    loaded = subject.load()
+    loaded = model.load()
     run = read_any_run(folder)
     records = read_records(data, allow_ablated=True)[:3]
     for item, each in enumerate(records):
         for view, scored in zip(
-            views := subject.encoder.encode([each], 2, 0), loaded.engine.score(views), strict=True
+            views := model.encoder.encode([each], 2, 0),
+            loaded.scorer.score(views),
+            strict=True,
         ):
             n = len(view.code_order)
             found = run.predictions.logits[item, view.view, :n]

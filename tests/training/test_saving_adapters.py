@@ -14,8 +14,8 @@ from pact_eval.data import read_records
 from pact_eval.errors import AdapterError, PactError
 from pact_eval.models import sha256_of_weights
 from pact_eval.prompts import NIMBLE
-from pact_eval.scoring.model import SubjectRequest, identify
-from pact_eval.scoring.scorer import Engine
+from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.scorer import Scorer
 from pact_eval.training import save_adapter
 from pact_fixtures.training.artefacts import load_base
 
@@ -37,11 +37,11 @@ def model() -> Any:
 def test_what_was_saved_scores_as_the_model_in_memory(model: Any, tmp_path: Path) -> None:
     folder = tmp_path / "adapter"
     save_adapter(model, folder, base=MODEL, arm="pact", seed=17, dtype=torch.float32)
-    loaded = identify(SubjectRequest(folder)).load()
+    loaded = identify(ModelRequest(folder)).load()
     records = read_records(FIXTURES / "data" / "holdout.jsonl")[:4]
-    views = loaded.subject.encoder.encode(records, 2, 0)
+    views = loaded.source.encoder.encode(records, 2, 0)
     for ours, theirs in zip(
-        loaded.engine.score(views), Engine(model, 4096).score(views), strict=True
+        loaded.scorer.score(views), Scorer(model, 4096).score(views), strict=True
     ):
         assert ours.logits == pytest.approx(theirs.logits, abs=1e-5)
 
@@ -108,7 +108,7 @@ def test_a_save_that_was_interrupted_leaves_no_adapter(
         save_adapter(model, folder, base=MODEL, seed=2)
     assert not (folder / "schema_config.json").exists()
     with pytest.raises(PactError):
-        identify(SubjectRequest(folder))
+        identify(ModelRequest(folder))
 
 
 def test_trained_weights_that_would_be_lost_are_named(tmp_path: Path) -> None:

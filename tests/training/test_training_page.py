@@ -18,7 +18,7 @@ from losses.tiny import DATA
 
 from pact_cli.evaluate import main
 from pact_eval.prompts import NIMBLE
-from pact_eval.scoring.model import SubjectRequest, identify
+from pact_eval.scoring.model import ModelRequest, identify
 from pact_eval.training import DEFAULT_PLAN
 from pact_losses import (
     NIMBLE_RECIPE_SETTINGS,
@@ -53,7 +53,7 @@ def test_the_code_of_the_page_trains_an_adapter(
     assert found["step"] == 1
     assert {"ce", "cf", "pc", "nr"} <= set(found["out"].terms)
     assert json.loads((tmp_path / "adapter/schema_config.json").read_text("utf-8"))["arm"] == "pact"
-    assert identify(SubjectRequest(tmp_path / "adapter")).encoder.contract is NIMBLE
+    assert identify(ModelRequest(tmp_path / "adapter")).encoder.contract is NIMBLE
     lora_b = next(w for name, w in found["model"].named_parameters() if "lora_B" in name)
     assert bool((lora_b != 0).any())
 

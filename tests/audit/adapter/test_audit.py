@@ -36,7 +36,7 @@ from pact_eval._files import sha256_of_file
 from pact_eval.audit import CODES, audit_adapter, compare_adapters
 from pact_eval.audit.codes import ADAPTER_CHECKS
 from pact_eval.errors import AdapterError, PactError
-from pact_eval.scoring.model import SubjectRequest, identify
+from pact_eval.scoring.model import ModelRequest, identify
 
 
 @pytest.fixture
@@ -506,4 +506,4 @@ def test_the_audit_against_scoring(code: str, adapter: Path) -> None:
     spoil(adapter)
     assert CODES[code].severity == "error"
     with pytest.raises(PactError):
-        identify(SubjectRequest(adapter, device="cpu")).load()
+        identify(ModelRequest(adapter, device="cpu")).load()

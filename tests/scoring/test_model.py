@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from pact_eval.errors import AdapterError, ContractMismatchError, PactError, PromptError
 from pact_eval.models import sha256_of_weights
-from pact_eval.scoring.model import SubjectRequest, identify
+from pact_eval.scoring.model import ModelRequest, identify
 from scoring.conftest import Make
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ def refused(
     adapter: Path | None, base: Path | str | None, kind: type[PactError] = AdapterError
 ) -> str:
     with pytest.raises(kind) as caught:
-        identify(SubjectRequest(adapter, None if base is None else str(base))).load()
+        identify(ModelRequest(adapter, None if base is None else str(base))).load()
     return str(caught.value)
 
 
@@ -103,8 +103,8 @@ def test_a_prompt_limit_that_is_none_leaves_the_contracts(
 ) -> None:
     path = adapter / "schema_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"max_length": max_length}))
-    subject = identify(SubjectRequest(adapter, str(qwen3)))
-    assert subject.encoder.max_prompt_tokens == min(2048, _positions(qwen3))
+    scored_model = identify(ModelRequest(adapter, str(qwen3)))
+    assert scored_model.encoder.max_prompt_tokens == min(2048, _positions(qwen3))
 
 
 def _positions(base: Path) -> int:
@@ -135,7 +135,7 @@ def test_an_adapter_for_another_base_by_its_shapes(
 
 def test_an_adapter_for_another_base_by_its_hash(qwen3: Path, make_adapter: Make) -> None:
     right = make_adapter(qwen3, base_weights_sha256=sha256_of_weights(qwen3))
-    identify(SubjectRequest(right, str(qwen3)))
+    identify(ModelRequest(right, str(qwen3)))
     wrong = make_adapter(qwen3, base_weights_sha256="0" * 64)
     assert "the adapter is for another base" in refused(wrong, qwen3)
 
@@ -144,11 +144,11 @@ def test_another_contract_unless_it_is_allowed(qwen3: Path, make_adapter: Make) 
     adapter = make_adapter(qwen3, contract_fingerprint="0" * 64)
     message = refused(adapter, qwen3, ContractMismatchError)
     assert "--allow-contract-mismatch" in message
-    subject = identify(SubjectRequest(adapter, str(qwen3), allow_contract_mismatch=True))
-    assert "another prompt contract" in (subject.contract_mismatch or "")
-    contract = subject.settings["contract"]
+    scored_model = identify(ModelRequest(adapter, str(qwen3), allow_contract_mismatch=True))
+    assert "another prompt contract" in (scored_model.contract_mismatch or "")
+    contract = scored_model.settings["contract"]
     assert isinstance(contract, dict)
-    assert contract["mismatch"] == subject.contract_mismatch
+    assert contract["mismatch"] == scored_model.contract_mismatch
 
 
 def test_an_adapter_that_does_not_say_its_contract(qwen3: Path, adapter: Path) -> None:
@@ -160,7 +160,7 @@ def test_the_base_that_the_adapter_names_is_looked_for_beside_it(
     qwen3: Path, make_adapter: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absolute = make_adapter(qwen3, model=str(qwen3))
-    assert identify(SubjectRequest(absolute)).base.folder == qwen3
+    assert identify(ModelRequest(absolute)).base.folder == qwen3
     beside = tmp_path / "beside"
     shutil.copytree(make_adapter(qwen3, model="../base"), beside / "adapter")
     shutil.copytree(qwen3, beside / "base")
@@ -168,7 +168,7 @@ def test_the_base_that_the_adapter_names_is_looked_for_beside_it(
     (tmp_path / "base").mkdir()
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    assert identify(SubjectRequest(beside / "adapter")).base.sha256 == sha256_of_weights(qwen3)
+    assert identify(ModelRequest(beside / "adapter")).base.sha256 == sha256_of_weights(qwen3)
 
 
 def test_an_adapter_folder_is_no_base(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_an_adapter_folder_is_no_base(adapter: Path, qwen3: Path, tmp_path: Path
     shutil.copytree(qwen3, tmp_path / "base")
     shutil.copy(adapter / "adapter_config.json", tmp_path / "base")
     with pytest.raises(AdapterError, match="expected a base model, found an adapter"):
-        identify(SubjectRequest(None, str(tmp_path / "base")))
+        identify(ModelRequest(None, str(tmp_path / "base")))
 
 
 def test_code_in_a_checkpoint_is_never_run(
@@ -193,7 +193,7 @@ def test_code_in_a_checkpoint_is_never_run(
     (base / "evil.py").write_text(f"open({str(tmp_path / 'owned')!r}, 'w')")
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     with pytest.raises(PactError):
-        identify(SubjectRequest(adapter, str(base))).load()
+        identify(ModelRequest(adapter, str(base))).load()
     assert not (tmp_path / "owned").exists()
 
 
@@ -204,13 +204,13 @@ def test_what_changes_the_logits_changes_the_settings(
     # lora_alpha and the chat template were not in the settings, and an old run was shown for new.
     base = tmp_path / "base"
     shutil.copytree(qwen3, base)
-    before = identify(SubjectRequest(adapter, str(base))).settings
+    before = identify(ModelRequest(adapter, str(base))).settings
     path = adapter / "adapter_config.json" if change == "scale" else base / "chat_template.jinja"
     text = path.read_text()
     changed = text.replace('"lora_alpha": 8', '"lora_alpha": 800').replace("assistant", "robot")
     assert changed != text
     path.write_text(changed)
-    after = identify(SubjectRequest(adapter, str(base))).settings
+    after = identify(ModelRequest(adapter, str(base))).settings
     assert before != after
 
 
@@ -220,8 +220,8 @@ def test_a_prompt_may_not_be_longer_than_the_base_has_positions(
     shutil.copytree(qwen3, tmp_path / "base")
     path = tmp_path / "base" / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"max_position_embeddings": 128}))
-    subject = identify(SubjectRequest(adapter, str(tmp_path / "base")))
-    assert subject.encoder.max_prompt_tokens == 128
+    scored_model = identify(ModelRequest(adapter, str(tmp_path / "base")))
+    assert scored_model.encoder.max_prompt_tokens == 128
 
 
 def test_a_base_cut_short(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
@@ -258,7 +258,7 @@ def test_local_folders_never_reach_for_the_network(
     config = json.loads(path.read_text()) | {"base_model_name_or_path": "organisation/base"}
     path.write_text(json.dumps(config))
     asked.clear()
-    identify(SubjectRequest(adapter, str(qwen3))).load()
+    identify(ModelRequest(adapter, str(qwen3))).load()
     assert asked == []
 
 
@@ -308,7 +308,7 @@ def test_a_tokenizer_without_chat_template(adapter: Path, qwen3: Path, tmp_path:
 
 def test_cuda_where_there_is_none(adapter: Path, qwen3: Path) -> None:
     if torch.cuda.is_available():
-        assert identify(SubjectRequest(adapter, str(qwen3), device="cuda")).device.type == "cuda"
+        assert identify(ModelRequest(adapter, str(qwen3), device="cuda")).device.type == "cuda"
         return
     with pytest.raises(AdapterError, match="no CUDA device"):
-        identify(SubjectRequest(adapter, str(qwen3), device="cuda"))
+        identify(ModelRequest(adapter, str(qwen3), device="cuda"))
