@@ -17,8 +17,6 @@ from torch import Tensor
 
 from pact_losses.errors import BatchError
 
-__all__ = ["NO_REFERENCE", "PactBatch"]
-
 NO_REFERENCE: Final = -1
 """Stands for the reference of a row that has none."""
 

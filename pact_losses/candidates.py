@@ -14,8 +14,6 @@ from torch.nn.parallel import DistributedDataParallel
 from pact_losses.batch import PactBatch
 from pact_losses.errors import BatchError
 
-__all__ = ["candidate_logits"]
-
 
 def candidate_logits(model: nn.Module, batch: PactBatch) -> Tensor:
     """Run the model and read the logits of the code tokens at the answer position.

@@ -12,8 +12,6 @@ from pact_losses.errors import BatchError, FamilyError
 from pact_losses.families import group_families
 from pact_losses.views import TrainingView
 
-__all__ = ["PactCollator"]
-
 
 @dataclass(frozen=True)
 class PactCollator:

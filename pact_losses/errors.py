@@ -9,8 +9,6 @@ PactLossError
 
 from __future__ import annotations
 
-__all__ = ["BatchError", "FamilyError", "NonFiniteError", "PactLossError", "ViewError"]
-
 
 class PactLossError(ValueError):
     """Anything that pact_losses refuses."""

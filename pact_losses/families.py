@@ -18,8 +18,6 @@ from torch.utils.data import Sampler
 from pact_losses.errors import FamilyError
 from pact_losses.views import TrainingView
 
-__all__ = ["Family", "FamilyBatchSampler", "group_families"]
-
 _FAULTS_SHOWN: Final = 20
 _VARIANTS: Final = ("base", "counterfactual")
 

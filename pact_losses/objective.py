@@ -29,8 +29,6 @@ from pact_losses.terms import (
     to_canonical,
 )
 
-__all__ = ["PactLoss", "PactOutput", "PactWeights", "unit_totals"]
-
 _NAMED_AT_MOST = 5
 
 

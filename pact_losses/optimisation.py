@@ -20,16 +20,6 @@ from pact_losses.objective import PactWeights
 if TYPE_CHECKING:
     from peft import PeftModel
 
-__all__ = [
-    "NIMBLE_RECIPE_SETTINGS",
-    "PACT_SETTINGS",
-    "PaperSettings",
-    "learning_rate_schedule",
-    "lora_config",
-    "lora_plus_optimizer",
-    "nf4_config",
-]
-
 Schedule = Literal["cosine", "linear"]
 
 _P = ParamSpec("_P")

@@ -14,8 +14,6 @@ from pact_losses.batch import PactBatch
 from pact_losses.candidates import candidate_logits
 from pact_losses.errors import BatchError, NonFiniteError, PactLossError
 
-__all__ = ["BestCheckpoint", "selection_nll"]
-
 
 def selection_nll(
     model: nn.Module,

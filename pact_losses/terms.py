@@ -16,18 +16,6 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the name that torch gives it
 from torch import Tensor
 
-__all__ = [
-    "MASKED_LOGIT",
-    "ablated_gap",
-    "counterfactual_margin_loss",
-    "cross_entropy",
-    "jensen_shannon",
-    "necessity_loss",
-    "ordinal_transport_loss",
-    "pair_margin",
-    "to_canonical",
-]
-
 MASKED_LOGIT: Final = -1e30
 """Stands for -inf in an unused slot: its probability is exactly 0 and 0 times it is no NaN."""
 

@@ -14,8 +14,6 @@ from typing import Literal, get_args
 
 from pact_losses.errors import ViewError
 
-__all__ = ["FieldKind", "TrainingView", "ViewRole"]
-
 FieldKind = Literal["choice", "boolean", "score"]
 """The three kinds of typed decision; `score` answers are ordered levels."""
 

@@ -1,14 +1,9 @@
-"""Prompts: the contract, code orders, requests, and their encoding as token ids."""
+"""Prompts: the contract interface, the Nimble contract, code orders, requests, and token ids."""
 
 from pact_eval.prompts.code_orders import to_canonical
+from pact_eval.prompts.contract import CODES, PromptContract, canonical_code_order
 from pact_eval.prompts.encoding import ChatTokenizer, EncodedView, Encoder, prompt_text
-from pact_eval.prompts.nimble import (
-    CODES,
-    NIMBLE,
-    NimbleContract,
-    PromptContract,
-    canonical_code_order,
-)
+from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.prompts.requests import Decision, read_context, read_schema
 
 __all__ = [
@@ -18,7 +13,6 @@ __all__ = [
     "Decision",
     "EncodedView",
     "Encoder",
-    "NimbleContract",
     "PromptContract",
     "canonical_code_order",
     "prompt_text",

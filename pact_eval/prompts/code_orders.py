@@ -1,11 +1,11 @@
 """Views: the code orders under which one record is shown.
 
-View 0 shows the answers in canonical order; further views permute which letter stands beside which
-answer. Orders are determined by (seed, record id, view) alone, so that they do not depend on the
-order of the file, on batching, on how many views are asked for, or on how many processes score.
+View 0 shows the answers in canonical order; further views permute which letter is shown next to
+which answer. Orders are determined by (seed, record id, view) alone. They do not depend on the
+order of the file, on batching, on the number of views, or on the number of scoring processes.
 
 How they are balanced: the first C orders of a record form a Latin square (over C views every answer
-stands at every code position once, so over K < C views no answer visits a position twice), the next
+is at every code position once, so over K < C views no answer visits a position twice), the next
 C orders another Latin square, and so on until all C! orders have been used; then they repeat. The
 squares are the cosets of a cyclic group of order C, keyed by the record.
 """
@@ -18,8 +18,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-
-__all__ = ["code_order", "code_orders", "to_canonical"]
 
 Order = tuple[int, ...]
 
@@ -80,7 +78,7 @@ def to_canonical(
         Array of the same shape and dtype; entry i belongs to canonical answer i.
 
     Raises:
-        ValueError: `code_order` is no permutation of the C positions.
+        ValueError: `code_order` is not a permutation of the C positions.
 
     Example:
         >>> to_canonical(np.array([0.1, 0.2, 0.7]), (2, 0, 1))

@@ -1,8 +1,8 @@
 """Views to token ids and code tokens: one code path for scoring and for training.
 
-An `Encoder` joins a tokenizer with a prompt contract. It proves once that every code letter is
-exactly one ordinary token at the answer boundary, and refuses a prompt over the limit: nothing is
-ever truncated.
+An `Encoder` joins a tokenizer with a prompt contract. It checks once that every letter is exactly
+one ordinary token at the answer boundary, and it refuses a prompt over the limit: nothing is
+truncated.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from pact_eval._json import Json
 from pact_eval.data import MAX_ANSWERS, Field, Record, parse_field
 from pact_eval.errors import PromptError
 from pact_eval.prompts.code_orders import code_orders
-from pact_eval.prompts.nimble import CODES, Message, PromptContract
-
-__all__ = ["ChatTokenizer", "EncodedView", "Encoder", "prompt_text"]
+from pact_eval.prompts.contract import CODES, Message, PromptContract
 
 _CHECK_WINDOW = 256
 _PROBLEMS_SHOWN = 20
@@ -29,7 +27,7 @@ class ChatTokenizer(Protocol):
 
     @property
     def all_special_ids(self) -> list[int]:
-        """Ids of tokens that are no ordinary text."""
+        """Ids of tokens that are not ordinary text."""
 
     def apply_chat_template(self, conversation: Any, **kwargs: Any) -> Any:
         """Render messages with the tokenizer's chat template."""
@@ -46,7 +44,7 @@ class EncodedView:
         record_id: id of the record.
         view: number of the view; 0 is canonical.
         token_ids: the prompt's token ids.
-        code_tokens: token id of the code letter at each code position, C of them.
+        code_tokens: token id of the letter at each code position, C of them.
         code_order: the canonical index shown at each code position.
     """
 
@@ -79,7 +77,7 @@ def prompt_text(
 
 
 def _rendered(tokenizer: ChatTokenizer, messages: Sequence[Message]) -> tuple[str, str]:
-    """Return the prompt up to the end of the last message, and what the template puts behind it."""
+    """Return the prompt up to the end of the last message, and the text after it."""
     try:
         text = tokenizer.apply_chat_template(
             messages, tokenize=False, add_generation_prompt=True, enable_thinking=False
@@ -113,7 +111,7 @@ class Encoder:
             contract, the chat template and the tokenizer.
 
     Raises:
-        PromptError: the codes A to Z are not 26 distinct, ordinary single tokens at the answer
+        PromptError: the letters A to Z are not 26 distinct, ordinary single tokens at the answer
             boundary; the message lists those that are not.
     """
 
@@ -139,7 +137,7 @@ class Encoder:
 
         Args:
             records: dataset records.
-            k: views a record.
+            k: views per record.
             seed: seed of the code orders.
 
         Returns:
@@ -154,7 +152,7 @@ class Encoder:
         return views
 
     def check_lengths(self, records: Sequence[Record], k: int, seed: int) -> int:
-        """Tokenise everything once, a window at a time, so that nothing fails halfway.
+        """Tokenise everything once, in windows, so a prompt that is too long is found at the start.
 
         Returns:
             Tokens of the longest prompt.
@@ -173,7 +171,7 @@ class Encoder:
         return longest
 
     def prompt_tokens(self, records: Sequence[Record], k: int, seed: int) -> list[int]:
-        """Return the tokens of the longest of the K prompts of each record, whatever the limit."""
+        """Return the tokens of the longest of the K prompts of each record, without a limit."""
         texts = [
             self._text(record.state, [record.field], record.field.name, order)
             for record in records
@@ -185,7 +183,7 @@ class Encoder:
     def _encode(
         self, records: Sequence[Record], k: int, seed: int
     ) -> tuple[list[EncodedView], list[str]]:
-        """Return the views, and a line for each record of which one is over the limit."""
+        """Return the views, and one line per record with a prompt over the limit."""
         orders = [code_orders(seed, record.id, record.n_choices, k) for record in records]
         texts = [
             self._text(record.state, [record.field], record.field.name, order)
@@ -203,7 +201,7 @@ class Encoder:
         return views, self._too_long(records, longest)
 
     def _too_long(self, records: Sequence[Record], prompt_tokens: Sequence[int]) -> list[str]:
-        """Return a line for each record of which a prompt is over the limit."""
+        """Return one line per record with a prompt over the limit."""
         return [
             f"line {record.line} (id {record.id}): {tokens:,} tokens"
             for record, tokens in zip(records, prompt_tokens, strict=True)
@@ -252,7 +250,7 @@ class Encoder:
         messages = self.contract.messages(state, fields, requested, order)
         prompt, boundary = _rendered(self.tokenizer, messages)
         if boundary != self._boundary:
-            message = "the chat template ends prompts in different ways; codes cannot be checked"
+            message = "the chat template must end every prompt in the same way, found two endings"
             raise PromptError(message)
         return prompt + boundary
 
@@ -280,7 +278,7 @@ def _code_tokens(tokenizer: ChatTokenizer, prompt: str) -> tuple[int, ...]:
     for code, ids in zip(CODES, coded, strict=True):
         extra = list(ids[len(bare) :])
         if list(ids[: len(bare)]) != list(bare) or len(extra) != 1:
-            faults.setdefault("no single token of its own", []).append(code)
+            faults.setdefault("not a single token", []).append(code)
         elif extra[0] in special:
             faults.setdefault("a special token", []).append(code)
         elif extra[0] in found:
@@ -289,8 +287,7 @@ def _code_tokens(tokenizer: ChatTokenizer, prompt: str) -> tuple[int, ...]:
             found[extra[0]] = code
     if faults:
         message = (
-            "expected each code letter to be one ordinary token after the prompt; this tokenizer "
-            "fails: "
+            "expected each letter to be one ordinary token after the prompt; this tokenizer fails: "
         ) + "; ".join(f"{', '.join(codes)}: {fault}" for fault, codes in faults.items())
         raise PromptError(message)
     return tuple(found)

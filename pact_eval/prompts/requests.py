@@ -1,7 +1,7 @@
 """Requests and decisions: a context, several questions, and the answers to them.
 
-This is the interface that typed-decision models are served by; a dataset record is a request with
-one question and a known answer.
+Typed-decision models are served through this interface. A dataset record is a request with one
+question and a known answer.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from pact_eval._json import Json, describe, loads
 from pact_eval.data import Field, parse_field
 from pact_eval.errors import RequestError
 
-__all__ = ["Decision", "parse_schema", "read_context", "read_schema"]
-
-# One word with a slash or an ending: what somebody types who means a file.
+# One word with a slash or an extension: it was probably meant as a file name.
 _FILE_NAME = re.compile(r"\S*/\S*|\S+\.[A-Za-z0-9]{1,5}")
 
 
@@ -29,7 +27,7 @@ class Decision:
     Attributes:
         field: the question.
         probabilities: of each answer, canonical order, over K views.
-        answer_mass: mean share of the next-token distribution on the codes.
+        answer_mass: mean share of the next-token distribution on the letters.
         views_agree: whether every view has the same most probable answer; None for one view.
     """
 
@@ -55,7 +53,7 @@ def parse_schema(value: Json) -> tuple[Field, ...]:
     """Read a schema: `{name: question}`, alone or under the key `questions`.
 
     Raises:
-        RequestError: it is no object, is empty, or a question is malformed.
+        RequestError: it is not an object, is empty, or a question is malformed.
 
     Example:
         >>> [field.name for field in parse_schema(
@@ -77,7 +75,7 @@ def read_schema(path: Path) -> tuple[Field, ...]:
     """Read a schema file; see `parse_schema`.
 
     Raises:
-        RequestError: the file is missing, no strict JSON, or no schema.
+        RequestError: the file is missing, is not strict JSON, or is not a schema.
     """
     try:
         return parse_schema(loads(_read(path)))
@@ -87,12 +85,12 @@ def read_schema(path: Path) -> tuple[Field, ...]:
 
 
 def read_context(file_or_text: str) -> Json:
-    """Read a context: a file where there is one of that name, else the text itself.
+    """Read a context: a file if one has that name, otherwise the text itself.
 
     A file that ends in `.json` is read as JSON, any other as text.
 
     Raises:
-        RequestError: the file cannot be read, or is no strict JSON though named so.
+        RequestError: the file cannot be read, or a `.json` file is not strict JSON.
 
     Example:
         >>> read_context("The gate is open.")
@@ -101,7 +99,7 @@ def read_context(file_or_text: str) -> Json:
     path = Path(file_or_text)
     if not _is_file(path):
         if _FILE_NAME.fullmatch(file_or_text):
-            message = f"--context {file_or_text}: no such file (a text has a space in it)"
+            message = f"--context {file_or_text}: no such file (a text must contain a space)"
             raise RequestError(message)
         return file_or_text
     text = _read(path)
@@ -117,7 +115,7 @@ def read_context(file_or_text: str) -> Json:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # a long text is no file name
+    except (OSError, ValueError):  # a long text is not a file name
         return False
 
 

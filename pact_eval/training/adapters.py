@@ -28,8 +28,6 @@ from pact_eval.prompts import NIMBLE, PromptContract
 if TYPE_CHECKING:
     from peft import PeftModel
 
-__all__ = ["save_adapter"]
-
 
 def save_adapter(
     model: PeftModel,
@@ -100,13 +98,9 @@ def _schema_config(
     revision: str | None,
 ) -> dict[str, Json]:
     is_folder = isinstance(base, Path)
-    return {
-        "task": contract.task,
+    return contract.schema_config() | {
         "model": os.path.relpath(base, folder) if is_folder else str(base),
         "revision": revision,
-        "system_prompt": contract.system_prompt,
-        "prompt_code_sha256": min(contract.known_prompt_code_sha256, default=None),
-        "contract_fingerprint": contract.fingerprint,
         "base_weights_sha256": sha256_of_weights(base) if isinstance(base, Path) else None,
         "max_length": max_prompt_tokens or contract.max_prompt_tokens,
     }

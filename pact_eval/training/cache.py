@@ -22,8 +22,6 @@ from pact_eval.prompts import Encoder
 from pact_eval.training.views import ViewPlan, training_views
 from pact_losses import PactLossError, TrainingView
 
-__all__ = ["cache_key", "cached_training_views"]
-
 # Part of every key: raised whenever the columns or the making of views change.
 _FORMAT: Final = 1
 _PROBES: Final = 64

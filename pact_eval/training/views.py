@@ -17,8 +17,6 @@ from pact_eval.errors import Problem, RecordError
 from pact_eval.prompts import EncodedView, Encoder
 from pact_losses import TrainingView
 
-__all__ = ["DEFAULT_PLAN", "ViewPlan", "training_views"]
-
 
 @dataclass(frozen=True, slots=True)
 class ViewPlan:
