@@ -4,8 +4,8 @@ Scoring, training and auditing know a contract only through `PromptContract`. To
 class with these members. `messages` renders one request; the tokenizer's chat template turns it
 into text (`encoding.py`). `fingerprint` is `contract_fingerprint(self)`, the hash of the renderings
 of a frozen set of probes: it depends on behaviour, not on source files, so a refactoring keeps it
-and one changed space breaks it. `schema_config` and `check_adapter` write and read the keys that say
-which contract an adapter was trained on. `nimble.py` has the published contract.
+and one changed space breaks it. `schema_config` and `check_adapter` write and read the keys that
+say which contract an adapter was trained on. `nimble.py` has the published contract.
 """
 
 from __future__ import annotations

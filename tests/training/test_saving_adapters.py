@@ -17,7 +17,7 @@ from pact_eval.prompts import NIMBLE
 from pact_eval.scoring.model import ModelRequest, identify
 from pact_eval.scoring.scorer import Scorer
 from pact_eval.training import save_adapter
-from pact_fixtures.training.artefacts import load_base
+from pact_fixtures.training.model import load_base
 
 pytestmark = pytest.mark.slow
 
