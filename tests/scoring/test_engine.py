@@ -96,7 +96,9 @@ def test_a_logit_that_is_no_number_is_told_with_its_record(
     model = transformers.AutoModelForCausalLM.from_pretrained(qwen3).eval()
     with torch.no_grad():
         model.lm_head.weight[:] = float("nan")
-    with pytest.raises(AdapterError, match=f"record {views[0].record_id}, view .: the model gives"):
+    with pytest.raises(
+        AdapterError, match=f"record {views[0].record_id}, view .: expected finite logits"
+    ):
         Scorer(model, 100_000).score(views[:3])
 
 
