@@ -1,8 +1,7 @@
 """The PACT objective for any trainer: torch only, nothing of ours imported."""
 
-from pact_losses.batch import NO_REFERENCE, PactBatch
+from pact_losses.batch import NO_REFERENCE, PactBatch, PactCollator
 from pact_losses.candidates import candidate_logits
-from pact_losses.collator import PactCollator
 from pact_losses.errors import BatchError, FamilyError, NonFiniteError, PactLossError, ViewError
 from pact_losses.families import Family, FamilyBatchSampler, group_families
 from pact_losses.objective import PactLoss, PactOutput, PactWeights, unit_totals

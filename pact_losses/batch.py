@@ -1,30 +1,32 @@
-"""What the objective is told about a batch: tensors and index tables, checked once.
+"""Batches for the objective: tensors and index tables, checked once, and the collator from views.
 
-Rows are views. The logits of a row stand in code order; `code_order` brings them into canonical
-order. Three tables say which rows belong together: `pairs` (the two members of a family), `views`
-(two code orders of one record) and `ablations` (contexts without the decisive sentence).
+Rows are views. The logits of a row are in code order; `code_order` brings them into canonical
+order. Three tables list the rows that belong together: `pairs` (the two members of a family),
+`views` (two code orders of one record) and `ablations` (contexts without the decisive sentence).
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
-from pact_losses.errors import BatchError
+from pact_losses.errors import BatchError, FamilyError
+from pact_losses.families import group_families
+from pact_losses.views import TrainingView
 
 NO_REFERENCE: Final = -1
-"""Stands for the reference of a row that has none."""
+"""The reference of a row without one."""
 
 _DTYPES: Final[dict[str, tuple[torch.dtype, ...]]] = {
     "is_score": (torch.bool,),
     "weight": (torch.float32, torch.float64),
 }
-"""What is not int64."""
+"""Tensors that are not int64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +35,9 @@ class PactBatch:
 
     Attributes:
         code_order: shape (n, C), int64; canonical index shown at each code position, unused slots
-            -1, all of them behind the used ones.
+            -1, all of them after the used ones.
         reference: shape (n,), int64; canonical index of the right answer, `NO_REFERENCE` for a row
-            without label.
+            without a label.
         is_score: shape (n,), bool; rows of Score fields, whose answers are ordered levels.
         pairs: shape (n_pairs, 2), int64; rows (base, counterfactual).
         views: shape (n_views, 2), int64; rows that show one record under two code orders, with one
@@ -44,11 +46,11 @@ class PactBatch:
         weight: shape (n,), float32 or float64, above 0 and finite; weight of the row in every mean.
             A pair or two views weigh the mean of their rows.
         record_ids: n names for messages.
-        input_ids: shape (n, tokens), int64, padded on the left; None where logits come from
+        input_ids: shape (n, tokens), int64, padded on the left; None if logits come from
             elsewhere.
-        attention_mask: shape (n, tokens), int64; 0 on padding. It comes with input_ids or not at
-            all.
-        code_tokens: shape (n, C), int64; token of the code letter at each code position, unused
+        attention_mask: shape (n, tokens), int64; 0 on padding. Given together with input_ids or
+            not at all.
+        code_tokens: shape (n, C), int64; token of the letter at each code position, unused
             slots 0.
 
     The checks run once, when a batch is made: `to` and `pin_memory` do not repeat them, since each
@@ -99,7 +101,7 @@ class PactBatch:
 
         Args:
             code_order: (n, C); shorter rows are filled with -1.
-            reference: (n,); None stands for no reference.
+            reference: (n,); None for no reference.
             is_score: (n,); none of them by default.
             pairs: (n_pairs, 2).
             views: (n_views, 2).
@@ -111,9 +113,7 @@ class PactBatch:
         width = max((len(order) for order in orders), default=0)
         n = len(orders)
         return cls(
-            code_order=torch.tensor(
-                [order + [-1] * (width - len(order)) for order in orders], dtype=torch.long
-            ).reshape(n, width),
+            code_order=_filled(orders, width, -1).reshape(n, width),
             reference=torch.tensor(
                 [NO_REFERENCE if each is None else int(each) for each in reference],
                 dtype=torch.long,
@@ -157,7 +157,7 @@ class PactBatch:
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, Tensor):
-                # A frozen dataclass is written to in this way alone; `changed` is ours still.
+                # The only way to set a field of a frozen dataclass; `changed` is not shared yet.
                 object.__setattr__(changed, field.name, change(value))
         return changed
 
@@ -215,7 +215,7 @@ class PactBatch:
 
     def _check_references(self) -> None:
         outside = (self.reference < NO_REFERENCE) | (self.reference >= self.n_choices)
-        self._refuse(outside, "the reference is none of its answers")
+        self._refuse(outside, "expected a reference among its answers")
 
     def _check_tables(self) -> None:
         n = len(self)
@@ -235,8 +235,8 @@ class PactBatch:
     def _check_pairs(self) -> None:
         first, second = self.pairs.unbind(-1)
         labelled = self.is_labelled
-        self._refuse(~labelled[first], "a member of a pair has no reference", first)
-        self._refuse(~labelled[second], "a member of a pair has no reference", second)
+        for member in (first, second):
+            self._refuse(~labelled[member], "expected a reference for a member of a pair", member)
         same_width = self.n_choices[first] == self.n_choices[second]
         self._refuse(
             ~same_width, "the members of its pair have different numbers of answers", first
@@ -271,3 +271,145 @@ def _table(rows: Any, width: int) -> Tensor:
 
 def _name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+@dataclass(frozen=True)
+class PactCollator:
+    """Turns a list of views into a `PactBatch`; the `collate_fn` of a `DataLoader`.
+
+    Rows are in the order of the views. Prompts are padded on the left, so the last position of
+    every row is the answer position. Every permuted view is paired with the primary view of its
+    record, and the primary views of a family with each other.
+
+    Args:
+        pad_token_id: any valid id; padding is masked out.
+        n_codes: width of the code tables; that of the row with the most answers by default.
+        pad_to_multiple_of: round the padded length up, for kernels that prefer it.
+        require_pairs: refuse a batch with incomplete families, so a family that is split over two
+            batches is noticed. False for batches of single views, as in evaluation: then pairs and
+            views are linked if both are in the batch.
+
+    Raises:
+        BatchError: no views, a view with more answers than `n_codes`, or one record's views with
+            different numbers of answers.
+        FamilyError: `require_pairs`, and a family is incomplete.
+        ValueError: an argument is out of range.
+
+    Example:
+        >>> def view(variant, reference, tokens):
+        ...     return TrainingView(
+        ...         record_id=f"a-{variant}", family="a", variant=variant, view=0, kind="boolean",
+        ...         token_ids=tokens, code_tokens=(8, 9), code_order=(0, 1), reference=reference)
+        >>> batch = PactCollator(0)([view("base", 0, (5, 6)), view("counterfactual", 1, (7,))])
+        >>> batch.input_ids.tolist(), batch.attention_mask.tolist(), batch.pairs.tolist()
+        ([[5, 6], [0, 7]], [[1, 1], [0, 1]], [[0, 1]])
+    """
+
+    pad_token_id: int
+    n_codes: int | None = None
+    pad_to_multiple_of: int | None = None
+    require_pairs: bool = True
+
+    def __post_init__(self) -> None:
+        lowest = {"pad_token_id": 0, "n_codes": 2, "pad_to_multiple_of": 1}
+        for name, low in lowest.items():
+            value = getattr(self, name)
+            if value is None and name == "pad_token_id":  # from a tokenizer without padding
+                message = (
+                    "expected a pad_token_id, got None: use any valid id if the tokenizer has no "
+                    "padding token, such as its eos_token_id"
+                )
+                raise ValueError(message)
+            if value is not None and value < low:
+                message = f"expected {name} of {low} or more, got {value}"
+                raise ValueError(message)
+
+    def __call__(self, views: Sequence[TrainingView]) -> PactBatch:
+        """Make the batch."""
+        if not views:
+            message = "expected at least one view, got none"
+            raise BatchError(message)
+        width = self._code_width(views)
+        if self.require_pairs:
+            _check_complete(views)
+        pairs, permuted = _tables(views)
+        ids, mask = self._padded(views)
+        return PactBatch(
+            code_order=_filled([view.code_order for view in views], width, -1),
+            reference=torch.tensor(
+                [NO_REFERENCE if view.reference is None else view.reference for view in views]
+            ),
+            is_score=torch.tensor([view.kind == "score" for view in views]),
+            pairs=_table(pairs, 2),
+            views=_table(permuted, 2),
+            ablations=_table(
+                [
+                    (row, *view.ablated_answers)
+                    for row, view in enumerate(views)
+                    if view.ablated_answers is not None
+                ],
+                3,
+            ),
+            weight=torch.tensor([view.weight for view in views], dtype=torch.float32),
+            record_ids=tuple(view.record_id for view in views),
+            input_ids=ids,
+            attention_mask=mask,
+            code_tokens=_filled([view.code_tokens for view in views], width, 0),
+        )
+
+    def _code_width(self, views: Sequence[TrainingView]) -> int:
+        widest = max(views, key=lambda view: view.n_choices)
+        if self.n_codes is not None and widest.n_choices > self.n_codes:
+            message = (
+                f"record {widest.record_id}: {widest.n_choices} answers, but n_codes leaves room "
+                f"for {self.n_codes}"
+            )
+            raise BatchError(message)
+        return self.n_codes or widest.n_choices
+
+    def _padded(self, views: Sequence[TrainingView]) -> tuple[torch.Tensor, torch.Tensor]:
+        step = self.pad_to_multiple_of or 1
+        width = -(-max(len(view.token_ids) for view in views) // step) * step
+        ids = torch.full((len(views), width), self.pad_token_id, dtype=torch.long)
+        mask = torch.zeros((len(views), width), dtype=torch.long)
+        for row, view in enumerate(views):
+            start = width - len(view.token_ids)
+            ids[row, start:] = torch.tensor(view.token_ids)
+            mask[row, start:] = 1
+        return ids, mask
+
+
+def _check_complete(views: Sequence[TrainingView]) -> None:
+    try:
+        group_families(views)
+    except FamilyError as error:
+        message = (
+            f"{error}\nA batch needs complete families (FamilyBatchSampler makes such batches); "
+            "require_pairs=False allows single views."
+        )
+        raise FamilyError(message) from error
+
+
+def _tables(views: Sequence[TrainingView]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Rows (base, counterfactual), and rows (primary, permuted) of one record."""
+    primary: dict[tuple[Hashable, str], int] = {}
+    for row, view in enumerate(views):
+        if view.role == "primary":
+            primary.setdefault((view.family, view.variant), row)
+    pairs = [
+        (row, primary[family, "counterfactual"])
+        for (family, variant), row in primary.items()
+        if variant == "base" and (family, "counterfactual") in primary
+    ]
+    permuted = [
+        (primary[view.family, view.variant], row)
+        for row, view in enumerate(views)
+        if view.role == "permuted" and (view.family, view.variant) in primary
+    ]
+    return pairs, permuted
+
+
+def _filled(rows: Sequence[Sequence[int]], width: int, value: int) -> torch.Tensor:
+    return torch.tensor(
+        [[*row, *(value for _ in range(width - len(row)))] for row in rows], dtype=torch.long
+    )

@@ -1,4 +1,4 @@
-"""The logits of the code letters: one position and a handful of tokens, whatever the vocabulary."""
+"""The logits of the letters: one position and a few tokens, whatever the size of the vocabulary."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pact_losses.errors import BatchError
 def candidate_logits(model: nn.Module, batch: PactBatch) -> Tensor:
     """Run the model and read the logits of the code tokens at the answer position.
 
-    The model is always called as a whole, so that adapters, autocast, gradient checkpointing and
-    `DistributedDataParallel` do their work. Never are there logits for every token of a prompt.
-    Where the output head is a plain linear layer, only its rows for the code tokens of each prompt
-    are multiplied; whatever the model does to its logits afterwards (soft-capping, a scale) is done
-    to these. Any other head (with LoRA, quantised, sharded) gives all tokens at the last position.
+    The full model is called, so adapters, autocast, gradient checkpointing and
+    `DistributedDataParallel` work as usual. Logits for every token of a prompt are never computed.
+    If the output head is a plain linear layer, only its rows for the letters of each prompt are
+    multiplied; what the model does to its logits afterwards (soft-capping, a scale) is done to
+    these. Any other head (with LoRA, quantised, sharded) gives all tokens at the last position.
 
     Args:
         model: a causal language model of transformers (or its multimodal shell), with or without

@@ -1,10 +1,10 @@
 """The errors of pact_losses: one tree, all of them `ValueError`.
 
 PactLossError
-├── ViewError        a view that cannot be trained on (named by its record)
+├── ViewError        a view that cannot be trained on; the message names its record
 ├── FamilyError      views that do not make a family: a single member, references that do not flip
 ├── BatchError       index tables or logits that do not fit each other
-└── NonFiniteError   a term or a logit that is no finite number (named)
+└── NonFiniteError   a term or a logit that is not a finite number; the message names it
 """
 
 from __future__ import annotations
@@ -27,4 +27,4 @@ class BatchError(PactLossError):
 
 
 class NonFiniteError(PactLossError):
-    """A term or a logit that is no finite number."""
+    """A term or a logit that is not a finite number."""

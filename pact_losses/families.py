@@ -1,4 +1,4 @@
-"""Batching by family: which views belong together, and batches that never tear them apart.
+"""Batching by family: which views belong together, and batches that never split them.
 
 The counterfactual margin needs both members of a pair in one forward pass, and the consistency term
 both code orders of a record. So a family with all of its views is what is shuffled and cut.
@@ -27,7 +27,7 @@ class Family:
     """The two members of a contrastive pair with all of their views.
 
     Attributes:
-        key: what its views call their family.
+        key: the `family` of its views.
         rows: indices of its views, ascending.
         longest: tokens of its longest prompt.
     """
@@ -38,7 +38,7 @@ class Family:
 
 
 def group_families(views: Sequence[TrainingView]) -> list[Family]:
-    """Group views by family and check that every family is whole.
+    """Group views by family and check that every family is complete.
 
     Args:
         views: the views in any order.
@@ -137,19 +137,19 @@ def _faults_of_membership(views: Sequence[TrainingView]) -> Iterator[tuple[Train
         if view.role == "permuted" and view.variant not in primaries:
             yield view, f"permuted view {view.view} without its primary view"
     if len(primaries) < len(_VARIANTS):
-        found = f"the {next(iter(primaries))} only" if primaries else "no primary view at all"
+        found = f"only the {next(iter(primaries))}" if primaries else "no primary view"
         yield views[0], f"expected a base and a counterfactual, got {found}"
 
 
 class FamilyBatchSampler(Sampler[list[int]]):
-    """Batches of row indices that hold whole families, of similar length.
+    """Batches of row indices that hold complete families, of similar length.
 
     Each epoch: families are shuffled, sorted by their longest prompt inside buckets of `bucket`
     families, cut into batches of `families_per_batch`, and the batches shuffled, so that lengths do
-    not drift through the epoch. The order follows from `seed` and the epoch alone.
+    not drift through the epoch. The order depends on `seed` and the epoch only.
 
-    With several processes, the batches of one step stand side by side in the sorted order: no rank
-    waits for a much longer batch of another. Every rank gets the same number of batches. A last
+    With several processes, the batches of one step are adjacent in the sorted order: no rank waits
+    for a much longer batch of another. Every rank gets the same number of batches. A last
     step with too few batches for all ranks is filled up with batches from the front, which are then
     seen twice in that epoch; `drop_last` leaves that step out instead. The last batch cut may hold
     fewer families than the others, unless `drop_last`.
@@ -159,15 +159,15 @@ class FamilyBatchSampler(Sampler[list[int]]):
 
     **Accelerate and Trainer**: leave `num_replicas` and `rank` alone and give the loader to
     `accelerator.prepare`, which hands whole batches to the processes in turn, and fills up or drops
-    the last step by its own `even_batches`. There is no `batch_size` here on purpose, it would make
-    Accelerate cut through families; keep `split_batches` and `dispatch_batches` off. Trainer calls
+    the last step by its own `even_batches`. There is no `batch_size` here on purpose: it would make
+    Accelerate split families; keep `split_batches` and `dispatch_batches` off. Trainer calls
     `set_epoch` by itself; with Accelerate call `set_epoch` of the prepared loader.
 
     **Lightning**: give `num_replicas` and `rank`, and `use_distributed_sampler=False`.
 
     Args:
         views: what the indices point into.
-        families_per_batch: pairs a batch, 1 or more.
+        families_per_batch: pairs per batch, 1 or more.
         seed: of the order.
         bucket: families that are sorted together.
         num_replicas: processes that share the families.
@@ -233,7 +233,7 @@ class FamilyBatchSampler(Sampler[list[int]]):
         return _divided(batches, self.num_replicas, up=not self.drop_last)
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Yield the batches of this rank in the present epoch."""
+        """Yield the batches of this rank in the current epoch."""
         rng = random.Random(f"families by seed {self.seed}, epoch {self.epoch}")
         batches = self._batches(rng)
         ranks = self.num_replicas

@@ -1,7 +1,7 @@
 """The PACT terms: pure functions on canonical logits, one value a unit, reduction last.
 
-Logits stand in canonical order, `to_canonical` brings them there; an unused slot holds
-`MASKED_LOGIT` (-inf is taken as well) and has no part in any value or gradient. Half precision is
+Logits are in canonical order (see `to_canonical`); an unused slot holds
+`MASKED_LOGIT` (-inf is accepted) and does not affect any value or gradient. Half precision is
 upcast to float32, float64 stays. Values and gradients are finite for every finite logit that a
 model gives (tested to +-1e4), also where probabilities underflow to 0. All values are in nats or
 squares of nats, except for the ordinal transport, which is a plain number.
@@ -17,21 +17,21 @@ import torch.nn.functional as F  # noqa: N812 - the name that torch gives it
 from torch import Tensor
 
 MASKED_LOGIT: Final = -1e30
-"""Stands for -inf in an unused slot: its probability is exactly 0 and 0 times it is no NaN."""
+"""Used for -inf in an unused slot: its probability is exactly 0, and 0 times it is not NaN."""
 
 
 def to_canonical(code_logits: Tensor, code_order: Tensor) -> Tensor:
     """Scatter logits from code order into canonical order (the paper's canonical choice space).
 
-    What stands in an unused code slot, NaN included, reaches neither the value nor the gradient.
+    The content of an unused slot, even NaN, affects neither the value nor the gradient.
 
     Args:
-        code_logits: shape (..., C), any floating type; logits of the code tokens, in nats.
+        code_logits: shape (..., C), any floating type; logits of the letters, in nats.
         code_order: shape (..., C), int64; canonical index shown at each code position, negative in
             unused slots.
 
     Returns:
-        Shape (..., C), float32 or float64; `MASKED_LOGIT` where no answer is.
+        Shape (..., C), float32 or float64; `MASKED_LOGIT` in unused slots.
 
     Example:
         >>> to_canonical(torch.tensor([[3.0, 1.0, 2.0]]), torch.tensor([[2, 0, 1]])).tolist()
@@ -39,7 +39,7 @@ def to_canonical(code_logits: Tensor, code_order: Tensor) -> Tensor:
     """
     logits = _upcast(code_logits)
     width = logits.shape[-1]
-    # A spare column behind the last takes whatever stands in unused slots, and is cut off.
+    # An extra last column receives the content of unused slots, and is cut off.
     target = torch.where(code_order >= 0, code_order, width)
     empty = logits.new_full((*logits.shape[:-1], width + 1), MASKED_LOGIT)
     return empty.scatter(-1, target, logits)[..., :width]
@@ -99,7 +99,7 @@ def pair_margin(
 def counterfactual_margin_loss(margins: Tensor, margin: float = 2.0) -> Tensor:
     """L_CF = softplus(m - d): small once the pair is separated by more than m nats.
 
-    By Proposition 1 only a move of the logit gap with the edited fact lowers it, no prior does.
+    By Proposition 1, only a change of the logit gap with the edited fact lowers it; a prior cannot.
 
     Args:
         margins: shape (...), nats; d as `pair_margin` gives it.

@@ -110,13 +110,15 @@ def test_weights(weight: float) -> None:
 
 @pytest.mark.parametrize("reference", [-2, 3])
 def test_references_outside_of_the_answers(reference: int) -> None:
-    message = r"record a-cf \(row 1\): the reference is none of its answers"
+    message = r"record a-cf \(row 1\): expected a reference among its answers"
     with pytest.raises(BatchError, match=message):
         PactBatch(**tensors(reference=torch.tensor([0, reference, 0, NO_REFERENCE])))
 
 
 def test_a_reference_on_an_unused_slot() -> None:
-    with pytest.raises(BatchError, match=r"row 0 \(row 0\): the reference is none of its answers"):
+    with pytest.raises(
+        BatchError, match=r"row 0 \(row 0\): expected a reference among its answers"
+    ):
         PactBatch.of([[0, 1], [0, 1, 2]], [2, 2])
 
 
@@ -126,8 +128,14 @@ def test_a_reference_on_an_unused_slot() -> None:
         ({"pairs": [[0, 4]]}, "pairs: expected rows from 0 to 3, got 4"),
         ({"views": [[-1, 2]]}, "views: expected rows from 0 to 3, got -1"),
         ({"ablations": [[4, 0, 1]]}, "ablations: expected rows from 0 to 3, got 4"),
-        ({"pairs": [[0, 3]]}, r"record a-base \(row 3\): a member of a pair has no reference"),
-        ({"pairs": [[3, 0]]}, r"record a-base \(row 3\): a member of a pair has no reference"),
+        (
+            {"pairs": [[0, 3]]},
+            r"record a-base \(row 3\): expected a reference",
+        ),
+        (
+            {"pairs": [[3, 0]]},
+            r"record a-base \(row 3\): expected a reference",
+        ),
         ({"pairs": [[0, 2]]}, r"record a-base \(row 0\): the references of its pair do not differ"),
         ({"pairs": [[1, 1]]}, r"record a-cf \(row 1\): the references of its pair do not differ"),
         ({"views": [[0, 0]]}, r"\(row 0\): two views of a record must be two rows of it"),

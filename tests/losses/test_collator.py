@@ -117,7 +117,7 @@ def test_arguments_out_of_range_are_refused(arguments: dict[str, int], said: str
 
 def test_a_tokenizer_without_a_padding_token_is_told_what_to_give() -> None:
     nothing: Any = None
-    with pytest.raises(ValueError, match="expected a pad_token_id, got None: any valid id will do"):
+    with pytest.raises(ValueError, match="expected a pad_token_id, got None: use any valid id"):
         PactCollator(nothing)
 
 
