@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from pact_eval.audit import (
-    CheckName,
     DataAudit,
     DataAuditSettings,
     DatasetSource,
@@ -55,7 +54,7 @@ def _copied(records: list[Record]) -> list[Record]:
     return copied
 
 
-def audited(folder: Path, only: Sequence[CheckName] | None = None, **settings: Any) -> DataAudit:
+def audited(folder: Path, only: Sequence[str] | None = None, **settings: Any) -> DataAudit:
     return audit_data(DatasetSource.of_folder(folder), DataAuditSettings(only=only, **settings))
 
 

@@ -1,11 +1,12 @@
 """Audits: is a dataset honest, and is an adapter what it says?
 
-One question a file. A check of a dataset looks at the index (`index`), a row a record, and reads
-records again where it needs their texts; it collects findings (`findings`) under codes that stand
-in one table (`codes`). No check needs torch.
+Each check answers one question in one file, which holds its entry for the registry (`registry`),
+the codes of its findings and the function that runs it. A check of a dataset looks at an index with
+one row per record, and reads records again if it needs their texts. No check needs torch.
 """
 
 from pact_eval.audit.adapter import (
+    ADAPTER_CHECKS,
     AdapterAudit,
     AdapterComparison,
     AdapterFacts,
@@ -15,31 +16,43 @@ from pact_eval.audit.adapter import (
 )
 from pact_eval.audit.balance import Balance
 from pact_eval.audit.certificates import Coverage
-from pact_eval.audit.codes import CODES, CheckName, Severity
-from pact_eval.audit.dataset import (
-    DataAudit,
+from pact_eval.audit.context import (
     DataAuditSettings,
+    DataContext,
     DatasetSource,
     NamedTokenizer,
-    audit_data,
 )
-from pact_eval.audit.findings import SEVERITIES, CheckResult, Finding, count, failed, failed_checks
+from pact_eval.audit.dataset import DATA_CHECKS, DataAudit, audit_data
+from pact_eval.audit.findings import (
+    SEVERITIES,
+    CheckResult,
+    Collector,
+    Finding,
+    count,
+    failed,
+    failed_checks,
+)
 from pact_eval.audit.lengths import Lengths
 from pact_eval.audit.neighbours import NearDuplicates
+from pact_eval.audit.registry import CODES, Check, Severity
 from pact_eval.audit.shortcuts import Shortcuts
 
 __all__ = [
+    "ADAPTER_CHECKS",
     "CODES",
+    "DATA_CHECKS",
     "SEVERITIES",
     "AdapterAudit",
     "AdapterComparison",
     "AdapterFacts",
     "Balance",
-    "CheckName",
+    "Check",
     "CheckResult",
+    "Collector",
     "Coverage",
     "DataAudit",
     "DataAuditSettings",
+    "DataContext",
     "DatasetSource",
     "Finding",
     "Lengths",

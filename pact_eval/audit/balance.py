@@ -1,12 +1,12 @@
 """Check "balance": is the reference spread over kinds, domains and answer positions?
 
-Under balance the reference of a record stands at each of its C positions with probability 1/C, and
-the two members of a pair at different ones. The number of pairs of which either member's reference
-stands at a position is then a sum of independent trials with probability 2/C, over the pairs with
-that position (records that are no pair: 1/C each). A position is favoured when so many or more have
-a probability below 0.001 (exact Poisson-binomial distribution, Bonferroni over files, kinds and
-positions) and are more than a fifth above expectation. Boolean pairs always hold both answers, so
-that they cannot favour one.
+Under balance the reference of a record is at each of its C positions with probability 1/C, and the
+two members of a pair have different positions. The number of pairs in which either reference is at
+a given position is then a sum of independent trials with probability 2/C, over the pairs that have
+that position (unpaired records: 1/C each). A position is favoured if its count has an upper tail
+probability below 0.001 (exact Poisson-binomial distribution, Bonferroni over files, kinds and
+positions) and is more than a fifth above expectation. Boolean pairs always hold both answers, so
+they cannot favour one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy.typing as npt
 import polars as pl
 from scipy.stats import binom
 
+from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.registry import Check
 from pact_eval.data import Index
 from pact_eval.errors import Place
 from pact_eval.prompts import CODES as LETTERS
-
-__all__ = ["Balance", "Group", "Position", "check_balance"]
 
 _LEVEL: Final = 0.001
 _RATIO: Final = 1.2
@@ -179,3 +179,21 @@ def _groups(index: Index, by: str) -> list[Group]:
         )
         for file, name, records, families, references, n_choices in columns
     ]
+
+
+BALANCE: Final[Check[DataContext]] = Check(
+    name="balance",
+    question="Is the reference spread over kinds, domains and answer positions?",
+    run=lambda context: check_balance(context.index, context.collector("balance")),
+    needs=("records",),
+    codes={
+        "position-favoured": (
+            "warning",
+            "An answer position holds the reference far more often than chance.",
+        ),
+        "kind-missing": (
+            "note",
+            "A kind occurs in the training data and not in the evaluation data, or vice versa.",
+        ),
+    },
+)

@@ -1,14 +1,18 @@
-"""Check "certificates": do the focus sentences stand in the context, and can they be deleted?"""
+"""Check "certificates": do the focus sentences occur in the context, and can they be deleted?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import polars as pl
 
 from pact_eval._json import Json, dumps
+from pact_eval.audit.context import DataContext
+from pact_eval.audit.families import pair_of
 from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.registry import Check
 from pact_eval.data import (
     Certificate,
     FocusSentence,
@@ -27,9 +31,6 @@ from pact_eval.data import (
 )
 from pact_eval.errors import Place
 
-__all__ = ["CertificateCheck", "Coverage"]
-
-
 _FEWEST_WORDS = 3
 
 
@@ -39,8 +40,8 @@ class Coverage:
 
     Attributes:
         ablated: records from which each of the two sentences can be deleted.
-        records: records of the dataset, healthy or not.
-        pairs: families that are pairs in which everything about the certificates holds.
+        records: lines of the dataset, valid or not.
+        pairs: families that are pairs with no error in their certificates.
         families: families of the dataset.
     """
 
@@ -50,39 +51,50 @@ class Coverage:
     families: int
 
 
-class CertificateCheck:
-    """Looks at one pair after the other.
+def check_certificates(index: Index, findings: Collector) -> CheckResult:
+    """Check the certificates of every pair; families that are not pairs have other findings.
 
     Args:
+        index: the dataset; its records are read again. A file without any certificate gets one
+            finding.
         findings: collects what is wrong.
-        index: the dataset; files of which no record has a certificate are told once.
-    """
 
-    def __init__(self, findings: Collector, index: Index) -> None:
+    Returns:
+        The result, with the coverage of all records and families as `measured`.
+
+    Raises:
+        InputError: a file has changed since the index was built.
+    """
+    certified = dict(index.frame.group_by("file").agg(pl.col("certified").any()).iter_rows())
+    bare = {file.name for n, file in enumerate(index.files) if not certified.get(n, True)}
+    for name in sorted(bare):
+        place = Place(name)
+        findings.add("certificates-none", place, "certificates that verify the pairs", "none")
+    check = _CertificateCheck(findings)
+    for members in index.families():
+        pair = pair_of(members)
+        if pair is not None and pair[0].file.name not in bare:
+            check.pair(*pair)
+    n_records = sum(facts.rows for facts in index.facts)
+    n_families = index.frame.select("file", "family").n_unique()
+    coverage = Coverage(check.ablated, n_records, check.pairs, n_families)
+    return findings.result(f"{n_families:,} families", coverage)
+
+
+class _CertificateCheck:
+    """Counts, over the pairs that it is given, the contexts ablated and the pairs certified."""
+
+    def __init__(self, findings: Collector) -> None:
         self._findings = findings
-        certified = dict(index.frame.group_by("file").agg(pl.col("certified").any()).iter_rows())
-        self._bare = {file.name for n, file in enumerate(index.files) if not certified.get(n, True)}
-        for name in sorted(self._bare):
-            place = Place(name)
-            findings.add("certificates-none", place, "certificates that verify the pairs", "none")
-        self._records = sum(facts.rows for facts in index.facts)
-        self._families = index.frame.select("file", "family").n_unique()
-        self._ablated = self._pairs = 0
+        self.ablated = self.pairs = 0
 
     def pair(self, base: Located, other: Located) -> None:
         """Look at the base and the counterfactual record of one family."""
-        if base.file.name in self._bare:
-            return
         before = self._findings.errors
         certificates = [self._certificate(member) for member in (base, other)]
         if certificates[0] is not None and certificates[1] is not None:
             self._check_pair(base, other, certificates[0], certificates[1])
-            self._pairs += self._findings.errors == before
-
-    def result(self) -> CheckResult:
-        """Report everything, with the coverage of all records and families as `measured`."""
-        coverage = Coverage(self._ablated, self._records, self._pairs, self._families)
-        return self._findings.result(f"{self._families:,} families", coverage)
+            self.pairs += self._findings.errors == before
 
     def _certificate(self, member: Located) -> Certificate | None:
         value = member.record.certificate
@@ -92,7 +104,7 @@ class CertificateCheck:
         try:
             certificate = parse_certificate(value)
         except ValueError as error:
-            self._add("certificate-malformed", member, "a whole certificate", str(error))
+            self._add("certificate-malformed", member, "a complete certificate", str(error))
             return None
         if (failed := _failed_necessity(value)) is not None:
             self._add("necessity-failed", member, "necessity checks that passed", failed)
@@ -101,15 +113,15 @@ class CertificateCheck:
     def _check_pair(
         self, base: Located, other: Located, certificate: Certificate, of_other: Certificate
     ) -> None:
-        if _told(certificate) != _told(of_other):
+        if _shared_content(certificate) != _shared_content(of_other):
             expected = "the focus sentences and fact of the base record's certificate"
             self._add("certificates-differ", other, expected, "other ones")
             return
         self._check_facts(other, certificate, of_other)
         self._check_focus(base, certificate)
-        for member, told in ((base, certificate), (other, of_other)):
-            ablated = [self._check_sentence(member, sentence) for sentence in told.focus]
-            self._ablated += all(ablated)
+        for member, own in ((base, certificate), (other, of_other)):
+            ablated = [self._check_sentence(member, sentence) for sentence in own.focus]
+            self.ablated += all(ablated)
         try:
             changed = certificate.changed
         except ValueError as error:
@@ -118,7 +130,7 @@ class CertificateCheck:
         self._check_edit(base, other, changed)
 
     def _check_focus(self, base: Located, certificate: Certificate) -> None:
-        """See that the focus sentences are sentences, and two of them."""
+        """Check that there are two focus sentences, neither trivial nor part of the other."""
         wordings = {text for each in certificate.focus for text in (each.base, each.counterfactual)}
         for text in sorted(wordings):
             if sum(word[0].isalnum() for word in words(text)) < _FEWEST_WORDS:
@@ -136,7 +148,7 @@ class CertificateCheck:
             self._add("fact-not-flipped", other, expected, f"{states[0]} and {states[1]}")
 
     def _check_sentence(self, member: Located, sentence: FocusSentence) -> bool:
-        """Find a focus sentence in one member and delete it; tell whether both could be done."""
+        """Find a focus sentence in one member and delete it; return whether both succeeded."""
         state = member.record.state
         own = sentence.base if member.record.variant == "base" else sentence.counterfactual
         if sentence.quoted not in (sentence.base, sentence.counterfactual):
@@ -152,7 +164,7 @@ class CertificateCheck:
         return self._check_ablated(member, sentence)
 
     def _check_other_wording(self, member: Located, sentence: FocusSentence, own: str) -> bool:
-        """Look for the wording of the other member, the last place where a sentence may stand."""
+        """Look for the wording of the other member, the last place where the sentence may be."""
         other = sentence.counterfactual if own == sentence.base else sentence.base
         state = member.record.state
         if find_sentence(state, other, sentence.path) is None:
@@ -162,7 +174,7 @@ class CertificateCheck:
         return self._check_ablated(member, sentence)
 
     def _check_ablated(self, member: Located, sentence: FocusSentence) -> bool:
-        """Delete the sentence, and see that nothing like it is left."""
+        """Delete the sentence and check that nothing like it is left."""
         try:
             ablation = ablate(member.record, sentence)
         except ValueError as error:
@@ -179,7 +191,7 @@ class CertificateCheck:
         return True
 
     def _check_edit(self, base: Located, other: Located, changed: FocusSentence) -> None:
-        """See that the two contexts differ by the edit that the certificate tells, and no other."""
+        """Check that the two contexts differ by the edit of the certificate and nothing else."""
         old, new = changed.base, changed.counterfactual
         contexts = [[t for _, t in string_leaves(each.record.state)] for each in (base, other)]
         differing = [(a, b) for a, b in zip(*contexts, strict=False) if a != b]
@@ -199,18 +211,18 @@ class CertificateCheck:
         self._findings.add(code, member.place, expected, found, diff)
 
 
-def _told(certificate: Certificate) -> tuple[object, ...]:
+def _shared_content(certificate: Certificate) -> tuple[object, ...]:
     """Return what both members' certificates must agree on."""
     sentences = sorted((each.base, each.counterfactual) for each in certificate.focus)
     return certificate.focus_atom, certificate.atoms, sentences
 
 
 def _is_edit(before: str, after: str, old: str, new: str) -> bool:
-    """Tell whether replacing some occurrences of the old wording gives the text after the edit."""
+    """Whether replacing some occurrences of the old wording gives the text after the edit."""
     first, *parts = before.split(old)
     if not parts or not after.startswith(first):
         return False
-    ends = {len(first)}  # where the text after the edit may stand, part by part
+    ends = {len(first)}  # possible ends in the text after the edit, part by part
     for part in parts:
         ends = {
             end + len(wording) + len(part)
@@ -222,18 +234,18 @@ def _is_edit(before: str, after: str, old: str, new: str) -> bool:
 
 
 def _still_holds(text: str, old: str, new: str) -> bool:
-    """Tell whether a text holds the old wording, in any spelling, beside the new one."""
+    """Whether a text holds the old wording, in any spelling, as well as the new one."""
     left, before, after = folded(text), _bare(old), _bare(new)
     return before in (left.replace(after, "") if before in after else left)
 
 
 def _bare(sentence: str) -> str:
-    """Fold a sentence, without the signs at its end."""
+    """Fold a sentence and drop the punctuation at its end."""
     return folded(sentence).rstrip(".!?;:,\"'”’ ")
 
 
 def _failed_necessity(value: Mapping[str, Json]) -> str | None:
-    """Say which necessity check failed; None where all that are told passed."""
+    """Say which necessity check failed; None if all that are recorded passed."""
     if "necessity_checks_passed" in value and value["necessity_checks_passed"] is not True:
         return f"necessity_checks_passed: {dumps(value['necessity_checks_passed'])}"
     checks = value.get("necessity_checks")
@@ -244,10 +256,51 @@ def _failed_necessity(value: Mapping[str, Json]) -> str | None:
 
 
 def _nearest(state: Json, wording: str) -> str:
-    """Name the leaf that shares most words with a sentence that is not there."""
+    """Name the leaf that shares most words with a sentence that was not found."""
     wanted = set(wording.split())
     texts = [text for _, text in string_leaves(state)]
     best = max(texts, key=lambda text: len(wanted & set(text.split())), default="")
     if not wanted & set(best.split()):
         return "nothing like it"
     return f"nearest: {best if len(best) <= 160 else best[:157] + '...'}"
+
+
+CERTIFICATES: Final[Check[DataContext]] = Check(
+    name="certificates",
+    question="Do the focus sentences occur in the context, and can they be deleted?",
+    run=lambda context: check_certificates(context.index, context.collector("certificates")),
+    codes={
+        "certificate-missing": ("error", "A record of a family has no evidence certificate."),
+        "certificate-malformed": ("error", "A certificate lacks a part, or it has another type."),
+        "certificates-differ": ("error", "The two members' certificates describe different pairs."),
+        "no-changed-sentence": ("error", "Not exactly one of the two focus sentences is changed."),
+        "focus-trivial": ("error", "A focus sentence has fewer than three words."),
+        "focus-overlap": ("error", "One focus sentence is part of the other."),
+        "focus-not-found": ("error", "A focus sentence does not occur in the context."),
+        "edit-elsewhere": ("error", "The edit is not the one that the certificate describes."),
+        "old-wording-remains": (
+            "error",
+            "The counterfactual still holds the base wording of the changed sentence.",
+        ),
+        "not-ablated": ("error", "The sentence still occurs in the context without it."),
+        "fact-not-flipped": (
+            "error",
+            "The focus fact is not supported in one member and refuted in the other.",
+        ),
+        "necessity-failed": ("error", "The certificate says that its necessity checks failed."),
+        "focus-other-wording": (
+            "warning",
+            "A focus sentence occurs in the context in the other member's wording.",
+        ),
+        "certificates-none": ("warning", "No record of a file has a certificate."),
+        "focus-quote": (
+            "warning",
+            "The evidence quotes a text that is neither wording of its sentence.",
+        ),
+        "focus-path": (
+            "note",
+            "The path does not lead to the focus sentence; it was found otherwise.",
+        ),
+        "focus-repeated": ("note", "A focus sentence occurs more than once in the context."),
+    },
+)

@@ -3,58 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from pact_eval._json import Json, dumps
+from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.data import LeafPath, Located, WordDiff, same_words, string_leaves, word_diff
+from pact_eval.audit.registry import Check
+from pact_eval.data import Index, LeafPath, Located, WordDiff, same_words, string_leaves, word_diff
 from pact_eval.errors import Place
-
-__all__ = ["FamilyCheck"]
 
 _LABELS = ("split", "domain", "source_family")
 
 
-class FamilyCheck:
-    """Looks at one family after the other.
+def check_families(index: Index, findings: Collector, *, max_edit_words: int) -> CheckResult:
+    """Check the members of every family of every file.
 
     Args:
+        index: the dataset; its records are read again.
         findings: collects what is wrong.
         max_edit_words: most words that an edit may touch.
-    """
 
+    Returns:
+        The result.
+
+    Raises:
+        InputError: a file has changed since the index was built.
+    """
+    check = _FamilyCheck(findings, max_edit_words)
+    n_families = 0
+    for members in index.families():
+        n_families += 1
+        check.family(members)
+    return findings.result(f"{n_families:,} families")
+
+
+def pair_of(members: Sequence[Located]) -> tuple[Located, Located] | None:
+    """Return the base and the counterfactual record of a family; None if it is not such a pair."""
+    by_variant = {member.record.variant: member for member in members}
+    if len(members) != 2 or by_variant.keys() != {"base", "counterfactual"}:
+        return None
+    return by_variant["base"], by_variant["counterfactual"]
+
+
+class _FamilyCheck:
     def __init__(self, findings: Collector, max_edit_words: int) -> None:
         self._findings = findings
         self._max_edit_words = max_edit_words
-        self._families = 0
 
-    def family(self, members: Sequence[Located]) -> tuple[Located, Located] | None:
-        """Look at one family of one file.
-
-        Args:
-            members: its records in the order of the file.
-
-        Returns:
-            The base and the counterfactual record, where the family is such a pair.
-        """
-        self._families += 1
+    def family(self, members: Sequence[Located]) -> None:
+        """Look at one family of one file; its records are in the order of the file."""
         last = members[-1]
-        if len(members) != 2:
+        pair = pair_of(members)
+        if pair is not None:
+            self._check_labels(*pair)
+            self._check_question(*pair)
+            self._check_context(*pair)
+        elif len(members) != 2:
             self._add("family-size", last.place, "two members", f"{len(members)}")
-            return None
-        variants = sorted(member.record.variant for member in members)
-        if variants != ["base", "counterfactual"]:
-            found = " and ".join(variants)
+        else:
+            found = " and ".join(sorted(member.record.variant for member in members))
             self._add("family-variants", last.place, "one base and one counterfactual", found)
-            return None
-        base, other = sorted(members, key=lambda member: member.record.variant)
-        self._check_labels(base, other)
-        self._check_question(base, other)
-        self._check_context(base, other)
-        return base, other
-
-    def result(self) -> CheckResult:
-        """Report everything."""
-        return self._findings.result(f"{self._families:,} families")
 
     def _check_labels(self, base: Located, other: Located) -> None:
         for label in _LABELS:
@@ -78,7 +86,7 @@ class FamilyCheck:
     def _check_context(self, base: Located, other: Located) -> None:
         differing = _differing_leaves(base.record.state, other.record.state)
         if differing is None:
-            found = "other keys, items or values that are no text"
+            found = "other keys, items or values that are not text"
             self._add("context-shape", other.place, "contexts that differ in one leaf", found)
         elif len(differing) > 1:
             found = f"{len(differing)}: {', '.join(_shown(path) for path, _, _ in differing)}"
@@ -88,7 +96,7 @@ class FamilyCheck:
             texts = differing[0][1:] if differing else ("", "")
             diff = word_diff(*texts)
             if same_words(*texts):
-                found = "only signs, case or spaces differ" if differing else "the same text"
+                found = "only punctuation, case or spaces differ" if differing else "the same text"
                 self._add("context-same", other.place, "an edited word in the context", found)
             elif diff.edited_words > self._max_edit_words:
                 expected = f"an edit of {self._max_edit_words} words at most"
@@ -101,14 +109,14 @@ class FamilyCheck:
 
 
 def _question(member: Located) -> str:
-    """Render all of the input but the context."""
+    """Render all of the input except the context."""
     inputs = member.value["input"]
     rest = {key: item for key, item in inputs.items() if key != "state"}  # type: ignore[union-attr]
     return dumps(rest)
 
 
 def _differing_leaves(left: Json, right: Json) -> list[tuple[LeafPath, str, str]] | None:
-    """Return (path, left, right) of the string leaves that differ; None where more than they do."""
+    """Return (path, left, right) of the differing string leaves; None if other parts differ too."""
     if left == right and dumps(left) == dumps(right):
         return []
     if _without_texts(left) != _without_texts(right):
@@ -118,7 +126,7 @@ def _differing_leaves(left: Json, right: Json) -> list[tuple[LeafPath, str, str]
 
 
 def _without_texts(value: Json) -> str:
-    """Render everything about a value but its texts: keys, order, numbers, nesting."""
+    """Render everything about a value except its texts: keys, order, numbers, nesting."""
 
     def blank(item: Json) -> Json:
         if isinstance(item, str):
@@ -138,3 +146,25 @@ def _shown(path: LeafPath) -> str:
 
 def _joined(differing: Sequence[tuple[LeafPath, str, str]]) -> WordDiff:
     return word_diff("\n".join(a for _, a, _ in differing), "\n".join(b for _, _, b in differing))
+
+
+FAMILIES: Final[Check[DataContext]] = Check(
+    name="families",
+    question="Are there two members, one small edit apart, with different references?",
+    run=lambda context: check_families(
+        context.index,
+        context.collector("families"),
+        max_edit_words=context.settings.max_edit_words,
+    ),
+    codes={
+        "family-size": ("error", "A family does not have exactly two members."),
+        "family-variants": ("error", "The members are not one base and one counterfactual."),
+        "family-labels": ("error", "The members differ in split, domain or source family."),
+        "answers-differ": ("error", "The members' answers differ, or their order."),
+        "question-differs": ("error", "The members' question or criteria differ."),
+        "reference-same": ("error", "Both members have the same reference."),
+        "context-same": ("error", "The members' contexts do not differ in any word."),
+        "context-shape": ("error", "The contexts differ in more than the text of one leaf."),
+        "edit-too-long": ("error", "The edit touches more words than allowed."),
+    },
+)

@@ -1,8 +1,8 @@
 """What checks report: findings with a code and a place, collected and counted.
 
-A check is a function that looks at a dataset (or an adapter folder), adds what it finds to a
-`Collector`, and returns the collector's `CheckResult`. The first few findings of each code are
-kept whole, all of them are counted, so that a file of which every line is bad costs no memory.
+A check looks at a dataset or an adapter folder, adds its findings to a `Collector` and returns the
+collector's `CheckResult`. The first few findings of each code are kept in full and all of them are
+counted, so a file in which every line is bad costs no memory.
 """
 
 from __future__ import annotations
@@ -12,19 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pact_eval.audit.codes import CODES, CheckName, Severity
+from pact_eval.audit.registry import CODES, Severity
 from pact_eval.data import WordDiff
 from pact_eval.errors import Place
-
-__all__ = [
-    "SEVERITIES",
-    "CheckResult",
-    "Collector",
-    "Finding",
-    "count",
-    "failed",
-    "failed_checks",
-]
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 """Worst first."""
@@ -32,14 +22,14 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "note")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a check has found.
+    """One finding of a check.
 
     Attributes:
-        code: a key of `CODES`; it decides the check and the severity.
+        code: a key of `CODES`, which gives its check and its severity.
         place: where it was found.
-        expected: what a healthy dataset has there.
-        found: what stands there instead.
-        comparison: two texts word by word, where the finding is about a difference.
+        expected: what a sound dataset has there.
+        found: what is there instead.
+        comparison: two texts word by word, if the finding is about a difference.
 
     Example:
         >>> finding = Finding("reference-same", Place("eval.jsonl", 2, "a-cf"),
@@ -60,25 +50,25 @@ class Finding:
         return CODES[self.code].severity
 
     @property
-    def check(self) -> CheckName:
+    def check(self) -> str:
         """The check that the code belongs to."""
         return CODES[self.code].check
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one check has to say.
+    """The result of one check.
 
     Attributes:
         check: its name.
         scope: what it looked at, in words with counts ("1,338 families").
         findings: the first findings of each code, worst codes first.
         counts: number of findings by code, all of them.
-        measured: the check's own numbers, where it measures something; a small frozen object.
+        measured: the check's own numbers, a small frozen object; None if it measures nothing.
         skipped: why the check did not run, or None.
     """
 
-    check: CheckName
+    check: str
     scope: str
     findings: tuple[Finding, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -94,11 +84,11 @@ class Collector:
     """Collects the findings of one check.
 
     Args:
-        check: its name; a code of another check is a mistake here.
-        keep: findings kept whole of each code.
+        check: its name; codes of other checks are refused.
+        keep: findings of each code that are kept in full.
 
     Example:
-        >>> collector = Collector("form", keep=1)
+        >>> collector = Collector("schema", keep=1)
         >>> for line in (3, 5):
         ...     collector.add("malformed", Place("train.jsonl", line), "a record", "a list")
         >>> result = collector.result("5 lines")
@@ -106,7 +96,7 @@ class Collector:
         (1, {'malformed': 2})
     """
 
-    def __init__(self, check: CheckName, keep: int) -> None:
+    def __init__(self, check: str, keep: int) -> None:
         self.check = check
         self._keep = keep
         self._counts: Counter[str] = Counter()
@@ -126,7 +116,7 @@ class Collector:
             ValueError: the code is unknown or belongs to another check.
         """
         if code not in CODES or CODES[code].check != self.check:
-            message = f"{code} is no code of the check {self.check}"
+            message = f"{code} is not a code of the check {self.check}"
             raise ValueError(message)
         self._counts[code] += 1
         if self._counts[code] <= self._keep:
@@ -138,9 +128,9 @@ class Collector:
         return sum(n for code, n in self._counts.items() if CODES[code].severity == "error")
 
     def wants(self, code: str) -> bool:
-        """Tell whether the next finding of a code would be kept whole.
+        """Whether the next finding of a code would be kept in full.
 
-        A costly comparison need not be made for a finding that is only counted.
+        A finding that is only counted needs no costly comparison.
         """
         return self._counts[code] < self._keep
 
@@ -171,7 +161,7 @@ def failed_checks(checks: Iterable[CheckResult], fail_on: Severity) -> list[Chec
     """Return the checks with a finding of a severity, or of a worse one.
 
     Example:
-        >>> checks = [CheckResult("form", "3 lines", counts={"reference-like-key": 1})]
+        >>> checks = [CheckResult("schema", "3 lines", counts={"reference-like-key": 1})]
         >>> len(failed_checks(checks, "error")), len(failed_checks(checks, "note"))
         (0, 1)
     """
@@ -180,5 +170,5 @@ def failed_checks(checks: Iterable[CheckResult], fail_on: Severity) -> list[Chec
 
 
 def failed(checks: Iterable[CheckResult], fail_on: Severity) -> bool:
-    """Tell whether there is a finding of a severity, or of a worse one."""
+    """Whether there is a finding of a severity, or of a worse one."""
     return bool(failed_checks(checks, fail_on))

@@ -1,4 +1,4 @@
-"""Check "lengths": does every prompt fit, with one token a code?"""
+"""Check "lengths": does every prompt fit, with one token per letter?"""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Final
 
 import numpy as np
 
+from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.registry import Check
 from pact_eval.data import Index
 from pact_eval.errors import Place, PromptError
-from pact_eval.prompts import ChatTokenizer, Encoder, PromptContract
-
-__all__ = ["Lengths", "check_lengths"]
+from pact_eval.prompts import NIMBLE, ChatTokenizer, Encoder, PromptContract
 
 _WINDOW: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Tokens a record, over all records; the longest of its K prompts counts.
+    """Prompt tokens per record, over all records; the longest of its K prompts counts.
 
     Attributes:
         minimum: of the shortest.
@@ -28,7 +28,7 @@ class Lengths:
         p99: 99th percentile.
         maximum: of the longest.
         limit: most tokens that a prompt may have.
-        k: views a record.
+        k: views per record.
     """
 
     minimum: int
@@ -53,11 +53,11 @@ def check_lengths(
 
     Args:
         index: the dataset.
-        findings: collects prompts over the limit, and codes that are no tokens.
+        findings: collects prompts over the limit, and letters that are not single tokens.
         tokenizer: the base model's tokenizer with its chat template.
         name: what findings call the tokenizer.
         contract: the prompt contract; it gives the limit.
-        k: views a record.
+        k: views per record.
         order_seed: seed of the code orders.
 
     Returns:
@@ -84,3 +84,28 @@ def check_lengths(
     median, p99 = np.percentile(tokens, [50, 99])
     measured = Lengths(min(tokens), float(median), float(p99), max(tokens), limit, k)
     return findings.result(scope, measured)
+
+
+def _run(context: DataContext) -> CheckResult:
+    tokenizer = context.settings.tokenizer
+    assert tokenizer is not None  # noqa: S101 - the entry needs it
+    return check_lengths(
+        context.index,
+        context.collector("lengths"),
+        tokenizer=tokenizer.tokenizer,
+        name=tokenizer.name,
+        contract=NIMBLE,
+        k=context.settings.k,
+    )
+
+
+LENGTHS: Final[Check[DataContext]] = Check(
+    name="lengths",
+    question="Does every prompt fit, with one token per letter?",
+    run=_run,
+    needs=("records", "tokenizer"),
+    codes={
+        "codes-not-single": ("error", "A letter is not a single ordinary token of its own."),
+        "prompt-too-long": ("error", "A prompt has more tokens than the limit."),
+    },
+)

@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.neighbours import add_near_duplicates
+from pact_eval.audit.registry import Check
 from pact_eval.data import Index, folded
 from pact_eval.errors import Place
-
-__all__ = ["check_separation"]
 
 _SHARED: Final = {
     "id": ("shared-id", "record id"),
@@ -26,13 +26,13 @@ _SHARED: Final = {
 def check_separation(
     index: Index, findings: Collector, *, threshold: float, rng: np.random.Generator
 ) -> CheckResult:
-    """Look for what stands in more than one file, and for contexts that nearly do.
+    """Look for values that occur in several files, and for contexts that nearly do.
 
     Args:
         index: the dataset.
         findings: collects what is shared.
         threshold: cosine from which two contexts are near duplicates, in (0, 1].
-        rng: draws the contexts that document frequencies are counted on, where there are many.
+        rng: draws the contexts that document frequencies are counted on, if there are many.
 
     Returns:
         The result, with the near duplicates' numbers as `measured`.
@@ -52,7 +52,7 @@ def check_separation(
 
 
 def _add_shared(index: Index, findings: Collector, column: str, code: str, what: str) -> None:
-    """Report each value of a column that stands in several files, once a later file.
+    """Report each value of a column that occurs in several files, once per later file.
 
     Names are compared as a reader sees them, in one case and with single spaces.
     """
@@ -78,3 +78,26 @@ def _add_shared(index: Index, findings: Collector, column: str, code: str, what:
         if column != "context":
             found = f"{value}, as in {index.place(first_row)}"
         findings.add(code, index.place(row), expected, found)
+
+
+SEPARATION: Final[Check[DataContext]] = Check(
+    name="separation",
+    question="Does nothing occur in two files, word for word or nearly?",
+    run=lambda context: check_separation(
+        context.index,
+        context.collector("separation"),
+        threshold=context.settings.near_duplicate,
+        rng=context.rng(),
+    ),
+    needs=("records",),
+    codes={
+        "shared-id": ("error", "A record id is in two files."),
+        "shared-family": ("error", "A family is in two files."),
+        "shared-source-family": ("error", "A source family is in two files."),
+        "shared-source-id": ("error", "A source id is in two files."),
+        "shared-context": ("error", "A context is in two files."),
+        "source-id-missing": ("note", "No record of a file names its source."),
+        "near-duplicate": ("error", "A context of one file nearly repeats one of another file."),
+        "near-duplicate-within": ("note", "Two families of one file have nearly the same context."),
+    },
+)

@@ -13,10 +13,9 @@ import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, get_args
+from typing import Final, get_args
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import scipy.sparse as sp
 from scipy.stats import norm, t
@@ -25,7 +24,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from threadpoolctl import threadpool_limits  # comes with sklearn
 
+from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.registry import Check
 from pact_eval.audit.word_clues import Clues, View, WordItem, candidate_clues, read_words
 from pact_eval.data import MAX_ANSWERS, Index
 from pact_eval.errors import Place
@@ -37,8 +39,6 @@ from pact_eval.stats import (
     totals_statistic,
 )
 
-__all__ = ["Probe", "Shortcuts", "check_shortcuts"]
-
 _CODES: Final[Mapping[View, str]] = {
     "question": "question-shortcut",
     "ablated context": "ablated-shortcut",
@@ -49,10 +49,6 @@ _FAMILIES_OF_AN_ERROR = 4  # source families; a leak in fewer is suspected at mo
 _LEAST_POINTS = 0.01  # accuracy above the baseline; less is no matter, however certain
 _FOLDS = 5
 _MOST_BYTES = 64_000_000  # lines that are read; of long records fewer than `max_records`
-
-IntArray: TypeAlias = npt.NDArray[np.int64]
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,3 +338,18 @@ def _scope(measured: Shortcuts) -> str:
     left_out = f"; {measured.not_ablated:,} without ablation" if measured.not_ablated else ""
     families = f"{measured.source_families:,} source families"
     return f"{measured.records:,} records of {families}{sampled}{left_out}"
+
+
+SHORTCUTS: Final[Check[DataContext]] = Check(
+    name="shortcuts",
+    question="Does a bag of words find the reference without the evidence?",
+    run=lambda context: check_shortcuts(
+        context.index, context.collector("shortcuts"), rng=context.rng()
+    ),
+    needs=("records",),
+    codes={
+        "question-shortcut": ("error", "The question alone predicts the reference."),
+        "ablated-shortcut": ("error", "The context without its evidence predicts the reference."),
+        "shortcut-suspected": ("warning", "A bag of words does a little better than the baseline."),
+    },
+)

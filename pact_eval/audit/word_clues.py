@@ -18,9 +18,8 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from pact_eval._json import Json, dumps
+from pact_eval._typing import IntArray
 from pact_eval.data import FieldKind, Index, Record, ablate, parse_certificate
-
-__all__ = ["Clues", "View", "WordItem", "candidate_clues", "read_words", "without_focus"]
 
 View = Literal["question", "ablated context", "full context"]
 """What is read of a record beside its answers: the instructions alone, or a context too."""
@@ -33,7 +32,6 @@ _CROSSED_VALUE = 0.5  # a row has hundreds of crossed clues; each is trusted les
 
 _WORD = re.compile(r"[^\W_]+")
 
-IntArray: TypeAlias = npt.NDArray[np.int64]
 _Named: TypeAlias = tuple[str, str]
 _Name = TypeVar("_Name", bound=Hashable)
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from datasets import Data, Record, audited, counts, findings, healthy
 
-from pact_eval.audit import CODES, NamedTokenizer, failed
-from pact_eval.audit.codes import DATA_CHECKS
+from pact_eval.audit import CODES, DATA_CHECKS, NamedTokenizer, failed
 
 pytestmark = pytest.mark.slow
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from datasets import Data, Record, audited, counts, findings, healthy
 
-from pact_eval.audit import CheckName, Coverage, DataAuditSettings, DatasetSource, audit_data
+from pact_eval.audit import Coverage, DataAuditSettings, DatasetSource, audit_data
 from pact_eval.errors import InputError
 from pact_fixtures.generator import generate_dataset, write_dataset
 
 pytestmark = pytest.mark.slow
 
-PAIRS: tuple[CheckName, ...] = ("families", "certificates")
+PAIRS: tuple[str, ...] = ("families", "certificates")
 
 
 def say_again(record: Record, sentence: str) -> None:
@@ -162,7 +162,7 @@ def test_ways_to_give_the_reference_away(tmp_path: Path, key: str, value: Any) -
         for name, each in told.items():
             text = text.replace(f'"{name}"', json.dumps(each))
         record["input"]["hint"] = {key: json.loads(text)}
-    assert counts(audited(data.write(tmp_path), ("form",))) == {"reference-in-input": 2}
+    assert counts(audited(data.write(tmp_path), ("schema",))) == {"reference-in-input": 2}
     assert "question-differs" in counts(audited(tmp_path, ("families",))) or isinstance(
         value, str | int
     )
@@ -174,7 +174,7 @@ def test_a_manifest_elsewhere_is_held_against_what_is_audited(tmp_path: Path) ->
     shutil.copytree(trusted, untrusted)
     (untrusted / "manifest.json").unlink()
     manifest = trusted / "manifest.json"
-    only = DataAuditSettings(only=["bytes"])
+    only = DataAuditSettings(only=["hashes"])
     files = [untrusted / "train.jsonl"], [untrusted / "holdout.jsonl"]
 
     def tampered() -> tuple[bool, bool]:
@@ -221,8 +221,8 @@ def test_names_that_no_file_of_the_folder_can_have(tmp_path: Path, name: str) ->
     manifest = json.loads(path.read_bytes())
     manifest["file_sha256"][name] = "0" * 64
     path.write_text(json.dumps(manifest))
-    assert set(counts(audited(folder, ("bytes",)))) <= {"path-outside", "listed-file-missing"}
-    assert counts(audited(folder, ("bytes",)))
+    assert set(counts(audited(folder, ("hashes",)))) <= {"path-outside", "listed-file-missing"}
+    assert counts(audited(folder, ("hashes",)))
 
 
 def test_more_files_than_fit_a_byte(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_more_files_than_fit_a_byte(tmp_path: Path) -> None:
     for number in range(300):
         record = data.train[0] | {"id": f"r{number}", "family": f"f{number}"}
         (tmp_path / f"train-{number}.jsonl").write_text(json.dumps(record))
-    audit = audited(tmp_path, ("form",))
+    audit = audited(tmp_path, ("schema",))
     assert len(audit.files) == 301
 
 
@@ -260,11 +260,11 @@ def test_other_line_ends_separators_and_nesting_pass_every_check(tmp_path: Path)
         for evidence in record["evidence_certificate"]["spec"]["focus_evidence"]:
             evidence["path"] = ["log", "turns", *map(str, evidence["path"])]
     folder = data.write(tmp_path)
-    assert counts(audited(folder, ("form", *PAIRS, "separation"))) == {}
+    assert counts(audited(folder, ("schema", *PAIRS, "separation"))) == {}
     for name in ("train.jsonl", "holdout.jsonl"):
         path = folder / name
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert counts(audited(folder, ("form", *PAIRS, "separation"))) == {}
+    assert counts(audited(folder, ("schema", *PAIRS, "separation"))) == {}
 
 
 def test_the_full_generated_dataset_passes_every_check(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_hashes_may_be_written_in_capitals(tmp_path: Path) -> None:
     manifest = json.loads(path.read_bytes())
     hashes = {name: digest.upper() for name, digest in manifest["file_sha256"].items()}
     path.write_text(json.dumps(manifest | {"file_sha256": hashes}))
-    assert counts(audited(folder, ("bytes",))) == {}
+    assert counts(audited(folder, ("hashes",))) == {}
 
 
 def test_a_third_file_is_separated_and_split_checked_too(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_a_third_file_is_separated_and_split_checked_too(tmp_path: Path) -> None
     again = [record | {"split": "validation"} for record in data.holdout[:2]]
     lines = [json.dumps(record) for record in again]
     (folder / "selection.jsonl").write_text("\n".join(lines))
-    found = counts(audited(folder, ("form", "separation")))
+    found = counts(audited(folder, ("schema", "separation")))
     assert found["split-mismatch"] == 2  # a selection file is made of training records
     assert found["shared-id"] == 2
     assert found["shared-source-family"] == 1
@@ -318,4 +318,4 @@ def test_references_inside_lists_and_objects_are_seen(tmp_path: Path, hint: Any)
     for record in data.holdout[:2]:
         record["reference"]["target"] = True
         record["input"]["state"] = {"turns": record["input"]["state"], "extra": hint}
-    assert counts(audited(data.write(tmp_path), ("form",)))["reference-in-input"] == 2
+    assert counts(audited(data.write(tmp_path), ("schema",)))["reference-in-input"] == 2

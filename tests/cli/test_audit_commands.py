@@ -17,14 +17,13 @@ from datasets import healthy
 
 from pact_cli.audit.data import CHECKS
 from pact_cli.audit.main import main
-from pact_eval.audit import CheckResult, dataset
-from pact_eval.audit.codes import DATA_CHECKS
+from pact_eval.audit import DATA_CHECKS, Check, CheckResult
 
 pytestmark = pytest.mark.slow
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "pact_fixtures"
-UNHASHED = ("--only", "form", "--only", "families", "--only", "certificates")
-QUICK = ("--only", "bytes", *UNHASHED)
+UNHASHED = ("--only", "schema", "--only", "families", "--only", "certificates")
+QUICK = ("--only", "hashes", *UNHASHED)
 
 
 def run(*arguments: object, code: int = 0) -> Result:
@@ -64,7 +63,7 @@ def test_one_screen_says_what_is_wrong_and_where(folder: Path) -> None:
     lines[1] = json.dumps(value, ensure_ascii=False)
     (folder / "holdout.jsonl").write_text("\n".join(lines))
     text = run("data", folder, *QUICK, code=5).stdout
-    assert "error bytes/hash-mismatch  holdout.jsonl\n" in text
+    assert "error hashes/hash-mismatch  holdout.jsonl\n" in text
     assert "error families/question-differs  holdout.jsonl:2 (id commerce-02-001-count" in text
     assert "[[Really?]]" in text
     assert "TAMPERED" in text.splitlines()[-1]
@@ -97,8 +96,8 @@ def test_files_by_name(folder: Path) -> None:
 def test_findings_beyond_the_wanted_are_counted(folder: Path) -> None:
     rows = [record(f"f{n}-base", split="train") for n in range(9)]
     write_jsonl(folder / "holdout.jsonl", rows)
-    result = run("data", folder, "--only", "form", "--max-findings", 2, code=3)
-    assert result.stdout.count("form/split-mismatch") == 2
+    result = run("data", folder, "--only", "schema", "--max-findings", 2, code=3)
+    assert result.stdout.count("schema/split-mismatch") == 2
     assert "... and 7 more of split-mismatch" in result.stdout
 
 
@@ -109,7 +108,7 @@ def test_findings_beyond_the_wanted_are_counted(folder: Path) -> None:
         (["data", "nowhere"], 1, "nowhere: no such folder"),
         (["data", "--train", "nowhere.jsonl"], 1, "nowhere.jsonl: no such file"),
         (["data", "x", "--only", "lengths"], 2, "--only lengths: expected --tokenizer"),
-        (["data", "--train", "x", "--only", "bytes"], 2, "--only bytes: expected DIR"),
+        (["data", "--train", "x", "--only", "hashes"], 2, "--only hashes: expected DIR"),
         (["data", "x", "--only", "spelling"], 2, "'spelling' is not one of"),
         (["data", "x", "--near-duplicate", "0"], 2, "0 is not in the range"),
         (["manifest", "nowhere"], 1, "nowhere: no such folder"),
@@ -129,15 +128,15 @@ def test_wrong_use_is_told(
 
 def test_findings_that_are_not_shown_are_counted_by_code(folder: Path) -> None:
     write_jsonl(folder / "holdout.jsonl", [record(f"f{n}-base", split="train") for n in range(3)])
-    text = run("data", folder, "--only", "form", "--max-findings", 0, code=3).stdout
-    assert "error form/split-mismatch: 3\n" in text
+    text = run("data", folder, "--only", "schema", "--max-findings", 0, code=3).stdout
+    assert "error schema/split-mismatch: 3\n" in text
 
 
 def test_a_check_that_was_asked_for_and_skipped_is_no_success(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     skipped = CheckResult("balance", "", skipped="for this test")
-    monkeypatch.setattr(dataset, "check_balance", lambda *_: skipped)
+    monkeypatch.setattr(Check, "result", lambda *_: skipped)
     result = run("data", folder, "--only", "balance", code=1)
     assert "skipped balance (for this test)" in result.stderr
 
@@ -162,7 +161,7 @@ def test_manifest_and_ablate_print_json(folder: Path, tmp_path: Path) -> None:
     assert (value["manifest"], value["changed"]) == (str(folder / "manifest.json"), True)
     assert [file["rows"] for file in value["files"]] == [12, 12]
     value = json.loads(run("manifest", folder, "--check", "--json").stdout)
-    assert [check["check"] for check in value["checks"]] == ["bytes"]
+    assert [check["check"] for check in value["checks"]] == ["hashes"]
     (folder / "train.jsonl").write_bytes((folder / "train.jsonl").read_bytes() + b"\n")
     value = json.loads(run("manifest", folder, "--check", "--json", code=5).stdout)
     assert value["tampered"]
@@ -205,7 +204,7 @@ def test_no_id_forges_a_line(arguments: list[str], folder: Path) -> None:
     if arguments == ["diff"]:
         text = run("diff", folder / "train.jsonl", path).stdout
     else:
-        text = run("data", folder, "--only", "form", code=3).stdout
+        text = run("data", folder, "--only", "schema", code=3).stdout
     assert not any(line.startswith("The data passed") for line in text.splitlines())
     assert not set(FORGED) - {"\n"} & {sign for sign in text if not sign.isprintable()}
     assert "x\\n\\nThe data passed: no finding.\\n\\u202e\\u2066" in text.replace("\n", "")
@@ -231,7 +230,7 @@ def test_file_names_that_are_no_utf8(tmp_path: Path) -> None:
     ablated = tmp_path / "ablated\udcff.jsonl"
     for arguments in (
         ["manifest", folder],
-        ["data", folder, "--only", "form", "--json"],
+        ["data", folder, "--only", "schema", "--json"],
         ["adapter", adapter],
         ["adapter", adapter, "--json"],
         ["ablate", folder / "train.jsonl", "--out", ablated],
@@ -306,7 +305,7 @@ def test_ablated_contexts_are_written(folder: Path, tmp_path: Path) -> None:
     assert out.read_bytes().count(b"\n") == 6
 
 
-@pytest.mark.parametrize("hidden", ["torch", "transformers", "peft", "safetensors"])
+@pytest.mark.parametrize("hidden", ["torch", "transformers", "peft", "tokenizers"])
 def test_no_command_but_the_tokenizers_needs_the_model_extra(hidden: str, folder: Path) -> None:
     code = (
         "import sys\n"
@@ -318,7 +317,7 @@ def test_no_command_but_the_tokenizers_needs_the_model_extra(hidden: str, folder
         "main(sys.argv[1:], standalone_mode=False)"
     )
     for arguments in (
-        ["data", folder, "--only", "form", "--only", "separation"],
+        ["data", folder, "--only", "schema", "--only", "separation"],
         ["adapter", FIXTURES / "adapters" / "nimble_recipe"],
     ):
         command = [sys.executable, "-c", code, *map(str, arguments)]

@@ -55,7 +55,7 @@ def test_findings_are_one_line_each() -> None:
     forged = "x\n\nThe data passed: no finding.\n\u202e"
     place = Place(f"{forged}.jsonl", 3, forged)
     finding = Finding("malformed", place, f"expected {forged}", f"found {forged}")
-    check = CheckResult("form", "3 lines", (finding,), {"malformed": 1})
+    check = CheckResult("schema", "3 lines", (finding,), {"malformed": 1})
     text = to_text(*findings([check]))
     assert "\u202e" not in text
     assert "The data passed: no finding.\n" not in text
@@ -64,8 +64,8 @@ def test_findings_are_one_line_each() -> None:
 
 def test_findings_kept_out_are_counted_by_code() -> None:
     counts = {"malformed": 3, "not-json": 1000}
-    text = to_text(*findings([CheckResult("form", "3 lines", (), counts)]))
-    assert text == "Findings\n\nerror form/not-json: 1,000\nerror form/malformed: 3\n"
+    text = to_text(*findings([CheckResult("schema", "3 lines", (), counts)]))
+    assert text == "Findings\n\nerror schema/not-json: 1,000\nerror schema/malformed: 3\n"
 
 
 @pytest.mark.parametrize("name", ["[/x]run", "[red]run"])

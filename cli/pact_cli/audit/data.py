@@ -12,14 +12,27 @@ from pact_cli.options import json_option
 from pact_cli.subject import needs_model_extra
 
 if TYPE_CHECKING:
-    from pact_eval.audit import CheckName, DatasetSource, NamedTokenizer, Severity
+    from pact_eval.audit import DatasetSource, NamedTokenizer, Severity
 
 __all__ = ["data"]
 
-# Written out, so that `--help` does not wait for the checks to be imported; a test compares them.
+# Listed here because importing the checks would slow down `--help`; a test compares them.
 CHECKS = (
-    "bytes", "form", "families", "certificates", "separation", "balance", "shortcuts", "lengths",
+    "hashes", "schema", "families", "certificates", "separation", "balance", "shortcuts", "lengths",
 )  # fmt: skip
+
+_OLD_NAMES = {"bytes": "hashes", "form": "schema"}
+
+
+class CheckName(click.Choice[str]):
+    """The name of a check; older names are accepted."""
+
+    def __init__(self) -> None:
+        super().__init__(CHECKS)
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the present name of a check."""
+        return super().convert(_OLD_NAMES.get(value, value), param, ctx)
 
 
 @click.command()
@@ -46,7 +59,7 @@ CHECKS = (
 )
 @click.option(
     "--only",
-    type=click.Choice(CHECKS),
+    type=CheckName(),
     multiple=True,
     help="Run this check alone; may be given several times.",
 )
@@ -86,7 +99,7 @@ def data(
     evaluation: tuple[Path, ...],
     manifest: Path | None,
     tokenizer: Path | None,
-    only: tuple[CheckName, ...],
+    only: tuple[str, ...],
     max_edit_words: int,
     near_duplicate: float,
     k: int,
@@ -123,7 +136,7 @@ def _check_usage(
     files: tuple[Path, ...],
     manifest: Path | None,
     tokenizer: Path | None,
-    only: tuple[CheckName, ...],
+    only: tuple[str, ...],
 ) -> None:
     """Refuse what cannot be audited; a check that was asked for by name needs what it looks at."""
     message = None
@@ -131,8 +144,8 @@ def _check_usage(
         message = "expected DIR, or --train and --eval"
     elif "lengths" in only and tokenizer is None:
         message = "--only lengths: expected --tokenizer"
-    elif "bytes" in only and folder is None and manifest is None:
-        message = "--only bytes: expected DIR with a manifest, or --manifest"
+    elif "hashes" in only and folder is None and manifest is None:
+        message = "--only hashes: expected DIR with a manifest, or --manifest"
     if message is not None:
         raise click.UsageError(message)
 

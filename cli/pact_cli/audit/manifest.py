@@ -23,7 +23,7 @@ _FAIL_ON: Final = "warning"
 def manifest(folder: Path, check: bool, as_json: bool) -> None:
     """Write or update DIR/manifest.json: hashes, roles and rows of the dataset's files.
 
-    Keys that are not ours are kept. --check is the check "bytes" of `pact-audit data`.
+    Keys that are not ours are kept. --check is the check "hashes" of `pact-audit data`.
     """
     if check:
         _check(folder, as_json=as_json)
@@ -42,7 +42,7 @@ def manifest(folder: Path, check: bool, as_json: bool) -> None:
 def _check(folder: Path, *, as_json: bool) -> NoReturn:
     from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
 
-    settings = DataAuditSettings(only=["bytes"])
+    settings = DataAuditSettings(only=["hashes"])
     source = DatasetSource.of_folder(folder)
     audit = audit_data(source, settings)
     print_data_audit(audit, source, settings, fail_on=_FAIL_ON, as_json=as_json)

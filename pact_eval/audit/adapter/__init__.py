@@ -1,9 +1,15 @@
-"""The audit of an adapter folder: one question a file, read as bytes and plain JSON."""
+"""The audit of an adapter folder: one question per file, read as bytes and plain JSON."""
 
-from pact_eval.audit.adapter.audit import AdapterAudit, AdapterFacts, audit_adapter
+from pact_eval.audit.adapter.audit import (
+    ADAPTER_CHECKS,
+    AdapterAudit,
+    AdapterFacts,
+    audit_adapter,
+)
 from pact_eval.audit.adapter.compare import AdapterComparison, WeightsComparison, compare_adapters
 
 __all__ = [
+    "ADAPTER_CHECKS",
     "AdapterAudit",
     "AdapterComparison",
     "AdapterFacts",

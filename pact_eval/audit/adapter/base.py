@@ -1,21 +1,25 @@
-"""The base model that an adapter names, and whether the adapter fits it.
+"""Check "base": does the adapter fit the base model that it names?
 
-Nothing is fetched: a base that does not lie in a folder here is not checked, and a note says so.
-Of the base's weights only the headers are read, which name every tensor and its shape; the bytes
-are hashed only where the adapter names the hash that they must have.
+Nothing is fetched: a base that is not a folder here is not checked, and a note says so. Of the
+base's weights only the headers are read, which name every tensor and its shape; the bytes are
+hashed only if the adapter names the hash that they must have.
+
+A module's name in memory is not always its tensor's name on disk: a checkpoint of a multimodal
+shell can be loaded as the shell or as the language model alone, and older checkpoints are stored
+under older names. Every such reading is tried; the one that knows most of the wanted modules is
+used.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json, describe
-from pact_eval.audit.adapter.base_weights import as_loaded, read_base_weights
 from pact_eval.audit.adapter.config import LoraSettings
 from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.adapter.targets import (
@@ -26,6 +30,7 @@ from pact_eval.audit.adapter.targets import (
 )
 from pact_eval.audit.adapter.tensors import LoraModule, LoraTensors
 from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.registry import Check
 from pact_eval.errors import AdapterError, Place
 from pact_eval.models import (
     ADAPTER_CONFIG,
@@ -34,10 +39,16 @@ from pact_eval.models import (
     TensorInfo,
     named_base_model,
     named_base_revision,
+    read_json_object,
+    safetensors_header,
     sha256_of_weights,
+    weight_files,
 )
 
-__all__ = ["NamedBase", "check_base", "named_base"]
+if TYPE_CHECKING:
+    from pact_eval.audit.adapter.context import AdapterContext
+
+Rename = Callable[[str], str | None]
 
 _CONFIG: Final = Place(ADAPTER_CONFIG)
 _WEIGHTS: Final = Place(ADAPTER_WEIGHTS)
@@ -46,6 +57,10 @@ _HUB_ID: Final = re.compile(r"[\w\-][\w.\-]*/[\w\-][\w.\-]*")
 # A weight whose stored shape is that of the matrix; integers hold several packed numbers.
 _UNPACKED: Final = ("F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2")
 _EXPERT: Final = re.compile(r"\.experts\.[0-9]+\.")
+_INDEX: Final = "model.safetensors.index.json"
+_SUFFIXES: Final = (".weight", ".qweight", ".weight_packed")
+# Heads for speculative decoding, which transformers does not load.
+_NOT_LOADED: Final = ("mtp.", "model.mtp.")
 
 
 @dataclass(frozen=True)
@@ -56,12 +71,12 @@ class NamedBase:
         model: path or hub id, or None.
         file: the configuration that names it.
         revision: of the hub's repository, or None.
-        weights_sha256: the hash that its weights must have, as `schema_config.json` has it; None
-            where there is none.
+        weights_sha256: the hash that its weights must have, from `schema_config.json`; None if it
+            gives none.
         others: other bases that the two configurations name, by file.
-        folder: where it lies on this machine, or None.
-        is_brought: whether the name reads like a hub id (organisation/name), and the folder is
-            found under it inside the adapter: whoever made the adapter put it there.
+        folder: its folder on this machine, or None.
+        is_brought: whether the name reads like a hub id (organisation/name), and a folder of that
+            name is inside the adapter: whoever made the adapter put it there.
     """
 
     model: str | None
@@ -80,7 +95,7 @@ def named_base(
 
     Args:
         adapter: the adapter folder, where a relative path starts.
-        config: the parsed `adapter_config.json`, or None where it cannot be read.
+        config: the parsed `adapter_config.json`, or None if it cannot be read.
         schema_config: the parsed `schema_config.json`, or None.
     """
     model = named_base_model(config, schema_config)
@@ -103,22 +118,17 @@ def check_base(
     given: Path | None,
     lora: LoraTensors | None,
     settings: LoraSettings | None,
-    *,
-    keep: int,
+    collector: Collector,
 ) -> CheckResult:
-    """Does it fit the base model that it names?
+    """Check that the base is identified, and that the adapter's modules and shapes fit it.
 
     Args:
         base: the base that the adapter names.
         given: the folder of a base to check instead; or None.
-        lora: the adapter's tensors, or None where they cannot be read.
-        settings: its configuration, or None where it cannot be read.
-        keep: findings kept whole of each code.
-
-    Returns:
-        What was found.
+        lora: the adapter's tensors, or None if they cannot be read.
+        settings: its configuration, or None if it cannot be read.
+        collector: of the check "base".
     """
-    collector = Collector("base", keep)
     folder = given or base.folder
     _check_name(base, given, collector)
     if folder is None:
@@ -126,7 +136,7 @@ def check_base(
         return collector.result("the base's name")
     place = Place(shown(os.path.normpath(folder)))
     try:
-        weights = read_base_weights(folder)
+        weights = _read_base_weights(folder)
         if not _has_named_hash(base, folder, collector):
             _check_named_once(base, collector)
     except (AdapterError, OSError) as error:
@@ -155,15 +165,15 @@ def _check_name(base: NamedBase, given: Path | None, collector: Collector) -> No
         elif brought and base.weights_sha256 is None:
             _note_unchecked(f"the named commit{brought}", collector)
     elif base.folder is None and given is None:
-        expected = "a folder beside the adapter, or a hub id (organisation/name)"
+        expected = "a folder next to the adapter, or a hub id (organisation/name)"
         collector.add("base-not-found", place, expected, shown(base.model))
     if base.folder is None and given is None:
-        why = "the base model is not at hand: neither shapes nor whether later layers are missing"
-        _note_unchecked(f"{why} can be told; --base-model names its folder", collector)
+        why = "the base model is not at hand: neither shapes nor missing later layers"
+        _note_unchecked(f"{why} can be checked; --base-model names its folder", collector)
 
 
 def _note_unchecked(why: str, collector: Collector) -> None:
-    collector.add("fit-not-checked", _WEIGHTS, "factors held against the base's weights", why)
+    collector.add("fit-not-checked", _WEIGHTS, "factors compared with the base's weights", why)
 
 
 def _check_named_once(base: NamedBase, collector: Collector) -> None:
@@ -173,7 +183,7 @@ def _check_named_once(base: NamedBase, collector: Collector) -> None:
 
 
 def _has_named_hash(base: NamedBase, folder: Path, collector: Collector) -> bool:
-    """Say whether the base's weights have the hash that the adapter names."""
+    """Whether the base's weights have the hash that the adapter names."""
     if base.weights_sha256 is None:
         return False
     found = sha256_of_weights(folder)
@@ -199,7 +209,7 @@ def _check_fit(
     }
     if len(plain) < len(lora.modules):
         _note_unchecked("target_parameters: their shapes are not compared", collector)
-    weights = as_loaded(stored, plain)
+    weights = _as_loaded(stored, plain)
     unchecked = 0
     for name, module in plain.items():
         weight = weights.get(name)
@@ -211,7 +221,7 @@ def _check_fit(
             expected = f"factors for a weight of {list(weight.shape)}"
             collector.add("shape-misfit", _WEIGHTS, expected, f"{shown(name)}: {found}")
     if unchecked:
-        _note_unchecked(f"{unchecked:,} modules: quantised, or no plain matrices", collector)
+        _note_unchecked(f"{unchecked:,} modules: quantised, or not plain matrices", collector)
     _check_complete(plain, settings, weights, collector)
 
 
@@ -228,15 +238,15 @@ def _check_complete(
         _note_unchecked(f"which modules are targets: {error}", collector)
         return
     if expected is None or "layer_replication" in settings.variants:
-        _note_unchecked("which modules are targets: names do not tell", collector)
+        _note_unchecked("which modules are targets: names do not show it", collector)
         return
     for target in without_module(settings, list(weights)):
         collector.add("target-unknown", _CONFIG, "targets that the base has", shown(target))
     missing = sorted(expected - set(adapted))
     experts = [name for name in missing if _EXPERT.search(name)]
     if experts and not any(_EXPERT.search(name) for name in adapted):
-        # Newer transformers versions hold the experts in one parameter, which is no module.
-        _note_unchecked(f"{len(experts):,} experts, which may be no modules", collector)
+        # Newer transformers versions hold the experts in one parameter, which is not a module.
+        _note_unchecked(f"{len(experts):,} experts, which may not be modules", collector)
         missing = [name for name in missing if not _EXPERT.search(name)]
     for name in missing:
         collector.add("module-not-adapted", _WEIGHTS, "factors for every target", shown(name))
@@ -251,7 +261,7 @@ def _is_comparable(weight: TensorInfo, settings: LoraSettings) -> bool:
 
 
 def _misfit(module: LoraModule, weight: TensorInfo, settings: LoraSettings) -> str | None:
-    """Say how the factors' shapes differ from what the weight needs; None where they fit."""
+    """Say how the factors' shapes differ from what the weight needs; None if they fit."""
     rows, columns = weight.shape
     # An embedding is stored as (entries, width): its input is the entry.
     stored_as_in_out = module.is_embedding or settings.fan_in_fan_out
@@ -274,3 +284,138 @@ def _local(adapter: Path, model: str | None) -> Path | None:
 
 def _last(name: str) -> str:
     return re.split(r"[/\\]", name.rstrip("/\\"))[-1].casefold()
+
+
+def _read_base_weights(folder: Path) -> dict[str, TensorInfo]:
+    """Return the matrices of a base model by the stored name of the module that has them.
+
+    Args:
+        folder: of the model; one safetensors file or several, with or without an index.
+
+    Returns:
+        Weights of two and more dimensions.
+
+    Raises:
+        AdapterError: there are none, one of the files is missing or damaged, or the folder holds
+            an adapter.
+    """
+    weights: dict[str, TensorInfo] = {}
+    for file in _shards(folder):
+        for tensor in safetensors_header(file):
+            suffix = next((end for end in _SUFFIXES if tensor.name.endswith(end)), None)
+            if suffix is not None and len(tensor.shape) > 1:
+                weights[tensor.name.removesuffix(suffix)] = tensor
+    return weights
+
+
+def _as_loaded(stored: Mapping[str, TensorInfo], wanted: Iterable[str]) -> dict[str, TensorInfo]:
+    """Return weights under the names that their modules have once the model is loaded.
+
+    Args:
+        stored: weights by the stored names of their modules.
+        wanted: names of modules in memory, by which the reading is chosen.
+
+    Returns:
+        The weights by module; a part that this reading does not load is left out.
+
+    Example:
+        >>> weight = TensorInfo("model.language_model.layers.0.q.weight", "F32", (4, 4), 0, 64)
+        >>> stored = {"model.language_model.layers.0.q": weight}
+        >>> list(_as_loaded(stored, ["model.layers.0.q"]))
+        ['model.layers.0.q']
+    """
+    asked = frozenset(wanted)
+    readings = [_renamed(stored, rename) for rename in _READINGS]
+    return max(readings, key=lambda reading: len(asked & reading.keys()))
+
+
+def _renamed(stored: Mapping[str, TensorInfo], rename: Rename) -> dict[str, TensorInfo]:
+    kept = {name: tensor for name, tensor in stored.items() if not name.startswith(_NOT_LOADED)}
+    renamed = ((rename(name), tensor) for name, tensor in kept.items())
+    reading = {name: tensor for name, tensor in renamed if name is not None}
+    embedding = next((name for name in reading if name.endswith("embed_tokens")), None)
+    if embedding is not None:
+        # Tied to the embedding, the output layer is a module without its own tensor.
+        reading.setdefault("lm_head", reading[embedding])
+    return reading
+
+
+def _shards(folder: Path) -> tuple[Path, ...]:
+    """Return the files that transformers would load: those of the index, if there is one."""
+    files = {file.name: file for file in weight_files(folder)}
+    if "model.safetensors" in files:
+        return (files["model.safetensors"],)
+    index = folder / _INDEX
+    if not index.exists():
+        return tuple(files.values())
+    by_tensor = read_json_object(index).get("weight_map")
+    parts = by_tensor.values() if isinstance(by_tensor, dict) else ()
+    named = sorted({part for part in parts if isinstance(part, str)})
+    missing = [name for name in named if name not in files]
+    if missing or not named:
+        message = f"{index}: expected the parts of a model, lacks {', '.join(missing[:5]) or 'all'}"
+        raise AdapterError(message)
+    return tuple(files[name] for name in named)
+
+
+def _as_stored(name: str) -> str | None:
+    return name
+
+
+def _as_language_model(name: str) -> str | None:
+    """The language model of a shell, alone."""
+    for prefix, loaded in (
+        ("model.language_model.", "model."),
+        ("language_model.model.", "model."),
+        ("language_model.lm_head", "lm_head"),
+    ):
+        if name.startswith(prefix):
+            return loaded + name.removeprefix(prefix)
+    return "lm_head" if name == "lm_head" else None
+
+
+def _as_shell(name: str) -> str | None:
+    """A shell whose checkpoint has the older names."""
+    alone = _as_language_model(name)
+    if alone == "lm_head":
+        return alone
+    if alone is not None or name.startswith("model."):
+        return f"model.language_model.{(alone or name).removeprefix('model.')}"
+    return f"model.{name}"
+
+
+def _with_prefix(name: str) -> str | None:
+    """A checkpoint of GPT-2's time, which leaves the first part of the names out."""
+    return f"transformer.{name}"
+
+
+_READINGS: Final[tuple[Rename, ...]] = (_as_stored, _as_language_model, _as_shell, _with_prefix)
+
+
+BASE: Final[Check[AdapterContext]] = Check(
+    name="base",
+    question="Does it fit the base model that it names?",
+    run=lambda context: check_base(
+        context.base,
+        context.base_model,
+        context.lora,
+        context.settings,
+        context.collector("base"),
+    ),
+    codes={
+        "base-unusable": ("error", "The base model's folder has no weights that can be read."),
+        "base-differs": (
+            "error",
+            "The base's weights do not have the hash that is named.",
+        ),
+        "module-unknown": ("error", "A module is adapted that the base does not have."),
+        "shape-misfit": ("error", "A pair's shapes do not fit the base's weight."),
+        "module-not-adapted": ("error", "A module of the base is a target and is not adapted."),
+        "target-unknown": ("warning", "A target names no module of the base."),
+        "base-unknown": ("warning", "The adapter names no base model."),
+        "base-not-found": ("warning", "The base is named by a path that does not exist here."),
+        "base-unpinned": ("warning", "The base is named by a hub id without a commit."),
+        "base-named-twice": ("note", "The two configurations name different bases."),
+        "fit-not-checked": ("note", "Something was not compared with the base's weights."),
+    },
+)

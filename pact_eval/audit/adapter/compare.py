@@ -14,8 +14,6 @@ from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.adapter.values import is_readable, relative_difference
 from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG, TensorInfo
 
-__all__ = ["AdapterComparison", "Difference", "WeightsComparison", "compare_adapters"]
-
 Topic = Literal["fact", "adapter_config.json", "schema_config.json", "file"]
 
 # PEFT keeps these as sets and saves them in any order.

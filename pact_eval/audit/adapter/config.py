@@ -1,7 +1,7 @@
-"""What `adapter_config.json` says of an adapter, read with types and with no library but our own.
+"""Check "config": is it a LoRA adapter whose configuration makes sense?
 
-The meaning of every key is PEFT's: a key that is absent has PEFT's default, except the rank, the
-alpha and the targets, which every saved adapter states.
+The meaning of every key is PEFT's: an absent key has PEFT's default, except the rank, the alpha and
+the targets, which every saved adapter states.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from pact_eval._json import Json, dumps
 from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.registry import Check
 from pact_eval.errors import Place
 from pact_eval.models import ADAPTER_CONFIG
 
-__all__ = ["ALL_LINEAR", "LoraSettings", "check_config", "lora_scale"]
+if TYPE_CHECKING:
+    from pact_eval.audit.adapter.context import AdapterContext
 
 ALL_LINEAR: Final = "all-linear"
 """PEFT's word for every linear module but the output layer."""
@@ -40,8 +42,8 @@ class LoraSettings:
     """A LoRA adapter as its configuration describes it.
 
     Attributes:
-        rank: r, or None where it cannot be told.
-        alpha: lora_alpha, or None where it cannot be told.
+        rank: r, or None if it is not known.
+        alpha: lora_alpha, or None if it is not known.
         rank_pattern: other ranks, by a regular expression for the end of a module's name.
         alpha_pattern: other alphas, likewise.
         use_rslora: whether the scale is alpha/sqrt(r).
@@ -51,7 +53,7 @@ class LoraSettings:
         excluded: modules that are left out, as `targets`.
         layers: numbers of the only layers that are adapted; None for all of them.
         layers_patterns: names of the list of layers that `layers` counts in.
-        modules_to_save: modules that were trained whole.
+        modules_to_save: modules that were trained in full.
         bias: "none", "all" or "lora_only".
         lora_bias: whether the B factors have a bias.
         fan_in_fan_out: whether the base stores weights as (in, out).
@@ -83,7 +85,7 @@ class LoraSettings:
 
     @property
     def scale(self) -> float | None:
-        """What the update is multiplied by, where no pattern says otherwise."""
+        """The factor of the update, unless a pattern gives another."""
         if self.rank is None or self.alpha is None:
             return None
         return lora_scale(self.alpha, self.rank, rslora=self.use_rslora)
@@ -99,26 +101,33 @@ def lora_scale(alpha: float, rank: int, *, rslora: bool) -> float:
     return alpha / (math.sqrt(rank) if rslora else rank)
 
 
-def check_config(config: Mapping[str, Json], *, keep: int) -> tuple[CheckResult, LoraSettings]:
-    """Is it a LoRA adapter that says what it is?
+def read_settings(config: Mapping[str, Json], collector: Collector) -> LoraSettings:
+    """Read a configuration with types; a malformed value is a finding and counts as absent.
 
     Args:
         config: the parsed `adapter_config.json`.
-        keep: findings kept whole of each code.
-
-    Returns:
-        What was found, and the settings; a value that is malformed counts as absent there.
+        collector: of the check "config".
 
     Example:
         >>> config = {"peft_type": "LORA", "r": 16, "lora_alpha": 32, "target_modules": ["q_proj"]}
-        >>> result, settings = check_config(config, keep=5)
-        >>> len(result.findings), settings.scale
-        (0, 2.0)
+        >>> read_settings(config, Collector("config", keep=5)).scale
+        2.0
     """
-    collector = Collector("config", keep)
+    return _settings(_Reader(config, collector))
+
+
+def check_config(
+    config: Mapping[str, Json], settings: LoraSettings, collector: Collector
+) -> CheckResult:
+    """Check that the configuration describes a LoRA adapter consistently.
+
+    Args:
+        config: the parsed `adapter_config.json`.
+        settings: the same with types.
+        collector: holds the findings of `read_settings`.
+    """
     if config.get("peft_type") != "LORA":
         collector.add("not-lora", _PLACE, "peft_type LORA", _text(config.get("peft_type")))
-    settings = _settings(_Reader(config, collector))
     _check_together(settings, config, collector)
     _check_imports(config, collector)
     if settings.task_type not in (None, "CAUSAL_LM"):
@@ -126,18 +135,18 @@ def check_config(config: Mapping[str, Json], *, keep: int) -> tuple[CheckResult,
     if settings.variants:
         found = ", ".join(settings.variants)
         collector.add("lora-variant", _PLACE, "LoRA, DoRA or rsLoRA", found)
-    return collector.result(f"{len(config)} keys of {ADAPTER_CONFIG}"), settings
+    return collector.result(f"{len(config)} keys of {ADAPTER_CONFIG}")
 
 
 class _Reader:
-    """Reads values of a configuration; what is malformed becomes a finding and counts as absent."""
+    """Reads values of a configuration; a malformed value is a finding and counts as absent."""
 
     def __init__(self, config: Mapping[str, Json], collector: Collector) -> None:
         self._config = config
         self._collector = collector
 
     def number(self, key: str, *, whole: bool) -> float | None:
-        """Return a number above 0, which must be there."""
+        """Return a number above 0, which is required."""
         value = self._config.get(key)
         if _is_number(value, whole=whole):
             return value
@@ -145,7 +154,7 @@ class _Reader:
         return None
 
     def pattern(self, key: str, *, whole: bool) -> dict[str, float]:
-        """Return numbers above 0 by regular expression; none where the key is absent."""
+        """Return numbers above 0 by regular expression; none if the key is absent."""
         value = self._config.get(key)
         if value is None:
             return {}
@@ -169,7 +178,7 @@ class _Reader:
         return value is True
 
     def text(self, key: str, allowed: tuple[str, ...] = ()) -> str | None:
-        """Return a text, or None where the key is absent."""
+        """Return a text, or None if the key is absent."""
         value = self._config.get(key)
         if value is None or (isinstance(value, str) and (not allowed or value in allowed)):
             return value
@@ -186,7 +195,7 @@ class _Reader:
         return tuple(sorted(set(names)))
 
     def names_or_regex(self, key: str) -> tuple[str, ...] | str | None:
-        """Return names, sorted; one regular expression; or None where the key is absent."""
+        """Return names, sorted; one regular expression; or None if the key is absent."""
         value = self._config.get(key)
         if isinstance(value, str):
             if _is_regex(value):
@@ -265,7 +274,7 @@ def _check_together(
 
 
 def _check_imports(config: Mapping[str, Json], collector: Collector) -> None:
-    """Find libraries that PEFT would import by the names that stand here."""
+    """Find libraries that PEFT would import by the names given here."""
     if config.get("megatron_config") is not None:
         found = f"megatron_config, with megatron_core {_text(config.get('megatron_core'))}"
         collector.add("imports-library", _PLACE, "no library to import", found)
@@ -307,3 +316,26 @@ def _text(value: Json) -> str:
         return shown(dumps(value))
     except RecursionError:
         return "a value that is nested too deeply"
+
+
+def _run(context: AdapterContext) -> CheckResult:
+    if context.config is None or context.settings is None:
+        return context.failed_to_read("config", "config-unreadable", ADAPTER_CONFIG)
+    return check_config(context.config, context.settings, context.collector("config"))
+
+
+CONFIG: Final[Check[AdapterContext]] = Check(
+    name="config",
+    question="Is it a LoRA adapter whose configuration makes sense?",
+    run=_run,
+    needs=(ADAPTER_CONFIG,),
+    codes={
+        "config-unreadable": ("error", "adapter_config.json is not an object of strict JSON."),
+        "not-lora": ("error", "The adapter is not a LoRA."),
+        "value-malformed": ("error", "A value is missing, or of another type than PEFT writes."),
+        "values-contradict": ("error", "Two values contradict one another."),
+        "imports-library": ("error", "The configuration names a library that PEFT would import."),
+        "other-task": ("warning", "The adapter was trained for another task than text generation."),
+        "lora-variant": ("note", "A variant of LoRA is in use whose tensors are not checked."),
+    },
+)

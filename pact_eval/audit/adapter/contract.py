@@ -1,41 +1,39 @@
-"""Was an adapter trained on our prompt contract? `schema_config.json` held against ours."""
+"""Check "contract": was the adapter trained on our prompt contract?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pact_eval._json import Json, describe
 from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.registry import Check
 from pact_eval.errors import ContractMismatchError, Place
 from pact_eval.models import SCHEMA_CONFIG
 from pact_eval.prompts import NIMBLE
 
-__all__ = ["check_contract", "max_length_tokens"]
+if TYPE_CHECKING:
+    from pact_eval.audit.adapter.context import AdapterContext
 
 _PLACE: Final = Place(SCHEMA_CONFIG)
 _TEXTS: Final = ("task", "system_prompt", "contract_fingerprint", "prompt_code_sha256")
 
 
-def check_contract(schema_config: Mapping[str, Json] | None, *, keep: int) -> CheckResult:
-    """Was it trained on our prompt contract?
+def check_contract(schema_config: Mapping[str, Json] | None, collector: Collector) -> CheckResult:
+    """Compare `schema_config.json` with our prompt contract, as scoring does.
 
-    The answer is the one that scoring gives: what it would refuse without
-    `--allow-contract-mismatch` is an error here.
+    What scoring would refuse without `--allow-contract-mismatch` is an error here.
 
     Args:
-        schema_config: the parsed `schema_config.json`, or None where there is none.
-        keep: findings kept whole of each code.
-
-    Returns:
-        What was found.
+        schema_config: the parsed `schema_config.json`, or None if there is none.
+        collector: of the check "contract".
 
     Example:
-        >>> found = check_contract({"task": NIMBLE.task, "max_length": 2048}, keep=5).findings
+        >>> result = check_contract({"task": NIMBLE.task}, Collector("contract", keep=5))
+        >>> found = result.findings
         >>> found[0].code, found[0].found  # doctest: +ELLIPSIS
         ('contract-mismatch', '...prompt_code_sha256 nothing, expected...')
     """
-    collector = Collector("contract", keep)
     if schema_config is None:
         collector.add("contract-unknown", _PLACE, "the contract it was trained on", "no such file")
         return collector.result(f"no {SCHEMA_CONFIG}")
@@ -54,7 +52,7 @@ def check_contract(schema_config: Mapping[str, Json] | None, *, keep: int) -> Ch
 
 
 def max_length_tokens(schema_config: Mapping[str, Json]) -> int | None:
-    """Return the longest prompt that an adapter names, in tokens; None where it names none.
+    """Return the longest prompt that an adapter names, in tokens; None if it names none.
 
     Example:
         >>> max_length_tokens({"max_length": 2048}), max_length_tokens({"max_length": "2048"})
@@ -73,3 +71,27 @@ def _check_max_length(schema_config: Mapping[str, Json], collector: Collector) -
     elif tokens is not None and tokens != NIMBLE.max_prompt_tokens:
         expected = f"max_length {NIMBLE.max_prompt_tokens:,}, as the contract has it"
         collector.add("max-length-differs", _PLACE, expected, f"{tokens:,}")
+
+
+def _run(context: AdapterContext) -> CheckResult:
+    if SCHEMA_CONFIG in context.unreadable:
+        return context.failed_to_read("contract", "contract-unreadable", SCHEMA_CONFIG)
+    return check_contract(context.schema_config, context.collector("contract"))
+
+
+CONTRACT: Final[Check[AdapterContext]] = Check(
+    name="contract",
+    question="Was it trained on our prompt contract?",
+    run=_run,
+    needs=(SCHEMA_CONFIG,),
+    codes={
+        "contract-unknown": ("error", "There is no schema_config.json: the contract is unknown."),
+        "contract-unreadable": ("error", "schema_config.json is not an object of strict JSON."),
+        "contract-mismatch": ("error", "The adapter was trained on another prompt contract."),
+        "max-length-malformed": (
+            "warning",
+            "max_length is not a number of tokens; it has no effect.",
+        ),
+        "max-length-differs": ("note", "The longest prompt is not the one of the contract."),
+    },
+)

@@ -1,26 +1,32 @@
-"""The files of an adapter folder: what lies there, and could any of it run?
+"""Check "files": is everything there, and nothing that could run?
 
-Every file below the folder is listed and hashed, those of checkpoints in subfolders too; no link is
-followed that leads out of it, and nothing is opened that is not an ordinary file. What a file holds
-is told by its name and by its first bytes, since a pickle does as much harm under another name.
+Every file below the folder is listed and hashed, including those in subfolders; links that lead out
+of the folder are not followed, and only ordinary files are opened. The content of a file is judged
+by its name and by its first bytes, since a pickle does as much harm under another name. Pickles of
+the protocols 2 to 5 start with a mark of their own. Those of the protocols 0 and 1 are nearly plain
+text: they are recognised by reading their opcodes, none of which is executed.
 """
 
 from __future__ import annotations
 
+import io
 import os
+import pickletools
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pact_eval._files import sha256_of_file
-from pact_eval.audit.adapter.pickles import HEAD_BYTES, is_pickle
 from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.registry import Check
 from pact_eval.errors import Place
 from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PICKLED_SUFFIXES
 
-__all__ = ["FileRecord", "check_files", "shown"]
+if TYPE_CHECKING:
+    from pact_eval.audit.adapter.context import AdapterContext
 
 Kind = Literal["pickled", "not-safetensors", "code-file", "archive", "other"]
 
@@ -31,15 +37,24 @@ _CODE_SUFFIXES: Final = {
 _CODE_MAGIC: Final = (b"#!", b"\x7fELF", b"MZ\x90", b"\xca\xfe\xba\xbe", b"\xcf\xfa\xed\xfe")
 _ARCHIVE_MAGIC: Final = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf\x27\x1c")
 _ARCHIVE_SUFFIXES: Final = {".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".7z", ".npz", ".whl"}
-# Protocols 2 to 5; older pickles are plain text and told by their opcodes.
+# Protocols 2 to 5; older pickles are recognised by their opcodes.
 _PICKLE_MAGIC: Final = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
 _LFS_POINTER: Final = b"version https://git-lfs"
 _NUMPY_OBJECTS: Final = re.compile(rb"['\"][|<>=]?O[0-9]*['\"]")
 
-# Kept by git and by the hub's downloader beside the adapter; no library loads them.
+# Kept by git and by the hub's downloader next to the adapter; no library loads them.
 _SKIPPED_FOLDERS: Final = {".git", ".cache"}
 _HEAD_BYTES = 4096
 _LONGEST_SHOWN = 160
+
+HEAD_BYTES: Final = 1 << 16
+"""How much of a file is read as opcodes."""
+
+_CALLS: Final = {"REDUCE", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "BUILD"}
+_IMPORTS: Final = {"GLOBAL", "STACK_GLOBAL"}
+_NAMES: Final = re.compile(r"[\w.\-]+ [\w.\-]+")  # of a module, and of what is in it
+# Fewer can occur in a text by chance: "Git v2.31.7" is a float, and the end.
+_ENOUGH_OPCODES: Final = 8
 
 _EXPECTED: Final = {
     "pickled": "no pickled file: opening one can run code",
@@ -55,8 +70,8 @@ class FileRecord:
 
     Attributes:
         name: its path inside the folder, with forward slashes.
-        size_bytes: how long it is, or None where it was not opened.
-        sha256: of its bytes, or None where it was not opened.
+        size_bytes: its size, or None if it was not opened.
+        sha256: of its bytes, or None if it was not opened.
     """
 
     name: str
@@ -64,34 +79,36 @@ class FileRecord:
     sha256: str | None
 
 
-def check_files(folder: Path, *, keep: int) -> tuple[CheckResult, tuple[FileRecord, ...]]:
-    """Is everything there, and nothing that could run?
+def list_files(folder: Path, collector: Collector) -> tuple[FileRecord, ...]:
+    """List and hash every file of an adapter folder, by name.
 
     Args:
         folder: the adapter folder.
-        keep: findings kept whole of each code.
-
-    Returns:
-        What was found, and every file by name.
+        collector: takes findings about files that could run, lead elsewhere or cannot be read.
     """
-    collector = Collector("files", keep)
-    records = tuple(_record(folder, name, collector) for name in sorted(_names(folder, collector)))
-    present = {record.name for record in records}
+    return tuple(_record(folder, name, collector) for name in sorted(_names(folder, collector)))
+
+
+def check_files(files: Iterable[FileRecord], collector: Collector) -> CheckResult:
+    """Check that the files that PEFT needs are among those listed.
+
+    Args:
+        files: the files of an adapter folder.
+        collector: holds the findings of `list_files`.
+    """
+    sizes = {record.name: record.size_bytes or 0 for record in files}
     for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS):
-        if name not in present:
+        if name not in sizes:
             collector.add("file-missing", Place(name), f"{name} as PEFT writes it", "no such file")
-    sharded = sorted(
-        name for name in present if re.fullmatch(r"adapter_model.+safetensors.*", name)
-    )
-    if sharded and ADAPTER_WEIGHTS not in present:
+    sharded = sorted(name for name in sizes if re.fullmatch(r"adapter_model.+safetensors.*", name))
+    if sharded and ADAPTER_WEIGHTS not in sizes:
         expected = f"one {ADAPTER_WEIGHTS}: PEFT reads no adapter in parts"
         collector.add("file-missing", Place(sharded[0]), expected, f"{len(sharded)} parts of one")
-    n_bytes = sum(record.size_bytes or 0 for record in records)
-    return collector.result(f"{len(records):,} files, {n_bytes:,} bytes"), records
+    return collector.result(f"{len(sizes):,} files, {sum(sizes.values()):,} bytes")
 
 
 def shown(text: str) -> str:
-    r"""Make a name from a foreign file fit to be printed: no control characters, not too long.
+    r"""Return a name from a foreign file in printable form: no control characters, not too long.
 
     Example:
         >>> shown("q_proj\x1b[2J")
@@ -106,7 +123,7 @@ def shown(text: str) -> str:
 
 
 def _names(folder: Path, collector: Collector) -> Iterator[str]:
-    """Yield the relative paths of all that lies below a folder and is no folder itself."""
+    """Yield the relative paths of everything below a folder that is not itself a folder."""
 
     def unreadable(error: OSError) -> None:
         name = Path(error.filename).relative_to(folder).as_posix()
@@ -120,7 +137,7 @@ def _names(folder: Path, collector: Collector) -> Iterator[str]:
             folders.remove(name)
             place = Place(shown((here / name).relative_to(folder).as_posix()))
             collector.add("not-looked-into", place, "an adapter's own files", "a tool's folder")
-        # A link to a folder beside it ("last" for "checkpoint-30") shows nothing twice.
+        # Links to folders inside ("last" for "checkpoint-30") are not listed twice.
         linked = [name for name in folders if (here / name).is_symlink()]
         leaving = [name for name in linked if not _stays_inside(folder, here / name)]
         yield from ((here / name).relative_to(folder).as_posix() for name in [*files, *leaving])
@@ -153,7 +170,7 @@ def _record(folder: Path, name: str, collector: Collector) -> FileRecord:
 
 def _stays_inside(folder: Path, path: Path) -> bool:
     root = folder.resolve()
-    # The hub's cache links the files of a snapshot to the blobs beside it.
+    # The hub's cache links the files of a snapshot to the blobs next to it.
     blobs = [
         parent.parent / "blobs"
         for parent in root.parents
@@ -164,7 +181,7 @@ def _stays_inside(folder: Path, path: Path) -> bool:
 
 
 def _kind(name: str, beginning: bytes) -> tuple[Kind, str]:
-    """Say what a file is, and by which sign."""
+    """Return the kind of a file, and what shows it."""
     suffix, head = Path(name).suffix.lower(), beginning[:_HEAD_BYTES]
     pickled = head.startswith(_PICKLE_MAGIC) or b"data.pkl" in head or is_pickle(beginning)
     objects = head.startswith(b"\x93NUMPY") and _NUMPY_OBJECTS.search(head) is not None
@@ -175,9 +192,9 @@ def _kind(name: str, beginning: bytes) -> tuple[Kind, str]:
     if pickled or objects:
         return "pickled", "numpy objects, which are pickled" if objects else "a pickle by its bytes"
     if suffix in _CODE_SUFFIXES or head.startswith(_CODE_MAGIC):
-        return "code-file", "code, which nothing here needs; it was not run"
+        return "code-file", "code, which an adapter does not need; it was not run"
     if suffix in _ARCHIVE_SUFFIXES or head.startswith(_ARCHIVE_MAGIC):
-        return "archive", "an archive; it was not looked into"
+        return "archive", "an archive; it was not opened"
     return "other", ""
 
 
@@ -192,3 +209,81 @@ def _kind_of_safetensors(head: bytes, *, pickled: bool) -> tuple[Kind, str]:
     if head.startswith((*_ARCHIVE_MAGIC, *_CODE_MAGIC)):
         return "not-safetensors", "an archive or a program under another name"
     return "other", ""
+
+
+def is_pickle(head: bytes) -> bool:
+    r"""Whether bytes read as a pickle: opcodes that find what they need on the stack.
+
+    Args:
+        head: the first `HEAD_BYTES` of a file, or all of it.
+
+    Returns:
+        True if the opcodes call something, import something and end, end where the file does, or
+        are too many for a text.
+
+    Example:
+        >>> is_pickle(b"cos\nsystem\n(S'id'\ntR."), is_pickle(b"cos and system.")
+        (True, False)
+    """
+    stream, stack, n_read, imports = io.BytesIO(head), _Stack(), 0, False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for opcode, argument, _ in pickletools.genops(stream):
+                stack.apply(opcode)
+                n_read += 1
+                if opcode.name == "GLOBAL" and not _NAMES.fullmatch(str(argument)):
+                    return False
+                imports = imports or opcode.name in _IMPORTS
+                if opcode.name in _CALLS:
+                    return True
+    except (ValueError, OverflowError):
+        # It stopped at an invalid opcode, or where the head ends.
+        is_cut = len(head) >= HEAD_BYTES and stream.tell() == len(head)
+        return is_cut and n_read >= _ENOUGH_OPCODES
+    return imports or n_read >= _ENOUGH_OPCODES or stream.tell() == len(head)
+
+
+class _Stack:
+    """The number of values on an unpickler's stack, between its marks."""
+
+    def __init__(self) -> None:
+        self._depths = [0]
+
+    def apply(self, opcode: pickletools.OpcodeInfo) -> None:
+        """Take what an opcode takes and put what it puts; ValueError if there is too little."""
+        takes, puts = opcode.stack_before, opcode.stack_after
+        n_taken = len(takes)
+        if pickletools.markobject in takes or (opcode.name == "POP" and self._depths[-1] == 0):
+            if len(self._depths) == 1:
+                message = "no mark"
+                raise ValueError(message)
+            self._depths.pop()
+            is_pop = opcode.name == "POP"
+            n_taken = 0 if is_pop else takes.index(pickletools.markobject)
+        if self._depths[-1] < n_taken:
+            message = "too little on the stack"
+            raise ValueError(message)
+        self._depths[-1] -= n_taken
+        for value in puts:
+            if value is pickletools.markobject:
+                self._depths.append(0)
+            else:
+                self._depths[-1] += 1
+
+
+FILES: Final[Check[AdapterContext]] = Check(
+    name="files",
+    question="Is everything there, and nothing that could run?",
+    run=lambda context: check_files(context.files, context.collector("files")),
+    codes={
+        "file-missing": ("error", "A file that PEFT needs is missing."),
+        "pickled": ("error", "A file would be unpickled, which can run code."),
+        "not-safetensors": ("error", "A file named .safetensors holds something else."),
+        "link-outside": ("error", "A link leads out of the folder; it was not followed."),
+        "unreadable": ("error", "A file is not an ordinary file, or it cannot be read."),
+        "code-file": ("warning", "A file is code; nothing here would run it."),
+        "archive": ("warning", "A file is an archive; it was not opened."),
+        "not-looked-into": ("note", "A folder belongs to a tool; it was not read."),
+    },
+)

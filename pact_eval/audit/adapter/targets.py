@@ -18,15 +18,6 @@ from typing import Final, TypeVar
 from pact_eval.audit.adapter.config import ALL_LINEAR, LoraSettings
 from pact_eval.errors import PactError
 
-__all__ = [
-    "PatternError",
-    "by_pattern",
-    "full_matches",
-    "is_target_parameter",
-    "targeted",
-    "without_module",
-]
-
 Value = TypeVar("Value")
 
 _REGEX_SECONDS: Final = 10.0

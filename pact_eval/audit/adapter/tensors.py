@@ -1,4 +1,10 @@
-"""The tensors of an adapter: are they all there, do they fit together, are they trained?"""
+"""Check "tensors": are all weights there, finite, and trained?
+
+If no base model is at hand, the layers are compared with one another. A hybrid model has a kind of
+block in some layers only; that is fine as long as every layer with the block adapts the same
+modules of it. Blocks of one name that share no module are of two kinds, such as a dense block and
+the router of a mixture of experts.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +13,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pact_eval.audit.adapter.config import LoraSettings, lora_scale
 from pact_eval.audit.adapter.files import shown
-from pact_eval.audit.adapter.layers import check_layers
 from pact_eval.audit.adapter.targets import (
     PatternError,
     by_pattern,
@@ -22,10 +28,12 @@ from pact_eval.audit.adapter.targets import (
 )
 from pact_eval.audit.adapter.values import TensorValues, is_readable, read_values
 from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.registry import Check
 from pact_eval.errors import Place
 from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, TensorInfo
 
-__all__ = ["LoraModule", "LoraTensors", "check_tensors", "group_tensors"]
+if TYPE_CHECKING:
+    from pact_eval.audit.adapter.context import AdapterContext
 
 _WEIGHTS: Final = Place(ADAPTER_WEIGHTS)
 _CONFIG: Final = Place(ADAPTER_CONFIG)
@@ -39,6 +47,7 @@ _LONGEST_KEY: Final = 500
 # Weights are some 0.01 to 0.1 in size: bfloat16 keeps them to 0.00003 or so, and even the largest
 # update of one step at a learning rate of 0.0001 is above this.
 _NEGLIGIBLE: Final = 1e-6
+_LAYERS_SHOWN: Final = 20
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,7 @@ class LoraTensors:
 
     Attributes:
         modules: the adapted modules by name.
-        others: tensors that belong to no LoRA module.
+        others: tensors that do not belong to a LoRA module.
     """
 
     modules: Mapping[str, LoraModule]
@@ -108,22 +117,18 @@ def check_tensors(
     settings: LoraSettings | None,
     *,
     compare_layers: bool,
-    keep: int,
+    collector: Collector,
 ) -> CheckResult:
-    """Are all weights there, finite, and trained?
+    """Check the pairs of factors, their targets and their numbers.
 
     Args:
         path: the safetensors file.
         lora: its tensors.
         settings: the configuration; without one, ranks and targets are not checked.
-        compare_layers: hold the targets against the modules, and the layers against one another;
-            not needed where the base model is at hand, which tells exactly what is missing.
-        keep: findings kept whole of each code.
-
-    Returns:
-        What was found.
+        compare_layers: compare the targets with the modules, and the layers with one another; not
+            needed if the base model is at hand, which shows exactly what is missing.
+        collector: of the check "tensors".
     """
-    collector = Collector("tensors", keep)
     if not lora.modules:
         found = f"{len(lora.others)} tensors, none of them a LoRA factor"
         collector.add("no-lora", _WEIGHTS, f"{_PREFIX}(module).lora_A.weight, ...", found)
@@ -138,7 +143,7 @@ def check_tensors(
     if settings is not None:
         _check_announced(lora, settings, collector)
     if compare_layers:
-        check_layers(list(lora.modules), settings, collector)
+        _check_layers(list(lora.modules), settings, collector)
     tensors = [part for module in lora.modules.values() for part in module.parts.values()]
     tensors += lora.others
     _check_types(lora, collector)
@@ -153,7 +158,7 @@ def check_tensors(
 def _ranks_and_scales(
     lora: LoraTensors, settings: LoraSettings, collector: Collector
 ) -> tuple[dict[str, int], dict[str, float]]:
-    """Return every module's rank and scale by name, patterns and all; none where unknown."""
+    """Return every module's rank and scale by name, patterns and all; none if unknown."""
     names = list(lora.modules)
     ranks, unused = by_pattern(settings.rank_pattern, names)
     alphas, more_unused = by_pattern(settings.alpha_pattern, names)
@@ -207,7 +212,7 @@ def _check_targets(
             collector.add("module-off-target", _WEIGHTS, "modules that are targets", shown(name))
     if compare_layers:
         for target in without_module(settings, names):
-            expected = "a module for every target (--base-model tells whether the base has one)"
+            expected = "a module for every target (--base-model shows whether the base has one)"
             collector.add("target-unused", _WEIGHTS, expected, f"none for {shown(target)}")
 
 
@@ -217,7 +222,7 @@ def _check_announced(lora: LoraTensors, settings: LoraSettings, collector: Colle
         found = f"{len(announced)} tensors, such as {shown(announced[0].name)}"
         collector.add("whole-tensors", _WEIGHTS, "LoRA factors", found)
     known = {tensor.name for tensor in announced}
-    strangers = [tensor.name for tensor in lora.others if tensor.name not in known]
+    unannounced = [tensor.name for tensor in lora.others if tensor.name not in known]
     for option, part, used in (
         ("use_dora", "magnitude_vector", settings.use_dora),
         ("lora_bias", "B.bias", settings.lora_bias),
@@ -227,10 +232,10 @@ def _check_announced(lora: LoraTensors, settings: LoraSettings, collector: Colle
                 found = f"none for {shown(name)}"
                 collector.add("announced-missing", _WEIGHTS, f"lora_{part} for {option}", found)
             if not used and part in module.parts:
-                strangers.append(module.parts[part].name)
-    for stranger in strangers:
+                unannounced.append(module.parts[part].name)
+    for name in unannounced:
         expected = "tensors that the configuration announces"
-        collector.add("tensor-unannounced", _WEIGHTS, expected, shown(stranger))
+        collector.add("tensor-unannounced", _WEIGHTS, expected, shown(name))
     for saved in settings.modules_to_save:
         if not any(_is_part_of(tensor, saved) for tensor in lora.others):
             expected = f"weights for modules_to_save {shown(saved)}"
@@ -244,7 +249,7 @@ def _is_announced(tensor: TensorInfo, lora: LoraTensors, settings: LoraSettings)
     if any(_is_part_of(tensor, saved) for saved in settings.modules_to_save):
         return True
     if name.endswith(".base_layer.weight"):
-        # PEFT saves an adapted embedding or output layer whole beside its factors.
+        # PEFT saves an adapted embedding or output layer in full next to its factors.
         return name[len(_PREFIX) : -len(".base_layer.weight")] in lora.modules
     if ".token_adapter." in name:
         return settings.trains_tokens
@@ -267,7 +272,7 @@ def _check_types(lora: LoraTensors, collector: Collector) -> None:
 def _check_values(
     path: Path, tensors: Sequence[TensorInfo], collector: Collector
 ) -> dict[str, TensorValues] | None:
-    """Return what the numbers of each tensor are like; None where the file cannot be read."""
+    """Return facts about the numbers of each tensor; None if the file cannot be read."""
     values: dict[str, TensorValues] = {}
     try:
         for tensor in filter(is_readable, tensors):
@@ -291,13 +296,13 @@ def _check_trained(
     scales: Mapping[str, float],
     collector: Collector,
 ) -> None:
-    """Find factors that are all zero: their product is, and the module is as if not adapted."""
+    """Find factors that are all zero: such a module is as if it were not adapted."""
     zero = {name for name, found in values.items() if found.is_zero}
     pairs = [m for m in lora.modules.values() if m.a and m.b]
     factors = [(m, m.a.name in zero, m.b.name in zero) for m in pairs if m.a and m.b]
     dead = sum(a_zero or b_zero for _, a_zero, b_zero in factors)
     if factors and dead == len(factors):
-        found = f"all {dead:,} modules have a factor of zeros, and so change nothing"
+        found = f"all {dead:,} modules have a factor of zeros, and change nothing"
         collector.add("untrained", _WEIGHTS, "trained factors", found)
         return
     largest = max((_bound(module, values, scales) for module in pairs), default=math.inf)
@@ -316,7 +321,7 @@ def _check_trained(
 def _bound(
     module: LoraModule, values: Mapping[str, TensorValues], scales: Mapping[str, float]
 ) -> float:
-    """Return what no number of a module's update exceeds; infinity where that cannot be told."""
+    """Return a bound on every number of a module's update; infinity if there is none."""
     a, b = module.a, module.b
     if a is None or b is None or not {a.name, b.name} <= values.keys() or not a.shape:
         return math.inf
@@ -324,3 +329,145 @@ def _bound(
     # Python's floats: numbers that are not finite give infinity or NaN, and no warning.
     bound *= values[a.name].largest * values[b.name].largest
     return math.inf if math.isnan(bound) else bound
+
+
+class LayerModule(NamedTuple):
+    """A module's place in a stack of layers.
+
+    Attributes:
+        stack: the list of layers: "model.layers".
+        layer: its number.
+        block: the part of the layer that holds the module: "self_attn"; empty for the layer itself.
+        leaf: the module's own name: "q_proj".
+    """
+
+    stack: str
+    layer: int
+    block: str
+    leaf: str
+
+
+def layer_module(name: str) -> LayerModule | None:
+    """Split a module's name at its first number; None if it is not in a layer.
+
+    Example:
+        >>> layer_module("model.layers.3.self_attn.q_proj")
+        LayerModule(stack='model.layers', layer=3, block='self_attn', leaf='q_proj')
+        >>> layer_module("lm_head") is None
+        True
+    """
+    parts = name.split(".")
+    for index in range(1, len(parts) - 1):
+        number = parts[index]
+        if number.isascii() and number.isdigit() and len(number) < 10:
+            block = ".".join(parts[index + 1 : -1])
+            return LayerModule(".".join(parts[:index]), int(number), block, parts[-1])
+    return None
+
+
+def _check_layers(
+    names: Sequence[str], settings: LoraSettings | None, collector: Collector
+) -> None:
+    """Add a finding for every layer that adapts fewer modules than similar layers.
+
+    There is none if the configuration picks layers itself: by number, by a regular expression, or
+    by full names.
+
+    Args:
+        names: the adapted modules.
+        settings: the configuration.
+        collector: of the check "tensors".
+    """
+    if settings is None or _picks_layers(settings):
+        return
+    modules = [module for module in map(layer_module, names) if module is not None]
+    blocks: dict[tuple[str, str], dict[int, set[str]]] = {}
+    for module in modules:
+        layers = blocks.setdefault((module.stack, module.block), {})
+        layers.setdefault(module.layer, set()).add(module.leaf)
+    for (stack, block), layers in blocks.items():
+        for layer, leaves in sorted(layers.items()):
+            alike = [other for other in layers.values() if other & leaves]
+            for leaf in sorted(set().union(*alike) - leaves):
+                name = ".".join(part for part in (stack, str(layer), block, leaf) if part)
+                expected = f"{shown(leaf)}, as in other layers (--base-model makes sure)"
+                collector.add("layers-uneven", _WEIGHTS, expected, f"no {shown(name)}")
+    stacks: dict[str, set[int]] = {}
+    for module in modules:
+        stacks.setdefault(module.stack, set()).add(module.layer)
+    for stack, numbers in stacks.items():
+        missing = _missing(numbers)
+        if missing:
+            expected = f"{shown(stack)} from 0 to {max(numbers)}, or evenly spaced"
+            found = f"no layer {', '.join(map(str, missing))}"
+            collector.add("layers-missing", _WEIGHTS, expected, found)
+
+
+def _picks_layers(settings: LoraSettings) -> bool:
+    if isinstance(settings.targets, str) or settings.layers is not None or settings.excluded:
+        return True
+    if "layer_replication" in settings.variants:
+        return True
+    return any(_has_number(target) for target in settings.targets or ())
+
+
+def _has_number(name: str) -> bool:
+    return any(part.isdigit() for part in name.split("."))
+
+
+def _missing(numbers: set[int]) -> list[int]:
+    """Return the first layers that are missing; none if the numbers are evenly spaced.
+
+    Example:
+        >>> _missing({0, 1, 3}), _missing({1, 2}), _missing({3, 7, 11})
+        ([2], [0], [])
+    """
+    present = sorted(numbers)
+    steps = {after - before for before, after in pairwise(present)}
+    if not steps or (len(steps) == 1 and present[0] < min(steps)):
+        return []
+    absent = (number for number in range(present[-1]) if number not in numbers)
+    return list(islice(absent, _LAYERS_SHOWN))
+
+
+def _run(context: AdapterContext) -> CheckResult:
+    if context.lora is None:
+        return context.failed_to_read("tensors", "weights-damaged", ADAPTER_WEIGHTS)
+    base = context.base
+    return check_tensors(
+        context.folder / ADAPTER_WEIGHTS,
+        context.lora,
+        context.settings,
+        compare_layers=context.base_model is None and (base.folder is None or base.is_brought),
+        collector=context.collector("tensors"),
+    )
+
+
+TENSORS: Final[Check[AdapterContext]] = Check(
+    name="tensors",
+    question="Are all weights there, finite, and trained?",
+    run=_run,
+    needs=(ADAPTER_WEIGHTS,),
+    codes={
+        "weights-damaged": ("error", "The safetensors file is damaged or cut short."),
+        "no-lora": ("error", "The file holds no LoRA factor."),
+        "half-pair": ("error", "A module has only one factor of its pair."),
+        "rank-mismatch": ("error", "A pair's shapes do not have the rank of the configuration."),
+        "module-off-target": ("error", "A module is adapted that is not a target."),
+        "announced-missing": ("error", "Tensors that the configuration announces are missing."),
+        "tensor-unannounced": ("error", "A tensor is not a LoRA factor and is not announced."),
+        "pattern-costly": ("error", "Regular expressions of the configuration take too long."),
+        "factor-type": ("error", "A factor is not floating point of 8 to 64 bits."),
+        "not-finite": ("error", "A tensor holds NaN or infinities."),
+        "untrained": ("error", "Every module has a factor of zeros: the adapter changes nothing."),
+        "target-unused": ("error", "A target names no adapted module, and no base explains it."),
+        "layers-uneven": ("error", "A layer lacks a module that similar layers adapt."),
+        "update-negligible": ("warning", "The update of every module is next to nothing."),
+        "module-untrained": ("warning", "A module still has the zeros that it started with."),
+        "factor-zero": ("warning", "The factor that starts at random is all zeros."),
+        "pattern-unused": ("warning", "A rank or alpha pattern fits no module that is adapted."),
+        "layers-missing": ("warning", "Layers between others are not adapted at all."),
+        "whole-tensors": ("note", "Full weights are stored next to the LoRA factors."),
+        "values-not-checked": ("note", "Numbers of a type that is not read here."),
+    },
+)

@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from pact_eval.models import TensorInfo
 
-__all__ = ["TensorValues", "is_readable", "read_values", "relative_difference"]
-
 Floats = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 

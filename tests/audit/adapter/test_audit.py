@@ -33,8 +33,7 @@ from adapters import (
 from safetensors.torch import load_file, save_file
 
 from pact_eval._files import sha256_of_file
-from pact_eval.audit import CODES, audit_adapter, compare_adapters
-from pact_eval.audit.codes import ADAPTER_CHECKS
+from pact_eval.audit import ADAPTER_CHECKS, CODES, audit_adapter, compare_adapters
 from pact_eval.errors import AdapterError, PactError
 from pact_eval.scoring.model import ModelRequest, identify
 
@@ -257,7 +256,7 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     ("code-file", "run", file("run", "#!/bin/sh\n")),
     ("archive", "more.tgz", file("more.tgz", b"\x1f\x8b\x08")),
     ("not-looked-into", ".git", file(".git/config", "[core]")),
-    ("config-unreadable", "twice", file("adapter_config.json", '{"r": 8, "r": 16}')),
+    ("config-unreadable", "duplicate key", file("adapter_config.json", '{"r": 8, "r": 16}')),
     ("config-unreadable", "a JSON object", file("adapter_config.json", "[]")),
     ("config-unreadable", "a finite number", file("adapter_config.json", '{"r": NaN}')),
     ("config-unreadable", "levels deep", file("adapter_config.json", "[" * 100_000)),

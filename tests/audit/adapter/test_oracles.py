@@ -30,8 +30,8 @@ from peft.utils.other import get_pattern_key
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, load_file, save, save_file
 
-from pact_eval.audit import audit_adapter
-from pact_eval.audit.adapter.config import check_config, lora_scale
+from pact_eval.audit import Collector, audit_adapter
+from pact_eval.audit.adapter.config import lora_scale, read_settings
 from pact_eval.audit.adapter.targets import by_pattern, targeted
 from pact_eval.audit.adapter.values import read_values, relative_difference
 from pact_eval.errors import AdapterError
@@ -239,7 +239,7 @@ def test_targets_against_peft(changes: dict[str, Any]) -> None:
         found = check_target_module_exists(theirs, name)
         if found and not isinstance(found, _ExcludedModule):
             wanted.add(name)
-    _, ours = check_config({"r": 1, "lora_alpha": 1, **changes}, keep=5)
+    ours = read_settings({"r": 1, "lora_alpha": 1, **changes}, Collector("config", 5))
     assert set(targeted(ours, NAMES) or ()) == wanted
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pact_eval.audit.adapter.pickles import HEAD_BYTES, is_pickle
+from pact_eval.audit.adapter.files import HEAD_BYTES, is_pickle
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),

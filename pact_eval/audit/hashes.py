@@ -1,13 +1,16 @@
-"""Check "bytes": are the files those that the manifest describes?"""
+"""Check "hashes": are the files those that the manifest describes?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json, describe
+from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.registry import Check
 from pact_eval.data import (
     ROLES,
     STORAGE_FORMAT,
@@ -22,10 +25,8 @@ from pact_eval.data import (
 )
 from pact_eval.errors import Place
 
-__all__ = ["TAMPERED", "check_bytes"]
-
 TAMPERED = frozenset({"hash-mismatch", "fingerprint-mismatch"})
-"""Codes that say that something is not what was hashed: the exit code is that of tampering."""
+"""Codes of content that is not what was hashed; they give the exit code of tampering."""
 
 _Read = tuple[DataFile, FileFacts]
 
@@ -37,15 +38,15 @@ _OF_ONE_FILE = {
 }
 
 
-def check_bytes(index: Index, manifest: Manifest, findings: Collector) -> CheckResult:
-    """Hold the files against the manifest.
+def check_hashes(index: Index, manifest: Manifest, findings: Collector) -> CheckResult:
+    """Compare the files with the manifest.
 
-    A file of the manifest's folder is known by its path in it, another one by its bare name: what
-    is audited is compared, never a copy of it that lies beside the manifest.
+    A file in the manifest's folder is known by its path there, any other file by its bare name. The
+    audited file itself is compared, never a copy of it next to the manifest.
 
     Args:
         index: the dataset as it was read.
-        manifest: what it should be. A key that is absent is not checked, but for `file_sha256`.
+        manifest: what it should be. Absent keys are not checked, except `file_sha256`.
         findings: collects what differs.
 
     Returns:
@@ -63,7 +64,7 @@ def check_bytes(index: Index, manifest: Manifest, findings: Collector) -> CheckR
             f"a hash under file_sha256 in {manifest.name}",
             f"none; the file has {facts.sha256}",
         )
-    for name in _strangers(manifest, named):
+    for name in _unlisted_files(manifest, named):
         findings.add(
             "file-not-in-manifest",
             Place(name),
@@ -133,8 +134,8 @@ def _check_file(
         findings.add("hash-mismatch", Place(name), f"SHA-256 {expected}", digest)
 
 
-def _strangers(manifest: Manifest, named: Mapping[str, _Read]) -> Iterator[str]:
-    """Yield the dataset files of the folder that the manifest does not name, where it names any."""
+def _unlisted_files(manifest: Manifest, named: Mapping[str, _Read]) -> Iterator[str]:
+    """Yield dataset files of the folder that the manifest does not name, if it names any."""
     known = {(manifest.folder / name).resolve() for name in named_files(manifest.value)}
     read = {file.path.resolve() for file, _ in named.values()}
     if known:
@@ -220,3 +221,32 @@ def _check_format(manifest: Manifest, findings: Collector) -> None:
     ):
         place = Place(manifest.name)
         findings.add("manifest-malformed", place, f"roles among {', '.join(ROLES)}", str(roles))
+
+
+def _run(context: DataContext) -> CheckResult:
+    source, findings = context.source, context.collector("hashes")
+    if source.manifest is not None:
+        return check_hashes(context.index, source.manifest, findings)
+    place = Place(source.manifest_missing or "")
+    findings.add("manifest-missing", place, "a manifest with the hashes of the files", "none")
+    return findings.result("no manifest")
+
+
+HASHES: Final[Check[DataContext]] = Check(
+    name="hashes",
+    question="Are the files those that the manifest describes?",
+    run=_run,
+    needs=("manifest",),
+    codes={
+        "hash-mismatch": ("error", "A file's SHA-256 is not the one in the manifest."),
+        "fingerprint-mismatch": ("error", "The records are not those that the manifest names."),
+        "rows-mismatch": ("error", "A file has more or fewer records than the manifest says."),
+        "listed-file-missing": ("error", "The manifest names a file that the folder lacks."),
+        "path-outside": ("error", "A file name in the manifest leads out of the folder."),
+        "manifest-malformed": ("error", "A value of the manifest is missing or of another type."),
+        "manifest-missing": ("warning", "There is no manifest to compare the files with."),
+        "file-unhashed": ("error", "A dataset file next to the manifest has no hash in it."),
+        "file-not-in-manifest": ("warning", "A file is not in the manifest."),
+        "storage-format-unknown": ("warning", "The manifest names an unknown format."),
+    },
+)

@@ -1,38 +1,41 @@
-"""Check "form": is every line a record, with an answer that is allowed?
+"""Check "schema": is every line a record, with an answer that is allowed?
 
-The parser of `records` decides what a record is. Beyond it: ids are unique in their file, answers
-read differently, the split is that of the file, and nothing inside the input gives the reference
-away.
+The parser in `data/records.py` decides what a record is. This check adds: ids are unique in their
+file, answers read differently, the split is that of the file, and nothing inside the input reveals
+the reference.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
 from pact_eval._json import Json, dumps
 from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.registry import Check
 from pact_eval.data import Answer, BadLine, Index, Located, folded
 from pact_eval.errors import Place
 from pact_eval.prompts import CODES as LETTERS
 
-__all__ = ["FormCheck"]
+if TYPE_CHECKING:
+    from pact_eval.audit.context import DataContext
 
-# Words of a key that name a reference by themselves, or beside one another ...
+# Words of a key that name a reference by themselves, or together ...
 _SURELY = frozenset({"gold", "truth", "groundtruth"})
 _RIGHT = frozenset({"correct", "right", "expected", "reference", "true"})
 _ANSWER = frozenset({"answer", "label", "option", "choice", "target", "key"})
 _CERTIFICATE = frozenset({"evidence_certificate", "fact_states", "verified_pair"})
-# ... and those that may be words of the subject matter: what they hold decides.
+# ... and those that may belong to the subject matter: their values decide.
 _HINTS = frozenset({"reference", "target", "label", "answer", "expected", "correct", "solution"})
 _INDEX = frozenset({"id", "index", "idx", "key", "letter", "code"})
 _QUESTION_KEYS = ("type", "criteria")
 
 
-class FormCheck:
-    """Watches the lines while the index is built, and looks at the ids at the end.
+class SchemaScan:
+    """Collects findings line by line while the index is built, so that files are read once.
 
     Args:
         findings: collects what is wrong.
@@ -43,7 +46,7 @@ class FormCheck:
         self._bad_lines = 0
 
     def bad_line(self, line: BadLine) -> None:
-        """Report a line that is no record."""
+        """Report a line that is not a record."""
         self._bad_lines += 1
         code, expected = ("malformed", "a record") if line.is_json else ("not-json", "JSON")
         self._findings.add(code, line.place, expected, line.message)
@@ -55,12 +58,12 @@ class FormCheck:
         for path, key, value in _keys_of_input(located.value):
             self._check_key(located, path, key, value)
 
-    def unread(self, index: Index) -> bool:
-        """Tell whether there is a line that is no record, or a file without any."""
+    def incomplete(self, index: Index) -> bool:
+        """Whether some line is not a record, or some file has no lines."""
         return self._bad_lines > 0 or any(facts.rows == 0 for facts in index.facts)
 
     def result(self, index: Index) -> CheckResult:
-        """Look at what needs all records, and report everything.
+        """Add the findings that need all records, and report everything.
 
         Args:
             index: the finished index.
@@ -99,7 +102,7 @@ class FormCheck:
     def _check_answers(self, located: Located) -> None:
         field = located.record.field
         texts: list[list[str | None]] = [[answer.key for answer in field.answers]]
-        if field.kind != "choice":  # a choice is told by its key, the others by what describes them
+        if field.kind != "choice":  # choices are distinguished by key, the others by description
             texts.append([answer.description for answer in field.answers])
         for shown in texts:
             alike = _first_alike(field.answers, shown)
@@ -110,7 +113,7 @@ class FormCheck:
         parts = frozenset(re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", key).lower()))
         hinted = bool(parts & _HINTS)
         found = f"{path}: {_shortened(dumps(value))}"
-        if _names_reference(key, parts) or (hinted and _gives_away(value, located)):
+        if _names_reference(key, parts) or (hinted and _reveals(value, located)):
             expected = "no key that holds the reference"
             self._findings.add("reference-in-input", located.place, expected, found)
         elif hinted and (len(parts) == 1 or parts & _INDEX):
@@ -119,7 +122,7 @@ class FormCheck:
 
 
 def _names_reference(key: str, parts: frozenset[str]) -> bool:
-    """Tell whether a key can only mean the reference, whatever it holds."""
+    """Whether a key can only mean the reference, whatever its value."""
     return (
         key.lower() in _CERTIFICATE
         or bool(parts & _SURELY)
@@ -128,12 +131,12 @@ def _names_reference(key: str, parts: frozenset[str]) -> bool:
 
 
 def _keys_of_input(value: dict[str, Json]) -> Iterator[tuple[str, str, Json]]:
-    """Yield (path, key, value) of every key inside the input but those that the format gives.
+    """Yield (path, key, value) of every key inside the input, except those of the format.
 
-    The criteria of a question are not looked into: their keys are the answers.
+    The criteria of a question are left out: their keys are the answers.
     """
     inputs = value["input"]
-    assert isinstance(inputs, dict)  # noqa: S101 - parse_record has seen to it
+    assert isinstance(inputs, dict)  # noqa: S101 - parse_record has checked it
     for key, item in inputs.items():
         if key == "questions":
             continue
@@ -159,12 +162,12 @@ def _keys_inside(value: Json, path: str) -> Iterator[tuple[str, str, Json]]:
             yield from _keys_inside(item, f"{path}.{index}")
 
 
-def _gives_away(value: Json, located: Located) -> bool:
-    """Tell whether a value is the record's reference, or holds it: its key, index or letter."""
+def _reveals(value: Json, located: Located) -> bool:
+    """Whether a value is or contains the record's reference: its key, index or letter."""
     if isinstance(value, dict):
-        return "target" in value or any(_gives_away(item, located) for item in value.values())
+        return "target" in value or any(_reveals(item, located) for item in value.values())
     if isinstance(value, list):
-        return any(_gives_away(item, located) for item in value)
+        return any(_reveals(item, located) for item in value)
     record = located.record
     index = record.reference or 0
     answer = record.field.answers[index].key
@@ -178,7 +181,7 @@ def _gives_away(value: Json, located: Located) -> bool:
 
 
 def _first_alike(answers: Sequence[Answer], texts: Sequence[str | None]) -> str | None:
-    """Name the first two answers whose texts are the same but for case and white space."""
+    """Name the first two answers whose texts differ only in case and white space."""
     seen: dict[str, str] = {}
     for answer, text in zip(answers, texts, strict=True):
         if text is None:
@@ -196,3 +199,21 @@ def _shortened(text: str, limit: int = 80) -> str:
 
 def _files(n: int) -> str:
     return f"{n:,} file{'s' if n != 1 else ''}"
+
+
+SCHEMA: Final[Check[DataContext]] = Check(
+    name="schema",
+    question="Is every line a record, with an answer that is allowed?",
+    run=lambda context: context.scan.result(context.index),
+    codes={
+        "not-json": ("error", "A line is not strict JSON."),
+        "malformed": ("error", "A line is not a record, or its reference is not an answer."),
+        "duplicate-id": ("error", "An id appears twice in a file."),
+        "answers-alike": ("error", "Two answers of a question read alike."),
+        "reference-in-input": ("error", "A key inside the input reveals the reference."),
+        "split-mismatch": ("error", "A record's split is not that of its file."),
+        "empty-file": ("error", "A dataset file holds no record."),
+        "no-eval-file": ("note", "No file is for evaluation."),
+        "reference-like-key": ("warning", "A key inside the input is named like a reference."),
+    },
+)

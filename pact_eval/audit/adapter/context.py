@@ -1,0 +1,117 @@
+"""What the checks of an adapter look at: its folder, opened once, and the base that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from pact_eval._json import Json
+from pact_eval.audit.adapter.base import NamedBase, named_base
+from pact_eval.audit.adapter.config import LoraSettings, read_settings
+from pact_eval.audit.adapter.files import FileRecord, list_files, shown
+from pact_eval.audit.adapter.tensors import LoraTensors, group_tensors
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.errors import AdapterError, Place
+from pact_eval.models import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    SCHEMA_CONFIG,
+    TensorInfo,
+    read_json_object,
+    safetensors_header,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class AdapterContext:
+    """An adapter folder as the checks see it. What cannot be read is None.
+
+    Attributes:
+        folder: the adapter's folder.
+        base_model: folder of the base model that was given, or None.
+        keep: findings of each code that are kept in full.
+        files: every file by name.
+        config: the parsed `adapter_config.json`.
+        schema_config: the parsed `schema_config.json`.
+        tensors: the tensors of `adapter_model.safetensors`.
+        settings: the configuration with types.
+        lora: the tensors by module.
+        base: the base model that the adapter names.
+        unreadable: why a file with contents could not be read, by file name.
+    """
+
+    folder: Path
+    base_model: Path | None
+    keep: int
+    files: tuple[FileRecord, ...]
+    config: Mapping[str, Json] | None
+    schema_config: Mapping[str, Json] | None
+    tensors: tuple[TensorInfo, ...] | None
+    settings: LoraSettings | None
+    lora: LoraTensors | None
+    base: NamedBase
+    unreadable: Mapping[str, str]
+    _collectors: dict[str, Collector] = field(repr=False)
+
+    @classmethod
+    def open(cls, folder: Path, *, base_model: Path | None, keep: int) -> AdapterContext:
+        """List and hash the files of an adapter, and read its configurations and its header."""
+        collectors = {check: Collector(check, keep) for check in ("files", "config")}
+        files = list_files(folder, collectors["files"])
+        usable = {record.name for record in files if record.sha256 is not None}
+        unreadable: dict[str, str] = {}
+
+        def read(name: str, reader: Callable[[Path], T]) -> T | None:
+            try:
+                return reader(folder / name) if name in usable else None
+            except AdapterError as error:
+                unreadable[name] = str(error)
+                return None
+
+        config = read(ADAPTER_CONFIG, read_json_object)
+        schema_config = read(SCHEMA_CONFIG, read_json_object)
+        tensors = read(ADAPTER_WEIGHTS, safetensors_header)
+        return cls(
+            folder=folder,
+            base_model=base_model,
+            keep=keep,
+            files=files,
+            config=config,
+            schema_config=schema_config,
+            tensors=tensors,
+            settings=None if config is None else read_settings(config, collectors["config"]),
+            lora=None if tensors is None else group_tensors(tensors),
+            base=named_base(folder, config, schema_config),
+            unreadable=unreadable,
+            _collectors=collectors,
+        )
+
+    @property
+    def base_folder(self) -> Path | None:
+        """Folder of the base model that the adapter is compared with."""
+        return self.base_model or self.base.folder
+
+    def collector(self, check: str) -> Collector:
+        """Return the collector of a check, with what was found while the folder was opened."""
+        return self._collectors.setdefault(check, Collector(check, self.keep))
+
+    def lacks(self, need: str) -> str | None:
+        """Say why a file is not available; None if it is. No `schema_config.json` is a finding."""
+        record = next((record for record in self.files if record.name == need), None)
+        if record is None:
+            return None if need == SCHEMA_CONFIG else f"{need} is not there"
+        return f"{need} cannot be opened" if record.sha256 is None else None
+
+    def skipped(self, check: str, reason: str) -> CheckResult:
+        """Return the result of a check that did not run."""
+        return self.collector(check).skipped(reason)
+
+    def failed_to_read(self, check: str, code: str, name: str) -> CheckResult:
+        """Return the result of a check whose file has contents that cannot be read."""
+        collector = self.collector(check)
+        collector.add(code, Place(name), "a file that can be read", shown(self.unreadable[name]))
+        return collector.result(name)

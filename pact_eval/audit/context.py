@@ -1,0 +1,160 @@
+"""What the checks of a dataset look at: its files, its index, and what the caller allows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.schema import SchemaScan
+from pact_eval.data import (
+    MANIFEST_NAME,
+    DataFile,
+    Index,
+    Manifest,
+    Role,
+    build_index,
+    dataset_files,
+    read_manifest,
+)
+
+
+@dataclass(frozen=True)
+class DatasetSource:
+    """Which files are audited, and against which manifest.
+
+    Attributes:
+        files: the dataset's files.
+        manifest: what they should be, or None.
+        manifest_missing: name of a manifest that should exist and does not, or None.
+    """
+
+    files: tuple[DataFile, ...]
+    manifest: Manifest | None
+    manifest_missing: str | None = None
+
+    @classmethod
+    def of_folder(cls, folder: Path, manifest: Path | None = None) -> DatasetSource:
+        """Take the dataset of a folder.
+
+        Args:
+            folder: its folder.
+            manifest: its manifest; None takes `manifest.json` if there is one.
+
+        Raises:
+            InputError: the folder has no dataset, the manifest cannot be read, or the role of a
+                file is unknown.
+        """
+        path = manifest or folder / MANIFEST_NAME
+        found = read_manifest(path) if manifest is not None or path.exists() else None
+        if found is not None:  # this folder is audited, wherever the manifest is
+            found = replace(found, folder=folder)
+        files = dataset_files(folder, None if found is None else found.value)
+        return cls(files, found, MANIFEST_NAME if found is None else None)
+
+    @classmethod
+    def of_files(
+        cls, train: Sequence[Path], evaluation: Sequence[Path], manifest: Path | None
+    ) -> DatasetSource:
+        """Take files by name.
+
+        Raises:
+            InputError: the manifest cannot be read.
+        """
+        found = None if manifest is None else read_manifest(manifest)
+        return cls((), found).joined_by(train, evaluation)
+
+    def joined_by(self, train: Sequence[Path], evaluation: Sequence[Path]) -> DatasetSource:
+        """Return this dataset with further training and evaluation files."""
+        named: tuple[tuple[Role, Sequence[Path]], ...] = (("train", train), ("eval", evaluation))
+        more = [DataFile(str(path), role, path) for role, paths in named for path in paths]
+        return replace(self, files=(*self.files, *more))
+
+
+@dataclass(frozen=True)
+class NamedTokenizer:
+    """A tokenizer and the name that findings give it.
+
+    Attributes:
+        name: its folder.
+        tokenizer: a Hugging Face tokenizer with a chat template.
+    """
+
+    name: str
+    tokenizer: Any
+
+
+@dataclass(frozen=True)
+class DataAuditSettings:
+    """What the checks allow.
+
+    Attributes:
+        only: the checks to run; None runs all of them. If a line is not a record, or a file is
+            empty, the check "schema" runs as well.
+        max_edit_words: most words that an edit may touch.
+        near_duplicate: cosine from which two contexts are near duplicates, in (0, 1].
+        keep: findings of each code that are reported in full; all are counted.
+        k: views per record whose prompts are measured.
+        seed: of the samples that large datasets are judged on, and of the resamples.
+        tokenizer: the base model's, or None: prompts are not measured then.
+    """
+
+    only: Collection[str] | None = None
+    max_edit_words: int = 8
+    near_duplicate: float = 0.8
+    keep: int = 5
+    k: int = 1
+    seed: int = 0
+    tokenizer: NamedTokenizer | None = None
+
+
+@dataclass(frozen=True)
+class DataContext:
+    """A dataset as the checks see it.
+
+    Attributes:
+        source: files and manifest.
+        settings: what the checks allow.
+        index: one row per record, and a way to read the records again.
+        scan: what the parser said about the lines while the index was built.
+    """
+
+    source: DatasetSource
+    settings: DataAuditSettings
+    index: Index
+    scan: SchemaScan
+
+    @classmethod
+    def read(cls, source: DatasetSource, settings: DataAuditSettings) -> DataContext:
+        """Read every line of the dataset once.
+
+        Raises:
+            InputError: a file cannot be read.
+        """
+        scan = SchemaScan(Collector("schema", settings.keep))
+        return cls(source, settings, build_index(source.files, scan), scan)
+
+    def collector(self, check: str) -> Collector:
+        """Return an empty collector for the findings of a check."""
+        return Collector(check, self.settings.keep)
+
+    def rng(self) -> np.random.Generator:
+        """Return a generator started from the seed: every check draws the same numbers."""
+        return np.random.default_rng(self.settings.seed)
+
+    def lacks(self, need: str) -> str | None:
+        """Say why "records", a "manifest" or a "tokenizer" is not available; None if it is."""
+        if need == "records":
+            return None if len(self.index) else "no record could be read"
+        if need == "tokenizer":
+            return None if self.settings.tokenizer else "no --tokenizer given"
+        known = self.source.manifest or self.source.manifest_missing
+        return None if known else "no --manifest given"
+
+    def skipped(self, check: str, reason: str) -> CheckResult:
+        """Return the result of a check that did not run."""
+        return self.collector(check).skipped(reason)

@@ -1,0 +1,122 @@
+"""The registry of checks: one entry per check, for datasets and for adapters alike.
+
+A check answers one question. Its file holds the entry, the codes of its findings and the function
+`run(context) -> CheckResult`. To add one, write such a file and list its entry in `dataset.py` or
+in `adapter/audit.py`; the result, the JSON and the terminal report then show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, Literal, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from pact_eval.audit.findings import CheckResult
+
+Severity = Literal["error", "warning", "note"]
+"""An error makes an evaluation untrustworthy; a warning may; a note is worth knowing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What the code of a finding means.
+
+    Attributes:
+        check: the check that it belongs to.
+        severity: error, warning or note.
+        meaning: one sentence for the documentation.
+    """
+
+    check: str
+    severity: Severity
+    meaning: str
+
+
+class Context(Protocol):
+    """What checks look at: a dataset, or an adapter folder."""
+
+    def lacks(self, need: str) -> str | None:
+        """Say why something that a check needs is not available; None if it is."""
+
+    def skipped(self, check: str, reason: str) -> CheckResult:
+        """Return the result of a check that did not run."""
+
+
+C = TypeVar("C", bound=Context)
+
+
+@dataclass(frozen=True)
+class Check(Generic[C]):
+    """One entry of a registry.
+
+    Attributes:
+        name: one word, as in `--only NAME`.
+        question: what the check answers.
+        run: looks at the context and returns what it found.
+        codes: severity and meaning of each code that its findings can carry.
+        needs: what the context must have; without it the check is skipped, with the reason.
+    """
+
+    name: str
+    question: str
+    run: Callable[[C], CheckResult]
+    codes: Mapping[str, tuple[Severity, str]]
+    needs: tuple[str, ...] = ()
+
+    def result(self, context: C) -> CheckResult:
+        """Run the check, or say why it cannot run."""
+        for need in self.needs:
+            reason = context.lacks(need)
+            if reason is not None:
+                return context.skipped(self.name, reason)
+        return self.run(context)
+
+
+CODES: Final[dict[str, Code]] = {}
+"""Every code of every registered check. A code keeps its name once it is released."""
+
+
+class Registry(Mapping[str, Check[C]]):
+    """Checks by name, in the order in which they run.
+
+    Args:
+        checks: the first entries.
+    """
+
+    def __init__(self, *checks: Check[C]) -> None:
+        self._checks: dict[str, Check[C]] = {}
+        for check in checks:
+            self.register(check)
+
+    def register(self, check: Check[C]) -> None:
+        """Add a check at the end.
+
+        Raises:
+            ValueError: there is a check of this name, or one of its codes is taken.
+        """
+        taken = [code for code in check.codes if code in CODES]
+        if check.name in self._checks or taken:
+            message = f"check {check.name}: name or codes are taken {', '.join(taken)}".rstrip()
+            raise ValueError(message)
+        self._checks[check.name] = check
+        for code, (severity, meaning) in check.codes.items():
+            CODES[code] = Code(check.name, severity, meaning)
+
+    def unregister(self, name: str) -> None:
+        """Remove a check and its codes.
+
+        Raises:
+            KeyError: there is no check of this name.
+        """
+        for code in self._checks.pop(name).codes:
+            del CODES[code]
+
+    def __getitem__(self, name: str) -> Check[C]:
+        return self._checks[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._checks)
+
+    def __len__(self) -> int:
+        return len(self._checks)

@@ -1,0 +1,107 @@
+"""A registered check appears in the result, in the JSON and in the terminal report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from adapters import SHIPPED
+from click.testing import CliRunner
+from datasets import healthy
+
+from pact_cli.audit.main import main
+from pact_eval.audit import (
+    ADAPTER_CHECKS,
+    CODES,
+    DATA_CHECKS,
+    Check,
+    CheckResult,
+    Collector,
+    DataAuditSettings,
+    DataContext,
+    DatasetSource,
+    audit_adapter,
+    audit_data,
+)
+from pact_eval.errors import Place
+
+
+def long_ids(context: DataContext) -> CheckResult:
+    findings = context.collector("id-lengths")
+    for row, name in enumerate(context.index.frame["id"]):
+        if len(name) > 10:
+            findings.add("long-id", context.index.place(row), "10 characters at most", name)
+    return findings.result(f"{len(context.index):,} ids")
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    """One check of a dataset and one of an adapter."""
+    DATA_CHECKS.register(
+        Check(
+            name="id-lengths",
+            question="Are all ids short?",
+            run=long_ids,
+            codes={"long-id": ("warning", "An id is long.")},
+            needs=("records",),
+        )
+    )
+    ADAPTER_CHECKS.register(
+        Check(
+            name="readme",
+            question="Is there a model card?",
+            run=lambda context: context.skipped("readme", "not looked for"),
+            codes={},
+        )
+    )
+    yield
+    DATA_CHECKS.unregister("id-lengths")
+    ADAPTER_CHECKS.unregister("readme")
+    assert "long-id" not in CODES
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_registered_check_is_in_the_result_the_json_and_the_table(tmp_path: Path) -> None:
+    folder = healthy(families=2).write(tmp_path)
+    settings = DataAuditSettings(only=("families", "id-lengths"))
+    audit = audit_data(DatasetSource.of_folder(folder), settings)
+    assert [check.check for check in audit.checks] == ["families", "id-lengths"]
+    assert audit.checks[-1].counts == {"long-id": 8}
+    value = json.loads(CliRunner().invoke(main, ["data", str(folder), "--json"]).stdout)
+    assert value["checks"][-1]["check"] == "id-lengths"
+    assert value["checks"][-1]["codes"] == {"long-id": {"severity": "warning", "count": 8}}
+    text = CliRunner().invoke(main, ["data", str(folder)]).stdout
+    assert "warning id-lengths/long-id" in text
+    assert "8 ids" in text
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_registered_check_of_adapters_is_in_the_result_and_the_table() -> None:
+    audit = audit_adapter(SHIPPED / "nimble_recipe", keep=5)
+    assert [check.check for check in audit.checks] == list(ADAPTER_CHECKS)
+    assert audit.checks[-1].check == "readme"
+    text = CliRunner().invoke(main, ["adapter", str(SHIPPED / "nimble_recipe")]).stdout
+    assert "not looked for" in text
+
+
+def test_a_check_whose_needs_are_missing_is_skipped_with_the_reason(tmp_path: Path) -> None:
+    folder = healthy(families=2).write(tmp_path)
+    source = DatasetSource.of_files([folder / "train.jsonl"], [], None)
+    audit = audit_data(source, DataAuditSettings(only=("hashes", "lengths")))
+    reasons = {check.check: check.skipped for check in audit.checks}
+    assert reasons == {"hashes": "no --manifest given", "lengths": "no --tokenizer given"}
+
+
+@pytest.mark.parametrize(("name", "code"), [("families", "new-code"), ("new", "hash-mismatch")])
+def test_names_and_codes_are_unique(name: str, code: str) -> None:
+    check = Check[DataContext](name, "?", long_ids, {code: ("note", "?")})
+    with pytest.raises(ValueError, match="taken"):
+        DATA_CHECKS.register(check)
+    assert list(DATA_CHECKS)[-1] == "lengths"
+
+
+def test_a_finding_needs_a_code_of_its_check() -> None:
+    with pytest.raises(ValueError, match="not a code of the check"):
+        Collector("balance", 5).add("family-size", Place("x"), "two", "one")
