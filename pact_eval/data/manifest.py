@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pact_eval._files import sha256_of_file
-from pact_eval._json import Json
+from pact_eval._files import sha256_of_file, write_atomically
+from pact_eval._json import Json, dumps_indented
 from pact_eval.data.files import (
     MANIFEST_NAME,
     DataFile,
@@ -70,8 +69,5 @@ def write_manifest(folder: Path) -> WrittenManifest:
     manifest = make_manifest(index.files, index.facts, _rehashed(folder, previous))
     changed = manifest != previous
     if changed:
-        partial = path.with_name(f"{path.name}.partial")
-        text = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
+        write_atomically(path, dumps_indented(manifest))
     return WrittenManifest(path, index.files, index.facts, changed)

@@ -7,7 +7,6 @@ dealt out; a family is never split.
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,8 +17,8 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
-from pact_eval._files import read_lines, sha256_of_file
-from pact_eval._json import Json
+from pact_eval._files import read_lines, sha256_of_file, write_atomically
+from pact_eval._json import Json, dumps_indented
 from pact_eval.data.files import MANIFEST_NAME, DataFile, FileFacts, Role, make_manifest
 from pact_eval.data.index import Index, index_of_records
 from pact_eval.data.records import FieldKind
@@ -110,7 +109,7 @@ def split_training_file(
         RecordError: a line is no record, or a family belongs to two source families.
     """
     index = index_of_records([DataFile(str(source), "train", source)])
-    _refuse_torn_families(index, source)
+    _check_families(index, source)
     roles = assign_roles(
         index.frame["source_family"], select=select, calibrate=calibrate, seed=seed
     )
@@ -130,17 +129,16 @@ def split_training_file(
         [FileFacts(sha256_of_file(part.path), part.records, None) for part in parts],
         {"split_from": origin},
     )
-    text = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
-    (out / MANIFEST_NAME).write_text(text, encoding="utf-8")
+    write_atomically(out / MANIFEST_NAME, dumps_indented(manifest))
     return tuple(parts)
 
 
-def _refuse_torn_families(index: Index, source: Path) -> None:
-    torn = index.frame.with_columns(
+def _check_families(index: Index, source: Path) -> None:
+    split = index.frame.with_columns(
         first=pl.col("source_family").first().over("family"),
         first_line=pl.col("line").first().over("family"),
     ).filter(pl.col("source_family") != pl.col("first"))
-    rows = torn.select("line", "id", "family", "source_family", "first", "first_line")
+    rows = split.select("line", "id", "family", "source_family", "first", "first_line")
     problems = [
         Problem(
             line,
