@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reports.page.chromium import Page
-from reports.page.page_runs import collection_of, two_runs
+from reports.page.page_runs import experiment_of, two_runs
 from selenium.webdriver import ActionChains, Keys
 
 from pact_eval import metrics
-from pact_eval.evaluation import RunCollection
+from pact_eval.evaluation import Experiment
 from pact_reports.page import PageRequest, make_page, read_item_records, write_page
 from pact_reports.page.packing import to_steps
 
@@ -24,25 +24,24 @@ class Made:
 
     path: Path
     bare: Path
-    collection: RunCollection
+    experiment: Experiment
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("page")
     folders, data = two_runs(folder)
-    collection = collection_of(folders)
+    experiment = experiment_of(folders)
     request = PageRequest(
-        collection,
-        read_item_records([data], collection),
-        resamples=200,
+        experiment,
+        read_item_records([data], experiment),
         figures=("confidence", "training"),
         tables=("main", "paired", "calibration"),
     )
     write_page(make_page(request), folder / "page.html")
-    bare = PageRequest(collection, resamples=200, figures=("confidence",), tables=("main",))
+    bare = PageRequest(experiment, figures=("confidence",), tables=("main",))
     write_page(make_page(bare), folder / "bare.html")
-    return Made(folder / "page.html", folder / "bare.html", collection)
+    return Made(folder / "page.html", folder / "bare.html", experiment)
 
 
 @pytest.fixture
@@ -65,7 +64,7 @@ def test_no_error_and_no_request_but_the_file(opened: Page, made: Made) -> None:
 def test_sorting_against_pythons_sort(
     opened: Page, made: Made, column: str, calibrated: bool
 ) -> None:
-    items = made.collection.runs[0].scored("single", calibrated=calibrated)
+    items = made.experiment.runs[0].scored("single", calibrated=calibrated)
     keys = to_steps(items.view_tv if column == "view_tv" else items.confidence).tolist()
     opened.sort(column)
     assert opened.rows() == sorted(range(len(keys)), key=lambda row: (-keys[row], row))
@@ -79,14 +78,14 @@ def test_sorting_against_pythons_sort(
 
 
 def test_sorting_by_id_against_pythons_sort(opened: Page, made: Made) -> None:
-    ids = made.collection.runs[0].predictions.ids.tolist()
+    ids = made.experiment.runs[0].predictions.ids.tolist()
     opened.sort("item")
     assert [ids[row] for row in opened.rows()] == sorted(ids)
     assert opened.cells("item") == sorted(ids)[:25]
 
 
 def test_worst_first_against_hand_order(opened: Page, made: Made) -> None:
-    items = made.collection.runs[0].scored()
+    items = made.experiment.runs[0].scored()
     confidence, tv = (to_steps(values).tolist() for values in (items.confidence, items.view_tv))
 
     def key(row: int) -> tuple[int, float, int]:
@@ -102,7 +101,7 @@ def test_worst_first_against_hand_order(opened: Page, made: Made) -> None:
 
 
 def test_filtering_against_numpy(opened: Page, made: Made) -> None:
-    items = made.collection.runs[0].scored()
+    items = made.experiment.runs[0].scored()
     views = items.predictions
     answer = metrics.predicted(items.log_probs)
     pairs = metrics.pair_rows(views.family, views.variant == "base")
@@ -137,7 +136,7 @@ def test_filtering_against_numpy(opened: Page, made: Made) -> None:
 def test_another_run_has_its_own_numbers(opened: Page, made: Made) -> None:
     opened.choose("run", "other, seed 17")
     opened.sort("confidence")
-    confidence = np.sort(made.collection.runs[1].scored().confidence)[::-1]
+    confidence = np.sort(made.experiment.runs[1].scored().confidence)[::-1]
     assert opened.cells("confidence") == [f"{100 * each:.1f}" for each in confidence[:25]]
 
 
@@ -201,7 +200,7 @@ def test_the_sections_stay_in_reach(opened: Page) -> None:
 
 def test_paging(opened: Page, made: Made) -> None:
     opened.sort("item")
-    ids = sorted(made.collection.runs[0].predictions.ids.tolist())
+    ids = sorted(made.experiment.runs[0].predictions.ids.tolist())
     assert opened.one("#previous").get_attribute("disabled")
     opened.settled(lambda: opened.one("#next").click())
     assert opened.cells("item") == ids[25:50]
@@ -222,7 +221,7 @@ def test_paging(opened: Page, made: Made) -> None:
 )
 def test_search_in_ids_and_contexts(opened: Page, made: Made, words: str, found: object) -> None:
     assert callable(found)
-    ids = made.collection.runs[0].predictions.ids.tolist()
+    ids = made.experiment.runs[0].predictions.ids.tolist()
     box = opened.one("#search")
     opened.settled(lambda: box.send_keys(words, Keys.ENTER))
     opened.until(lambda: not opened.one("#searching").is_displayed())
@@ -241,7 +240,7 @@ def test_a_search_can_be_cancelled(opened: Page) -> None:
 
 @pytest.mark.parametrize("place", [0, 3, 11])
 def test_probabilities_against_numpys_softmax(opened: Page, made: Made, place: int) -> None:
-    run = made.collection.runs[0]
+    run = made.experiment.runs[0]
     opened.sort("item")
     opened.open_item(place)
     row = opened.rows()[place]
@@ -331,7 +330,7 @@ def test_keyboard_alone(opened: Page) -> None:
 def test_a_diagnostic_shows_its_items(opened: Page, made: Made) -> None:
     link = opened.one("a[data-show=flips][data-run='1']")
     opened.settled(lambda: opened.js("arguments[0].click()", link))
-    flipped = np.flatnonzero(made.collection.runs[1].scored().flipped == 1)
+    flipped = np.flatnonzero(made.experiment.runs[1].scored().flipped == 1)
     assert set(opened.rows()) == set(flipped.tolist())
     assert opened.js("return byId('run').selectedOptions[0].text") == "other, seed 17"
 

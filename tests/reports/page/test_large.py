@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 from reports.page.chromium import Page
-from reports.page.page_runs import collection_of
+from reports.page.page_runs import experiment_of
 from run_frames import write_run
 
 from pact_eval.data import Answer, Field, Record
+from pact_eval.evaluation import Settings
 from pact_eval.runs import SCHEMA
 from pact_reports.page import ItemRecords, PageRequest, make_page, write_page
 from pact_reports.page.packing import to_steps
@@ -112,17 +113,17 @@ def large_records(frame: pl.DataFrame) -> dict[str, Record]:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Large:
     folder = tmp_path_factory.mktemp("large")
     frame = large_frame()
-    collection = collection_of([write_run(folder / "run", frame, arm="pact", seed=17)])
+    run = write_run(folder / "run", frame, arm="pact", seed=17)
+    experiment = experiment_of([run], Settings(resamples=100))
     request = PageRequest(
-        collection,
+        experiment,
         ItemRecords(large_records(frame)),
-        resamples=100,
         figures=("confidence",),
         tables=("splits",),
     )
     start = time.monotonic()
     write_page(make_page(request), folder / "page.html")
-    keys = to_steps(collection.runs[0].scored().confidence).tolist()
+    keys = to_steps(experiment.runs[0].scored().confidence).tolist()
     return Large(folder / "page.html", keys, time.monotonic() - start)
 
 
