@@ -21,13 +21,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 from common import Peer, Row, machine, parser, publish, rows_table, versions
+from pact_eval.evaluation.streaming import stream_metrics
 from scipy.stats import bootstrap
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 from torch import from_numpy
 from torchmetrics.functional.classification import binary_calibration_error
 
 from pact_eval import metrics
-from pact_eval.evaluation.streaming import stream_metrics
 from pact_eval.runs import SCHEMA
 from pact_eval.stats import (
     cluster_accuracy_difference,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pact_eval._json import Json
-    from pact_eval.evaluation import Evaluation, GroupBy, NearTies
+    from pact_eval.evaluation import GroupBy
     from pact_eval.runs import AblatedRun, Decoding, Run, RunFolder
     from pact_reports.table import Part
 
     _Report = tuple[dict[str, Json], tuple[Part, ...]]
 
 __all__ = ["ReportRequest", "print_report", "print_reports"]
+
+
+# Runs of more items are read slice by slice, without their texts and logits; same numbers.
+_ITEMS_IN_MEMORY = 100_000
 
 
 @dataclass(frozen=True)
@@ -94,53 +98,31 @@ def _evaluated_in_slices(about: RunFolder, request: ReportRequest) -> _Report | 
     """Evaluate a run of very many items without holding its rows; None for all other runs."""
     import numpy as np
 
-    from pact_eval.evaluation import (
-        GROUPED_ITEMS,
-        evaluate_file,
-        near_ties_of_file,
-        numeric_noise,
-        streamable_items,
-    )
+    from pact_eval.evaluation import evaluate_items, numeric_noise, read_items, streamable_items
     from pact_reports.tables.report import evaluation_parts
     from pact_reports.writers.json import evaluation_json
 
     path = about.predictions_file
-    # A temperature depends on the number of answers and the prompt, which the slices do not keep.
-    if request.calibration is not None or streamable_items(path) <= GROUPED_ITEMS:
+    if request.calibration is not None or streamable_items(path) <= _ITEMS_IN_MEMORY:
         return None
     with output(to_stderr=True).status("Reading the run slice by slice"):
-        evaluation = evaluate_file(
-            path,
-            decoding=request.decoding,
+        evaluation = evaluate_items(
+            read_items(path, request.decoding, by=request.by),
             by=request.by,
             rng=np.random.default_rng(request.bootstrap_seed),
             resamples=request.resamples,
+            noise=numeric_noise(about.provenance),
         )
-        noise = numeric_noise(about.provenance)
-        ties = None if noise is None else near_ties_of_file(path, noise)
-    evaluation = _with_ties(evaluation, ties)
-    value = evaluation_json(evaluation, about.provenance) | _ties_json(ties)
-    return value, evaluation_parts(evaluation)
-
-
-def _with_ties(evaluation: Evaluation, ties: NearTies | None) -> Evaluation:
-    if ties is None or ties.note is None:
-        return evaluation
-    return replace(evaluation, notes=(*evaluation.notes, ties.note))
-
-
-def _ties_json(ties: NearTies | None) -> dict[str, Json]:
-    return {"near_ties": None if ties is None else {"items": ties.items, "noise": ties.noise}}
+    return evaluation_json(evaluation, about.provenance), evaluation_parts(evaluation)
 
 
 def _evaluated(run: Run | AblatedRun, request: ReportRequest) -> _Report:
     """Return the report as JSON, and as what a terminal shows."""
     import numpy as np
 
-    from pact_eval.evaluation import evaluate, evaluate_ablated, near_ties, numeric_noise
-    from pact_eval.runs import AblatedRun
+    from pact_eval.evaluation import evaluate
     from pact_reports.tables.report import ablated_parts, evaluation_parts
-    from pact_reports.writers.json import ablated_json, evaluation_json
+    from pact_reports.writers.json import evaluation_json
 
     calibrator = None
     if request.calibration is not None:
@@ -158,12 +140,8 @@ def _evaluated(run: Run | AblatedRun, request: ReportRequest) -> _Report:
         "calibrator": calibrator,
     }
     with output(to_stderr=True).status("Computing intervals"):
-        if isinstance(run, AblatedRun):
-            ablated = evaluate_ablated(run.predictions, **how)
-            return ablated_json(ablated, run.provenance), ablated_parts(ablated)
-        evaluation = evaluate(run.predictions, **how)
-    noise = numeric_noise(run.provenance)
-    ties = None if noise is None else near_ties(run.predictions, noise)
-    evaluation = _with_ties(evaluation, ties)
-    value = evaluation_json(evaluation, run.provenance) | _ties_json(ties)
+        evaluation = evaluate(run, **how)
+    value = evaluation_json(evaluation, run.provenance)
+    if evaluation.contexts == "ablated":
+        return value, ablated_parts(evaluation)
     return value, evaluation_parts(evaluation)

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import GroupBy, MetricSpec, registered_metrics
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.specs import METRICS, GroupBy, MetricSpec
 from pact_eval.evaluation.statistics import GroupStatistics, ResampledGroup, resampled_groups
 from pact_eval.stats import (
     DesignEffect,
@@ -142,7 +142,7 @@ def compare(
     Returns:
         The comparison; differences are a minus b.
     """
-    resamples = resamples or default_resamples(len(a.predictions))
+    resamples = resamples or default_resamples(len(a))
     drawn = (resampled_groups(run, by, rng=rng, resamples=resamples) for run in (a, b))
     return compare_groups(*drawn, by=by, rng=rng, resamples=resamples, margin=margin)
 
@@ -160,7 +160,7 @@ def compare_groups(
     groups = tuple(
         _group(each, other, rng, resamples, margin) for each, other in zip(a, b, strict=True)
     )
-    first, second = a[0].statistics.items, b[0].statistics.items
+    first, second = a[0].items, b[0].items
     ids = first.predictions.ids
     return Comparison(
         by=by,
@@ -181,9 +181,12 @@ def _group(
     accuracy = _accuracy_tests(a.statistics, b.statistics, rng, resamples)
     return GroupComparison(
         name=a.name,
-        items=len(a.statistics.items.predictions),
-        families=a.families,
-        metrics={spec.name: _metric(spec, a, b, accuracy, margin) for spec in METRICS},
+        items=len(a.items),
+        families=a.items.n_families,
+        metrics={
+            spec.name: _metric(spec, a, b, accuracy, margin)
+            for spec in registered_metrics(a.items.contexts)
+        },
         accuracy=accuracy,
     )
 

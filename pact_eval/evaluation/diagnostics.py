@@ -8,7 +8,6 @@ registrations and verdicts.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,10 +22,10 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
 from pact_eval.evaluation.experiment import Experiment, ExperimentRun, ItemMismatch
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.near_ties import near_ties, numeric_noise
-from pact_eval.evaluation.report import Evaluation, repeated_views, report_notes
+from pact_eval.evaluation.notes import LowAnswerMass, Note
+from pact_eval.evaluation.registry import CONFIDENT
+from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.seeds import matched_seeds
-from pact_eval.evaluation.specs import CONFIDENT
 from pact_eval.runs import Provenance
 from pact_eval.stats import Estimate, SlotHomogeneity
 
@@ -270,7 +269,7 @@ class OneView(Diagnostic):
 class ReportNote(Diagnostic):
     """A note of the report; `run` is None if every run has it."""
 
-    note: str
+    note: Note
     kind: ClassVar[str] = "notes"
 
 
@@ -517,10 +516,10 @@ def on_same_answer(run: str, items: ScoredItems) -> tuple[SameAnswer, ...]:
 
 def on_letters(run: str, evaluation: Evaluation) -> tuple[LetterBias, ...]:
     """Check whether a letter is chosen more often than it is correct."""
-    p_value = evaluation.letters.p_value
-    if np.isnan(p_value) or p_value >= LETTER_LEVEL:
+    letters = evaluation.letters
+    if letters is None or np.isnan(letters.p_value) or letters.p_value >= LETTER_LEVEL:
         return ()
-    return (LetterBias("info", run, evaluation.letters),)
+    return (LetterBias("info", run, letters),)
 
 
 def on_few_families(run: str, accuracy: Estimate) -> tuple[FewFamilies, ...]:
@@ -636,7 +635,7 @@ def _version(provenance: Provenance, name: str) -> Json:
 
 def _on_notes(experiment: Experiment) -> Iterator[ReportNote]:
     """Return the notes of the report; one that all of several runs have is given once."""
-    labels: dict[str, list[str]] = {}
+    labels: dict[Note, list[str]] = {}
     for run in experiment.runs:
         for note in _notes(experiment, run):
             labels.setdefault(note, []).append(run.label)
@@ -648,18 +647,10 @@ def _on_notes(experiment: Experiment) -> Iterator[ReportNote]:
                 yield ReportNote("info", label, note)
 
 
-def _notes(experiment: Experiment, run: ExperimentRun) -> tuple[str, ...]:
+def _notes(experiment: Experiment, run: ExperimentRun) -> tuple[Note, ...]:
     """Return the notes of a run, without the one on answer mass, which is its own diagnostic."""
-    evaluation, views = experiment.evaluation(run, calibrated=False), run.predictions
-    notes = report_notes(
-        evaluation.groups[0],
-        repeated=repeated_views(views.n_choices, views.k),
-        mean_answer_mass=math.nan,
-        smallest=evaluation.smallest_probability,
-    )
-    noise = numeric_noise(run.provenance)
-    ties = None if noise is None else near_ties(views, noise).note
-    return notes if ties is None else (*notes, ties)
+    notes = experiment.evaluation(run, calibrated=False).notes
+    return tuple(note for note in notes if not isinstance(note, LowAnswerMass))
 
 
 def _by_value(

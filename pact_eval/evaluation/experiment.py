@@ -23,15 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.ablated import AblatedEvaluation, AblatedItems, evaluate_ablated
 from pact_eval.evaluation.comparison import Comparison, compare
-from pact_eval.evaluation.grouped import GROUPED_ITEMS
-from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.report import Evaluation, evaluate
+from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
+from pact_eval.evaluation.notes import numeric_noise
+from pact_eval.evaluation.report import Evaluation, evaluate_items
 from pact_eval.evaluation.seeds import ArmPair, ArmsComparison, compare_arms, compare_seeds
 from pact_eval.evaluation.settings import Settings
-from pact_eval.evaluation.streamed import evaluate_file
-from pact_eval.evaluation.streaming import streamable_items
 from pact_eval.runs import (
     AblatedRun,
     Decoding,
@@ -49,6 +46,8 @@ if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optim
     from pact_eval.calibration import Calibrator
 
 _CALIBRATION_NAME = "calibration.json"
+# Runs of more items are read slice by slice, without their texts and logits; same numbers.
+_ITEMS_IN_MEMORY = 100_000
 _SHOWN = 5
 
 Result = TypeVar("Result")
@@ -228,17 +227,9 @@ class ExperimentRun:
         calibrator = self.applied(calibrated=calibrated)
         return self._once(
             ("scored", decoding, calibrated),
-            lambda: ScoredItems.of(self.predictions, decoding, calibrator),
-        )
-
-    def scored_ablated(
-        self, decoding: Decoding = "single", *, calibrated: bool = False
-    ) -> AblatedItems:
-        """Return the ablated contexts under a decoding; as `scored`."""
-        calibrator = self.applied(calibrated=calibrated)
-        views: Any = self.views
-        return self._once(
-            ("scored", decoding, calibrated), lambda: AblatedItems.of(views, decoding, calibrator)
+            lambda: ScoredItems.of(
+                self.views if self.ablated else self.predictions, decoding, calibrator
+            ),
         )
 
     def _once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
@@ -385,7 +376,7 @@ class Experiment:
         """Return what `pact-eval report` says about a run; computed once.
 
         Args:
-            run: on full contexts.
+            run: on full or ablated contexts.
             decoding: single or ensemble; None takes that of the settings.
             calibrated: apply the run's calibrator; None takes what the settings say.
 
@@ -404,40 +395,17 @@ class Experiment:
         )
 
     def _evaluated(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> Evaluation:
-        path = run.run.predictions_file
-        how: dict[str, Any] = {
-            "decoding": decoding,
-            "by": self.settings.by,
-            "rng": self.settings.rng(),
-            "resamples": self.settings.resamples,
-        }
-        # A temperature depends on the number of answers and the prompt, which slices do not keep.
-        if not calibrated and streamable_items(path) > GROUPED_ITEMS:
-            return evaluate_file(path, **how)
-        calibrator = run.applied(calibrated=calibrated)
-        return evaluate(run.predictions, calibrator=calibrator, **how)
-
-    def ablated_evaluation(
-        self,
-        run: ExperimentRun,
-        decoding: Decoding | None = None,
-        *,
-        calibrated: bool | None = None,
-    ) -> AblatedEvaluation:
-        """Return the evaluation of a run on ablated contexts; as `evaluation`."""
-        decoding, calibrated = self._choice(decoding, calibrated)
-        calibrator = run.applied(calibrated=calibrated)
-        views: Any = run.views
-        return run._once(
-            ("evaluation", decoding, calibrated, self.settings),
-            lambda: evaluate_ablated(
-                views,
-                decoding=decoding,
-                by=self.settings.by,
-                rng=self.settings.rng(),
-                resamples=self.settings.resamples,
-                calibrator=calibrator,
-            ),
+        path, settings = run.run.predictions_file, self.settings
+        if calibrated or streamable_items(path) <= _ITEMS_IN_MEMORY:
+            items = run.scored(decoding, calibrated=calibrated)
+        else:
+            items = read_items(path, decoding, by=settings.by)
+        return evaluate_items(
+            items,
+            by=settings.by,
+            rng=settings.rng(),
+            resamples=settings.resamples,
+            noise=numeric_noise(run.provenance),
         )
 
     def comparison(self, a: ExperimentRun, b: ExperimentRun) -> Comparison:

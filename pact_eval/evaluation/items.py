@@ -1,123 +1,674 @@
-"""What is known of every item under one decoding: the numbers that all statistics are made of."""
+"""Scored items: the columns of numbers that every metric of a run is made of.
+
+`ScoredItems.of` takes the views of a run in memory; `read_items` reads the file of a run slice by
+slice and holds only the columns (about 60 bytes per item). Both score slices of views with the same
+function, and `report`, `compare`, tables and figures use the result.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from pact_eval import metrics
-from pact_eval.evaluation.specs import GroupBy
-from pact_eval.runs import Decoding, Predictions, ScoredViews
+from pact_eval.errors import RunError
+from pact_eval.evaluation.registry import Contexts, GroupBy, metrics_for
+from pact_eval.runs import AblatedPredictions, Decoding, Predictions, ScoredViews, check_columns
 
-if TYPE_CHECKING:  # a report without a calibrator need not wait for what fits them
+if TYPE_CHECKING:  # without a calibrator nothing needs to load what fits them
     from pact_eval.calibration import Calibrator
 
-__all__ = ["ScoredItems", "group_rows", "label_codes", "ordered_groups"]
-
 _KIND_ORDER = ("choice", "boolean", "score")
+_GROUPINGS: Final[tuple[GroupBy, ...]] = ("kind", "domain", "source_family")
+# Rows of a slice: those of a row group as polars writes it, so that none is decoded twice.
+_SLICE_ROWS: Final = 2**18
+_MOST_WORKERS: Final = 4
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """A text column as codes.
+
+    Attributes:
+        codes: (n,) index into `names`.
+        names: the distinct texts, sorted.
+    """
+
+    codes: IntArray
+    names: npt.NDArray[np.str_]
+
+    @classmethod
+    def of(cls, values: npt.NDArray[np.str_]) -> Labels:
+        """Number the distinct values."""
+        names, codes = np.unique(values, return_inverse=True)
+        return cls(codes.astype(np.int64), names)
+
+    def taken(self, rows: npt.NDArray[np.integer]) -> Labels:
+        """Return some rows, with the names that occur in them."""
+        codes = self.codes[rows]
+        present = np.bincount(codes, minlength=len(self.names)) > 0
+        return Labels((np.cumsum(present) - 1)[codes], self.names[present])
+
+    def rows_by_name(self) -> dict[str, IntArray]:
+        """Return the rows of each name, kinds in their own order, other names sorted."""
+        by_code = np.argsort(self.codes, kind="stable")
+        ends = np.cumsum(np.bincount(self.codes, minlength=len(self.names)))
+        found = dict(zip(self.names.tolist(), np.split(by_code, ends[:-1]), strict=True))
+        return {name: found[name] for name in ordered_groups(list(found))}
+
+
+@dataclass(frozen=True, eq=False)
+class ViewFacts:
+    """What is known of the views of a run beyond its metrics.
+
+    Attributes:
+        picked: (units,) code position that a view of known code order picked.
+        held: (units,) code position that held the reference; empty for ablated contexts.
+        of_item: (units,) the item of each unit.
+        answer_mass: mean share of the next-token distribution on the letters; NaN if unknown.
+        smallest_probability: smallest probability above 0 of any view.
+        repeated: items that have fewer code orders than views.
+        logit_gap: (n,) distance of the two best logits of view 0.
+    """
+
+    picked: npt.NDArray[np.int8]
+    held: npt.NDArray[np.int8]
+    of_item: IntArray
+    answer_mass: float
+    smallest_probability: float
+    repeated: int
+    logit_gap: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
 class ScoredItems:
     """The items of a run under one decoding.
 
     Attributes:
-        predictions: the scored views.
-        log_probs: (n, C) canonical log-probabilities under the decoding.
-        confidence: (n,) highest probability.
-        correct: (n,) whether the reference is predicted.
-        nll: (n,) in nats.
-        brier: (n,) not halved.
-        expected_level_error: (n,) of score items, in levels.
-        level_error: (n,) of score items, in levels.
-        view_tv: (n,) mean over pairs of views, uncalibrated; NaN for one view.
-        flipped: (n,) 1 where the views disagree; NaN for one view.
-        gain: (n,) right by K views minus right by view 0; NaN for one view.
+        decoding: single or ensemble.
+        calibrator: temperatures that were applied; None for raw distributions.
+        k: views of every item.
+        family: (n,) code of the family, 0..F-1.
+        families: (F,) names of the families, sorted.
+        labels: kind, domain and source family (of a file: those that were asked for).
+        is_base: (n,) base of its pair.
+        reference: (n,) canonical index of the right answer; None for ablated contexts.
+        predicted: (n,) canonical index of the most probable answer.
+        confidence: (n,) its probability.
+        values: by name of a registered metric, (n,) its per-item values.
+        facts: of the views of all items of the run.
+        views: the scored views in memory; None for items read from a file.
     """
 
-    predictions: Predictions
-    log_probs: npt.NDArray[np.float64]
-    confidence: npt.NDArray[np.float64]
-    correct: npt.NDArray[np.bool_]
-    nll: npt.NDArray[np.float64]
-    brier: npt.NDArray[np.float64]
-    expected_level_error: npt.NDArray[np.float64]
-    level_error: npt.NDArray[np.float64]
-    view_tv: npt.NDArray[np.float64]
-    flipped: npt.NDArray[np.float64]
-    gain: npt.NDArray[np.float64]
+    decoding: Decoding
+    calibrator: Calibrator | None
+    k: int
+    family: IntArray
+    families: npt.NDArray[np.str_]
+    labels: Mapping[GroupBy, Labels]
+    is_base: BoolArray
+    reference: IntArray | None
+    predicted: IntArray
+    confidence: FloatArray
+    values: Mapping[str, npt.NDArray[Any]]
+    facts: ViewFacts
+    views: ScoredViews | None = None
+    _rows: IntArray | None = field(default=None, repr=False)
 
     @classmethod
     def of(
-        cls, predictions: Predictions, decoding: Decoding, calibrator: Calibrator | None = None
+        cls, predictions: ScoredViews, decoding: Decoding, calibrator: Calibrator | None = None
     ) -> ScoredItems:
         """Decode the views of a run, and score every item.
 
         Args:
-            predictions: the views.
+            predictions: the views, with references or of ablated contexts.
             decoding: single or ensemble.
             calibrator: temperatures to divide by; None leaves the distributions raw. TV, flips and
-                the gain are of the raw views either way.
+                the gain are those of the raw views either way.
 
         Raises:
             ValueError: an item's views have no answer of positive probability in common.
             InputError: the calibrator needs prompt lengths that are not known.
         """
-        raw = predictions.log_probs(decoding)
-        log_probs = raw if calibrator is None else calibrator.decode(predictions, decoding)
-        reference = predictions.reference
-        return cls(
-            predictions=predictions,
-            log_probs=log_probs,
-            confidence=metrics.confidence(log_probs),
-            correct=metrics.correct(log_probs, reference),
-            nll=metrics.nll_nats(log_probs, reference),
-            brier=metrics.brier(log_probs, reference),
-            expected_level_error=metrics.expected_level_error(log_probs, reference),
-            level_error=metrics.level_error(log_probs, reference).astype(np.float64),
-            view_tv=metrics.pairwise_tv(predictions.log_probs_by_view),
-            flipped=metrics.flipped(predictions.log_probs_by_view),
-            gain=_gain(predictions),
+        part = _score(_slice_of_views(predictions), _Scoring(decoding, calibrator))
+        labels = {by: Labels.of(getattr(predictions, by)) for by in _GROUPINGS}
+        family = Labels.of(predictions.family)
+        return replace(
+            _joined([part], family, labels, decoding, calibrator, predictions.k), views=predictions
         )
 
-    def taken(self, rows: npt.NDArray[np.int64]) -> ScoredItems:
-        """Return the items of some rows, in their order."""
-        return ScoredItems(
-            self.predictions.taken(rows),
-            *(getattr(self, field.name)[rows] for field in fields(self)[1:]),
+    def __len__(self) -> int:
+        return len(self.family)
+
+    @property
+    def contexts(self) -> Contexts:
+        """Full contexts with references, or ablated ones."""
+        return "ablated" if self.reference is None else "full"
+
+    @property
+    def n_families(self) -> int:
+        """Number of families, F."""
+        return len(self.families)
+
+    @cached_property
+    def correct(self) -> BoolArray:
+        """(n,) whether the reference is predicted."""
+        return np.asarray(self.predicted == self._references, dtype=np.bool_)
+
+    @property
+    def nll(self) -> FloatArray:
+        """(n,) in nats."""
+        return self.values["nll_nats"]
+
+    @property
+    def view_tv(self) -> FloatArray:
+        """(n,) mean over pairs of views, uncalibrated; NaN for one view."""
+        return self.values["view_tv"]
+
+    @property
+    def flipped(self) -> FloatArray:
+        """(n,) 1 where the views disagree; NaN for one view."""
+        return self.values["flip_rate"]
+
+    @cached_property
+    def pairs(self) -> metrics.PairIndex:
+        """The complete pairs, in the order of their families."""
+        return metrics.pairs_of_codes(self.family, self.is_base, self.n_families)
+
+    @cached_property
+    def predictions(self) -> Any:
+        """The scored views of the items: `Predictions`, or `AblatedPredictions`.
+
+        Raises:
+            ValueError: the items were read from a file, without their views.
+        """
+        if self.views is None:
+            raise ValueError("these items were read from a file; read the run for its views")
+        return self.views if self._rows is None else self.views.taken(self._rows)
+
+    @cached_property
+    def log_probs(self) -> FloatArray:
+        """(n, C) canonical log-probabilities under the decoding."""
+        if self.calibrator is not None:
+            return self.calibrator.decode(self.predictions, self.decoding)
+        found: FloatArray = self.predictions.log_probs(self.decoding)
+        return found
+
+    def taken(self, rows: IntArray) -> ScoredItems:
+        """Return the items of some rows, in their order, their families numbered again."""
+        family = Labels(self.family, self.families).taken(rows)
+        return replace(
+            self,
+            family=family.codes,
+            families=family.names,
+            labels={by: labels.taken(rows) for by, labels in self.labels.items()},
+            is_base=self.is_base[rows],
+            reference=None if self.reference is None else self.reference[rows],
+            predicted=self.predicted[rows],
+            confidence=self.confidence[rows],
+            values={name: values[rows] for name, values in self.values.items()},
+            _rows=rows if self._rows is None else self._rows[rows],
         )
 
+    def with_values(self, name: str, values: npt.NDArray[Any]) -> ScoredItems:
+        """Return the items with other per-item values of one metric."""
+        return replace(self, values={**self.values, name: values})
 
-def group_rows(predictions: ScoredViews, by: GroupBy) -> dict[str, npt.NDArray[np.int64]]:
-    """Return the rows of all items, then of each kind, domain or source family, by name."""
-    column = getattr(predictions, by)
-    groups = {"all": np.arange(len(predictions))}
-    return groups | {
-        name: np.flatnonzero(column == name) for name in ordered_groups(np.unique(column).tolist())
-    }
+    def rows_by_group(self, by: GroupBy) -> dict[str, IntArray]:
+        """Return the rows of all items, then of each kind, domain or source family, by name."""
+        return {"all": np.arange(len(self))} | self.labels[by].rows_by_name()
+
+    @property
+    def _references(self) -> IntArray:
+        if self.reference is None:
+            raise ValueError("ablated contexts have no reference")
+        return self.reference
 
 
-def label_codes(labels: npt.NDArray[np.str_]) -> npt.NDArray[np.int64]:
-    """Return a code of each label, in 0..F-1."""
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+def read_items(
+    path: Path,
+    decoding: Decoding,
+    *,
+    by: GroupBy = "kind",
+    calibrator: Calibrator | None = None,
+    workers: int | None = None,
+    letters: bool = True,
+) -> ScoredItems:
+    """Score the items of a run from its file, slice by slice, without holding its rows.
+
+    Args:
+        path: `predictions.parquet` of a run with references; the K views of an item are next to
+            each other, in order, as `score` writes them.
+        decoding: single or ensemble.
+        by: what items will be grouped by, in addition to their kind.
+        calibrator: temperatures to divide by; None leaves the distributions raw.
+        workers: slices in flight; None takes the available processors, at most 4.
+        letters: read the code orders and answer mass as well, and check that ids are unique;
+            without them the notes and the test of the letters lack their data.
+
+    Returns:
+        What `ScoredItems.of` returns, without the views.
+
+    Raises:
+        RunError: the file cannot be read, lacks a column, holds no item, rows that are not a run,
+            an id twice, or an item without a distribution (see `metrics.item_blocks`).
+    """
+    # Without globbing: a folder may be called "[new]".
+    scan = pl.scan_parquet(path, glob=False)
+    k, rows = _views_and_rows(scan, path)
+    wanted = ["reference", "n_choices", "logits", "family", "variant", "kind", by]
+    wanted += ["id"] if k > 1 or letters else []
+    wanted += ["code_order", "answer_mass"] if letters else []
+    wanted += ["prompt_tokens"] if calibrator is not None else []
+    frames = scan.select(dict.fromkeys(wanted))
+    scoring = _Scoring(decoding, calibrator, letters=letters)
+    groupings: tuple[GroupBy, ...] = ("kind",) if by == "kind" else ("kind", by)
+    size = _SLICE_ROWS if _SLICE_ROWS % k == 0 else _SLICE_ROWS * k
+
+    def scored(start: int) -> tuple[_Part, dict[str, pl.Series]]:
+        frame = _read(path, frames.slice(start, size))
+        try:
+            part = _score(_slice_of_frame(frame, k), scoring)
+        except ValueError as error:
+            where = f"of rows {start:,} to {start + len(frame) - 1:,}"
+            message = f"{path}: {error} {where}"
+            raise RunError(message) from None
+        first = frame.gather_every(k)
+        texts: dict[str, pl.Series] = {name: first[name].fill_null("") for name in groupings}
+        texts["family"] = first["family"].fill_null("")
+        if letters:
+            texts["id"] = first["id"].hash()
+        return part, texts
+
+    with ThreadPoolExecutor(workers or min(_MOST_WORKERS, os.cpu_count() or 1)) as pool:
+        found = list(pool.map(scored, range(0, rows, size)))
+    columns = {name: pl.concat([texts[name] for _, texts in found]) for name in found[0][1]}
+    if letters:
+        _refuse_repeated_ids(columns["id"], path)
+    labels = {name: _labels(columns[name]) for name in groupings}
+    family = _labels(columns["family"])
+    parts = [part for part, _ in found]
+    return _joined(parts, family, labels, decoding, calibrator, k)
 
 
-def _gain(predictions: Predictions) -> npt.NDArray[np.float64]:
-    """Right by K views minus right by view 0; NaN for one view, or views without common answer."""
+def streamable_items(path: Path) -> int:
+    """Count the items of a run whose file can be read slice by slice.
+
+    Args:
+        path: `predictions.parquet` of a run.
+
+    Returns:
+        Number of items; 0 if the file has to be read in one piece: its items are ablated contexts,
+        or their views are not next to each other (as in some imports), or it is damaged, and
+        `read_any_run` says how.
+    """
+    scan = pl.scan_parquet(path, glob=False)
     try:
-        together = metrics.correct(predictions.log_probs("ensemble"), predictions.reference)
-    except ValueError:
-        together = None
-    if together is None or predictions.k == 1:
-        return np.full(len(predictions), np.nan)
-    single = metrics.correct(predictions.log_probs("single"), predictions.reference)
-    return together.astype(np.float64) - single
+        views = _read(path, scan.select("view"))["view"].to_numpy()
+        variants = _read(path, scan.select("variant").head(1))["variant"]
+    except RunError:
+        return 0
+    k = int(views.max(initial=0)) + 1
+    ablated = (variants == "ablated").any()
+    return 0 if ablated or not _in_order(views, k) else views.size // k
+
+
+def group_rows(predictions: ScoredViews, by: GroupBy) -> dict[str, IntArray]:
+    """Return the rows of all items, then of each kind, domain or source family, by name."""
+    groups = Labels.of(getattr(predictions, by)).rows_by_name()
+    return {"all": np.arange(len(predictions))} | groups
+
+
+def label_codes(labels: npt.NDArray[np.str_]) -> IntArray:
+    """Return a code of each label, in 0..F-1."""
+    return Labels.of(labels).codes
 
 
 def ordered_groups(names: list[str]) -> list[str]:
     """Return the names of groups in the order of the report: kinds first, in their own order."""
     known = [name for name in _KIND_ORDER if name in names]
     return known + [name for name in names if name not in known]
+
+
+@dataclass(frozen=True, eq=False)
+class _ViewSlice:
+    """Some items with all their views, as the file of a run holds them.
+
+    Attributes:
+        k: views of every item.
+        n_choices: (n,) number of answers.
+        logits: logits of all views one after another, without padding.
+        codes: code orders of all views one after another, without those that are unknown.
+        code_lengths: (n * k,) length of each code order, 0 if unknown; empty if not read.
+        kind: (n,) field kind.
+        is_base: (n,) base of its pair.
+        reference: (n,) canonical index of the right answer; None for ablated contexts.
+        answers: (n, 2) the two answers of ablated contexts, or None.
+        prompt_tokens: (n,) length of view 0; None if not read.
+        answer_mass: (n, k) share of the next-token distribution on the letters; None if not read.
+    """
+
+    k: int
+    n_choices: IntArray
+    logits: npt.NDArray[np.floating]
+    codes: npt.NDArray[np.integer]
+    code_lengths: IntArray
+    kind: npt.NDArray[np.str_] | pl.Series
+    is_base: BoolArray
+    reference: IntArray | None
+    answers: IntArray | None
+    prompt_tokens: FloatArray | None
+    answer_mass: FloatArray | None
+
+
+@dataclass(frozen=True)
+class _Scoring:
+    """How slices are scored."""
+
+    decoding: Decoding
+    calibrator: Calibrator | None
+    letters: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The columns of one slice."""
+
+    columns: dict[str, npt.NDArray[Any]]
+    values: dict[str, npt.NDArray[Any]]
+    reference: IntArray | None
+    slots: npt.NDArray[np.int8]
+    of_item: IntArray
+    answer_mass: npt.NDArray[np.floating]
+    smallest_log_prob: float
+    repeated: int
+
+
+def _slice_of_views(views: ScoredViews) -> _ViewSlice:
+    n, k, width = views.logits.shape
+    used = np.arange(width) < views.n_choices[:, None, None]
+    known = views.code_order >= 0
+    return _ViewSlice(
+        k=k,
+        n_choices=views.n_choices,
+        logits=views.logits[np.broadcast_to(used, (n, k, width))],
+        codes=views.code_order[known],
+        code_lengths=known.sum(axis=2).ravel(),
+        kind=views.kind,
+        is_base=views.variant == "base",
+        reference=views.reference if isinstance(views, Predictions) else None,
+        answers=views.answers if isinstance(views, AblatedPredictions) else None,
+        prompt_tokens=views.prompt_tokens,
+        answer_mass=views.answer_mass,
+    )
+
+
+def _slice_of_frame(frame: pl.DataFrame, k: int) -> _ViewSlice:
+    if frame["reference"].null_count():
+        message = f"{frame['reference'].null_count():,} of {len(frame):,} rows have no reference"
+        raise RunError(message)
+    if not (frame["logits"].list.len() == frame["n_choices"]).all():
+        message = "expected as many logits as an item has answers"
+        raise RunError(message)
+    first = frame.gather_every(k)
+    for column in ("id", "n_choices", "reference") if k > 1 else ():
+        of_views = frame[column].to_physical() if column != "id" else frame[column].hash()
+        if (np.ptp(of_views.to_numpy().reshape(-1, k), axis=1) != 0).any():
+            message = f"expected the {k} views of an item to have one {column}"
+            raise RunError(message)
+    lengths, codes = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    if "code_order" in frame.columns:
+        lengths = frame["code_order"].list.len().fill_null(0).to_numpy().astype(np.int64)
+        codes = frame["code_order"].explode(empty_as_null=False).drop_nulls().to_numpy()
+    tokens = None
+    if "prompt_tokens" in frame.columns:
+        tokens = first["prompt_tokens"].cast(pl.Float64).fill_null(math.nan).to_numpy()
+    mass = None
+    if "answer_mass" in frame.columns:
+        known = frame["answer_mass"].cast(pl.Float64).fill_null(math.nan)
+        mass = known.to_numpy().reshape(-1, k)
+    return _ViewSlice(
+        k=k,
+        n_choices=first["n_choices"].to_numpy().astype(np.int64),
+        logits=frame["logits"].explode(empty_as_null=False).to_numpy(),
+        codes=codes,
+        code_lengths=lengths,
+        kind=first["kind"],
+        is_base=(first["variant"] == "base").fill_null(value=False).to_numpy(),
+        reference=first["reference"].to_numpy().astype(np.int64),
+        answers=None,
+        prompt_tokens=tokens,
+        answer_mass=mass,
+    )
+
+
+def _score(views: _ViewSlice, scoring: _Scoring) -> _Part:
+    """Score a slice of views: the only function that makes columns of items."""
+    n, k = len(views.n_choices), views.k
+    columns: dict[str, npt.NDArray[Any]] = {
+        "predicted": np.empty(n, dtype=np.int8),
+        "confidence": np.empty(n),
+    }
+    if scoring.letters:
+        columns["logit_gap"] = np.empty(n)
+    wanted = _wanted(views)
+    values: dict[str, npt.NDArray[Any]] = {}
+    picks = np.empty((n, k) if scoring.letters else (0, k), dtype=np.int64)
+    smallest = 0.0
+    for block in _blocks(views, scoring):
+        for name, column in columns.items():
+            column[block.rows] = getattr(block, name)
+        for name, function in wanted.items():
+            found = np.asarray(function(block))
+            if name not in values:
+                values[name] = np.empty(n, dtype=found.dtype)
+            values[name][block.rows] = found
+        if scoring.letters:
+            picks[block.rows] = block.predicted_by_view.T
+            smallest = min(smallest, block.smallest_log_prob)
+    for name in (metric.name for metric in metrics_for(_contexts(views)) if metric.per_item):
+        values.setdefault(name, np.full(n, np.nan))
+    columns["is_base"] = views.is_base
+    of_item, slots = _slots(views, picks)
+    return _Part(
+        columns=columns,
+        values=values,
+        reference=views.reference,
+        slots=slots,
+        of_item=of_item,
+        answer_mass=np.empty(0) if views.answer_mass is None else views.answer_mass.ravel(),
+        smallest_log_prob=smallest,
+        repeated=repeated_views(views.n_choices, k),
+    )
+
+
+def _contexts(views: _ViewSlice) -> Contexts:
+    return "ablated" if views.reference is None else "full"
+
+
+def _wanted(views: _ViewSlice) -> dict[str, Callable[[metrics.ItemBlock], npt.NDArray[Any]]]:
+    """Return the per-item functions that are defined on a slice."""
+    has_score = bool((views.kind == "score").any())
+    return {
+        metric.name: metric.per_item
+        for metric in metrics_for(_contexts(views))
+        if metric.per_item is not None
+        and (views.k > 1 or "several views" not in metric.needs)
+        and (has_score or "score items" not in metric.needs)
+    }
+
+
+def _blocks(views: _ViewSlice, scoring: _Scoring) -> Any:
+    calibrator = scoring.calibrator
+    decode = None
+    if calibrator is not None:
+        kind = np.asarray(views.kind, dtype=np.str_)
+
+        def decode(log_probs: FloatArray, rows: IntArray) -> FloatArray:
+            tokens = None if views.prompt_tokens is None else views.prompt_tokens[rows]
+            return calibrator.apply(
+                log_probs, kind=kind[rows], n_choices=views.n_choices[rows], prompt_tokens=tokens
+            )
+
+        # A block names rows of its own in messages; the temperatures of all items are checked once.
+        calibrator.temperatures(kind, views.n_choices, views.prompt_tokens)
+    return metrics.item_blocks(
+        views.logits,
+        views.n_choices,
+        views.reference,
+        answers=views.answers,
+        answer_mass=views.answer_mass,
+        views=views.k,
+        ensemble=scoring.decoding == "ensemble",
+        decode=decode,
+    )
+
+
+def _slots(views: _ViewSlice, picks: IntArray) -> tuple[IntArray, npt.NDArray[np.int8]]:
+    """Return the item of each view of known code order, and its pick and reference as positions."""
+    lengths = views.code_lengths
+    known = np.flatnonzero(lengths)
+    if views.reference is None or not known.size:
+        return np.zeros(0, dtype=np.int64), np.zeros((2, 0), dtype=np.int8)
+    starts = (np.cumsum(lengths) - lengths)[known]
+    answers = picks.ravel(), np.repeat(views.reference, views.k)
+    slots = np.empty((2, known.size), dtype=np.int8)
+    for row, answer in zip(slots, answers, strict=True):
+        at = np.flatnonzero(views.codes == np.repeat(answer, lengths))
+        if at.size != known.size or ((at < starts) | (at - starts >= lengths[known])).any():
+            message = "code_order: expected every answer at exactly one code"
+            raise RunError(message)
+        row[:] = at - starts
+    return known // views.k, slots
+
+
+def repeated_views(n_choices: npt.NDArray[np.integer], k: int) -> int:
+    """Count the items that have fewer code orders than views.
+
+    Args:
+        n_choices: (n,) number of answers of each item.
+        k: views of every item.
+
+    Example:
+        >>> repeated_views(np.array([2, 3]), 4)
+        1
+    """
+    orders = np.array([math.factorial(n) for n in range(int(n_choices.max(initial=0)) + 1)], float)
+    return int((orders[n_choices] < k).sum())
+
+
+def _joined(
+    parts: Sequence[_Part],
+    family: Labels,
+    labels: Mapping[GroupBy, Labels],
+    decoding: Decoding,
+    calibrator: Calibrator | None,
+    k: int,
+) -> ScoredItems:
+    """Put the columns of slices together, releasing each as it is joined."""
+    columns = {
+        name: np.concatenate([part.columns.pop(name) for part in parts])
+        for name in list(parts[0].columns)
+    }
+    values = {
+        name: np.concatenate([part.values.pop(name) for part in parts])
+        for name in list(parts[0].values)
+    }
+    gain = values.get("ensemble_gain")
+    if gain is not None and np.isnan(gain).any():
+        # One item whose views rule out all answers leaves the ensemble of the run undefined.
+        gain[:] = np.nan
+    references = [part.reference for part in parts if part.reference is not None]
+    return ScoredItems(
+        decoding=decoding,
+        calibrator=calibrator,
+        k=k,
+        family=family.codes,
+        families=family.names,
+        labels=labels,
+        is_base=columns["is_base"],
+        reference=np.concatenate(references) if references else None,
+        predicted=columns["predicted"],
+        confidence=columns["confidence"],
+        values=values,
+        facts=_facts(parts, columns.get("logit_gap", np.empty(0))),
+    )
+
+
+def _facts(parts: Sequence[_Part], logit_gap: FloatArray) -> ViewFacts:
+    sizes = [0 if part.reference is None else len(part.reference) for part in parts]
+    starts = np.cumsum([0, *sizes[:-1]])
+    mass = np.concatenate([part.answer_mass for part in parts])
+    known = mass[~np.isnan(mass)]
+    picked, held = np.concatenate([part.slots for part in parts], axis=1)
+    return ViewFacts(
+        picked=picked,
+        held=held,
+        of_item=np.concatenate(
+            [start + part.of_item for start, part in zip(starts, parts, strict=True)]
+        ),
+        answer_mass=float(known.mean()) if known.size else math.nan,
+        smallest_probability=float(np.exp(min(part.smallest_log_prob for part in parts))),
+        repeated=sum(part.repeated for part in parts),
+        logit_gap=logit_gap,
+    )
+
+
+def _labels(column: pl.Series) -> Labels:
+    names = column.unique().sort()
+    codes = column.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
+    return Labels(codes, names.to_numpy().astype(np.str_))
+
+
+def _refuse_repeated_ids(hashes: pl.Series, path: Path) -> None:
+    ranked = np.sort(hashes.to_numpy())
+    repeated = int((ranked[1:] == ranked[:-1]).sum())
+    if repeated:
+        message = f"{path}: expected one item per id, got {repeated:,} ids more than once"
+        raise RunError(message)
+
+
+def _read(path: Path, rows: pl.LazyFrame) -> pl.DataFrame:
+    try:
+        return rows.collect()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        message = f"{path}: damaged or cut short ({reason})"
+        raise RunError(message) from None
+
+
+def _in_order(views: npt.NDArray[np.integer], k: int) -> bool:
+    return views.size % k == 0 and bool((views.reshape(-1, k) == np.arange(k)).all())
+
+
+def _views_and_rows(scan: pl.LazyFrame, path: Path) -> tuple[int, int]:
+    """Return K and the number of rows, after checking columns and the order of the views."""
+    try:
+        check_columns(_read(path, scan.head(0)))
+    except RunError as error:
+        message = f"{path}: {error}"
+        raise RunError(message) from None
+    views = _read(path, scan.select("view"))["view"].to_numpy()
+    k = int(views.max(initial=0)) + 1
+    if not views.size:
+        message = f"{path}: the run holds no item"
+        raise RunError(message)
+    if not _in_order(views, k):
+        message = f"{path}: expected the {k} views of each item next to each other, in order"
+        raise RunError(message)
+    return k, views.size

@@ -16,8 +16,9 @@ import numpy as np
 from pact_eval.errors import InputError
 from pact_eval.evaluation.comparison import Comparison, compare_groups, difference_estimate
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.notes import UnmatchedSeeds
+from pact_eval.evaluation.registry import GroupBy, registered_metrics
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.specs import METRICS, GroupBy
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
 from pact_eval.stats import (
     Estimate,
@@ -85,13 +86,13 @@ class ArmsComparison:
         groups: names of the groups, "all" first.
         arms: every arm.
         pairs: the first arm against each of the others.
-        notes: seeds that could not be matched.
+        notes: seeds that have no match.
     """
 
     groups: tuple[str, ...]
     arms: tuple[Arm, ...]
     pairs: tuple[ArmPair, ...]
-    notes: tuple[str, ...]
+    notes: tuple[UnmatchedSeeds, ...]
 
 
 def compare_arms(
@@ -121,7 +122,7 @@ def compare_arms(
         message = f"expected two arms or more with runs, got {', '.join(arms) or 'none'}"
         raise InputError(message)
     any_run = next(iter(next(iter(arms.values())).values()))
-    resamples = resamples or default_resamples(len(any_run.predictions))
+    resamples = resamples or default_resamples(len(any_run))
     drawn = {
         name: {
             seed: resampled_groups(runs[seed], by, rng=rng, resamples=resamples)
@@ -138,9 +139,7 @@ def compare_arms(
             _pair((first, drawn[first]), (other, drawn[other]), by, rng, resamples, margin)
             for other in others
         ),
-        notes=tuple(
-            dict.fromkeys(note for other in others for note in _unmatched(first, other, arms))
-        ),
+        notes=tuple(note for other in others for note in _unmatched(first, other, arms)),
     )
 
 
@@ -170,7 +169,7 @@ def compare_seeds(
     if not matches:
         message = f"{a[0]} and {b[0]} have no seed in common"
         raise InputError(message)
-    resamples = resamples or default_resamples(len(matches[0].a.predictions))
+    resamples = resamples or default_resamples(len(matches[0].a))
     drawn = [
         {
             seed: resampled_groups(run, by, rng=rng, resamples=resamples)
@@ -236,7 +235,7 @@ def _arm(name: str, runs: _Groups) -> Arm:
     for groups in zip(*runs.values(), strict=True):
         summaries[groups[0].name] = {
             spec.name: seed_summary([group.drawn[spec.name].value for group in groups])
-            for spec in METRICS
+            for spec in registered_metrics()
         }
     return Arm(name, tuple(runs), summaries)
 
@@ -261,13 +260,15 @@ def _pair(
         for groups in zip(*(each.a for each in matches), *(each.b for each in matches), strict=True)
     ]
     means = {
-        pairs[0][0].name: {spec.name: difference_estimate(spec.name, pairs) for spec in METRICS}
+        pairs[0][0].name: {
+            spec.name: difference_estimate(spec.name, pairs) for spec in registered_metrics()
+        }
         for pairs in by_group
     }
     signs = {
         pairs[0][0].name: {
             spec.name: same_sign([one.difference(other, spec.name).value for one, other in pairs])
-            for spec in METRICS
+            for spec in registered_metrics()
         }
         for pairs in by_group
     }
@@ -297,16 +298,11 @@ def _group_holm(compared: Mapping[int | None, Comparison]) -> dict[str, dict[int
     return adjusted
 
 
-def _unmatched(a: str, b: str, arms: Mapping[str, SeedRuns]) -> list[str]:
+def _unmatched(a: str, b: str, arms: Mapping[str, SeedRuns]) -> list[UnmatchedSeeds]:
     """Say which seeds of two arms have no match in the other."""
-    if {None} in (set(arms[a]), set(arms[b])):
+    seeds_a, seeds_b = (sorted_seeds(arms[name]) for name in (a, b))
+    if [None] in (seeds_a, seeds_b) or seeds_a == seeds_b:
         return []
-    notes = []
-    if not set(arms[a]) & set(arms[b]):
-        notes.append(f"{a} and {b} have no seed in common: nothing is compared by seed")
-    for name, rest in ((a, b), (b, a)):
-        alone = [seed for seed in sorted_seeds(arms[name]) if seed not in arms[rest]]
-        if alone:
-            listed = ", ".join(map(str, alone))
-            notes.append(f"{name} has seeds that {rest} lacks: {listed}")
-    return notes
+    only_a = tuple(seed for seed in seeds_a if seed not in seeds_b)
+    only_b = tuple(seed for seed in seeds_b if seed not in seeds_a)
+    return [UnmatchedSeeds(a, b, only_a, only_b, len(seeds_a) - len(only_a))]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pact_eval.evaluation.specs import GroupBy
+from pact_eval.evaluation.registry import GroupBy
 from pact_eval.runs import Decoding
 
 

@@ -23,7 +23,6 @@ from pact_eval.metrics.decoding import decode_ensemble, decode_single, log_softm
 from pact_eval.metrics.likelihood import NllSummary, brier, nll_nats, nll_summary
 from pact_eval.metrics.ordinal import expected_level_error, level_error
 from pact_eval.metrics.overconfidence import confident_errors, is_confident
-from pact_eval.metrics.pair_keys import PairTotals, pair_keys, pair_totals
 from pact_eval.metrics.pairs import (
     PairIndex,
     PairOutcomes,
@@ -31,28 +30,27 @@ from pact_eval.metrics.pairs import (
     pair_correct,
     pair_outcomes,
     pair_rows,
+    pairs_of_codes,
 )
-from pact_eval.metrics.ranking import aurc_from_keys, confidence_keys
 from pact_eval.metrics.reduction import item_mean
 from pact_eval.metrics.selective import (
     RiskCoverage,
     aurc,
     aurc_from_groups,
+    aurc_from_keys,
     aurc_in_row_order,
-    aurc_weighted,
+    confidence_keys,
+    confidence_levels,
     risk_coverage,
 )
-from pact_eval.metrics.totals import MetricTotals
 
 __all__ = [
     "BINS",
     "TIE",
     "ItemBlock",
-    "MetricTotals",
     "NllSummary",
     "PairIndex",
     "PairOutcomes",
-    "PairTotals",
     "Reliability",
     "RiskCoverage",
     "answer_gap_nats",
@@ -60,7 +58,6 @@ __all__ = [
     "aurc_from_groups",
     "aurc_from_keys",
     "aurc_in_row_order",
-    "aurc_weighted",
     "bin_index",
     "brier",
     "check_log_probs",
@@ -68,6 +65,7 @@ __all__ = [
     "check_whole",
     "confidence",
     "confidence_keys",
+    "confidence_levels",
     "confident_errors",
     "correct",
     "decode_ensemble",
@@ -85,10 +83,9 @@ __all__ = [
     "nll_summary",
     "pair_accuracy",
     "pair_correct",
-    "pair_keys",
     "pair_outcomes",
     "pair_rows",
-    "pair_totals",
+    "pairs_of_codes",
     "pairwise_tv",
     "picked_slot",
     "predicted",

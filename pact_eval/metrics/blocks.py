@@ -1,16 +1,17 @@
-"""Items scored in blocks of equal numbers of answers: every per-item metric in one go.
+"""Items scored in blocks of equal numbers of answers.
 
 The other modules take one padded array of log-probabilities to one metric. For millions of items
-that reads and writes the same numbers many times over. Here ragged logits, as they lie in a
-Parquet file, are cut into blocks of items with the same number of answers, small enough for the
-processor's cache, with the answers along the first axis, so that no slot is padding and every sum
-over answers runs over whole rows. The numbers are those of the other modules.
+that reads and writes the same numbers many times. Here ragged logits, as they lie in a Parquet
+file, are cut into blocks of items with the same number of answers, small enough for the processor's
+cache, with the answers along the first axis: no slot is padding, and every sum over answers runs
+over full rows. The numbers are those of the other modules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -18,71 +19,175 @@ import numpy.typing as npt
 
 from pact_eval.metrics._arrays import TIE, BoolArray, FloatArray, IntArray, check_whole
 
-__all__ = ["ItemBlock", "item_blocks"]
-
 # Items of a block: six answers of them, in float64, fit a processor's second-level cache.
 _BLOCK_ITEMS = 2**13
+
+Decode = Callable[[FloatArray, IntArray], FloatArray]
+"""Takes log-probabilities (m, C) of the items at some rows to calibrated ones."""
 
 
 @dataclass(frozen=True, eq=False)
 class ItemBlock:
-    """The scored items of one block: m items of C answers and K views.
+    """Decoded items of one block: m items of C answers and K views. Properties are computed once.
 
     Attributes:
-        rows: (m,) where the items stand among all of them.
-        predicted: (m,) canonical index of the most probable answer under the decoding.
-        correct: (m,) whether it is the reference.
-        confidence: (m,) its probability.
-        nll: (m,) nats, +inf where the reference had probability 0.
-        brier: (m,) not halved.
-        expected_level_error: (m,) levels; of meaning for Score fields alone.
-        predicted_by_view: (K, m) canonical index that each view predicts.
-        view_tv: (m,) mean total variation distance over pairs of views; NaN for one view.
-        flipped: (m,) 1.0 where two views disagree, else 0.0; NaN for one view.
-        gain: (m,) right by K views minus right by view 0; NaN for one view, and where the views
-            leave no answer possible together.
-        smallest_log_prob: smallest finite log-probability of any view, 0.0 where there is none.
+        rows: (m,) where the items are among all of them.
+        logits: (K, C, m) as the run has them.
+        log_probs: (C, m) canonical log-probabilities under the decoding.
+        log_probs_by_view: (K, C, m) those of every view, uncalibrated.
+        probs_by_view: (K, C, m) probabilities of every view, uncalibrated.
+        reference: (m,) canonical index of the right answer; None for ablated contexts.
+        answers: (m, 2) the two answers that an ablated context cannot distinguish, or None.
+        answer_mass: (m, K) share of the next-token distribution on the answer letters; NaN where
+            unknown.
     """
 
     rows: IntArray
-    predicted: IntArray
-    correct: BoolArray
-    confidence: FloatArray
-    nll: FloatArray
-    brier: FloatArray
-    expected_level_error: FloatArray
-    predicted_by_view: IntArray
-    view_tv: FloatArray
-    flipped: FloatArray
-    gain: FloatArray
-    smallest_log_prob: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Distributions:
-    """Distributions (..., C, m) and, for each of them, the log-probability of its top answer."""
-
+    logits: FloatArray
     log_probs: FloatArray
-    probs: FloatArray
-    top: FloatArray
+    log_probs_by_view: FloatArray
+    probs_by_view: FloatArray
+    reference: IntArray | None
+    answers: IntArray | None
+    answer_mass: FloatArray
 
+    @property
+    def k(self) -> int:
+        """Number of views, K."""
+        return len(self.log_probs_by_view)
+
+    @cached_property
+    def probs(self) -> FloatArray:
+        """(C, m) probabilities under the decoding."""
+        return np.exp(self.log_probs)
+
+    @cached_property
     def predicted(self) -> IntArray:
-        """Returns the (..., m) lowest index among the most probable answers, ties to 1e-12."""
-        least = self.top - TIE
-        answers = self.log_probs.shape[-2]
-        found = np.full(self.top.shape, answers - 1, dtype=np.int64)
-        for index in range(answers - 2, -1, -1):
-            np.copyto(found, index, where=self.log_probs[..., index, :] >= least)
-        return found
+        """(m,) lowest index among the most probable answers, ties to 1e-12."""
+        return _predicted(self.log_probs)
+
+    @cached_property
+    def confidence(self) -> FloatArray:
+        """(m,) probability of the predicted answer."""
+        return np.asarray(np.exp(self.log_probs.max(axis=0)), dtype=np.float64)
+
+    @cached_property
+    def correct(self) -> BoolArray:
+        """(m,) whether the reference is predicted."""
+        return np.asarray(self.predicted == self._reference, dtype=np.bool_)
+
+    @cached_property
+    def nll_nats(self) -> FloatArray:
+        """(m,) nats, +inf where the reference has probability 0."""
+        log_prob = self.log_probs[self._reference, np.arange(self.rows.size)]
+        return np.asarray(0.0 - log_prob, dtype=np.float64)
+
+    @cached_property
+    def brier(self) -> FloatArray:
+        """(m,) not halved."""
+        difference = self.probs.copy()
+        difference[self._reference, np.arange(self.rows.size)] -= 1.0
+        return np.asarray(np.square(difference).sum(axis=0), dtype=np.float64)
+
+    @cached_property
+    def expected_level_error(self) -> FloatArray:
+        """(m,) distance of the expected level from the reference; for Score fields only."""
+        levels = np.arange(len(self.probs), dtype=np.float64)
+        error = np.abs(levels @ self.probs - self._reference)
+        return np.asarray(error, dtype=np.float64)
+
+    @cached_property
+    def level_error(self) -> FloatArray:
+        """(m,) distance of the predicted level from the reference; for Score fields only."""
+        return np.abs(self.predicted - self._reference).astype(np.float64)
+
+    @cached_property
+    def predicted_by_view(self) -> IntArray:
+        """(K, m) canonical index that each view predicts."""
+        return _predicted(self.log_probs_by_view)
+
+    @cached_property
+    def view_tv(self) -> FloatArray:
+        """(m,) mean total variation distance over pairs of views; NaN for one view."""
+        p = self.probs_by_view
+        pairs = list(combinations(range(self.k), 2))
+        if not pairs:
+            return np.full(self.rows.size, np.nan)
+        distance = sum(np.abs(p[k] - p[m]).sum(axis=0) for k, m in pairs)
+        return np.asarray(distance / (2 * len(pairs)))
+
+    @cached_property
+    def flipped(self) -> FloatArray:
+        """(m,) 1.0 where two views predict different answers, else 0.0; NaN for one view."""
+        if self.k < 2:
+            return np.full(self.rows.size, np.nan)
+        picks = self.predicted_by_view
+        return np.asarray((picks != picks[0]).any(axis=0), dtype=np.float64)
+
+    @cached_property
+    def ensemble_gain(self) -> FloatArray:
+        """(m,) right by K views minus right by view 0.
+
+        NaN for one view, and where the views together rule out every answer.
+        """
+        gain = np.full(self.rows.size, np.nan)
+        if self.k < 2:
+            return gain
+        mean = self.log_probs_by_view.mean(axis=0)
+        possible = np.isfinite(mean.max(axis=0))
+        y = self._reference[possible]
+        together, _ = _normalised(mean[:, possible], self.rows[possible], "unreachable")
+        single = self.predicted_by_view[0, possible] == y
+        gain[possible] = (_predicted(together) == y).astype(np.float64) - single
+        return gain
+
+    @cached_property
+    def answer_gap_nats(self) -> FloatArray:
+        """(m,) distance in log-probability of the two answers of an ablated context."""
+        if self.answers is None:
+            raise ValueError("the answer gap needs the two answers of ablated contexts")
+        at = np.arange(self.rows.size)
+        with np.errstate(invalid="ignore"):
+            return np.abs(
+                self.log_probs[self.answers[:, 0], at] - self.log_probs[self.answers[:, 1], at]
+            )
+
+    @cached_property
+    def logit_gap(self) -> FloatArray:
+        """(m,) distance of the two best logits of view 0: inf for one answer, NaN if both -inf."""
+        if self.logits.shape[1] < 2:
+            return np.full(self.rows.size, np.inf)
+        best = np.sort(self.logits[0], axis=0)[-2:]
+        with np.errstate(invalid="ignore"):
+            return np.asarray(best[1] - best[0])
+
+    @cached_property
+    def smallest_log_prob(self) -> float:
+        """Smallest finite log-probability of any view, 0.0 if there is none."""
+        smallest = float(self.log_probs_by_view.min(initial=0.0))
+        # Zeros are rare: a mask is made for blocks that hold one.
+        if smallest > -np.inf:
+            return smallest
+        finite = self.log_probs_by_view[np.isfinite(self.log_probs_by_view)]
+        return float(finite.min(initial=0.0))
+
+    @property
+    def _reference(self) -> IntArray:
+        if self.reference is None:
+            raise ValueError("ablated contexts have no reference")
+        return self.reference
 
 
 def item_blocks(
     logits: npt.ArrayLike,
     n_choices: npt.ArrayLike,
-    reference: npt.ArrayLike,
+    reference: npt.ArrayLike | None = None,
     *,
+    answers: IntArray | None = None,
+    answer_mass: FloatArray | None = None,
     views: int = 1,
     ensemble: bool = False,
+    decode: Decode | None = None,
 ) -> Iterator[ItemBlock]:
     """Scores items block by block.
 
@@ -90,16 +195,19 @@ def item_blocks(
         logits: (sum of K * n_choices,) logits in canonical order, item by item and within an item
             view by view, without padding; any float dtype, computed in float64.
         n_choices: (n,) number of answers of each item.
-        reference: (n,) canonical index of the right answer.
+        reference: (n,) canonical index of the right answer; None for ablated contexts.
+        answers: (n, 2) the two answers of each ablated context, or None.
+        answer_mass: (n, K) share of the next-token distribution on the letters; None if unknown.
         views: K.
         ensemble: decode the K views together; else view 0 alone.
+        decode: calibrates the decoded log-probabilities; None leaves them raw.
 
     Yields:
         Blocks; every item is in one of them, in no particular order.
 
     Raises:
-        ValueError: The shapes do not fit, a reference is no answer of its item, a logit is NaN or
-            +inf, all logits of a view are -inf, or an ensemble leaves no answer possible.
+        ValueError: The shapes do not fit, a reference is not an answer of its item, a logit is NaN
+            or +inf, all logits of a view are -inf, or an ensemble leaves no answer possible.
 
     Examples:
         >>> from pact_eval.metrics import item_blocks
@@ -107,18 +215,45 @@ def item_blocks(
         >>> [(block.rows.tolist(), block.predicted.tolist()) for block in blocks]
         [([0], [1]), ([1], [0])]
     """
-    values = np.asarray(logits)
-    choices, y = check_whole("n_choices", n_choices), check_whole("reference", reference)
+    values, choices = np.asarray(logits), check_whole("n_choices", n_choices)
     if values.ndim != 1 or choices.ndim != 1 or views < 1:
         raise ValueError(
             f"expected logits (L,), n_choices (n,) and views >= 1, got {values.shape}, "
             f"{choices.shape} and {views}"
         )
-    if y.shape != choices.shape or (choices < 1).any() or views * choices.sum() != values.size:
+    if (choices < 1).any() or views * choices.sum() != values.size:
         raise ValueError(
-            f"expected a reference and n_choices >= 1 of each item and {views} x n_choices logits, "
-            f"got {y.size}, {choices.size} and {values.size}"
+            f"expected n_choices >= 1 of each item and {views} x n_choices logits, got "
+            f"{choices.size} and {values.size}"
         )
+    y = None if reference is None else _checked_reference(reference, choices)
+    mass = np.full((choices.size, views), np.nan) if answer_mass is None else answer_mass
+    starts = views * (np.cumsum(choices) - choices)
+    for width in np.flatnonzero(np.bincount(choices)).tolist():
+        same = np.flatnonzero(choices == width)
+        for at in range(0, same.size, _BLOCK_ITEMS):
+            rows = same[at : at + _BLOCK_ITEMS]
+            z = _gathered(values, starts[rows], views * width).reshape(views, width, rows.size)
+            by_view, probs = _normalised(
+                z, rows, "every answer is -inf, which leaves none possible"
+            )
+            decoded = _together(by_view, rows) if ensemble else by_view[0]
+            yield ItemBlock(
+                rows=rows,
+                logits=z,
+                log_probs=decoded if decode is None else decode(decoded.T, rows).T,
+                log_probs_by_view=by_view,
+                probs_by_view=probs,
+                reference=None if y is None else y[rows],
+                answers=None if answers is None else answers[rows],
+                answer_mass=mass[rows],
+            )
+
+
+def _checked_reference(reference: npt.ArrayLike, choices: IntArray) -> IntArray:
+    y = check_whole("reference", reference)
+    if y.shape != choices.shape:
+        raise ValueError(f"reference: expected shape {choices.shape}, got {y.shape}")
     outside = (y < 0) | (y >= choices)
     if outside.any():
         row = int(outside.argmax())
@@ -126,13 +261,17 @@ def item_blocks(
             f"reference: expected an answer of its item, got {y[row]} of {choices[row]} in row "
             f"{row}"
         )
-    starts = views * (np.cumsum(choices) - choices)
-    for answers in np.flatnonzero(np.bincount(choices)).tolist():
-        same = np.flatnonzero(choices == answers)
-        for at in range(0, same.size, _BLOCK_ITEMS):
-            rows = same[at : at + _BLOCK_ITEMS]
-            z = _gathered(values, starts[rows], views * answers).reshape(views, answers, rows.size)
-            yield _scored(z, y[rows], rows, ensemble=ensemble)
+    return y
+
+
+def _predicted(log_probs: FloatArray) -> IntArray:
+    """Returns the (..., m) lowest index among the most probable of (..., C, m) answers."""
+    least = log_probs.max(axis=-2) - TIE
+    answers = log_probs.shape[-2]
+    found = np.full(least.shape, answers - 1, dtype=np.int64)
+    for index in range(answers - 2, -1, -1):
+        np.copyto(found, index, where=log_probs[..., index, :] >= least)
+    return found
 
 
 def _gathered(values: npt.NDArray[np.floating], starts: IntArray, length: int) -> FloatArray:
@@ -143,8 +282,8 @@ def _gathered(values: npt.NDArray[np.floating], starts: IntArray, length: int) -
     return gathered
 
 
-def _normalised(z: FloatArray, rows: IntArray, impossible: str) -> _Distributions:
-    """Returns softmax over the last axis but one, as `metrics.log_softmax` computes it."""
+def _normalised(z: FloatArray, rows: IntArray, impossible: str) -> tuple[FloatArray, FloatArray]:
+    """Returns log softmax and softmax over the answers, as `metrics.log_softmax` computes it."""
     highest = z.max(axis=-2, keepdims=True)
     # NaN compares false, and an infinite maximum means no distribution either way.
     fine = np.isfinite(highest)
@@ -156,75 +295,14 @@ def _normalised(z: FloatArray, rows: IntArray, impossible: str) -> _Distribution
     shifted = z - highest
     probs = np.exp(shifted)
     total = probs.sum(axis=-2, keepdims=True)
-    top = -np.log(total)
+    shifted -= np.log(total)
     probs /= total
-    shifted += top
-    return _Distributions(shifted, probs, top[..., 0, :])
+    return shifted, probs
 
 
-def _scored(z: FloatArray, y: IntArray, rows: IntArray, *, ensemble: bool) -> ItemBlock:
-    by_view = _normalised(z, rows, "every answer is -inf, which leaves none possible")
-    picks = by_view.predicted()
-    if ensemble:
-        decoded = _together(by_view, rows)
-        predicted = decoded.predicted()
-    else:
-        decoded = _Distributions(by_view.log_probs[0], by_view.probs[0], by_view.top[0])
-        predicted = picks[0]
-    at = y, np.arange(rows.size)
-    answers = np.arange(z.shape[1], dtype=np.float64)
-    difference = decoded.probs.copy()
-    difference[at] -= 1.0
-    return ItemBlock(
-        rows=rows,
-        predicted=predicted,
-        correct=predicted == y,
-        confidence=np.exp(decoded.top),
-        nll=0.0 - decoded.log_probs[at],
-        brier=np.square(difference).sum(axis=0),
-        expected_level_error=np.abs(answers @ decoded.probs - y),
-        predicted_by_view=picks,
-        view_tv=_mean_distance(by_view.probs),
-        flipped=_disagreement(picks),
-        gain=_gain(by_view, picks[0] == y, y, rows),
-        smallest_log_prob=_smallest_finite(by_view.log_probs),
-    )
-
-
-def _smallest_finite(log_probs: FloatArray) -> float:
-    smallest = float(log_probs.min(initial=0.0))
-    # Zeros are rare: a mask is made for blocks that hold one.
-    return smallest if smallest > -np.inf else float(log_probs[np.isfinite(log_probs)].min())
-
-
-def _together(by_view: _Distributions, rows: IntArray) -> _Distributions:
+def _together(by_view: FloatArray, rows: IntArray) -> FloatArray:
     return _normalised(
-        by_view.log_probs.mean(axis=0),
+        by_view.mean(axis=0),
         rows,
         "ensemble undefined: each answer has probability 0 in some view, so none is left",
-    )
-
-
-def _mean_distance(probs: FloatArray) -> FloatArray:
-    pairs = list(combinations(range(len(probs)), 2))
-    if not pairs:
-        return np.full(probs.shape[-1], np.nan)
-    distance = sum(np.abs(probs[k] - probs[m]).sum(axis=0) for k, m in pairs)
-    return np.asarray(distance / (2 * len(pairs)), dtype=np.float64)
-
-
-def _disagreement(picks: IntArray) -> FloatArray:
-    if len(picks) < 2:
-        return np.full(picks.shape[1], np.nan)
-    return np.asarray((picks != picks[0]).any(axis=0), dtype=np.float64)
-
-
-def _gain(by_view: _Distributions, single: BoolArray, y: IntArray, rows: IntArray) -> FloatArray:
-    gain = np.full(y.shape, np.nan)
-    if len(by_view.log_probs) < 2:
-        return gain
-    mean = by_view.log_probs.mean(axis=0)
-    possible = np.isfinite(mean.max(axis=0))
-    together = _normalised(mean[:, possible], rows[possible], "unreachable").predicted()
-    gain[possible] = (together == y[possible]).astype(np.float64) - single[possible]
-    return gain
+    )[0]

@@ -60,18 +60,37 @@ def pair_rows(family: npt.ArrayLike, variant_is_base: npt.ArrayLike) -> PairInde
             f"variant_is_base: expected bool of shape {labels.shape}, got {is_base.dtype} "
             f"of shape {is_base.shape}"
         )
-    is_base = is_base.astype(np.bool_, copy=False)
     names, code = np.unique(labels, return_inverse=True)
-    bases = np.bincount(code[is_base], minlength=names.size)
-    others = np.bincount(code[~is_base], minlength=names.size)
-    complete = (bases == 1) & (others == 1)
-    row = np.zeros((2, names.size), dtype=np.int64)
-    row[is_base.astype(np.int64), code] = np.arange(labels.size)
+    return pairs_of_codes(code, is_base.astype(np.bool_, copy=False), names.size)
+
+
+def pairs_of_codes(
+    family: npt.NDArray[np.integer], is_base: BoolArray, n_families: int
+) -> PairIndex:
+    """Finds the complete pairs as `pair_rows` does, without sorting.
+
+    Args:
+        family: (n,) family codes in 0..n_families-1.
+        is_base: (n,) base, or else counterfactual.
+        n_families: Number of families.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics import pairs_of_codes
+        >>> pairs_of_codes(np.array([1, 0, 0]), np.array([True, False, True]), 2).base
+        array([2])
+    """
+    complete = np.ones(n_families, dtype=np.bool_)
+    row = np.zeros((2, n_families), dtype=np.int64)
+    for at, rows in enumerate((np.flatnonzero(is_base), np.flatnonzero(~is_base))):
+        members = family[rows]
+        complete &= np.bincount(members, minlength=n_families) == 1
+        row[at, members] = rows
     return PairIndex(
-        base=row[1, complete],
-        counterfactual=row[0, complete],
-        rows=labels.size,
-        incomplete_families=int(names.size - complete.sum()),
+        base=row[0, complete],
+        counterfactual=row[1, complete],
+        rows=family.size,
+        incomplete_families=n_families - int(complete.sum()),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,8 +23,6 @@ from pact_eval.calibration import Calibrator
 from pact_eval.evaluation import (
     ABLATED_CONFIDENCE,
     ABLATED_GAP,
-    AblatedEvaluation,
-    AblatedItems,
     Calibration,
     Evaluation,
     Experiment,
@@ -32,7 +30,6 @@ from pact_eval.evaluation import (
     ScoredItems,
     Settings,
     StatisticSet,
-    ablated_statistics,
     group_rows,
     group_statistics,
 )
@@ -108,9 +105,7 @@ def rows_from_evaluation(
     )
 
 
-def rows_from_ablated(
-    arm: str, seed: int | None, evaluation: AblatedEvaluation
-) -> tuple[MetricRow, ...]:
+def rows_from_ablated(arm: str, seed: int | None, evaluation: Evaluation) -> tuple[MetricRow, ...]:
     """Return the confidence and the gap on ablated contexts as rows of a metric table.
 
     Args:
@@ -282,7 +277,7 @@ class _Numbers:
 
     def __init__(self, experiment: Experiment) -> None:
         self._experiment = experiment
-        self._items: dict[_Key, ScoredItems | AblatedItems] = {}
+        self._items: dict[_Key, ScoredItems] = {}
         self._sets: dict[tuple[_Key, str], tuple[StatisticSet, ...]] = {}
 
     def warnings(self) -> tuple[str, ...]:
@@ -309,7 +304,8 @@ class _Numbers:
         more = {"mean_confidence": items.confidence}
         if name == "ensemble_calibrated" and run.calibrator is not None:
             # An evaluation leaves its TV raw; here it is listed under a calibrated decoding.
-            items = replace(items, view_tv=_calibrated_tv(run.predictions, run.calibrator))
+            tv = _calibrated_tv(run.predictions, run.calibrator)
+            items = items.with_values("view_tv", tv)
             more["view_tv"] = items.view_tv
         self._items[run.arm, run.seed, name, False] = items
         for metric, values in more.items():
@@ -320,9 +316,9 @@ class _Numbers:
     def _ablated_rows(
         self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool
     ) -> tuple[MetricRow, ...]:
-        evaluation = self._experiment.ablated_evaluation(run, decoding, calibrated=calibrated)
+        evaluation = self._experiment.evaluation(run, decoding, calibrated=calibrated)
         name = decoding_name(decoding, evaluation.calibration)
-        items = run.scored_ablated(decoding, calibrated=calibrated)
+        items = run.scored(decoding, calibrated=calibrated)
         self._items[run.arm, run.seed, name, True] = items
         return rows_from_ablated(run.arm, run.seed, evaluation)
 
@@ -372,9 +368,7 @@ def _decodings(run: ExperimentRun) -> list[tuple[Decoding, bool]]:
     return [(decoding, calibrated) for decoding in decodings for calibrated in calibrations]
 
 
-def _statistic_sets(items: ScoredItems | AblatedItems, rows: IntArray) -> tuple[StatisticSet, ...]:
-    if isinstance(items, AblatedItems):
-        return (ablated_statistics(items.taken(rows)),)
+def _statistic_sets(items: ScoredItems, rows: IntArray) -> tuple[StatisticSet, ...]:
     return group_statistics(items.taken(rows)).sets
 
 

@@ -3,14 +3,15 @@
 from pact_eval.stats.arms import SeedSummary, SignAgreement, same_sign, seed_summary
 from pact_eval.stats.bootstrap import (
     Resampled,
+    RowSums,
     Statistic,
+    TotalsStatistic,
     bootstrap_intervals,
     cluster_sums,
     mean_statistic,
     percentile_estimate,
     ratio_statistic,
     resample,
-    rows_statistic,
     totals_statistic,
 )
 from pact_eval.stats.equivalence import Verdict, equivalence_verdict
@@ -46,11 +47,13 @@ __all__ = [
     "HolmAdjustment",
     "McNemarTest",
     "Resampled",
+    "RowSums",
     "SeedSummary",
     "SignAgreement",
     "SignFlipTest",
     "SlotHomogeneity",
     "Statistic",
+    "TotalsStatistic",
     "Verdict",
     "bootstrap_intervals",
     "cluster_accuracy_difference",
@@ -72,7 +75,6 @@ __all__ = [
     "ratio_statistic",
     "resample",
     "resampled_label_counts",
-    "rows_statistic",
     "same_sign",
     "seed_summary",
     "sign_flip_test",

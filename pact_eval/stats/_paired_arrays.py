@@ -40,7 +40,7 @@ def check_cluster(cluster: npt.ArrayLike, n_clusters: int, n: int) -> IntArray:
     index: npt.NDArray[np.generic] = np.asarray(cluster)
     if index.shape != (n,) or (index.dtype.kind not in "iu" and n):
         raise ValueError(f"cluster: expected integers of shape ({n},), got shape {index.shape}")
-    codes = index.astype(np.int64)
+    codes = index.astype(np.int64, copy=False)
     if n and not (codes.min() >= 0 and codes.max() < n_clusters):
         raise ValueError(
             f"cluster: expected codes in 0..{n_clusters - 1}, got {codes.min()}..{codes.max()}"

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +24,14 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Statistic: TypeAlias = Callable[[FloatArray], FloatArray]
 
-# Numbers in one batch of weights (32 MiB): the only thing that grows with rows times resamples.
-_BATCH_NUMBERS = 2**22
+# Numbers in one batch of weights (8 MiB): the only thing that grows with rows times resamples.
+_BATCH_NUMBERS = 2**20
+# Resamples of a batch, at least: a product with fewer is bound by reading the totals.
+_FEWEST_ROWS = 32
+# Labelled sums of more numbers than this (32 MiB) are kept sparse.
+_DENSE_NUMBERS = 2**22
+# Clusters beyond which the next batch is drawn while one is used.
+_MANY = 20_000
 _UNDEFINED_SHARE_TO_REPORT = 0.01
 
 
@@ -56,6 +63,84 @@ def cluster_sums(values: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int)
     for column in range(columns.shape[1]):
         sums[:, column] = np.bincount(codes, weights=columns[:, column], minlength=n_clusters)
     return sums if rows.ndim == 2 else sums[:, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class RowSums:
+    """What rows add to totals: one number for each row, in one column or in that of its label.
+
+    Attributes:
+        values: (n,) finite numbers; None counts the rows.
+        label: (n,) column of each row, in 0..size-1; None if there is one column.
+        size: Number of columns.
+    """
+
+    values: npt.NDArray[Any] | None
+    label: npt.NDArray[np.integer] | None = None
+    size: int = 1
+
+    def total(self, n: int) -> FloatArray:
+        """Returns the sums (size,) over all n rows."""
+        if self.label is not None:
+            return np.bincount(self.label, self.values, self.size).astype(np.float64)
+        return np.array([n if self.values is None else self.values.sum(dtype=np.float64)], float)
+
+    def by_cluster(self, cluster: npt.NDArray[np.integer], n_clusters: int) -> Any:
+        """Returns the sums (size, F) of each cluster; sparse if a dense matrix would be large."""
+        if self.label is None:
+            return np.bincount(cluster, self.values, n_clusters).astype(np.float64)[None]
+        if n_clusters * self.size <= _DENSE_NUMBERS:
+            cell = cluster.astype(np.int64) * self.size + self.label
+            sums = np.bincount(cell, self.values, n_clusters * self.size)
+            return np.ascontiguousarray(sums.reshape(n_clusters, self.size).T, dtype=np.float64)
+        # Imported here because runs of usual size do not need it.
+        from scipy.sparse import csr_array
+
+        values = np.ones(len(cluster)) if self.values is None else self.values
+        return csr_array((values, (self.label, cluster)), shape=(self.size, n_clusters))
+
+
+_COUNT = RowSums(None)
+
+
+@dataclass(frozen=True, eq=False)
+class TotalsStatistic:
+    """A statistic that is a function of totals over resampled rows.
+
+    Statistics of one sample share their matrix product: `resample` stacks their totals.
+
+    Attributes:
+        parts: What the rows add to the totals.
+        function: Takes (b, m) totals, the columns of all parts in order, to (b,) values.
+        cluster: (n,) cluster code of each row.
+        n_clusters: Number of clusters F.
+        value: The value on the rows themselves, if the totals only approximate it; resamples
+            are then shifted by the difference.
+    """
+
+    parts: tuple[RowSums, ...]
+    function: Statistic
+    cluster: npt.NDArray[np.integer]
+    n_clusters: int
+    value: float | None = None
+
+    def __call__(self, weights: FloatArray) -> FloatArray:
+        """Returns the (b,) values under (b, F) weights."""
+        sums = [part.by_cluster(self.cluster, self.n_clusters) for part in self.parts]
+        return self.of_totals(np.concatenate([(each @ weights.T).T for each in sums], axis=1))
+
+    def on_rows(self) -> float:
+        """Returns the value on the rows themselves."""
+        return self._on_totals() if self.value is None else self.value
+
+    def of_totals(self, totals: FloatArray) -> FloatArray:
+        """Returns the (b,) values of (b, m) totals."""
+        values = self.function(totals)
+        return values if self.value is None else values + (self.value - self._on_totals())
+
+    def _on_totals(self) -> float:
+        totals = np.concatenate([part.total(len(self.cluster)) for part in self.parts])
+        return float(self.function(totals[None])[0])
 
 
 def ratio_statistic(
@@ -94,21 +179,8 @@ def ratio_statistic(
         raise ValueError(f"expected two equal shapes (n,), got {top.shape} and {bottom.shape}")
     if not (np.isfinite(bottom) & (bottom >= 0)).all():
         raise ValueError("denominator: expected finite numbers, 0 or more")
-    # The finite part and the counts of the others are summed apart: a weight of 0 times an
-    # infinite sum would be NaN.
-    parts = [bottom, np.where(np.isfinite(top), top, 0), top == np.inf, top == -np.inf]
-    totals = cluster_sums(np.column_stack([*parts, np.isnan(top)]), cluster, n_clusters)
-
-    def statistic(weights: FloatArray) -> FloatArray:
-        below, finite, plus, minus, undefined = (weights @ totals).T
-        ratio: FloatArray = np.full(len(weights), np.nan)
-        np.divide(finite, below, out=ratio, where=below > 0)
-        ratio[(plus > 0) & (below > 0)] = np.inf
-        ratio[(minus > 0) & (below > 0)] = -np.inf
-        ratio[(undefined > 0) | ((plus > 0) & (minus > 0))] = np.nan
-        return ratio
-
-    return statistic
+    codes = check_cluster(cluster, n_clusters, len(top))
+    return _ratio(RowSums(bottom), top, codes, n_clusters)
 
 
 def mean_statistic(values: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -> Statistic:
@@ -132,7 +204,32 @@ def mean_statistic(values: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: in
         array([4., 2.])
     """
     rows = np.asarray(values, dtype=np.float64)
-    return ratio_statistic(rows, np.ones(rows.shape), cluster, n_clusters)
+    if rows.ndim != 1:
+        raise ValueError(f"values: expected shape (n,), got {rows.shape}")
+    return _ratio(_COUNT, rows, check_cluster(cluster, n_clusters, len(rows)), n_clusters)
+
+
+def _ratio(bottom: RowSums, top: FloatArray, cluster: IntArray, n_clusters: int) -> TotalsStatistic:
+    finite = np.isfinite(top)
+    if finite.all():
+        return TotalsStatistic((bottom, RowSums(top)), _ratio_of_totals, cluster, n_clusters)
+    # The finite part and the counts of the others are summed separately: a weight of 0 times an
+    # infinite sum would be NaN.
+    flags = (top == np.inf, top == -np.inf, np.isnan(top))
+    parts = (bottom, *(RowSums(each) for each in (np.where(finite, top, 0.0), *flags)))
+    return TotalsStatistic(parts, _ratio_of_totals, cluster, n_clusters)
+
+
+def _ratio_of_totals(totals: FloatArray) -> FloatArray:
+    below, finite = totals[:, 0], totals[:, 1]
+    ratio: FloatArray = np.full(len(totals), np.nan)
+    np.divide(finite, below, out=ratio, where=below > 0)
+    if totals.shape[1] > 2:
+        plus, minus, undefined = totals[:, 2:].T
+        ratio[(plus > 0) & (below > 0)] = np.inf
+        ratio[(minus > 0) & (below > 0)] = -np.inf
+        ratio[(undefined > 0) | ((plus > 0) & (minus > 0))] = np.nan
+    return ratio
 
 
 def totals_statistic(function: Callable[..., FloatArray], *cluster_totals: FloatArray) -> Statistic:
@@ -157,27 +254,6 @@ def totals_statistic(function: Callable[..., FloatArray], *cluster_totals: Float
         return function(*(np.tensordot(weights, totals, axes=1) for totals in cluster_totals))
 
     return statistic
-
-
-def rows_statistic(function: Statistic, cluster: npt.ArrayLike) -> Statistic:
-    """Builds a statistic from a function of row weights, such as the area under a curve.
-
-    Args:
-        function: Takes (b, n) row weights to (b,) values.
-        cluster: (n,) cluster code of each row.
-
-    Returns:
-        The statistic that gives each row the weight of its cluster.
-
-    Examples:
-        >>> import numpy as np
-        >>> from pact_eval.stats import rows_statistic
-        >>> statistic = rows_statistic(lambda weights: weights.sum(axis=1), [0, 0, 1])
-        >>> statistic(np.array([[1.0, 5.0]]))
-        array([7.])
-    """
-    codes = np.asarray(cluster, dtype=np.int64)
-    return lambda weights: function(weights[:, codes])
 
 
 def bootstrap_intervals(
@@ -318,19 +394,88 @@ def resample(
         (0.25, 0.0, 0.5)
     """
     _check_bootstrap(n_clusters, n, resamples)
-    ones = np.ones((1, n_clusters))
     values = {
-        name: float(_values(name, statistic, ones)[0]) if n_clusters else math.nan
+        name: _value(name, statistic, n_clusters) if n_clusters else math.nan
         for name, statistic in statistics.items()
     }
     replicates = {name: np.full(resamples, np.nan) for name in statistics}
     if n_clusters > 1:
-        for batch, weights in _weight_batches(n_clusters, max(n, n_clusters), resamples, rng):
-            for name, statistic in statistics.items():
-                replicates[name][batch] = _values(name, statistic, weights)
+        stacked = _Stacked.of(statistics)
+        width = max(n, n_clusters, stacked.columns)
+        batches = _weight_batches(n_clusters, width, resamples, rng)
+        for batch, weights in _one_ahead(batches) if n_clusters > _MANY else batches:
+            for name, found in stacked.values(statistics, weights).items():
+                replicates[name][batch] = found
     return {
         name: Resampled(value, replicates[name], n, n_clusters) for name, value in values.items()
     }
+
+
+@dataclass(frozen=True, eq=False)
+class _Stacked:
+    """The cluster totals of several statistics, each part of them once.
+
+    Attributes:
+        dense: (columns, F) sums of the parts of one column and of small labelled ones.
+        sparse: the other parts.
+        at: by statistic, where its totals are: in the dense ones or in a sparse part.
+    """
+
+    dense: FloatArray
+    sparse: tuple[Any, ...]
+    at: Mapping[str, tuple[tuple[int, slice], ...]]
+    columns: int
+
+    @classmethod
+    def of(cls, statistics: Mapping[str, Statistic]) -> _Stacked:
+        places: dict[tuple[int, int], tuple[int, slice]] = {}
+        dense: list[FloatArray] = []
+        sparse: list[Any] = []
+        at, rows = {}, 0
+        for name, statistic in statistics.items():
+            if not isinstance(statistic, TotalsStatistic):
+                continue
+            keys = []
+            for part in statistic.parts:
+                key = (id(part), id(statistic.cluster))
+                keys.append(key)
+                if key in places:
+                    continue
+                sums = part.by_cluster(statistic.cluster, statistic.n_clusters)
+                if isinstance(sums, np.ndarray):
+                    places[key] = (-1, slice(rows, rows + len(sums)))
+                    dense.append(sums)
+                    rows += len(sums)
+                else:
+                    places[key] = (len(sparse), slice(0, sums.shape[0]))
+                    sparse.append(sums)
+            at[name] = tuple(places[key] for key in keys)
+        columns = rows + sum(each.shape[0] for each in sparse)
+        return cls(np.concatenate(dense) if dense else np.empty((0, 0)), tuple(sparse), at, columns)
+
+    def values(
+        self, statistics: Mapping[str, Statistic], weights: FloatArray
+    ) -> dict[str, FloatArray]:
+        """Returns the (b,) values of every statistic under (b, F) weights."""
+        totals = [each @ np.ascontiguousarray(weights.T) for each in self.sparse]
+        if self.dense.size:
+            totals.append(self.dense @ weights.T)  # last, so that -1 finds it
+        found = {}
+        for name, statistic in statistics.items():
+            if isinstance(statistic, TotalsStatistic):
+                columns = [totals[number][rows] for number, rows in self.at[name]]
+                drawn = np.concatenate(columns).T
+                found[name] = _checked(name, statistic.of_totals(drawn), weights)
+            else:
+                found[name] = _checked(name, statistic(weights), weights)
+        return found
+
+
+def _value(name: str, statistic: Statistic, n_clusters: int) -> float:
+    if isinstance(statistic, TotalsStatistic):
+        return statistic.on_rows()
+    ones = np.ones((1, n_clusters))
+    return float(_checked(name, statistic(ones), ones)[0])
 
 
 def percentile_estimate(
@@ -373,14 +518,14 @@ def _check_bootstrap(n_clusters: int, n: int, resamples: int, confidence: float 
         raise ValueError(f"confidence: expected a number in (0, 1), got {confidence}")
 
 
-def _values(name: str, statistic: Statistic, weights: FloatArray) -> FloatArray:
-    values = np.asarray(statistic(weights), dtype=np.float64)
-    if values.shape != (len(weights),):
+def _checked(name: str, values: FloatArray, weights: FloatArray) -> FloatArray:
+    found = np.asarray(values, dtype=np.float64)
+    if found.shape != (len(weights),):
         raise ValueError(
             f"statistic {name!r}: expected shape ({len(weights)},) from weights of shape "
-            f"{weights.shape}, got {values.shape}"
+            f"{weights.shape}, got {found.shape}"
         )
-    return values
+    return found
 
 
 def _weight_batches(
@@ -390,13 +535,26 @@ def _weight_batches(
 
     The draws are one stream in the order of the resamples, whatever the size of the batches.
     """
-    size = max(1, _BATCH_NUMBERS // width)
+    size = max(_FEWEST_ROWS, _BATCH_NUMBERS // width)
     for start in range(0, resamples, size):
         rows = min(size, resamples - start)
-        drawn = rng.integers(0, n_clusters, size=(rows, n_clusters))
-        drawn += n_clusters * np.arange(rows)[:, None]
-        weights = np.bincount(drawn.ravel(), minlength=rows * n_clusters)
-        yield slice(start, start + rows), weights.reshape(rows, -1).astype(np.float64)
+        weights = np.empty((rows, n_clusters))
+        step = max(1, _BATCH_NUMBERS // n_clusters)
+        for first in range(0, rows, step):
+            some = weights[first : first + step]
+            drawn = rng.integers(0, n_clusters, size=some.shape)
+            drawn += n_clusters * np.arange(len(some))[:, None]
+            some[:] = np.bincount(drawn.ravel(), minlength=some.size).reshape(some.shape)
+        yield slice(start, start + rows), weights
+
+
+def _one_ahead(batches: Iterator[tuple[slice, FloatArray]]) -> Iterator[tuple[slice, FloatArray]]:
+    """Yields the same batches; the next one is drawn in another thread while one is used."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, batches, None)
+        while (batch := coming.result()) is not None:
+            coming = pool.submit(next, batches, None)
+            yield batch
 
 
 def _interval(replicates: FloatArray, value: float, confidence: float) -> tuple[float, float]:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from pact_eval.evaluation.near_ties import NOISE
 from run_frames import predictions, rows
 
 from pact_eval.evaluation import NearTies, near_ties, near_ties_of_file, numeric_noise
-from pact_eval.evaluation.near_ties import NOISE
 
 
 def test_ties_counted_by_hand() -> None:

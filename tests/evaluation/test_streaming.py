@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from pact_eval.evaluation.streaming import stream_metrics
 from run_frames import ablated_rows, predictions, rows
 
 from pact_eval import metrics
@@ -21,7 +22,6 @@ from pact_eval.evaluation import (
     streamable_items,
     streaming,
 )
-from pact_eval.evaluation.streaming import stream_metrics
 from pact_eval.runs import Decoding, Predictions
 
 

@@ -12,8 +12,8 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.distributions import shared_items
 from pact_eval.evaluation.experiment import Experiment, ExperimentRun
 from pact_eval.evaluation.items import label_codes
+from pact_eval.evaluation.registry import METRICS, MetricSpec
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.specs import METRICS, MetricSpec
 from pact_eval.stats import Estimate, bootstrap_intervals, mean_statistic, seed_summary
 
 Spread = Literal["deviation", "interval", "none"]

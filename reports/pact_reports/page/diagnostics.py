@@ -11,6 +11,7 @@ from pact_eval.evaluation import diagnostics as d
 from pact_eval.preregistration import RegistrationProblem, WeakVerdict
 from pact_reports.numbers import has_width, interval_text, no_interval, value_text
 from pact_reports.page.markup import Html, data_text, element, joined
+from pact_reports.sentences import note_sentence
 from pact_reports.tables.report import letter_verdict
 from pact_reports.tables.scorecard import difference_text
 
@@ -157,7 +158,7 @@ def _few_families(found: d.FewFamilies) -> str:
 
 def _note(found: d.ReportNote) -> str:
     every = "" if found.run is not None else "every run: "
-    return f"{every}{found.note.rstrip('.')}"
+    return f"{every}{note_sentence(found.note).rstrip('.')}"
 
 
 def _settings(found: d.DifferentSettings | d.DifferentVersions) -> str:
@@ -239,7 +240,7 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
         "Calibrator used beyond its fit",
         "A temperature is known only for data like those of its fit, which must not share a family "
         "with the run.",
-        lambda found: found.note,
+        lambda found: note_sentence(found.note),
     ),
     d.DifferenceNotShown: Explanation(
         "Difference not shown",

@@ -54,7 +54,7 @@ def runs_table(experiment: Experiment) -> Table:
         rows.append(Row(tuple(_cells(experiment, run, evaluation)), rule=run.arm != before))
         before = run.arm
         # A letter bias is a diagnostic, which says it.
-        if not on_letters(run.label, evaluation):
+        if evaluation.letters is not None and not on_letters(run.label, evaluation):
             letters.append(f"Letters, {run.label}: {letter_verdict(evaluation.letters)}")
     first = experiment.evaluation(experiment.runs[0], calibrated=False)
     return Table(
@@ -115,9 +115,7 @@ def ablated_table(experiment: Experiment) -> Table:
     Raises:
         InputError: a run does not have the decoding.
     """
-    found = [
-        (run, experiment.ablated_evaluation(run, calibrated=False)) for run in experiment.ablated
-    ]
+    found = [(run, experiment.evaluation(run, calibrated=False)) for run in experiment.ablated]
     first = found[0][1]
     decoding = decoding_name(first.decoding, first.calibration)
     columns = [Column("Run", "left"), count_column("Contexts")]

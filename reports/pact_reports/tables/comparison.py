@@ -21,6 +21,7 @@ from pact_eval.evaluation import (
 from pact_eval.stats import Estimate, McNemarTest, SeedSummary
 from pact_reports.numbers import UNDEFINED, p_value_text, value_text
 from pact_reports.plain_text import one_line
+from pact_reports.sentences import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.report import titled
@@ -275,7 +276,7 @@ def arms_parts(
             parts += _pair_parts(pair, show_holm=show_holm)
         for seed, each in pair.seeds.items() if show_items else ():
             parts += item_lists(each, (pair.a, pair.b), f"{_seed(seed).capitalize()}: ")
-    parts += [Line(f"Note: {note}", "caution") for note in comparison.notes]
+    parts += [Line(f"Note: {note_sentence(note)}", "caution") for note in comparison.notes]
     return tuple(parts)
 
 

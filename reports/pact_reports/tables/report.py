@@ -9,18 +9,17 @@ from typing import Final, Protocol
 from pact_eval._json import Json
 from pact_eval.evaluation import (
     ABLATED_CONFIDENCE,
-    ABLATED_METRICS,
     CONFIDENT,
-    METRICS,
-    AblatedEvaluation,
     Evaluation,
     Group,
     MetricSpec,
 )
+from pact_eval.metrics import PairOutcomes
 from pact_eval.prompts import CODES
 from pact_eval.stats import Estimate, SlotHomogeneity
 from pact_reports.numbers import count_and_share, p_value_text
 from pact_reports.plain_text import one_line
+from pact_reports.sentences import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
 
@@ -63,16 +62,17 @@ def evaluation_parts(evaluation: Evaluation) -> tuple[Part, ...]:
     """Lay out the evaluation of a run: metrics, pairs, letters, then the notes."""
     parts: list[Part] = [
         Line(_decoding(evaluation)),
-        metrics_table(evaluation.groups, METRICS),
+        metrics_table(evaluation.groups, evaluation.metrics),
     ]
-    if any(_n_pairs(group) for group in evaluation.groups):
+    if any(_n_pairs(group.pairs) for group in evaluation.groups):
         parts.append(_pairs_table(evaluation.groups))
-    parts.append(_letters_table(evaluation))
-    parts += [Line(f"Note: {note}", "caution") for note in evaluation.notes]
+    if evaluation.letters is not None:
+        parts.append(_letters_table(evaluation, evaluation.letters))
+    parts += [Line(f"Note: {note_sentence(note)}", "caution") for note in evaluation.notes]
     return tuple(parts)
 
 
-def ablated_parts(evaluation: AblatedEvaluation) -> tuple[Part, ...]:
+def ablated_parts(evaluation: Evaluation) -> tuple[Part, ...]:
     """Lay out the evaluation of a run on ablated contexts."""
     method = evaluation.groups[0].estimates[ABLATED_CONFIDENCE].method
     return (
@@ -84,7 +84,7 @@ def ablated_parts(evaluation: AblatedEvaluation) -> tuple[Part, ...]:
             "Answer gap: |z_a - z_b| in nats of the two answers that the ablated context cannot "
             "distinguish."
         ),
-        metrics_table(evaluation.groups, ABLATED_METRICS),
+        metrics_table(evaluation.groups, evaluation.metrics),
     )
 
 
@@ -164,8 +164,9 @@ def _metric_cell(group: EstimatedGroup, spec: MetricSpec) -> Cell:
     return estimate_cell(estimate, spec.unit, below=below)
 
 
-def _n_pairs(group: Group) -> int:
-    pairs = group.pairs
+def _n_pairs(pairs: PairOutcomes | None) -> int:
+    if pairs is None:
+        return 0
     return pairs.both_right + pairs.only_base + pairs.only_counterfactual + pairs.neither
 
 
@@ -173,7 +174,9 @@ def _pairs_table(groups: Sequence[Group]) -> Table:
     titles = ("both correct", "only base", "only counterf.", "neither", "same answer to both")
     rows = []
     for group in groups:
-        total, pairs = _n_pairs(group), group.pairs
+        total, pairs = _n_pairs(group.pairs), group.pairs
+        if pairs is None:
+            continue
         counts = (
             pairs.both_right,
             pairs.only_base,
@@ -192,8 +195,7 @@ def _pairs_table(groups: Sequence[Group]) -> Table:
     )
 
 
-def _letters_table(evaluation: Evaluation) -> Table:
-    letters = evaluation.letters
+def _letters_table(evaluation: Evaluation, letters: SlotHomogeneity) -> Table:
     codes = CODES[: len(letters.observed)]
     counted = {"chosen": letters.observed, "correct": letters.expected}
     return Table(
@@ -205,5 +207,5 @@ def _letters_table(evaluation: Evaluation) -> Table:
             Row((Cell(name), *(Cell(f"{count:,}") for count in counts)))
             for name, counts in counted.items()
         ),
-        notes=(letter_verdict(evaluation.letters),),
+        notes=(letter_verdict(letters),),
     )

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import (
-    GROUPED_ITEMS,
     CollectedRun,
     Evaluation,
+    LowAnswerMass,
     ScoredItems,
     default_resamples,
-    evaluate,
+    evaluate_items,
     group_rows,
     group_statistics,
-    near_ties,
     numeric_noise,
-    repeated_views,
-    report_notes,
 )
 from pact_eval.preregistration import DecodingName
 from pact_eval.runs import Decoding
 from pact_eval.stats import Estimate, bootstrap_intervals
+from pact_reports.sentences import note_sentence
 
 __all__ = ["EceChange", "RunReport", "ece_change", "run_report"]
-
-# A change of ECE costs a pass over all families a resample: fewer where there are very many.
-_LARGE_RESAMPLES: Final = 500
 
 
 @dataclass(frozen=True)
@@ -92,8 +85,12 @@ def run_report(
     """
     try:
         raw = run.scored(decoding)
-        evaluation = evaluate(
-            run.predictions, decoding=decoding, by="kind", rng=deepcopy(rng), resamples=resamples
+        evaluation = evaluate_items(
+            raw,
+            by="kind",
+            rng=deepcopy(rng),
+            resamples=resamples,
+            noise=numeric_noise(run.provenance),
         )
     except ValueError as error:
         message = f"{run.label}: {error}"
@@ -101,7 +98,9 @@ def run_report(
     return RunReport(
         evaluation=evaluation,
         ece=_ece_changes(run, raw, decoding, rng, resamples),
-        notes=_notes(run, evaluation),
+        notes=tuple(
+            note_sentence(note) for note in evaluation.notes if not isinstance(note, LowAnswerMass)
+        ),
     )
 
 
@@ -120,7 +119,7 @@ def _ece_changes(
         # The calibrator needs prompt lengths that the run does not know.
         return {}
     n = len(run.predictions)
-    by_default = default_resamples(n) if n <= GROUPED_ITEMS else _LARGE_RESAMPLES
+    by_default = default_resamples(n)
     groups = group_rows(run.predictions, "kind")
     return {
         name: ece_change(raw.taken(rows), calibrated.taken(rows), rng, resamples or by_default)
@@ -154,16 +153,3 @@ def ece_change(
     )
     value = float(raw(np.ones((1, drawn.n_clusters)))[0])
     return EceChange(value, found["after"], found["difference"])
-
-
-def _notes(run: CollectedRun, evaluation: Evaluation) -> tuple[str, ...]:
-    views = run.predictions
-    notes = report_notes(
-        evaluation.groups[0],
-        repeated=repeated_views(views.n_choices, views.k),
-        mean_answer_mass=math.nan,
-        smallest=evaluation.smallest_probability,
-    )
-    noise = numeric_noise(run.run.provenance)
-    ties = None if noise is None else near_ties(views, noise).note
-    return notes if ties is None else (*notes, ties)

@@ -11,14 +11,13 @@ import numpy as np
 
 from pact_eval._json import Json
 from pact_eval.evaluation import (
-    ABLATED_METRICS,
-    METRICS,
-    AblatedEvaluation,
     Evaluation,
     Group,
     MetricSpec,
+    Note,
 )
 from pact_eval.prompts import CODES as LETTERS
+from pact_reports.sentences import note_sentence
 
 if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards need
     from pact_eval.audit import (
@@ -35,7 +34,7 @@ if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards
     from pact_eval.preregistration import CheckResult as JudgedCheck
     from pact_eval.preregistration import JudgedHypotheses
     from pact_eval.prompts import Decision
-    from pact_eval.stats import Estimate
+    from pact_eval.stats import Estimate, SlotHomogeneity
 
 
 def to_json(value: Any) -> Json:
@@ -92,33 +91,47 @@ def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> d
 
     Returns:
         Rates and probabilities are fractions, not percent. What JSON cannot say (NaN, infinity) is
-        null next to a `reason`.
+        null next to a `reason`; what ablated contexts do not have is null.
     """
-    letters = evaluation.letters
+    ties = evaluation.near_ties
     smallest = evaluation.smallest_probability
     return {
         "run": dict(provenance),
+        "contexts": evaluation.contexts,
         "decoding": {"views": evaluation.decoding, "calibration": evaluation.calibration},
         "k": evaluation.k,
         "by": evaluation.by,
-        "metrics": _metrics(METRICS),
+        "metrics": _metrics(evaluation.metrics),
         "groups": [_group(group, smallest) for group in evaluation.groups],
-        "letters": {
-            "codes": list(LETTERS[: len(letters.observed)]),
-            "picked": letters.observed.tolist(),
-            "right_answer": letters.expected.tolist(),
-            "chi2": to_json(letters.chi2),
-            "dof": letters.dof,
-            "p_value": to_json(letters.p_value),
-            "item_views": letters.units,
-            "families": letters.clusters,
-            "discordant_families": letters.discordant_clusters,
-            "reason": letters.reason,
-        },
+        "letters": _letters(evaluation.letters),
         "mean_answer_mass": to_json(evaluation.mean_answer_mass),
         "smallest_probability": to_json(smallest),
-        "notes": list(evaluation.notes),
+        "near_ties": None if ties is None else asdict(ties),
+        "notes": [_note(note) for note in evaluation.notes],
     }
+
+
+def _letters(letters: SlotHomogeneity | None) -> Json:
+    if letters is None:
+        return None
+    return {
+        "codes": list(LETTERS[: len(letters.observed)]),
+        "picked": letters.observed.tolist(),
+        "right_answer": letters.expected.tolist(),
+        "chi2": to_json(letters.chi2),
+        "dof": letters.dof,
+        "p_value": to_json(letters.p_value),
+        "item_views": letters.units,
+        "families": letters.clusters,
+        "discordant_families": letters.discordant_clusters,
+        "reason": letters.reason,
+    }
+
+
+def _note(note: Note) -> Json:
+    """Write a note with its kind, its numbers and its sentence."""
+    numbers = {name: to_json(value) for name, value in asdict(note).items()}
+    return {"kind": type(note).__name__, **numbers, "text": note_sentence(note)}
 
 
 def _metrics(specs: Sequence[MetricSpec]) -> Json:
@@ -134,41 +147,14 @@ def _group(group: Group, smallest_probability: float) -> Json:
         "items": group.items,
         "families": group.families,
         "metrics": {name: estimate_json(estimate) for name, estimate in group.estimates.items()},
-        "pairs": asdict(group.pairs),
-        "nll": {
+        "pairs": None if group.pairs is None else asdict(group.pairs),
+        "nll": None
+        if group.nll is None
+        else {
             "infinite_items": group.nll.infinite_items,
             "finite_mean": to_json(group.nll.finite_mean),
             "lower_bound": to_json(group.nll.lower_bound(smallest_probability)),
         },
-    }
-
-
-def ablated_json(evaluation: AblatedEvaluation, provenance: Mapping[str, Json]) -> dict[str, Json]:
-    """Turn an evaluation of ablated contexts into JSON values.
-
-    Args:
-        evaluation: the numbers.
-        provenance: the run's `run.json`, passed on in full.
-
-    Returns:
-        The keys of `evaluation_json` that do not need references, and `"contexts": "ablated"`.
-    """
-    return {
-        "run": dict(provenance),
-        "contexts": "ablated",
-        "decoding": {"views": evaluation.decoding, "calibration": evaluation.calibration},
-        "k": evaluation.k,
-        "by": evaluation.by,
-        "metrics": _metrics(ABLATED_METRICS),
-        "groups": [
-            {
-                "name": group.name,
-                "items": group.items,
-                "families": group.families,
-                "metrics": {name: estimate_json(each) for name, each in group.estimates.items()},
-            }
-            for group in evaluation.groups
-        ],
     }
 
 

@@ -177,7 +177,7 @@ def test_runs_on_ablated_contexts_have_a_table(folders: list[Path], tmp_path: Pa
     folder = write_run(tmp_path / "ablated", ablated_rows(1), arm="a", seed=17)
     page = page_of([*folders, folder])
     experiment = Experiment.read([folder], Settings(resamples=200))
-    evaluation = experiment.ablated_evaluation(experiment.ablated[0])
+    evaluation = experiment.evaluation(experiment.ablated[0])
     confidence = evaluation.groups[0].estimates["ablated_confidence"]
     said = section(page, 'id="table-ablated-runs"', "</section>")
     assert f"a, seed 17 {confidence.n} of {confidence.clusters} families" in said

@@ -1,0 +1,148 @@
+"""What a reader of a report must know in addition to its numbers, as typed values.
+
+`evaluate` and `compare_arms` return notes; `pact_reports.sentences` turns each into a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval._json import Json
+
+NOISE: Final[Mapping[str, float]] = {"float32": 1e-4, "float16": 0.016, "bfloat16": 0.125}
+"""How much a logit may be off by rounding, by the precision of the run: at least this much.
+
+One unit in the last place of a logit near 16; for float32, what summation in another order does.
+"""
+
+
+@dataclass(frozen=True)
+class InfiniteNll:
+    """The NLL is infinite because references have probability 0.
+
+    Attributes:
+        infinite_items: items whose reference has probability 0.
+        items: all items.
+        smallest_probability: smallest probability above 0 in the run.
+        lower_bound: NLL in nats if each of those items had that probability.
+    """
+
+    infinite_items: int
+    items: int
+    smallest_probability: float
+    lower_bound: float
+
+
+@dataclass(frozen=True)
+class LowAnswerMass:
+    """The model rarely answers with one of the letters.
+
+    Attributes:
+        share: mean share of the next-token distribution on the letters, below `LOW_ANSWER_MASS`.
+    """
+
+    share: float
+
+
+@dataclass(frozen=True)
+class IncompletePairs:
+    """Families that are left out of pair accuracy.
+
+    Attributes:
+        families: that are not exactly one base and one counterfactual.
+    """
+
+    families: int
+
+
+@dataclass(frozen=True)
+class RepeatedViews:
+    """Items whose views repeat, which lowers their view TV.
+
+    Attributes:
+        items: that have fewer code orders than views.
+    """
+
+    items: int
+
+
+@dataclass(frozen=True)
+class NearTies:
+    """Answers that rounding could have chosen.
+
+    Two engines, batch sizes or machines give logits that differ in the last digits. If the two best
+    answers are closer than that, which one comes first says nothing about the model.
+
+    Attributes:
+        items: whose two best logits of view 0 differ by twice the noise or less.
+        noise: how much a logit may be off.
+    """
+
+    items: int
+    noise: float
+
+
+@dataclass(frozen=True)
+class UnmatchedSeeds:
+    """Seeds of two arms that cannot be compared.
+
+    Attributes:
+        a: the first arm.
+        b: the second arm.
+        only_a: seeds that only the first has.
+        only_b: seeds that only the second has.
+        shared: number of seeds that both have.
+    """
+
+    a: str
+    b: str
+    only_a: tuple[int | None, ...]
+    only_b: tuple[int | None, ...]
+    shared: int
+
+
+Note = InfiniteNll | LowAnswerMass | IncompletePairs | RepeatedViews | NearTies | UnmatchedSeeds
+
+LOW_ANSWER_MASS: Final = 0.5
+"""Below this mean answer mass, a note says that the model rarely answers with a letter."""
+
+
+def numeric_noise(provenance: Mapping[str, Json]) -> float | None:
+    """Return how much a logit of a run may be off by rounding.
+
+    What the run measured against one plain pass per prompt, but no less than `NOISE`; None for a
+    run whose precision is unknown.
+
+    Args:
+        provenance: `run.json`.
+
+    Example:
+        >>> numeric_noise({"settings": {"dtype": "bfloat16"}})
+        0.125
+    """
+    settings, engine = provenance.get("settings"), provenance.get("engine")
+    dtype = settings.get("dtype") if isinstance(settings, dict) else None
+    if not isinstance(dtype, str) or dtype not in NOISE:
+        return None
+    check = engine.get("check") if isinstance(engine, dict) else None
+    measured = check.get("largest_logit_difference") if isinstance(check, dict) else None
+    return max(NOISE[dtype], float(measured) if isinstance(measured, int | float) else 0.0)
+
+
+def near_ties(logit_gap: npt.NDArray[np.float64], noise: float) -> NearTies:
+    """Count items whose two best logits of view 0 differ by twice the noise or less.
+
+    Args:
+        logit_gap: (n,) distance of the two best logits.
+        noise: how much a logit may be off.
+
+    Example:
+        >>> near_ties(np.array([0.1, 3.0]), 0.125)
+        NearTies(items=1, noise=0.125)
+    """
+    return NearTies(int((logit_gap <= 2 * noise).sum()), noise)

@@ -1,0 +1,343 @@
+"""The registry of metrics: the one place that says which metrics there are and how each is made.
+
+An entry has a name, a title, a unit, a direction, what it needs, a function of a block of items
+that gives one number per item, and a reduction that makes the metric of a group. `evaluate`,
+`compare`, JSON and tables find every metric here; a new one is one call of `register_metric`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval import metrics
+from pact_eval.stats import RowSums, Statistic, TotalsStatistic, mean_statistic, ratio_statistic
+
+if TYPE_CHECKING:
+    from pact_eval.evaluation.items import ScoredItems
+
+GroupBy = Literal["kind", "domain", "source_family"]
+"""What items are grouped by, in addition to all of them together."""
+
+Unit = Literal["percent", "points", "nats", "score", "levels"]
+"""How a metric is shown: rates and their differences times 100, the others as they are."""
+
+Need = Literal["references", "ablated contexts", "several views", "score items"]
+"""What a metric cannot be computed without. One without references and without ablated contexts is
+computed for both types of run."""
+
+CONFIDENT: Final = 0.9
+"""An error with this confidence or more is a confident error."""
+
+# AURC is drawn at levels of confidence: every distinct value up to this many levels.
+_MOST_LEVELS: Final = 1_000
+_FEWEST_LEVELS: Final = 48
+_LEVELS_TIMES_FAMILIES: Final = 2_500_000
+_SAMPLE: Final = 100_000
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """How a metric is named and shown.
+
+    Attributes:
+        name: key in JSON.
+        title: in tables.
+        unit: how it is shown.
+        better: 1 higher, -1 lower, 0 neither: a value near 0 is wanted.
+    """
+
+    name: str
+    title: str
+    unit: Unit
+    better: Literal[-1, 0, 1]
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a metric is computed from if that is not all items.
+
+    Attributes:
+        units: items, pairs or errors.
+        families: families that they form.
+        reason_if_none: why there are none.
+    """
+
+    units: int
+    families: int
+    reason_if_none: str
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A metric of a group of items.
+
+    Attributes:
+        statistic: the metric as a function of how often each family is drawn.
+        basis: what it is computed from; None for all items.
+    """
+
+    statistic: Statistic
+    basis: Basis | None = None
+
+
+Reduction = Callable[["ScoredItems", str], Reduced]
+"""Takes the items of a group and the name of the metric to the metric."""
+
+
+def mean_over_items(items: ScoredItems, name: str) -> Reduced:
+    """The mean of the per-item values of a metric."""
+    return Reduced(mean_statistic(items.values[name], items.family, items.n_families))
+
+
+@dataclass(frozen=True)
+class Metric:
+    """An entry of the registry.
+
+    Attributes:
+        spec: name, title, unit and direction.
+        needs: what it cannot be computed without.
+        per_item: takes a block of m items to (m,) numbers or bools; None if the reduction needs
+            no numbers except confidence, prediction and reference.
+        reduction: makes the metric of a group of items.
+    """
+
+    spec: MetricSpec
+    needs: frozenset[Need]
+    per_item: Callable[[metrics.ItemBlock], npt.NDArray[Any]] | None = None
+    reduction: Reduction = field(default=mean_over_items)
+
+    @property
+    def name(self) -> str:
+        """Key in JSON."""
+        return self.spec.name
+
+    def applies_to(self, contexts: Contexts) -> bool:
+        """Whether the metric is defined for runs on such contexts."""
+        other: Need = "ablated contexts" if contexts == "full" else "references"
+        return other not in self.needs
+
+
+Contexts = Literal["full", "ablated"]
+"""Contexts of records with references, or evidence-ablated contexts, which have no right answer."""
+
+_REGISTRY: dict[str, Metric] = {}
+
+
+def register_metric(metric: Metric) -> None:
+    """Add a metric to every report and comparison that is computed from now on.
+
+    Raises:
+        ValueError: a metric of that name is registered already.
+
+    Example:
+        >>> import numpy as np
+        >>> from pact_eval.evaluation import Metric, MetricSpec, registered_metrics
+        >>> def margin(block):  # distance of the two largest probabilities
+        ...     largest = np.sort(block.probs, axis=0)
+        ...     return largest[-1] - largest[-2]
+        >>> spec = MetricSpec("margin", "Margin", "percent", 1)
+        >>> with temporary_metric(Metric(spec, frozenset({"references"}), margin)):
+        ...     registered_metrics("full")[-1].title
+        'Margin'
+    """
+    if metric.name in _REGISTRY:
+        message = f"metric {metric.name!r} is registered already; choose another name"
+        raise ValueError(message)
+    _REGISTRY[metric.name] = metric
+
+
+@contextmanager
+def temporary_metric(metric: Metric) -> Iterator[None]:
+    """Register a metric until the end of a `with` block."""
+    register_metric(metric)
+    try:
+        yield
+    finally:
+        del _REGISTRY[metric.name]
+
+
+def metrics_for(contexts: Contexts) -> tuple[Metric, ...]:
+    """Return the registered metrics of one type of contexts, in the order of the report."""
+    return tuple(metric for metric in _REGISTRY.values() if metric.applies_to(contexts))
+
+
+def registered_metrics(contexts: Contexts = "full") -> tuple[MetricSpec, ...]:
+    """Return name, title, unit and direction of the metrics, in the order of the report."""
+    return tuple(metric.spec for metric in metrics_for(contexts))
+
+
+def _where(items: ScoredItems, mask: npt.NDArray[np.bool_], reason: str) -> Basis:
+    families = int((np.bincount(items.family[mask], minlength=1) > 0).sum())
+    return Basis(int(mask.sum()), families, reason)
+
+
+def _over_views(items: ScoredItems, name: str) -> Reduced:
+    """The mean of a metric of several views, undefined for one view."""
+    reason = "one view only: K is 1"
+    if items.k > 1 and name == "ensemble_gain":
+        reason = "the views of an item rule out all of its answers"
+    values = items.values[name]
+    if len(values) and np.isnan(values[0]):
+        return Reduced(_undefined, Basis(0, 0, reason))
+    mean = mean_over_items(items, name).statistic
+    return Reduced(mean, Basis(len(items), items.n_families, reason))
+
+
+def _undefined(weights: FloatArray) -> FloatArray:
+    return np.full(len(weights), np.nan)
+
+
+def _over_score_items(items: ScoredItems, name: str) -> Reduced:
+    """The mean over Score items; `items` are those already, so that they alone are resampled."""
+    basis = Basis(len(items), items.n_families, "no score items")
+    return Reduced(mean_over_items(items, name).statistic, basis)
+
+
+def _pair_accuracy(items: ScoredItems, _name: str) -> Reduced:
+    pairs = items.pairs
+    right = metrics.pair_correct(pairs, items.correct)
+    statistic = mean_statistic(right, items.family[pairs.base], items.n_families)
+    return Reduced(statistic, Basis(len(pairs), len(pairs), "no complete pairs"))
+
+
+def _confident_errors(items: ScoredItems, _name: str) -> Reduced:
+    wrong = ~items.correct
+    confident = metrics.is_confident(items.confidence, CONFIDENT) & wrong
+    statistic = ratio_statistic(confident, wrong, items.family, items.n_families)
+    return Reduced(statistic, _where(items, wrong, "no errors"))
+
+
+def _ece(items: ScoredItems, _name: str) -> Reduced:
+    """ECE from sums per bin, which are linear in the weights of families."""
+    gap = RowSums(
+        items.confidence - items.correct, metrics.bin_index(items.confidence), metrics.BINS
+    )
+    parts = (RowSums(None), gap)
+    return Reduced(TotalsStatistic(parts, _ece_of_totals, items.family, items.n_families))
+
+
+def _ece_of_totals(totals: FloatArray) -> FloatArray:
+    gap = np.abs(totals[:, 1:]).sum(axis=1)
+    ece = np.full(len(gap), np.nan)
+    np.divide(gap, totals[:, 0], out=ece, where=totals[:, 0] > 0)
+    return ece
+
+
+def _aurc(items: ScoredItems, _name: str) -> Reduced:
+    """AURC from counts and errors at levels of confidence.
+
+    The value is always that of the items. If confidence has many distinct values, what a resample
+    changes is computed from counts at quantile levels.
+    """
+    level = _levels(items.confidence, items.n_families)
+    size = 2 * (int(level.max(initial=-1)) + 1)
+    counts = RowSums(None, 2 * level + ~items.correct, size)
+    return Reduced(
+        TotalsStatistic(
+            (counts,),
+            _aurc_of_totals,
+            items.family,
+            items.n_families,
+            metrics.aurc(items.confidence, items.correct),
+        )
+    )
+
+
+def _aurc_of_totals(totals: FloatArray) -> FloatArray:
+    by_level = totals.reshape(len(totals), -1, 2)[:, ::-1]
+    return metrics.aurc_from_groups(by_level.sum(axis=2), by_level[:, :, 1])
+
+
+def _levels(confidence: FloatArray, n_families: int) -> npt.NDArray[np.int64]:
+    """Return the level of each confidence, ascending; equal confidences have the same level."""
+    most = _LEVELS_TIMES_FAMILIES // max(n_families, 1)
+    most = max(_FEWEST_LEVELS, min(_MOST_LEVELS, most))
+    step = max(1, confidence.size // _SAMPLE)
+    if step == 1:
+        level, levels = metrics.confidence_levels(confidence)
+        if levels <= most:
+            return level
+    edges = np.unique(np.quantile(confidence[::step], np.linspace(0, 1, most + 1)[1:-1]))
+    return np.searchsorted(edges, confidence, side="right").astype(np.int64)
+
+
+def _add_built_in_metrics() -> None:
+    full: frozenset[Need] = frozenset({"references"})
+    views: frozenset[Need] = frozenset({"several views"})
+    score: frozenset[Need] = frozenset({"references", "score items"})
+    ablated: frozenset[Need] = frozenset({"ablated contexts"})
+
+    def add(
+        spec: MetricSpec,
+        needs: frozenset[Need],
+        per_item: Callable[[metrics.ItemBlock], npt.NDArray[Any]] | None,
+        reduction: Reduction = mean_over_items,
+    ) -> None:
+        register_metric(Metric(spec, needs, per_item, reduction))
+
+    def spec(name: str, title: str, unit: Unit, better: Literal[-1, 0, 1]) -> MetricSpec:
+        return MetricSpec(name, title, unit, better)
+
+    add(spec("accuracy", "Accuracy", "percent", 1), full, lambda block: block.correct)
+    add(spec("pair_accuracy", "Pair accuracy", "percent", 1), full, None, _pair_accuracy)
+    add(spec("nll_nats", "NLL", "nats", -1), full, lambda block: block.nll_nats)
+    add(spec("brier", "Brier", "score", -1), full, lambda block: block.brier)
+    add(spec("ece", "ECE", "percent", -1), full, None, _ece)
+    add(spec("aurc", "AURC", "percent", -1), full, None, _aurc)
+    add(
+        spec("score_mae", "Score MAE", "levels", -1),
+        score,
+        lambda block: block.expected_level_error,
+        _over_score_items,
+    )
+    add(
+        spec("score_level_mae", "Score level MAE", "levels", -1),
+        score,
+        lambda block: block.level_error,
+        _over_score_items,
+    )
+    add(
+        spec(ABLATED_CONFIDENCE, "Mean confidence", "percent", -1),
+        ablated,
+        lambda block: block.confidence,
+    )
+    add(spec(ABLATED_GAP, "Answer gap", "nats", -1), ablated, lambda block: block.answer_gap_nats)
+    add(spec("view_tv", "View TV", "percent", -1), views, lambda block: block.view_tv, _over_views)
+    add(
+        spec("flip_rate", "Flip rate", "percent", -1),
+        views,
+        lambda block: block.flipped,
+        _over_views,
+    )
+    add(
+        spec("ensemble_gain", "Ensemble gain", "points", 0),
+        full | views,
+        lambda block: block.ensemble_gain,
+        _over_views,
+    )
+    add(spec("confident_errors", "Confident errors", "percent", -1), full, None, _confident_errors)
+    add(
+        spec("answer_mass", "Answer mass", "percent", 1),
+        ablated,
+        lambda block: block.answer_mass.mean(axis=1),
+    )
+
+
+ABLATED_CONFIDENCE: Final = "ablated_confidence"
+ABLATED_GAP: Final = "ablated_gap"
+
+_add_built_in_metrics()
+
+METRICS: Final = registered_metrics("full")
+"""The built-in metrics of the report, in its order."""
+
+ABLATED_METRICS: Final = registered_metrics("ablated")
+"""The built-in metrics of the report on ablated contexts, in its order."""

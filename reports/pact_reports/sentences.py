@@ -1,0 +1,68 @@
+"""The notes of a report as sentences."""
+
+from __future__ import annotations
+
+from pact_eval.evaluation import (
+    IncompletePairs,
+    InfiniteNll,
+    LowAnswerMass,
+    NearTies,
+    Note,
+    RepeatedViews,
+    UnmatchedSeeds,
+)
+
+
+def note_sentence(note: Note) -> str:
+    """Say in one or two sentences what a note means.
+
+    Example:
+        >>> note_sentence(NearTies(3, 0.125))[:42]
+        'The two best answers of 3 items have logit'
+    """
+    match note:
+        case InfiniteNll():
+            return (
+                f"NLL is infinite: {note.infinite_items:,} of {note.items:,} items give the "
+                "correct answer probability 0. If each of them had the smallest probability above "
+                f"0 in this run ({note.smallest_probability:.3g}), NLL would be at least "
+                f"{note.lower_bound:.4f}."
+            )
+        case LowAnswerMass():
+            return (
+                f"Only {100 * note.share:.1f}% of the next-token probability is on the answer "
+                "letters: the model rarely answers with one of the letters."
+            )
+        case IncompletePairs():
+            return (
+                "Pair accuracy leaves out families that are not a complete pair: "
+                f"{note.families:,}."
+            )
+        case RepeatedViews():
+            return (
+                f"{_items(note.items)} fewer code orders than views (two answers have two): views "
+                "repeat, which lowers their view TV."
+            )
+        case NearTies():
+            counted = "1 item" if note.items == 1 else f"{note.items:,} items"
+            return (
+                f"The two best answers of {counted} have logits that differ by "
+                f"{2 * note.noise:.2g} or less (view 0): rounding could change which comes first."
+            )
+        case UnmatchedSeeds():
+            return _unmatched(note)
+
+
+def _items(number: int) -> str:
+    return "1 item has" if number == 1 else f"{number:,} items have"
+
+
+def _unmatched(note: UnmatchedSeeds) -> str:
+    parts = []
+    if not note.shared:
+        parts.append(f"{note.a} and {note.b} have no seed in common: nothing is compared by seed.")
+    for name, other, seeds in ((note.a, note.b, note.only_a), (note.b, note.a, note.only_b)):
+        if seeds:
+            listed = ", ".join(map(str, seeds))
+            parts.append(f"{name} has seeds that {other} lacks: {listed}.")
+    return " ".join(parts)
