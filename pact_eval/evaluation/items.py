@@ -176,6 +176,11 @@ class ScoredItems:
         return self.values["nll_nats"]
 
     @property
+    def gap(self) -> FloatArray:
+        """(n,) |z_a - z_b| in nats of the two answers of each ablated context."""
+        return self.values["ablated_gap"]
+
+    @property
     def view_tv(self) -> FloatArray:
         """(n,) mean over pairs of views, uncalibrated; NaN for one view."""
         return self.values["view_tv"]
@@ -275,7 +280,7 @@ def read_items(
     wanted += ["id"] if k > 1 or letters else []
     wanted += ["code_order", "answer_mass"] if letters else []
     wanted += ["prompt_tokens"] if calibrator is not None else []
-    frames = scan.select(dict.fromkeys(wanted))
+    frames = scan.select(list(dict.fromkeys(wanted)))
     scoring = _Scoring(decoding, calibrator, letters=letters)
     groupings: tuple[GroupBy, ...] = ("kind",) if by == "kind" else ("kind", by)
     size = _SLICE_ROWS if _SLICE_ROWS % k == 0 else _SLICE_ROWS * k

@@ -99,7 +99,7 @@ class ItemBlock:
     @cached_property
     def level_error(self) -> FloatArray:
         """(m,) distance of the predicted level from the reference; for Score fields only."""
-        return np.abs(self.predicted - self._reference).astype(np.float64)
+        return np.asarray(np.abs(self.predicted - self._reference), dtype=np.float64)
 
     @cached_property
     def predicted_by_view(self) -> IntArray:

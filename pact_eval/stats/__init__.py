@@ -16,7 +16,6 @@ from pact_eval.stats.bootstrap import (
 )
 from pact_eval.stats.equivalence import Verdict, equivalence_verdict
 from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.grouped import mean_interval, ratio_interval, resampled_label_counts
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
 from pact_eval.stats.multiplicity import HolmAdjustment, holm
 from pact_eval.stats.paired_intervals import (
@@ -68,13 +67,10 @@ __all__ = [
     "mcnemar",
     "mcnemar_from_counts",
     "mcnemar_power",
-    "mean_interval",
     "mean_statistic",
     "percentile_estimate",
-    "ratio_interval",
     "ratio_statistic",
     "resample",
-    "resampled_label_counts",
     "same_sign",
     "seed_summary",
     "sign_flip_test",

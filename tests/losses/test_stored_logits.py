@@ -22,7 +22,7 @@ from transformers import AutoTokenizer
 
 from pact_cli.evaluate import main
 from pact_eval.data import read_records
-from pact_eval.evaluation import ABLATED_GAP, evaluate_ablated
+from pact_eval.evaluation import ABLATED_GAP, evaluate
 from pact_eval.prompts import NIMBLE, Encoder
 from pact_eval.runs import AblatedPredictions, read_run
 from pact_eval.runs.importing.json_lines import read_rows
@@ -76,7 +76,7 @@ def test_the_ablated_gap_is_that_of_the_report() -> None:
     frame = ablated_rows(5, families=12, k=1)
     rng = np.random.default_rng(0)
     predictions = AblatedPredictions.from_frame(frame)
-    report = evaluate_ablated(predictions, decoding="single", by="kind", rng=rng, resamples=100)
+    report = evaluate(predictions, decoding="single", by="kind", rng=rng, resamples=100)
     # The objective wants a labelled row in every batch; it has no part in this mean.
     batch, logits = stored_batch(pl.concat([rows(5, families=1, k=1), frame], how="diagonal"))
     gap = PactLoss()(logits, batch, progress=1.0).diagnostics["ablated_gap"]

@@ -9,8 +9,8 @@ from pact_eval.metrics import (
     aurc,
     aurc_from_groups,
     aurc_in_row_order,
-    aurc_weighted,
     confidence,
+    confidence_levels,
     decode_single,
     risk_coverage,
 )
@@ -56,16 +56,17 @@ def test_aurc_against_naive_loop(n: int, levels: int) -> None:
     sure, right = tied_items(n, levels)
     expected = naive_aurc(sure, right)
     assert aurc(sure, right) == pytest.approx(expected, rel=0, abs=1e-12)
-    ones = np.ones((1, n))
-    assert aurc_weighted(sure, right, ones)[0] == pytest.approx(expected, rel=0, abs=1e-12)
 
 
-def test_aurc_weighted_against_repeated_rows() -> None:
+def test_aurc_from_groups_against_repeated_rows() -> None:
     sure, right = tied_items(60, 12)
     weights = np.random.default_rng(50).integers(0, 4, (20, 60))
     expected = [aurc(np.repeat(sure, row), np.repeat(right, row)) for row in weights]
-    np.testing.assert_allclose(aurc_weighted(sure, right, weights), expected, rtol=0, atol=1e-13)
-    stacked = aurc_weighted(sure, right, weights.reshape(4, 5, 60))
+    level, levels = confidence_levels(sure)
+    counts = np.array([np.bincount(level, row, levels)[::-1] for row in weights])
+    errors = np.array([np.bincount(level, row * ~right, levels)[::-1] for row in weights])
+    np.testing.assert_allclose(aurc_from_groups(counts, errors), expected, rtol=0, atol=1e-13)
+    stacked = aurc_from_groups(counts.reshape(4, 5, -1), errors.reshape(4, 5, -1))
     np.testing.assert_allclose(stacked.ravel(), expected, rtol=0, atol=1e-13)
 
 
@@ -98,10 +99,7 @@ def test_rounding_does_not_break_ties() -> None:
     right = np.arange(200) % 4 > 0
     tied = aurc(np.full(200, 0.5), right)
     assert aurc(sure, right) == pytest.approx(tied, rel=1e-12)
-    weights = np.random.default_rng(53).integers(0, 3, (5, 200))
-    np.testing.assert_allclose(
-        aurc_weighted(sure, right, weights), aurc_weighted(np.full(200, 0.5), right, weights)
-    )
+    assert confidence_levels(sure)[1] == 1
 
 
 def test_the_extremes() -> None:
@@ -116,7 +114,6 @@ def test_no_items_have_no_aurc() -> None:
     assert risk_coverage([], []).error_rate.shape == (0,)
     assert np.isnan(aurc_from_groups(np.zeros((2, 3)), np.zeros((2, 3)))).all()
     assert np.isnan(aurc_from_groups(np.zeros((2, 0)), np.zeros((2, 0)))).all()
-    assert np.isnan(aurc_weighted([], [], np.zeros((2, 0)))).all()
 
 
 def test_bad_groups_and_weights_are_refused() -> None:
@@ -128,5 +125,3 @@ def test_bad_groups_and_weights_are_refused() -> None:
         aurc_from_groups([-1], [-1])
     with pytest.raises(ValueError, match="two equal shapes"):
         aurc_from_groups([1, 1], [1])
-    with pytest.raises(ValueError, match=r"weights: expected shape \(..., 2\)"):
-        aurc_weighted([0.5, 0.6], [True, True], [[1.0]])

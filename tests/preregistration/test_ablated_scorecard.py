@@ -16,7 +16,7 @@ from pact_eval import metrics
 from pact_eval._files import sha256_of_file
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
 from pact_eval.errors import InputError
-from pact_eval.evaluation import AblatedItems, ScoredItems, Settings
+from pact_eval.evaluation import ScoredItems, Settings
 from pact_eval.preregistration import JudgedHypotheses, Registration, judge_sources, register
 
 pytestmark = pytest.mark.slow
@@ -95,7 +95,7 @@ def test_differences_and_intervals_against_numpy(
 ) -> None:
     values = []
     for seed, lean in ((1, 3.0), (2, 0.5)):
-        items = AblatedItems.of(ablated_predictions(seed, lean=lean), "single")
+        items = ScoredItems.of(ablated_predictions(seed, lean=lean), "single")
         values.append(items.confidence if metric == "ablated_confidence" else items.gap)
     contexts = ablated_predictions(1)
     of_group = np.flatnonzero((contexts.kind == group) | (group == "all"))
@@ -124,7 +124,7 @@ def test_every_decoding_that_the_folder_allows(tmp_path: Path, runs: list[Path])
     contexts = ablated_predictions(1, lean=3.0)
     for name, value in found.items():
         views, _, calibrated = name.partition("_")
-        items = AblatedItems.of(
+        items = ScoredItems.of(
             contexts,
             "single" if views == "single" else "ensemble",
             FLAT if calibrated else None,
@@ -182,7 +182,7 @@ def test_whole_and_ablated_contexts_are_drawn_together(tmp_path: Path, runs: lis
     """A pair and its ablated context move together; the expectation is drawn with numpy."""
     result = judged(tmp_path, runs, "ablated_confidence", than='{ metric = "accuracy" }')
     (comparison,) = result.scorecard["H"].checks[0].comparisons
-    ablated = AblatedItems.of(ablated_predictions(1, lean=3.0), "single")
+    ablated = ScoredItems.of(ablated_predictions(1, lean=3.0), "single")
     whole = ScoredItems.of(predictions(1), "single")
     families = np.unique(whole.predictions.family)
     difference = [

@@ -16,9 +16,9 @@ from pact_eval.calibration import Calibrator, Weights, fit_on_run
 from pact_eval.errors import InputError, RunError
 from pact_eval.evaluation import (
     ABLATED_METRICS,
-    AblatedItems,
     Experiment,
-    evaluate_ablated,
+    ScoredItems,
+    evaluate,
 )
 from pact_eval.preregistration import ABLATED_ROWS, METRIC_SPECS
 from pact_eval.runs import (
@@ -157,7 +157,7 @@ def _three() -> AblatedPredictions:
 
 def test_the_evaluation_against_hand_computation() -> None:
     rng = np.random.default_rng(0)
-    single = evaluate_ablated(_three(), decoding="single", by="kind", rng=rng, resamples=200)
+    single = evaluate(_three(), decoding="single", by="kind", rng=rng, resamples=200)
     everything, choice, boolean = single.groups
     assert [group.name for group in single.groups] == ["all", "choice", "boolean"]
     assert (everything.items, everything.families) == (3, 3)
@@ -178,7 +178,7 @@ def test_the_evaluation_against_hand_computation() -> None:
     assert choice.estimates["ablated_confidence"].value == pytest.approx(0.6, abs=1e-6)
     assert choice.estimates["ablated_confidence"].reason == "one family: no interval"
     # Together the two views of a cancel: 1/2, and no gap.
-    ensemble = evaluate_ablated(_three(), decoding="ensemble", by="kind", rng=rng, resamples=200)
+    ensemble = evaluate(_three(), decoding="ensemble", by="kind", rng=rng, resamples=200)
     found = ensemble.groups[0].estimates
     assert found["ablated_confidence"].value == pytest.approx((0.5 + 0.5 + 0.6) / 3, abs=1e-6)
     assert found["ablated_gap"].value == pytest.approx(np.log(6) / 3, abs=1e-6)
@@ -188,7 +188,7 @@ def test_the_evaluation_against_hand_computation() -> None:
 def test_a_temperature_divides_the_gap() -> None:
     half = Calibrator("scalar", Weights(bias=(float(np.log(np.expm1(2.0))), 0.0, 0.0)))
     predictions = ablated_predictions(1)
-    raw, calibrated = (AblatedItems.of(predictions, "single", each) for each in (None, half))
+    raw, calibrated = (ScoredItems.of(predictions, "single", each) for each in (None, half))
     np.testing.assert_allclose(calibrated.gap, raw.gap / 2, atol=1e-9)
     assert (calibrated.confidence <= raw.confidence + 1e-12).all()
     assert (calibrated.view_tv == raw.view_tv).all()
@@ -199,11 +199,11 @@ def test_intervals_are_over_families_against_numpy() -> None:
     twins = predictions.taken(np.repeat(np.arange(30), 2))
     rng = np.random.default_rng(5)
     estimate = (
-        evaluate_ablated(twins, decoding="single", by="kind", rng=rng, resamples=400)
+        evaluate(twins, decoding="single", by="kind", rng=rng, resamples=400)
         .groups[0]
         .estimates["ablated_gap"]
     )
-    gap = AblatedItems.of(predictions, "single").gap[np.argsort(predictions.family)]
+    gap = ScoredItems.of(predictions, "single").gap[np.argsort(predictions.family)]
     drawn = np.random.default_rng(5).integers(0, 30, size=(400, 30))
     expected = np.percentile(gap[drawn].mean(axis=1), [2.5, 97.5])
     assert (estimate.n, estimate.clusters) == (60, 30)
@@ -213,7 +213,7 @@ def test_intervals_are_over_families_against_numpy() -> None:
 def test_one_view_has_no_tv_and_says_so() -> None:
     rng = np.random.default_rng(0)
     one = ablated_predictions(1, k=1)
-    found = evaluate_ablated(one, decoding="single", by="kind", rng=rng, resamples=100).groups[0]
+    found = evaluate(one, decoding="single", by="kind", rng=rng, resamples=100).groups[0]
     for name in ("view_tv", "flip_rate"):
         assert np.isnan(found.estimates[name].value)
         assert found.estimates[name].reason == "one view only: K is 1"

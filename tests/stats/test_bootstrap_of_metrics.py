@@ -1,35 +1,73 @@
-"""The statistics that need more than a mean equal the metric of the resampled rows."""
+"""Statistics that need more than a mean equal the metric of the resampled rows."""
+
+from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+import pytest
+from run_frames import predictions
 
-from pact_eval.metrics import aurc, aurc_weighted, bin_index, ece, ece_from_bin_sums
-from pact_eval.stats import cluster_sums, rows_statistic, totals_statistic
-
-RNG = np.random.default_rng(90)
-FAMILIES, ROWS, BINS = 30, 70, 15
-CLUSTER = RNG.integers(0, FAMILIES, ROWS)
-SURE = np.round(RNG.uniform(0.3, 1.0, ROWS), 1)
-RIGHT = RNG.random(ROWS) < SURE
-WEIGHTS = RNG.multinomial(FAMILIES, np.full(FAMILIES, 1 / FAMILIES), 40).astype(np.float64)
+from pact_eval import metrics
+from pact_eval.evaluation import ScoredItems, group_statistics, registry
+from pact_eval.stats import TotalsStatistic
 
 
-def resampled(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    return np.repeat(np.arange(ROWS), weights[CLUSTER].astype(int))
+@pytest.mark.parametrize("name", ["aurc", "ece", "confident_errors", "pair_accuracy", "nll_nats"])
+def test_statistics_against_resampled_rows(name: str) -> None:
+    items = ScoredItems.of(predictions(3, families=30), "ensemble")
+    rng = np.random.default_rng(90)
+    weights = rng.multinomial(30, np.full(30, 1 / 30), 40).astype(np.float64)
+    statistic = group_statistics(items).sets[0].statistics[name]
+    pairs = items.pairs
+    expected = []
+    for row in weights:
+        rows = np.repeat(np.arange(len(items)), row[items.family].astype(int))
+        sure, right = items.confidence[rows], items.correct[rows]
+        drawn = np.repeat(np.arange(len(pairs)), row[items.family[pairs.base]].astype(int))
+        expected.append(
+            {
+                "aurc": lambda sure=sure, right=right: metrics.aurc(sure, right),
+                "ece": lambda sure=sure, right=right: metrics.ece(sure, right),
+                "confident_errors": lambda s=sure, r=right: metrics.confident_errors(s, r),
+                "pair_accuracy": lambda d=drawn: metrics.pair_correct(pairs, items.correct)[
+                    d
+                ].mean(),
+                "nll_nats": lambda rows=rows: items.nll[rows].mean(),
+            }[name]()
+        )
+    np.testing.assert_allclose(statistic(weights), expected, rtol=0, atol=1e-12)
 
 
-def test_aurc_against_resampled_rows() -> None:
-    statistic = rows_statistic(lambda weights: aurc_weighted(SURE, RIGHT, weights), CLUSTER)
-    expected = [aurc(SURE[resampled(row)], RIGHT[resampled(row)]) for row in WEIGHTS]
-    np.testing.assert_allclose(statistic(WEIGHTS), expected, rtol=0, atol=1e-12)
+def test_aurc_at_quantile_levels_is_close_and_its_value_exact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    items = ScoredItems.of(predictions(4, families=400), "single")
+    exact = group_statistics(items).sets[0].statistics["aurc"]
+    monkeypatch.setattr(registry, "_MOST_LEVELS", 48)
+    levels = group_statistics(items).sets[0].statistics["aurc"]
+    assert isinstance(exact, TotalsStatistic)
+    assert isinstance(levels, TotalsStatistic)
+    assert levels.on_rows() == exact.on_rows() == metrics.aurc(items.confidence, items.correct)
+    weights = np.random.default_rng(5).multinomial(400, np.full(400, 1 / 400), 200).astype(float)
+    drawn, approximate = exact(weights), levels(weights)
+    assert np.abs(drawn - approximate).max() < 0.1 * drawn.std()
 
 
-def test_ece_against_resampled_rows() -> None:
-    cell = CLUSTER * BINS + bin_index(SURE)
-    totals = [
-        cluster_sums(values, cell, FAMILIES * BINS).reshape(FAMILIES, BINS)
-        for values in (np.ones(ROWS), SURE, RIGHT)
-    ]
-    statistic = totals_statistic(ece_from_bin_sums, *totals)
-    expected = [ece(SURE[resampled(row)], RIGHT[resampled(row)]) for row in WEIGHTS]
-    np.testing.assert_allclose(statistic(WEIGHTS), expected, rtol=0, atol=1e-12)
+def test_large_samples_take_sparse_totals_and_draw_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same numbers from dense and sparse totals, with and without a thread that draws."""
+    from pact_eval.stats import bootstrap
+
+    items = ScoredItems.of(predictions(6, families=50), "single")
+    each = group_statistics(items).sets[0]
+
+    def drawn() -> dict[str, np.ndarray]:
+        found = bootstrap.resample(
+            each.statistics, n_clusters=50, n=100, rng=np.random.default_rng(1), resamples=100
+        )
+        return {name: one.replicates for name, one in found.items()}
+
+    small = drawn()
+    monkeypatch.setattr(bootstrap, "_DENSE_NUMBERS", 10)
+    monkeypatch.setattr(bootstrap, "_MANY", 10)
+    monkeypatch.setattr(bootstrap, "_BATCH_NUMBERS", 500)
+    for name, replicates in drawn().items():
+        np.testing.assert_allclose(replicates, small[name], rtol=0, atol=1e-12, err_msg=name)

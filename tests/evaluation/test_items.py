@@ -1,4 +1,4 @@
-"""One pass over the file of a run gives what all of its items in memory give."""
+"""Items read from the file of a run slice by slice give what all of its items in memory give."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from pact_eval.evaluation.streaming import stream_metrics
 from run_frames import ablated_rows, predictions, rows
 
 from pact_eval import metrics
+from pact_eval.calibration import Calibrator, Weights
 from pact_eval.errors import RunError
 from pact_eval.evaluation import (
     Evaluation,
+    ScoredItems,
     evaluate,
-    evaluate_file,
-    report,
+    evaluate_items,
+    group_statistics,
+    items,
+    point_values,
+    read_items,
     streamable_items,
-    streaming,
 )
 from pact_eval.runs import Decoding, Predictions
 
@@ -28,13 +32,11 @@ from pact_eval.runs import Decoding, Predictions
 @pytest.fixture
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of five items, which cut most pairs in two."""
-    monkeypatch.setattr(streaming, "_SLICE_ROWS", 5)
+    monkeypatch.setattr(items, "_SLICE_ROWS", 5)
 
 
-@pytest.fixture
-def grouped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In memory, too, families are resampled by kind."""
-    monkeypatch.setattr(report, "GROUPED_ITEMS", 0)
+def evaluate_file(path: Path, *, decoding: Decoding, by: Any, **how: Any) -> Evaluation:
+    return evaluate_items(read_items(path, decoding, by=by), by=by, **how)
 
 
 def written(folder: Path, frame: pl.DataFrame) -> Path:
@@ -43,55 +45,35 @@ def written(folder: Path, frame: pl.DataFrame) -> Path:
     return path
 
 
-@pytest.mark.usefixtures("small_slices")
-@pytest.mark.parametrize("decoding", ["single", "ensemble"])
-@pytest.mark.parametrize("k", [1, 3])
-def test_streamed_metrics_against_all_items_in_memory(
-    k: int, decoding: Decoding, tmp_path: Path
-) -> None:
-    path = written(tmp_path, rows(1, families=40, k=k))
-    whole = Predictions.from_frame(pl.read_parquet(path))
-    log_probs, y = whole.log_probs(decoding), whole.reference
-    sure, right = metrics.confidence(log_probs), metrics.correct(log_probs, y)
-    score = whole.kind == "score"
-    pairs = metrics.pair_rows(whole.family, whole.variant == "base")
-    found = stream_metrics(path, decoding=decoding)
-    totals = found.totals
-    assert (found.k, found.decoding, totals.items) == (k, decoding, 80)
-    assert found.pairs.accuracy == metrics.pair_accuracy(pairs, right)
-    for value, expected in (
-        (totals.accuracy, right.mean()),
-        (totals.nll.mean, metrics.nll_nats(log_probs, y).mean()),
-        (totals.mean_brier, metrics.brier(log_probs, y).mean()),
-        (totals.ece, metrics.ece(sure, right)),
-        (totals.aurc(), metrics.aurc(sure, right)),
-        (totals.mean_confidence, sure.mean()),
-        (totals.share_of_confident_errors, metrics.confident_errors(sure, right)),
-        (totals.score_mae, metrics.expected_level_error(log_probs, y)[score].mean()),
-        (totals.mean_tv, metrics.pairwise_tv(whole.log_probs_by_view).mean()),
-        (totals.flip_rate, metrics.flipped(whole.log_probs_by_view).mean()),
-    ):
-        assert value == pytest.approx(expected, rel=1e-12, nan_ok=True)
-
-
 @pytest.mark.parametrize("workers", [1, 3])
 def test_slices_and_workers_change_nothing(
     workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path, rows(2, families=20, k=3))
-    whole = stream_metrics(path)
-    monkeypatch.setattr(streaming, "_SLICE_ROWS", 4)
-    sliced = stream_metrics(path, workers=workers)
-    assert sliced.pairs == whole.pairs
-    assert sliced.totals.correct == whole.totals.correct
-    assert sliced.totals.nll.mean == pytest.approx(whole.totals.nll.mean, rel=1e-13)
-    assert sliced.totals.aurc() == pytest.approx(whole.totals.aurc(), rel=1e-13)
+    in_memory = ScoredItems.of(Predictions.from_frame(pl.read_parquet(path)), "ensemble")
+    monkeypatch.setattr(items, "_SLICE_ROWS", 4)
+    sliced = read_items(path, "ensemble", workers=workers, letters=False)
+    values = point_values(group_statistics(sliced))
+    assert values == pytest.approx(point_values(group_statistics(in_memory)), rel=1e-13)
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_a_calibrator_applies_to_a_file_as_in_memory(tmp_path: Path) -> None:
+    frame = rows(2, families=20, k=3)
+    path = written(tmp_path, frame)
+    calibrator = Calibrator("contextual", Weights((1.0, 0.0, 0.0), 0.3, 0.2))
+    in_memory = ScoredItems.of(Predictions.from_frame(frame), "single", calibrator)
+    sliced = read_items(path, "single", calibrator=calibrator)
+    np.testing.assert_array_equal(sliced.confidence, in_memory.confidence)
+    np.testing.assert_array_equal(sliced.nll, in_memory.nll)
 
 
 def assert_same(found: Evaluation, expected: Evaluation) -> None:
     assert [group.name for group in found.groups] == [group.name for group in expected.groups]
     for one, other in zip(found.groups, expected.groups, strict=True):
         assert (one.items, one.families, one.pairs) == (other.items, other.families, other.pairs)
+        assert one.nll is not None
+        assert other.nll is not None
         assert one.nll.mean == pytest.approx(other.nll.mean, rel=1e-12)
         assert list(one.estimates) == list(other.estimates)
         for name, ours in one.estimates.items():
@@ -100,6 +82,8 @@ def assert_same(found: Evaluation, expected: Evaluation) -> None:
             assert ends == pytest.approx(expected_ends, rel=1e-9, nan_ok=True), (one.name, name)
             told = (ours.n, ours.clusters, ours.method, ours.reason)
             assert told == (theirs.n, theirs.clusters, theirs.method, theirs.reason)
+    assert found.letters is not None
+    assert expected.letters is not None
     assert found.letters.observed.tolist() == expected.letters.observed.tolist()
     assert found.letters.expected.tolist() == expected.letters.expected.tolist()
     assert found.letters.chi2 == pytest.approx(expected.letters.chi2)
@@ -115,7 +99,7 @@ def assert_same(found: Evaluation, expected: Evaluation) -> None:
     )
 
 
-@pytest.mark.usefixtures("small_slices", "grouped")
+@pytest.mark.usefixtures("small_slices")
 @pytest.mark.parametrize("decoding", ["single", "ensemble"])
 @pytest.mark.parametrize(("k", "by"), [(1, "domain"), (4, "kind"), (2, "source_family")])
 def test_the_report_of_a_file_against_the_report_in_memory(
@@ -130,11 +114,13 @@ def test_the_report_of_a_file_against_the_report_in_memory(
     found = evaluate_file(path, **how, rng=np.random.default_rng(4))
     whole = Predictions.from_frame(frame)
     assert_same(found, evaluate(whole, **how, rng=np.random.default_rng(4)))
+    assert found.groups[0].pairs is not None
     assert found.groups[0].pairs.incomplete_families == 1
+    assert found.letters is not None
     assert found.letters.units == (61 - 2) * k
 
 
-@pytest.mark.usefixtures("small_slices", "grouped")
+@pytest.mark.usefixtures("small_slices")
 def test_impossible_answers_in_a_file_and_in_memory(tmp_path: Path) -> None:
     """An infinite NLL, and an item whose two views rule out all of its answers."""
     frame = rows(5, families=6, k=2)
@@ -152,45 +138,7 @@ def test_impossible_answers_in_a_file_and_in_memory(tmp_path: Path) -> None:
         evaluate_file(path, decoding="ensemble", by="kind", rng=np.random.default_rng(6))
 
 
-def test_the_same_metrics_whichever_bootstrap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Families drawn by kind or one by one: same values, same intervals to Monte Carlo error."""
-    whole = predictions(7, families=240, k=2, skill=1.2)
-    how: dict[str, Any] = {"decoding": "ensemble", "by": "kind", "resamples": 4_000}
-    plain = evaluate(whole, **how, rng=np.random.default_rng(8)).groups
-    monkeypatch.setattr(report, "GROUPED_ITEMS", 0)
-    grouped = evaluate(whole, **how, rng=np.random.default_rng(9)).groups
-    for one, other in zip(grouped, plain, strict=True):
-        assert (one.name, one.items, one.pairs) == (other.name, other.items, other.pairs)
-        for name, ours in one.estimates.items():
-            theirs = other.estimates[name]
-            assert ours.value == pytest.approx(theirs.value, rel=1e-12, nan_ok=True), name
-            told = (ours.n, ours.clusters, ours.reason)
-            assert told == (theirs.n, theirs.clusters, theirs.reason), name
-            # Ends of 4,000 replicates err by 0.043 spreads, twice; a step of a rate comes on top.
-            spread = (theirs.high - theirs.low) / 3.92
-            slack = 5 * math.sqrt(2) * 0.043 * spread + 0.51 / one.items
-            ends = (theirs.low, theirs.high)
-            assert (ours.low, ours.high) == pytest.approx(ends, abs=slack, nan_ok=True), name
-
-
-def test_families_larger_than_pairs_are_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    frame = rows(10, families=60, k=1).with_columns(
-        family=pl.format("g{}", pl.col("family").str.slice(1).cast(pl.Int64) // 3)
-    )
-    whole = Predictions.from_frame(frame)
-    how: dict[str, Any] = {"decoding": "single", "by": "kind", "resamples": 2_000}
-    plain = evaluate(whole, **how, rng=np.random.default_rng(11)).groups[0].estimates
-    monkeypatch.setattr(report, "GROUPED_ITEMS", 0)
-    grouped = evaluate(whole, **how, rng=np.random.default_rng(12)).groups[0].estimates
-    for name in ("accuracy", "nll_nats", "ece", "aurc"):
-        spread = (plain[name].high - plain[name].low) / 3.92
-        slack = 5 * math.sqrt(2) * 0.06 * spread + 0.51 / 120
-        ends = (plain[name].low, plain[name].high)
-        assert (grouped[name].low, grouped[name].high) == pytest.approx(ends, abs=slack), name
-
-
 def test_small_runs_keep_their_intervals() -> None:
-    """Up to `GROUPED_ITEMS` items the stream of random numbers is the one of printed reports."""
     whole = predictions(13, families=10, k=1)
     estimate = (
         evaluate(whole, decoding="single", by="kind", rng=np.random.default_rng(0), resamples=1_000)
@@ -212,8 +160,8 @@ def test_what_can_be_read_in_slices(tmp_path: Path) -> None:
     assert streamable_items(path) == 8
     written(tmp_path, frame.sort("view"))
     assert streamable_items(path) == 0
-    with pytest.raises(RunError, match="expected the 3 views of each item beside each other"):
-        stream_metrics(path)
+    with pytest.raises(RunError, match="expected the 3 views of each item next to each other"):
+        read_items(path, "single")
     for other in (ablated_rows(15, families=4), frame.drop("view"), frame.drop("variant")):
         assert streamable_items(written(tmp_path, other)) == 0
     path.write_bytes(b"PAR1")
@@ -239,4 +187,4 @@ def test_rows_that_are_no_run_are_refused(tmp_path: Path) -> None:
             evaluate_file(path, decoding="single", by="kind", rng=np.random.default_rng(0))
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(RunError, match="damaged or cut short"):
-        stream_metrics(path)
+        read_items(path, "single")

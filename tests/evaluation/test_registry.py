@@ -1,0 +1,97 @@
+"""One call of `register_metric` puts a metric into report, comparison, JSON and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from rich.console import Console
+from run_frames import ablated_predictions, predictions, rows
+
+from pact_eval.evaluation import (
+    Metric,
+    MetricSpec,
+    ScoredItems,
+    compare,
+    evaluate,
+    evaluate_items,
+    read_items,
+    register_metric,
+    registered_metrics,
+    temporary_metric,
+)
+from pact_eval.metrics import ItemBlock
+from pact_reports.tables.evaluation_tables import evaluation_report
+from pact_reports.writers.evaluation_json import evaluation_json
+from pact_reports.writers.json_values import to_json
+
+
+def margin(block: ItemBlock) -> npt.NDArray[np.float64]:
+    """Distance of the two largest probabilities."""
+    largest = np.sort(block.probs, axis=0)
+    return np.asarray(largest[-1] - largest[-2])
+
+
+MARGIN = Metric(MetricSpec("margin", "Margin", "percent", 1), frozenset(), margin)
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    with temporary_metric(MARGIN):
+        yield
+
+
+def expected_margin(seed: int) -> float:
+    probs = np.sort(np.exp(predictions(seed).log_probs("single")), axis=1)
+    return float((probs[:, -1] - probs[:, -2]).mean())
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_new_metric_is_in_report_json_and_table() -> None:
+    how = {"decoding": "single", "by": "kind", "resamples": 100}
+    evaluation = evaluate(predictions(1), rng=np.random.default_rng(1), **how)  # type: ignore[arg-type]
+    estimate = evaluation.groups[0].estimates["margin"]
+    assert estimate.value == pytest.approx(expected_margin(1), abs=1e-12)
+    assert estimate.low < estimate.value < estimate.high
+    value = evaluation_json(evaluation, {})
+    assert {"name": "margin", "title": "Margin", "unit": "percent", "better": 1} in value["metrics"]  # type: ignore[operator]
+    console = Console(file=StringIO(), width=120)
+    for part in evaluation_report(evaluation, width=120, plain=True):
+        console.print(part)
+    assert "Margin ↑" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_new_metric_is_in_a_comparison_and_its_json() -> None:
+    a, b = (ScoredItems.of(predictions(seed), "single") for seed in (1, 2))
+    comparison = compare(a, b, by="kind", rng=np.random.default_rng(1), resamples=100)
+    difference = comparison.groups[0].metrics["margin"].difference
+    assert difference.value == pytest.approx(expected_margin(1) - expected_margin(2), abs=1e-12)
+    assert "margin" in to_json(comparison)["groups"][0]["metrics"]  # type: ignore[index,call-overload,operator]
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_new_metric_is_in_a_report_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.parquet"
+    rows(1).write_parquet(path)
+    items = read_items(path, "single")
+    evaluation = evaluate_items(items, by="kind", rng=np.random.default_rng(1), resamples=100)
+    assert evaluation.groups[0].estimates["margin"].value == pytest.approx(expected_margin(1))
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_metric_without_references_is_in_the_report_on_ablated_contexts() -> None:
+    how = {"decoding": "single", "by": "kind", "resamples": 100}
+    evaluation = evaluate(ablated_predictions(1), rng=np.random.default_rng(1), **how)  # type: ignore[arg-type]
+    assert "margin" in evaluation.groups[0].estimates
+    assert "accuracy" not in evaluation.groups[0].estimates
+
+
+def test_a_metric_is_gone_after_the_block_and_names_are_unique() -> None:
+    assert "margin" not in [spec.name for spec in registered_metrics()]
+    with pytest.raises(ValueError, match="'accuracy' is registered already"):
+        register_metric(Metric(MetricSpec("accuracy", "Again", "percent", 1), frozenset(), margin))
