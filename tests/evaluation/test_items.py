@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from pact_eval.evaluation.streaming import stream_metrics
 from run_frames import ablated_rows, predictions, rows
 
 from pact_eval import metrics

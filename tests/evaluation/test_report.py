@@ -10,7 +10,14 @@ import polars as pl
 import pytest
 from published import published_path
 
-from pact_eval.evaluation import METRICS, Evaluation, GroupBy, evaluate
+from pact_eval.evaluation import (
+    METRICS,
+    Evaluation,
+    GroupBy,
+    InfiniteNll,
+    LowAnswerMass,
+    evaluate,
+)
 from pact_eval.runs import Decoding, Predictions
 from pact_eval.runs.importing.json_lines import read_rows
 
@@ -212,7 +219,7 @@ def test_a_score_interval_is_the_same_in_every_group(published: Predictions) -> 
 def test_low_answer_mass_and_repeated_views_are_noted() -> None:
     result = evaluated(two_views())
     assert result.mean_answer_mass == 0.25
-    assert any("hardly speaks this contract" in note for note in result.notes)
+    assert LowAnswerMass(0.25) in result.notes
 
 
 def test_letters_are_counted_over_items_and_views() -> None:
@@ -247,7 +254,9 @@ def test_an_infinite_nll_is_reported_with_its_count_and_bound() -> None:
     assert everything.nll.infinite_items == 1
     assert everything.nll.finite_mean == pytest.approx(-math.log(0.9) / 2)
     bound = (-math.log(0.9) - math.log(0.1)) / 3
-    assert any(f"{bound:.4f}" in note and "1 of 3 items" in note for note in result.notes)
+    (note,) = (note for note in result.notes if isinstance(note, InfiniteNll))
+    assert (note.infinite_items, note.items) == (1, 3)
+    assert note.lower_bound == pytest.approx(bound)
     assert everything.estimates["pair_accuracy"].reason == "no complete pairs"
 
 

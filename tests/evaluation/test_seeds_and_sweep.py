@@ -10,7 +10,14 @@ import pytest
 from run_frames import predictions, rows
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import METRICS, ScoredItems, compare_arms, evaluate, sweep
+from pact_eval.evaluation import (
+    METRICS,
+    ScoredItems,
+    UnmatchedSeeds,
+    compare_arms,
+    evaluate,
+    sweep,
+)
 from pact_eval.runs import Predictions
 
 
@@ -40,10 +47,7 @@ def test_means_deviations_and_signs_against_direct_computation() -> None:
         assert difference == pytest.approx(accuracy["good"][seed] - accuracy["poor"][seed])
     assert pair.signs["all"]["accuracy"].same
     assert pair.holm.tests == 2
-    assert compared.notes == (
-        "good has seeds that poor lacks: 19",
-        "poor has seeds that good lacks: 20",
-    )
+    assert compared.notes == (UnmatchedSeeds("good", "poor", (19,), (20,), 2),)
 
 
 def test_one_seed_has_no_deviation() -> None:
