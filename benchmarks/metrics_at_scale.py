@@ -1,4 +1,4 @@
-"""Ten million items in one pass, and the bootstrap of very many, against named peers.
+"""Point metrics of ten million items from Parquet, and full reports, against named peers.
 
     python benchmarks/metrics_at_scale.py [--items 10000000] [--blocks 5] [--write FILE]
 
@@ -21,20 +21,15 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 from common import Peer, Row, machine, parser, publish, rows_table, versions
-from pact_eval.evaluation.streaming import stream_metrics
 from scipy.stats import bootstrap
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 from torch import from_numpy
 from torchmetrics.functional.classification import binary_calibration_error
 
 from pact_eval import metrics
+from pact_eval.evaluation import evaluate_items, group_statistics, point_values, read_items
 from pact_eval.runs import SCHEMA
-from pact_eval.stats import (
-    cluster_accuracy_difference,
-    item_accuracy_difference,
-    mean_interval,
-    ratio_interval,
-)
+from pact_eval.stats import item_accuracy_difference
 
 PART = 1_000_000
 RESAMPLES = 10_000
@@ -73,12 +68,19 @@ def part(number: int, items: int) -> pl.DataFrame:
     )
 
 
-def write_rows(folder: Path, items: int) -> Path:
-    """Write the predictions of a run."""
+def write_rows(folder: Path, items: int, views: int = 1) -> Path:
+    """Write the predictions of a run; further views are the first times a random factor."""
     parts = []
     for number, start in enumerate(range(0, items, PART)):
         path = folder / f"part-{number:06d}.parquet"
-        part(number, min(PART, items - start)).select(list(SCHEMA)).write_parquet(path)
+        rows = part(number, min(PART, items - start)).select(list(SCHEMA))
+        if views > 1:
+            rows = rows.select(pl.all().repeat_by(views).explode())
+            view = np.tile(np.arange(views, dtype=np.int16), len(rows) // views)
+            factor = np.random.default_rng(number).normal(1, 0.3, len(rows)).astype(np.float32)
+            logits = pl.col("logits") * pl.Series(factor)
+            rows = rows.with_columns(view=pl.Series(view), logits=logits)
+        rows.write_parquet(path)
         parts.append(path)
     whole = folder / "predictions.parquet"
     pl.scan_parquet(parts).sink_parquet(whole)
@@ -110,11 +112,18 @@ def peer_metrics(reference: Any, probabilities: Any) -> list[float]:
 
 
 def our_metrics(path: Path) -> list[float]:
-    """Everything in one pass over the file: the peer's four, AURC, pair accuracy and more."""
-    found = stream_metrics(path)
-    totals = found.totals
-    first = [totals.accuracy, totals.nll.mean, totals.mean_brier, totals.ece]
-    return [*first, totals.aurc(), found.pairs.accuracy, totals.mean_confidence]
+    """Every metric of the report on all items: the peer's four, AURC, pair accuracy and more."""
+    items = read_items(path, "single", letters=False)
+    found = point_values(group_statistics(items))
+    names = ("accuracy", "nll_nats", "brier", "ece", "aurc", "pair_accuracy")
+    return [found[name] for name in names]
+
+
+def report(path: Path) -> float:
+    """The full report with intervals, as `pact-eval report` computes it; returns the accuracy."""
+    items = read_items(path, "ensemble")
+    found = evaluate_items(items, by="kind", rng=np.random.default_rng(0))
+    return found.groups[0].estimates["accuracy"].low
 
 
 def peer_bootstrap(values: npt.NDArray[np.float64]) -> float:
@@ -125,46 +134,36 @@ def peer_bootstrap(values: npt.NDArray[np.float64]) -> float:
     return float(found.confidence_interval.low)
 
 
-def bootstrap_rows(items: int, blocks_of: int = 10_000) -> list[Row]:
-    """Make the rows of the bootstrap: three counts, NLL, and both over families."""
-    rng = np.random.default_rng(0)
-    few = min(items, blocks_of)
+def report_rows(folder: Path, items: int, few: int = 10_000) -> list[Row]:
+    """Make the rows of full reports: a million items of four views, and a holdout of 324."""
     million = min(items, 1_000_000)
-    nll = rng.exponential(size=million)
-    family = np.arange(million) // 2
-    right = rng.random((2, million)) < np.array([[0.75], [0.72]])
+    rows = []
+    for number, limit in ((million, 30.0), (324, 0.5)):
+        place = folder / str(number)
+        place.mkdir()
+        path = write_rows(place, number, views=4)
+        rows.append(
+            Row(
+                f"full report with intervals, {number:,} items, K = 4",
+                partial(report, path),
+                limit,
+                [],
+            )
+        )
+    rng = np.random.default_rng(0)
+    right = rng.random((2, few)) < np.array([[0.75], [0.72]])
     lead = right[0].astype(np.float64) - right[1]
     counts = [int(items * share) for share in (0.12, 0.09)]
-    drawn = partial(np.random.default_rng, 1)
-    scipy_lead = partial(peer_bootstrap, lead[:few])
-    scipy_nll = partial(peer_bootstrap, nll[:few])
     name = f"scipy.stats.bootstrap, percentile, {few:,} items"
-    return [
+    rows.append(
         Row(
-            f"bootstrap of an accuracy difference, {items:,} items",
-            lambda: item_accuracy_difference(*counts, items, rng=drawn()),
+            f"bootstrap of an accuracy difference over items, {items:,} items",
+            lambda: item_accuracy_difference(*counts, items, rng=np.random.default_rng(1)),
             0.02,
-            [Peer(name, scipy_lead, few / items)],
-        ),
-        Row(
-            f"the same over families, {million:,} items, counted anew",
-            lambda: cluster_accuracy_difference(right[0], right[1], family, rng=drawn()),
-            None,
-            [Peer(name, scipy_lead, few / million)],
-        ),
-        Row(
-            f"bootstrap of an NLL difference, {million:,} items",
-            lambda: mean_interval(nll, rng=drawn()),
-            1.0,
-            [Peer(name, scipy_nll, few / million)],
-        ),
-        Row(
-            f"the same over families, {million:,} items",
-            lambda: ratio_interval(nll, np.ones(million), family, family[-1] + 1, rng=drawn()),
-            1.0,
-            [Peer(name, scipy_nll, few / million)],
-        ),
-    ]
+            [Peer(name, partial(peer_bootstrap, lead), few / items)],
+        )
+    )
+    return rows
 
 
 def check(path: Path, items: int) -> None:
@@ -183,8 +182,8 @@ def check(path: Path, items: int) -> None:
 PEAK = """
 import resource, sys
 from pathlib import Path
-from pact_eval.evaluation.streaming import stream_metrics
-stream_metrics(Path(sys.argv[1])).totals.aurc()
+from pact_eval.evaluation import group_statistics, point_values, read_items
+point_values(group_statistics(read_items(Path(sys.argv[1]), "single", letters=False)))
 status = Path("/proc/self/status")
 # The resource module may tell the peak of the process that started this one.
 if status.exists():
@@ -222,18 +221,18 @@ def main() -> None:
             few / items,
         )
         one_pass = Row(
-            f"accuracy to AURC, {items:,} items, one pass over Parquet",
+            f"point metrics, {items:,} items from Parquet",
             lambda: our_metrics(path),
             3.0,
             [peer],
         )
-        lines = rows_table([one_pass, *bootstrap_rows(items)], arguments.blocks)
+        lines = rows_table([one_pass, *report_rows(Path(temporary), items)], arguments.blocks)
         peak = peak_memory(path)
     packages = versions("numpy", "scipy", "polars", "scikit-learn", "torchmetrics")
     text = (
         f"{machine()}; {packages}; medians of {arguments.blocks} interleaved blocks, "
-        f"{RESAMPLES:,} resamples. The file has {size:,.0f} MB; the pass, in a process of its own, "
-        f"peaked at {peak:,} MB, libraries included.\n\n{lines}\n\n"
+        f"resamples as the report takes by default. The file has {size:,.0f} MB; point metrics, in "
+        f"their own process, peaked at {peak:,} MB, libraries included.\n\n{lines}\n\n"
         "A peer that is given a part of the items has its time divided by that part.\n\n"
         "`python benchmarks/metrics_at_scale.py`"
     )
