@@ -19,10 +19,11 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._json import Json, dumps
 from pact_eval.errors import InputError
+from pact_eval.evaluation import notes as report_notes
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
 from pact_eval.evaluation.experiment import Experiment, ExperimentRun, ItemMismatch
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.notes import LowAnswerMass, Note
+from pact_eval.evaluation.notes import Note
 from pact_eval.evaluation.registry import CONFIDENT
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.seeds import matched_seeds
@@ -650,7 +651,7 @@ def _on_notes(experiment: Experiment) -> Iterator[ReportNote]:
 def _notes(experiment: Experiment, run: ExperimentRun) -> tuple[Note, ...]:
     """Return the notes of a run, without the one on answer mass, which is its own diagnostic."""
     notes = experiment.evaluation(run, calibrated=False).notes
-    return tuple(note for note in notes if not isinstance(note, LowAnswerMass))
+    return tuple(note for note in notes if not isinstance(note, report_notes.LowAnswerMass))
 
 
 def _by_value(

@@ -240,7 +240,7 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
         "Calibrator used beyond its fit",
         "A temperature is known only for data like those of its fit, which must not share a family "
         "with the run.",
-        lambda found: note_sentence(found.note),
+        lambda found: found.note,
     ),
     d.DifferenceNotShown: Explanation(
         "Difference not shown",

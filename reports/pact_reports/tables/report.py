@@ -67,7 +67,7 @@ def evaluation_parts(evaluation: Evaluation) -> tuple[Part, ...]:
     if any(_n_pairs(group.pairs) for group in evaluation.groups):
         parts.append(_pairs_table(evaluation.groups))
     if evaluation.letters is not None:
-        parts.append(_letters_table(evaluation, evaluation.letters))
+        parts.append(_letters_table(evaluation.letters))
     parts += [Line(f"Note: {note_sentence(note)}", "caution") for note in evaluation.notes]
     return tuple(parts)
 
@@ -195,7 +195,7 @@ def _pairs_table(groups: Sequence[Group]) -> Table:
     )
 
 
-def _letters_table(evaluation: Evaluation, letters: SlotHomogeneity) -> Table:
+def _letters_table(letters: SlotHomogeneity) -> Table:
     codes = CODES[: len(letters.observed)]
     counted = {"chosen": letters.observed, "correct": letters.expected}
     return Table(
