@@ -69,6 +69,7 @@ from pact_eval.evaluation.statistics import (
     point_values,
 )
 from pact_eval.evaluation.sweep import SweepPoint, sweep
+from pact_eval.metrics import PairOutcomes
 
 # Former names, until the last caller has changed.
 CollectedRun = ExperimentRun
@@ -103,6 +104,7 @@ __all__ = [
     "MetricSpec",
     "NearTies",
     "Note",
+    "PairOutcomes",
     "RepeatedViews",
     "RunCollection",
     "ScoredItems",

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment, ExperimentRun, Group
+from pact_eval.evaluation import Experiment, ExperimentRun, Group, PairOutcomes
 from pact_reports.figures.axes import headed, inert, legend_below, row_axis, whiskers
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
 from pact_reports.figures.style import INK, OUTCOME_COLOURS, Looks, shown
@@ -76,17 +76,24 @@ def _draw_row(ax: Axes, number: int, group: Group) -> None:
             elinewidth=0.9,
             capsize=1.8,
         )
-    same = f"{100 * group.pairs.same_answer / _pairs(group):.0f}"
+    same = f"{100 * _outcomes(group).same_answer / _pairs(group):.0f}"
     ax.text(106, number, same, ha="center", va="center")
 
 
+def _outcomes(group: Group) -> PairOutcomes:
+    if group.pairs is None:
+        message = f"{group.name}: ablated contexts have no pairs"
+        raise InputError(message)
+    return group.pairs
+
+
 def _pairs(group: Group) -> int:
-    found = group.pairs
+    found = _outcomes(group)
     return found.both_right + found.only_base + found.only_counterfactual + found.neither
 
 
 def _shares(group: Group) -> list[float]:
-    found = group.pairs
+    found = _outcomes(group)
     counts = (found.both_right, found.only_base, found.only_counterfactual, found.neither)
     return [100 * (count / _pairs(group)) for count in counts]
 
