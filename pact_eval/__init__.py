@@ -1,1 +1,79 @@
-"""Audit and evaluate single-token typed-decision models."""
+"""Audit and evaluate single-token typed-decision models.
+
+    >>> import pact_eval
+    >>> callable(pact_eval.evaluate)
+    True
+
+Names are loaded when they are first used, so `import pact_eval` is fast.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pact_eval.api import (
+        audit_adapter,
+        audit_dataset,
+        compare,
+        evaluate,
+        fit_calibrator,
+        judge,
+        read_run,
+        score,
+    )
+    from pact_eval.data import read_records
+    from pact_eval.errors import InputError, PactError, RunError, TamperedError
+    from pact_eval.evaluation import Experiment, Settings
+    from pact_eval.runs import Run
+
+__all__ = [
+    "Experiment",
+    "InputError",
+    "PactError",
+    "Run",
+    "RunError",
+    "Settings",
+    "TamperedError",
+    "audit_adapter",
+    "audit_dataset",
+    "compare",
+    "evaluate",
+    "fit_calibrator",
+    "judge",
+    "read_records",
+    "read_run",
+    "score",
+]
+
+_HOME: Final = {
+    **dict.fromkeys(
+        (
+            "audit_adapter",
+            "audit_dataset",
+            "compare",
+            "evaluate",
+            "fit_calibrator",
+            "judge",
+            "read_run",
+            "score",
+        ),
+        "pact_eval.api",
+    ),
+    **dict.fromkeys(("InputError", "PactError", "RunError", "TamperedError"), "pact_eval.errors"),
+    **dict.fromkeys(("Experiment", "Settings"), "pact_eval.evaluation"),
+    "Run": "pact_eval.runs",
+    "read_records": "pact_eval.data",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message)
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -30,21 +30,25 @@ Outputs = Callable[[str], str]
 
 
 @pytest.fixture(scope="module")
-def outputs(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
-    runs = tmp_path_factory.mktemp("readme")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of the demo's runs, and what scoring them prints."""
+    runs = tmp_path_factory.mktemp("readme") / "runs"
+    planned = _run(["make", "--dry-run", "demo", f"RUNS={runs}"])
+    lines = [line for line in planned.splitlines() if "pact-eval score" in line]
+    assert len(lines) == 2
+    text = "".join(f"{line}\n{_output(line[line.index('pact-eval ') :])}" for line in lines)
+    return runs, text.replace(str(runs), "runs")
 
-    def output(command: str) -> str:
-        if command == "make demo":
-            planned = _run(["make", "--dry-run", "demo", f"RUNS={runs}"])
-            demo = [line for line in planned.splitlines() if "pact-eval score" in line]
-            assert len(demo) == 2
-            text = "".join(f"{line}\n{output(line[line.index('pact-eval ') :])}" for line in demo)
-            return text.replace(str(runs), "runs")
-        arguments = shlex.split(command)
-        module = {"pact-eval": "pact_cli", "pact-audit": "pact_cli.audit"}[arguments[0]]
-        return _run([sys.executable, "-m", module, *arguments[1:]])
 
-    return output
+@pytest.fixture(scope="module")
+def outputs(demo: tuple[Path, str]) -> Outputs:
+    return lambda command: demo[1] if command == "make demo" else _output(command)
+
+
+def _output(command: str) -> str:
+    program, *arguments = shlex.split(command)
+    module = {"pact-eval": "pact_cli", "pact-audit": "pact_cli.audit"}[program]
+    return _run([sys.executable, "-m", module, *arguments])
 
 
 def _run(arguments: list[str]) -> str:
@@ -107,10 +111,16 @@ def _update(printed: dict[str, str]) -> None:
     README.write_text(BLOCK.sub(block, text), encoding="utf-8")
 
 
-def test_the_python_example_runs() -> None:
-    results = doctest.testfile(str(README), module_relative=False)
-    assert results.attempted > 3
-    assert results.failed == 0
+def test_the_python_examples_run(
+    demo: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runs").symlink_to(demo[0])
+    (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
+    monkeypatch.chdir(tmp_path)
+    for page in (README, ROOT / "docs" / "python.md"):
+        results = doctest.testfile(str(page), module_relative=False)
+        assert results.attempted > 3
+        assert results.failed == 0
 
 
 def test_links_lead_to_files() -> None:

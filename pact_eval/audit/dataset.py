@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from pact_eval._notebook import NotebookTables
 from pact_eval.audit.balance import BALANCE
 from pact_eval.audit.certificates import CERTIFICATES
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
@@ -26,7 +27,7 @@ DATA_CHECKS: Final = Registry[DataContext](
 
 
 @dataclass(frozen=True)
-class DataAudit:
+class DataAudit(NotebookTables):
     """The results of a dataset's audit.
 
     Attributes:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
+from pact_eval._notebook import NotebookTables
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import GroupBy, MetricSpec, registered_metrics
 from pact_eval.evaluation.report import default_resamples
@@ -101,7 +102,7 @@ class GroupComparison:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(NotebookTables):
     """Two runs on the same items.
 
     Attributes:

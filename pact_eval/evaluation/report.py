@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from pact_eval import metrics
+from pact_eval._notebook import NotebookTables
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import (
     LOW_ANSWER_MASS,
@@ -62,7 +63,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(NotebookTables):
     """Every number of the report on one run under one decoding.
 
     A run on ablated contexts has no references: its metrics are those that need none, and what

@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from pact_eval._notebook import NotebookTables
 from pact_eval.errors import InputError
 from pact_eval.evaluation.comparison import Comparison, compare_groups, difference_estimate
 from pact_eval.evaluation.items import ScoredItems
@@ -79,7 +80,7 @@ class ArmPair:
 
 
 @dataclass(frozen=True)
-class ArmsComparison:
+class ArmsComparison(NotebookTables):
     """Several arms compared.
 
     Attributes:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._json import Json
+from pact_eval._notebook import NotebookTables
 from pact_eval.audit.adapter.base import BASE
 from pact_eval.audit.adapter.config import CONFIG, LoraSettings
 from pact_eval.audit.adapter.context import AdapterContext
@@ -75,7 +76,7 @@ class AdapterFacts:
 
 
 @dataclass(frozen=True)
-class AdapterAudit:
+class AdapterAudit(NotebookTables):
     """The audit of one adapter folder.
 
     Attributes:

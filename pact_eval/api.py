@@ -1,0 +1,225 @@
+"""The public API: audit, score, evaluate, compare, calibrate and judge from Python.
+
+`import pact_eval` offers these functions; each loads what it needs when it is called. Functions
+that take a run accept a `Run` or the path of a run folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from pact_eval.audit import AdapterAudit, DataAudit
+    from pact_eval.calibration import FittedRun, Mode
+    from pact_eval.evaluation import Comparison, Evaluation, Experiment, Settings
+    from pact_eval.preregistration import JudgedHypotheses
+    from pact_eval.runs import Decoding, Run
+
+    RunOrFolder: TypeAlias = Run | Path | str
+
+_FINDINGS_KEPT = 20
+
+
+def audit_dataset(path: Path | str, **options: Any) -> DataAudit:
+    """Audit a dataset, as `pact-audit data` does.
+
+    Args:
+        path: folder of a dataset with its manifest, or one file of evaluation records.
+        options: fields of `pact_eval.audit.DataAuditSettings`, such as `only` or
+            `near_duplicate`.
+
+    Returns:
+        One result per check, with its findings.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
+
+    path = Path(path)
+    folder = path.is_dir()
+    source = (
+        DatasetSource.of_folder(path, None) if folder else DatasetSource.of_files((), (path,), None)
+    )
+    return audit_data(source, DataAuditSettings(**options))
+
+
+def audit_adapter(folder: Path | str, *, base_model: Path | str | None = None) -> AdapterAudit:
+    """Audit an adapter folder without loading it, as `pact-audit adapter` does.
+
+    Args:
+        folder: as PEFT writes it.
+        base_model: folder of the base model; None takes the one that the adapter names.
+
+    Returns:
+        The facts and one result per check.
+
+    Raises:
+        AdapterError: a folder does not exist.
+    """
+    from pact_eval.audit.adapter import audit_adapter as audit
+
+    base = None if base_model is None else Path(base_model)
+    return audit(Path(folder), base_model=base, keep=_FINDINGS_KEPT)
+
+
+def read_run(folder: Path | str) -> Run:
+    """Read a complete run with references.
+
+    Args:
+        folder: a run folder, as `score` or `pact-eval import` writes it.
+
+    Raises:
+        RunError: the folder is not a complete run, is damaged, or has ablated contexts.
+    """
+    from pact_eval.runs import read_run as read
+
+    return read(Path(folder))
+
+
+def score(
+    data: Path | str,
+    out: Path | str,
+    *,
+    adapter: Path | str | None = None,
+    base_model: str | None = None,
+    k: int = 4,
+    order_seed: int = 0,
+    limit: int | None = None,
+    arm: str | None = None,
+    seed: int | None = None,
+    **options: Any,
+) -> Run:
+    """Score a dataset into a run folder, or resume one, as `pact-eval score` does.
+
+    Args:
+        data: file of records, or of ablated contexts.
+        out: the run folder.
+        adapter: adapter folder; None scores the base model alone.
+        base_model: folder or hub id; None takes what the adapter names.
+        k: views per record.
+        order_seed: seed of the code orders.
+        limit: score only the first records.
+        arm: name of the recipe.
+        seed: seed of the training.
+        options: further fields of `pact_eval.scoring.model.ModelRequest`: device, dtype, engine...
+
+    Returns:
+        The complete run.
+
+    Raises:
+        PromptError: a prompt is over the limit.
+        AdapterError: the model cannot be loaded, or the adapter changes nothing.
+        RunError: the folder belongs to other settings.
+    """
+    from pact_eval.scoring.model import ModelRequest, identify
+    from pact_eval.scoring.score import read_dataset
+    from pact_eval.scoring.score import score as score_dataset
+
+    request = ModelRequest(
+        adapter=None if adapter is None else Path(adapter),
+        base_model=base_model,
+        apply_adapter=adapter is not None,
+        **options,
+    )
+    dataset = read_dataset(Path(data), k=k, order_seed=order_seed, limit=limit)
+    score_dataset(identify(request), dataset, Path(out), labels={"arm": arm, "seed": seed})
+    return read_run(out)
+
+
+def evaluate(run: RunOrFolder, settings: Settings | None = None) -> Evaluation:
+    """Compute every number of the report on a run, as `pact-eval report` shows them.
+
+    Args:
+        run: a run, or its folder.
+        settings: decoding, grouping and bootstrap; None takes the defaults.
+
+    Returns:
+        Estimates by group and metric, with intervals over families, and typed notes. A notebook
+        shows it as tables.
+
+    Raises:
+        RunError: the folder is not a complete run.
+        InputError: there is no such decoding of the run, or no calibrator.
+    """
+    experiment = _experiment([run], settings)
+    return experiment.evaluation((experiment.runs or experiment.ablated)[0])
+
+
+def compare(a: RunOrFolder, b: RunOrFolder, settings: Settings | None = None) -> Comparison:
+    """Compare two runs item by item, as `pact-eval compare` does; differences are a minus b.
+
+    Args:
+        a: the first run, or its folder.
+        b: the second run, on the same items.
+        settings: decoding, grouping, bootstrap and equivalence margin; None takes the defaults.
+
+    Raises:
+        RunError: a folder is not a complete run with references.
+        InputError: item sets differ, or a run lacks the decoding or a calibrator.
+    """
+    from pact_eval.errors import RunError
+
+    experiment = _experiment([a, b], settings)
+    if len(experiment.runs) < 2:
+        message = f"{experiment.ablated[0].folder}: ablated contexts have no references to compare"
+        raise RunError(message)
+    return experiment.comparison(*experiment.runs)
+
+
+def fit_calibrator(
+    run: RunOrFolder,
+    holdouts: Sequence[RunOrFolder] = (),
+    *,
+    mode: Mode | Literal["auto"] = "auto",
+    decoding: Decoding = "single",
+) -> FittedRun:
+    """Fit a temperature on a run of the calibration split, as `pact-eval calibrate` does.
+
+    Args:
+        run: the run to fit on.
+        holdouts: runs to apply the calibrator to.
+        mode: form of the temperature; "auto" selects it by cross-validation over source families.
+        decoding: single or ensemble.
+
+    Returns:
+        The fit and its effect on each run. `write()` stores the calibrator in the run folders.
+
+    Raises:
+        InputError: a holdout shares families with the run, or the items cannot be fitted.
+    """
+    from pact_eval.calibration import fit_on_run
+
+    return fit_on_run(
+        _folder(run), [_folder(each) for each in holdouts], mode=mode, decoding=decoding
+    )
+
+
+def judge(
+    criteria: Path | str, runs: Sequence[RunOrFolder], settings: Settings | None = None
+) -> JudgedHypotheses:
+    """Judge registered hypotheses on runs, as `pact-eval scorecard` does.
+
+    Args:
+        criteria: file of hypotheses; its lock, if any, is next to it.
+        runs: runs, run folders, or tables of metrics (`.csv`).
+        settings: bootstrap of the intervals; None takes the defaults.
+
+    Returns:
+        The verdicts with their evidence, and what the registration proves.
+    """
+    from pact_eval.preregistration import judge_sources
+
+    return judge_sources(Path(criteria), [_folder(run) for run in runs], settings)
+
+
+def _experiment(runs: Sequence[RunOrFolder], settings: Settings | None) -> Experiment:
+    from pact_eval.evaluation import Experiment
+
+    return Experiment.read([_folder(run) for run in runs], settings, unique_labels=False)
+
+
+def _folder(run: RunOrFolder) -> Path:
+    return Path(run) if isinstance(run, str | Path) else run.folder

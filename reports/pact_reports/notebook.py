@@ -1,0 +1,50 @@
+"""Results as HTML tables, for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from pact_eval.audit import AdapterAudit, DataAudit
+from pact_eval.evaluation import ArmsComparison, Comparison, Evaluation
+from pact_reports.page.markup import Html, data_text, element, joined
+from pact_reports.table import Line, Part
+from pact_reports.tables.adapter import adapter_parts
+from pact_reports.tables.audit import data_audit_parts
+from pact_reports.tables.comparison import arms_parts, comparison_parts
+from pact_reports.tables.report import evaluation_parts
+from pact_reports.writers.html import table_html
+
+Result: TypeAlias = Evaluation | Comparison | ArmsComparison | DataAudit | AdapterAudit
+"""What a notebook shows as tables."""
+
+
+def to_html(result: Result) -> str:
+    """Lay out a result as HTML that needs no style sheet and runs no script.
+
+    Args:
+        result: of `pact_eval.evaluate`, `compare`, `audit_dataset` or `audit_adapter`.
+
+    Returns:
+        HTML; all text from data is escaped.
+    """
+    return joined(_part(part) for part in parts_of(result)).text
+
+
+def parts_of(result: Result) -> Iterable[Part]:
+    """Return the tables and lines of a result, in the order of the terminal report."""
+    match result:
+        case Evaluation():
+            return evaluation_parts(result)
+        case Comparison():
+            return comparison_parts(result, names=("A", "B"), show_holm=False)
+        case ArmsComparison():
+            return arms_parts(result, show_holm=False, show_items=False)
+        case DataAudit():
+            return data_audit_parts(result, fail_on="error")
+        case AdapterAudit():
+            return adapter_parts([result], None, fail_on="error")
+
+
+def _part(part: Part) -> Html:
+    return element("pre", data_text(part.text)) if isinstance(part, Line) else table_html(part)

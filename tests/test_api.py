@@ -1,0 +1,82 @@
+"""The public API: its names, how it loads, and that it returns what the packages compute."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from run_frames import ablated_rows, rows, write_run
+
+import pact_eval
+from pact_eval.evaluation import Experiment
+
+SHIPPED = Path(__file__).resolve().parents[1] / "fixtures" / "pact_fixtures"
+SETTINGS = pact_eval.Settings(resamples=200)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> tuple[Path, Path]:
+    return write_run(tmp_path / "a", rows(1)), write_run(tmp_path / "b", rows(2))
+
+
+def test_every_name_is_there_and_on_the_page() -> None:
+    page = (SHIPPED.parents[1] / "docs" / "python.md").read_text(encoding="utf-8")
+    for name in pact_eval.__all__:
+        assert getattr(pact_eval, name) is not None
+        assert re.search(rf"`{name}\b", page), name
+    assert set(pact_eval.__all__) <= set(dir(pact_eval))
+    with pytest.raises(AttributeError, match="no attribute 'scores'"):
+        _ = pact_eval.scores
+
+
+def test_importing_loads_no_library() -> None:
+    code = (
+        "import sys, pact_eval; pact_eval.InputError;"
+        "print({'numpy', 'polars', 'scipy', 'sklearn', 'torch'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_evaluate_and_compare_are_what_an_experiment_computes(runs: tuple[Path, Path]) -> None:
+    experiment = Experiment.read(runs, SETTINGS, unique_labels=False)
+    first, second = experiment.runs
+    found = pact_eval.evaluate(pact_eval.read_run(runs[0]), SETTINGS)
+    assert found.groups[0].estimates == experiment.evaluation(first).groups[0].estimates
+    comparison = pact_eval.compare(*runs, SETTINGS)
+    assert comparison.groups[0].metrics == experiment.comparison(first, second).groups[0].metrics
+
+
+def test_ablated_contexts_are_evaluated_and_not_compared(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    ablated = write_run(tmp_path / "ablated", ablated_rows(1))
+    found = pact_eval.evaluate(str(ablated), SETTINGS)
+    assert "ablated_gap" in found.groups[0].estimates
+    with pytest.raises(pact_eval.RunError, match="ablated contexts have no references"):
+        pact_eval.compare(runs[0], ablated, SETTINGS)
+
+
+def test_notebooks_show_results_as_tables_with_inert_text(tmp_path: Path) -> None:
+    frame = rows(1).with_columns(domain=pl.lit("<script>"))
+    settings = pact_eval.Settings(resamples=200, by="domain")
+    run = write_run(tmp_path / "a", frame)
+    html = pact_eval.evaluate(run, settings)._repr_html_()
+    assert "<table" in html
+    assert "Accuracy" in html
+    assert "<script>" not in html
+    assert "<table" in pact_eval.compare(run, run, settings)._repr_html_()
+
+
+def test_audits_of_the_shipped_data_and_adapter() -> None:
+    audit = pact_eval.audit_dataset(SHIPPED / "data", only=("hashes", "schema"))
+    assert [check.findings for check in audit.checks] == [(), ()]
+    one = pact_eval.audit_dataset(SHIPPED / "data" / "holdout.jsonl", only=("schema",))
+    assert not one.checks[0].findings
+    adapter = pact_eval.audit_adapter(SHIPPED / "adapters" / "pact")
+    assert not any(check.findings for check in adapter.checks)
+    assert "<table" in adapter._repr_html_()
