@@ -398,8 +398,8 @@ SPOILS: list[tuple[str, str, Spoil]] = [
         "elsewhere/base in schema_config.json, tiny in adapter_config.json",
         both(without_base, config(base_model_name_or_path="tiny")),
     ),
-    ("fit-not-checked", "whether later layers are missing", without_base),
-    ("fit-not-checked", "names do not tell", config(target_modules="all-linear")),
+    ("fit-not-checked", "missing later layers", without_base),
+    ("fit-not-checked", "names do not show it", config(target_modules="all-linear")),
 ]
 
 

@@ -146,7 +146,7 @@ class Blocker:
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in {"torch", "transformers", "peft", "tokenizers",
                                   "huggingface_hub"}:
-            raise ImportError(name)
+            raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Blocker())
 def refuse(*_, **__): raise OSError("no network")
 socket.socket.connect = socket.getaddrinfo = refuse
