@@ -126,7 +126,7 @@ def test_what_is_wrong_with_a_family_is_said_of_its_record() -> None:
     cases: list[tuple[list[TrainingView], str]] = [
         (
             [base, base_1, ablated],
-            "record a-base: expected a base and a counterfactual, got the",
+            "record a-base: expected a base and a counterfactual, got only",
         ),
         (
             [other],
