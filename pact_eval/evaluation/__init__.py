@@ -70,6 +70,13 @@ from pact_eval.evaluation.statistics import (
 )
 from pact_eval.evaluation.sweep import SweepPoint, sweep
 from pact_eval.metrics import PairOutcomes
+from pact_eval.stats import (
+    Estimate,
+    McNemarTest,
+    SeedSummary,
+    SignFlipTest,
+    SlotHomogeneity,
+)
 
 # Former names, until the last caller has changed.
 CollectedRun = ExperimentRun
@@ -88,6 +95,7 @@ __all__ = [
     "Calibration",
     "CollectedRun",
     "Comparison",
+    "Estimate",
     "Evaluation",
     "Experiment",
     "ExperimentRun",
@@ -99,6 +107,7 @@ __all__ = [
     "InfiniteNll",
     "ItemMismatch",
     "LowAnswerMass",
+    "McNemarTest",
     "Metric",
     "MetricComparison",
     "MetricSpec",
@@ -109,7 +118,10 @@ __all__ = [
     "RunCollection",
     "ScoredItems",
     "SeedMatch",
+    "SeedSummary",
     "Settings",
+    "SignFlipTest",
+    "SlotHomogeneity",
     "StatisticSet",
     "SweepPoint",
     "Unit",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pact_eval.evaluation import Unit
-from pact_eval.stats import Estimate
+from pact_eval.evaluation import Estimate, Unit
 
 __all__ = [
     "UNDEFINED",

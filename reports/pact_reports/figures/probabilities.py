@@ -32,7 +32,7 @@ from pact_reports.numbers import has_width
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from pact_eval.stats import Estimate
+    from pact_eval.evaluation import Estimate
 
 _LARGEST_AREA = 70.0
 _SMALLEST_AREA = 3.0

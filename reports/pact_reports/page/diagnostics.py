@@ -16,7 +16,7 @@ from pact_reports.tables.report import letter_verdict
 from pact_reports.tables.scorecard import difference_text
 
 if TYPE_CHECKING:
-    from pact_eval.stats import Estimate
+    from pact_eval.evaluation import Estimate
 
 _OPEN_RUNS: Final = 4
 _SHOWN: Final = 4

@@ -22,7 +22,7 @@ from pact_reports.tables.metric_values import DECODING_WORDS
 from pact_reports.tables.report import letter_verdict
 
 if TYPE_CHECKING:
-    from pact_eval.stats import Estimate
+    from pact_eval.evaluation import Estimate
 
 _METRICS: Final = ("accuracy", "pair_accuracy", "nll_nats", "ece", "aurc", "view_tv", "flip_rate")
 _SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips"}

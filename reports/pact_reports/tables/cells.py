@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from pact_eval.evaluation import MetricSpec, Unit
+from pact_eval.evaluation import Estimate, MetricSpec, SeedSummary, Unit
 from pact_eval.preregistration import DecodingName
-from pact_eval.stats import Estimate, SeedSummary
 from pact_reports.numbers import UNDEFINED, has_width, value_text
 from pact_reports.table import Cell, Column, Mark
 
@@ -116,10 +115,10 @@ def mean_cell(summary: SeedSummary, spec: MetricSpec, reason: str | None = None)
 
     Example:
         >>> from pact_eval.preregistration import METRIC_SPECS
-        >>> from pact_eval.stats import seed_summary
-        >>> mean_cell(seed_summary([0.840, 0.821, 0.877]), METRIC_SPECS["accuracy"]).text
+        >>> from pact_eval.evaluation import SeedSummary
+        >>> mean_cell(SeedSummary(0.846, 0.0284, 3), METRIC_SPECS["accuracy"]).text
         '84.6 ± 2.8'
-        >>> mean_cell(seed_summary([0.664]), METRIC_SPECS["accuracy"]).text
+        >>> mean_cell(SeedSummary(0.664, math.nan, 1), METRIC_SPECS["accuracy"]).text
         '66.4'
     """
     text = shown(summary.mean, spec)

@@ -13,12 +13,14 @@ from pact_eval.evaluation import (
     ArmPair,
     ArmsComparison,
     Comparison,
+    Estimate,
     GroupComparison,
+    McNemarTest,
     MetricComparison,
     MetricSpec,
+    SeedSummary,
     Unit,
 )
-from pact_eval.stats import Estimate, McNemarTest, SeedSummary
 from pact_reports.numbers import UNDEFINED, p_value_text, value_text
 from pact_reports.plain_text import one_line
 from pact_reports.sentences import note_sentence

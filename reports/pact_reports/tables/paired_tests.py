@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import GroupComparison
+from pact_eval.evaluation import Estimate, GroupComparison, McNemarTest, SignFlipTest
 from pact_eval.preregistration import METRIC_SPECS, DecodingName, decoding_name
-from pact_eval.stats import Estimate, McNemarTest, SignFlipTest
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
     interval_cell,

@@ -10,13 +10,14 @@ from pact_eval._json import Json
 from pact_eval.evaluation import (
     ABLATED_CONFIDENCE,
     CONFIDENT,
+    Estimate,
     Evaluation,
     Group,
     MetricSpec,
+    PairOutcomes,
+    SlotHomogeneity,
 )
-from pact_eval.metrics import PairOutcomes
 from pact_eval.prompts import CODES
-from pact_eval.stats import Estimate, SlotHomogeneity
 from pact_reports.numbers import count_and_share, p_value_text
 from pact_reports.plain_text import one_line
 from pact_reports.sentences import note_sentence

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Final
 
+from pact_eval.evaluation import Estimate
 from pact_eval.preregistration import (
     METRIC_SPECS,
     CheckResult,
@@ -16,7 +17,6 @@ from pact_eval.preregistration import (
     Scorecard,
     Verdict,
 )
-from pact_eval.stats import Estimate
 from pact_reports.numbers import UNDEFINED, has_width, value_text
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
 from pact_reports.tables.cells import estimate_cell, shown, text_cell

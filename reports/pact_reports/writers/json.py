@@ -31,10 +31,10 @@ if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards
     )
     from pact_eval.calibration import FittedRun
     from pact_eval.data import DataFile, FileFacts, Manifest, WrittenManifest
+    from pact_eval.evaluation import Estimate, SlotHomogeneity
     from pact_eval.preregistration import CheckResult as JudgedCheck
     from pact_eval.preregistration import JudgedHypotheses
     from pact_eval.prompts import Decision
-    from pact_eval.stats import Estimate, SlotHomogeneity
 
 
 def to_json(value: Any) -> Json:
@@ -65,7 +65,7 @@ def estimate_json(estimate: Estimate) -> Json:
     """Turn an estimate into JSON values: rates as fractions, null if there is no finite number.
 
     Example:
-        >>> from pact_eval.stats import Estimate
+        >>> from pact_eval.evaluation import Estimate
         >>> value = estimate_json(Estimate(0.5, 0.25, float("nan"), 2, 1, "none"))
         >>> value["value"], value["high"], value["families"]
         (0.5, None, 1)
