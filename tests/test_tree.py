@@ -7,6 +7,7 @@ import importlib
 import subprocess
 from pathlib import Path
 
+import architecture_tree
 import click
 import pytest
 
@@ -51,6 +52,13 @@ def test_a_package_exports_what_it_says(name: str) -> None:
     exported = getattr(package, "__all__", [])
     assert sorted(set(exported)) == sorted(exported)
     assert all(hasattr(package, each) for each in exported)
+
+
+def test_the_architecture_page_shows_the_real_tree_and_layers() -> None:
+    page = architecture_tree.PAGE.read_text(encoding="utf-8")
+    hint = "run: python tests/architecture_tree.py"
+    assert architecture_tree.block(page, "tree") == architecture_tree.tree(), hint
+    assert architecture_tree.block(page, "layers") == architecture_tree.layers(), hint
 
 
 def test_every_command_is_in_the_readme() -> None:

@@ -119,7 +119,7 @@ def check_balance(index: Index, findings: Collector) -> CheckResult:
 
 def _positions(frame: pl.DataFrame, file: str, kind: str) -> list[Position]:
     """Test the positions of one kind in one file, a family as the unit."""
-    families = frame.group_by("family").agg(
+    families = frame.group_by("family", maintain_order=True).agg(
         pl.col("reference"), pl.col("n_choices").max(), pl.len()
     )
     size = families["len"].to_numpy().astype(np.int64)

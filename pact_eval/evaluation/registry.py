@@ -269,72 +269,89 @@ def _levels(confidence: FloatArray, n_families: int) -> npt.NDArray[np.int64]:
     return np.searchsorted(edges, confidence, side="right").astype(np.int64)
 
 
-def _add_built_in_metrics() -> None:
-    full: frozenset[Need] = frozenset({"references"})
-    views: frozenset[Need] = frozenset({"several views"})
-    score: frozenset[Need] = frozenset({"references", "score items"})
-    ablated: frozenset[Need] = frozenset({"ablated contexts"})
+_FULL: Final[frozenset[Need]] = frozenset({"references"})
+_SCORE: Final[frozenset[Need]] = frozenset({"references", "score items"})
+_VIEWS: Final[frozenset[Need]] = frozenset({"several views"})
+_ABLATED: Final[frozenset[Need]] = frozenset({"ablated contexts"})
 
-    def add(
-        spec: MetricSpec,
-        needs: frozenset[Need],
-        per_item: Callable[[metrics.ItemBlock], npt.NDArray[Any]] | None,
-        reduction: Reduction = mean_over_items,
-    ) -> None:
-        register_metric(Metric(spec, needs, per_item, reduction))
 
-    def spec(name: str, title: str, unit: Unit, better: Literal[-1, 0, 1]) -> MetricSpec:
-        return MetricSpec(name, title, unit, better)
-
-    add(spec("accuracy", "Accuracy", "percent", 1), full, lambda block: block.correct)
-    add(spec("pair_accuracy", "Pair accuracy", "percent", 1), full, None, _pair_accuracy)
-    add(spec("nll_nats", "NLL", "nats", -1), full, lambda block: block.nll_nats)
-    add(spec("brier", "Brier", "score", -1), full, lambda block: block.brier)
-    add(spec("ece", "ECE", "percent", -1), full, None, _ece)
-    add(spec("aurc", "AURC", "percent", -1), full, None, _aurc)
-    add(
-        spec("score_mae", "Score MAE", "levels", -1),
-        score,
+def _add_metrics_of_references() -> None:
+    _add(MetricSpec("accuracy", "Accuracy", "percent", 1), _FULL, lambda block: block.correct)
+    _add(MetricSpec("pair_accuracy", "Pair accuracy", "percent", 1), _FULL, None, _pair_accuracy)
+    _add(MetricSpec("nll_nats", "NLL", "nats", -1), _FULL, lambda block: block.nll_nats)
+    _add(MetricSpec("brier", "Brier", "score", -1), _FULL, lambda block: block.brier)
+    _add(MetricSpec("ece", "ECE", "percent", -1), _FULL, None, _ece)
+    _add(MetricSpec("aurc", "AURC", "percent", -1), _FULL, None, _aurc)
+    _add(
+        MetricSpec("score_mae", "Score MAE", "levels", -1),
+        _SCORE,
         lambda block: block.expected_level_error,
         _over_score_items,
     )
-    add(
-        spec("score_level_mae", "Score level MAE", "levels", -1),
-        score,
+    _add(
+        MetricSpec("score_level_mae", "Score level MAE", "levels", -1),
+        _SCORE,
         lambda block: block.level_error,
         _over_score_items,
     )
-    add(
-        spec(ABLATED_CONFIDENCE, "Mean confidence", "percent", -1),
-        ablated,
+
+
+def _add_metrics_of_views_and_ablated_contexts() -> None:
+    _add(
+        MetricSpec(ABLATED_CONFIDENCE, "Mean confidence", "percent", -1),
+        _ABLATED,
         lambda block: block.confidence,
     )
-    add(spec(ABLATED_GAP, "Answer gap", "nats", -1), ablated, lambda block: block.answer_gap_nats)
-    add(spec("view_tv", "View TV", "percent", -1), views, lambda block: block.view_tv, _over_views)
-    add(
-        spec("flip_rate", "Flip rate", "percent", -1),
-        views,
+    _add(
+        MetricSpec(ABLATED_GAP, "Answer gap", "nats", -1),
+        _ABLATED,
+        lambda block: block.answer_gap_nats,
+    )
+    _add(
+        MetricSpec("view_tv", "View TV", "percent", -1),
+        _VIEWS,
+        lambda block: block.view_tv,
+        _over_views,
+    )
+    _add(
+        MetricSpec("flip_rate", "Flip rate", "percent", -1),
+        _VIEWS,
         lambda block: block.flipped,
         _over_views,
     )
-    add(
-        spec("ensemble_gain", "Ensemble gain", "points", 0),
-        full | views,
+    _add(
+        MetricSpec("ensemble_gain", "Ensemble gain", "points", 0),
+        _FULL | _VIEWS,
         lambda block: block.ensemble_gain,
         _over_views,
     )
-    add(spec("confident_errors", "Confident errors", "percent", -1), full, None, _confident_errors)
-    add(
-        spec("answer_mass", "Answer mass", "percent", 1),
-        ablated,
+    _add(
+        MetricSpec("confident_errors", "Confident errors", "percent", -1),
+        _FULL,
+        None,
+        _confident_errors,
+    )
+    _add(
+        MetricSpec("answer_mass", "Answer mass", "percent", 1),
+        _ABLATED,
         lambda block: block.answer_mass.mean(axis=1),
     )
+
+
+def _add(
+    spec: MetricSpec,
+    needs: frozenset[Need],
+    per_item: Callable[[metrics.ItemBlock], npt.NDArray[Any]] | None,
+    reduction: Reduction = mean_over_items,
+) -> None:
+    register_metric(Metric(spec, needs, per_item, reduction))
 
 
 ABLATED_CONFIDENCE: Final = "ablated_confidence"
 ABLATED_GAP: Final = "ablated_gap"
 
-_add_built_in_metrics()
+_add_metrics_of_references()
+_add_metrics_of_views_and_ablated_contexts()
 
 METRICS: Final = registered_metrics("full")
 """The built-in metrics of the report, in its order."""

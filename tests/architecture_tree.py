@@ -1,0 +1,70 @@
+"""The tree of ARCHITECTURE.md, made from the files and the first lines of their docstrings.
+
+python tests/architecture_tree.py    # writes the tree and the layers into ARCHITECTURE.md
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PAGE: Final = ROOT / "ARCHITECTURE.md"
+PACKAGES: Final = (
+    "pact_eval",
+    "pact_losses",
+    "reports/pact_reports",
+    "cli/pact_cli",
+    "fixtures/pact_fixtures",
+)
+_COLUMN: Final = 34
+_SKIPPED: Final = ("__init__.py", "__main__.py")
+
+
+def tree() -> str:
+    """Return every package and module with the first line of its docstring."""
+    return "\n".join(line for package in PACKAGES for line in _lines(ROOT / package, 0, package))
+
+
+def layers() -> str:
+    """Return the layers of the import contract, highest first."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    contracts = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
+    (contract,) = [each for each in contracts if each["type"] == "layers"]
+    return "\n".join(contract["layers"])
+
+
+def block(page: str, name: str) -> str:
+    """Return the text between the markers of a block of the page."""
+    found = re.search(rf"<!-- {name} -->\n```text\n(.*?)\n```\n", page, re.DOTALL)
+    assert found, f"ARCHITECTURE.md has no block {name}"
+    return found.group(1)
+
+
+def _lines(folder: Path, depth: int, shown: str) -> list[str]:
+    lines = [_line(f"{shown}/", depth, folder / "__init__.py")]
+    for path in sorted(folder.iterdir(), key=lambda path: (path.is_dir(), path.name)):
+        if path.is_dir() and (path / "__init__.py").exists():
+            lines += _lines(path, depth + 1, path.name)
+        elif path.suffix == ".py" and path.name not in _SKIPPED:
+            lines.append(_line(path.name, depth + 1, path))
+    return lines
+
+
+def _line(name: str, depth: int, path: Path) -> str:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return f"{'  ' * depth + name:{_COLUMN}} {docstring.partition(chr(10))[0]}".rstrip()
+
+
+def _written(page: str, name: str, text: str) -> str:
+    old, new = (f"<!-- {name} -->\n```text\n{each}\n```\n" for each in (block(page, name), text))
+    return page.replace(old, new)
+
+
+if __name__ == "__main__":
+    page = PAGE.read_text(encoding="utf-8")
+    page = _written(page, "tree", tree())
+    PAGE.write_text(_written(page, "layers", layers()), encoding="utf-8")
