@@ -66,14 +66,14 @@ def run(*arguments: str) -> str:
 
 def command(*arguments: str) -> tuple[str, ...]:
     """Return what starts `pact-eval` as its script does."""
-    start = "import sys; from pact_cli.evaluate import main; sys.argv[0] = 'pact-eval'; main()"
+    start = "import sys; from pact_cli.main import main; sys.argv[0] = 'pact-eval'; main()"
     return ("-c", start, *arguments)
 
 
 def modules_of(*arguments: str) -> list[str]:
     """Return the modules that a command has imported when it ends."""
     code = (
-        "import sys, atexit, json; from pact_cli.evaluate import main; sys.argv[0] = 'pact-eval'\n"
+        "import sys, atexit, json; from pact_cli.main import main; sys.argv[0] = 'pact-eval'\n"
         "atexit.register(lambda: sys.stderr.write('\\n' + json.dumps(list(sys.modules))))\nmain()"
     )
     made = subprocess.run(  # noqa: S603 -- our own commands

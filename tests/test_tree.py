@@ -12,7 +12,7 @@ import click
 import pytest
 
 from pact_cli.audit.main import main as audit
-from pact_cli.evaluate import main as evaluate
+from pact_cli.main import main as evaluate
 from pact_eval.audit import CODES
 from pact_eval.evaluation import METRICS
 from pact_eval.runs import SCHEMA

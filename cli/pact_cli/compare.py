@@ -1,29 +1,19 @@
-"""`pact-eval compare`: two runs or more on the same items."""
+"""`pact-eval compare`: two runs or more on the same items, or arms over seeds."""
 
 from __future__ import annotations
 
-import math
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pact_cli.options import bootstrap_options, decoding_option, json_option
+from pact_cli.console import output, print_json, warn
+from pact_cli.options import json_option, settings_options
 
 if TYPE_CHECKING:
-    from pact_eval.evaluation import GroupBy
-    from pact_eval.runs import Decoding
-
-__all__ = ["compare"]
-
-
-def _finite(
-    context: click.Context, parameter: click.Parameter, value: float | None
-) -> float | None:
-    """Refuse nan, which no bound of a range keeps out."""
-    if value is not None and math.isnan(value):
-        message = "nan is not in the range 0<x<=1."
-        raise click.BadParameter(message, context, parameter)
-    return value
+    from pact_eval._json import Json
+    from pact_eval.evaluation import Experiment, Settings
+    from pact_reports.table import Line
 
 
 @click.command()
@@ -34,59 +24,84 @@ def _finite(
     help="Compare arms over seeds: give NAME=PATTERN, such as pact=runs/pact-*.",
 )
 @click.option(
-    "--by",
-    type=click.Choice(["kind", "domain", "source_family"]),
-    default="kind",
-    show_default=True,
-    help="What items are grouped by, beside all of them together.",
-)
-@click.option(
     "--mcnemar", is_flag=True, help="List the items that only one of the two runs gets right."
 )
 @click.option(
-    "--equivalence-margin",
-    "margin",
-    type=click.FloatRange(min=0, min_open=True, max=1),
-    callback=_finite,
-    help="Largest difference in a rate that does not matter, as a fraction: say whether the runs "
-    "are equivalent.",
+    "--holm",
+    is_flag=True,
+    help="Adjust the p-values over the groups; for arms also over the seeds.",
 )
-@click.option(
-    "--holm", is_flag=True, help="Adjust the p-values over the groups; of arms over the seeds."
-)
-@click.option("--calibrated", is_flag=True, help="Apply the calibration.json in each run's folder.")
-@decoding_option
-@bootstrap_options
+@settings_options("by", "margin", "calibrated", "decoding", "resamples", "seed")
 @json_option
 def compare(
     runs: tuple[str, ...],
     arms: bool,
-    by: GroupBy,
     mcnemar: bool,
-    margin: float | None,
     holm: bool,
-    calibrated: bool,
-    decoding: Decoding,
-    resamples: int | None,
-    bootstrap_seed: int,
+    settings: Settings,
     as_json: bool,
 ) -> None:
     """Compare A with B (and with C, ...), item by item.
 
-    Runs are joined on item ids. Differences are A - B, with intervals over families; accuracy has
-    exact tests over items (McNemar) and over families (sign flip) beside that.
+    Runs are joined on item ids. Differences are A - B, with intervals over families; accuracy also
+    has exact tests over items (McNemar) and over families (sign flip).
     """
-    from pact_cli.comparing import ComparisonRequest, compare_arms_command, compare_runs_command
+    from pact_eval.evaluation import Experiment
 
-    request = ComparisonRequest(
-        decoding=decoding,
-        by=by,
-        calibrated=calibrated,
-        margin=margin,
-        resamples=resamples,
-        bootstrap_seed=bootstrap_seed,
-        holm=holm,
-        mcnemar=mcnemar,
-        as_json=as_json,
-    )
-    (compare_arms_command if arms else compare_runs_command)(runs, request)
+    if not arms and len(runs) < 2:
+        message = f"expected two runs or more, got {len(runs)}"
+        raise click.UsageError(message)
+    if arms:
+        experiment = Experiment.read_arms(runs, settings)
+    else:
+        experiment = Experiment.read([Path(run) for run in runs], settings, unique_labels=False)
+    if settings.calibrated:
+        warn(experiment.warnings)
+    if arms:
+        _print_arms(experiment, holm=holm, mcnemar=mcnemar, as_json=as_json)
+    else:
+        _print_pairs(experiment, runs, holm=holm, mcnemar=mcnemar, as_json=as_json)
+
+
+def _print_pairs(
+    experiment: Experiment, names: tuple[str, ...], *, holm: bool, mcnemar: bool, as_json: bool
+) -> None:
+    """Print the comparison of the first run with each of the others."""
+    from pact_reports.tables.comparison import comparison_parts, item_lists
+    from pact_reports.writers.json import to_json
+    from pact_reports.writers.terminal import show
+
+    with output(to_stderr=True).status("Computing intervals"):
+        compared = list(zip(names[1:], experiment.comparisons, strict=True))
+    label = experiment.settings.label
+    if as_json:
+        pairs: list[Json] = [
+            {"a": names[0], "b": name, "comparison": to_json(each)} for name, each in compared
+        ]
+        print_json({"decoding": {**label}, "comparisons": pairs})
+        return
+    for name, each in compared:
+        parts = comparison_parts(each, names=(names[0], name), show_holm=holm)
+        show(output(), (_decoding(label), *parts, *(item_lists(each) if mcnemar else ())))
+
+
+def _print_arms(experiment: Experiment, *, holm: bool, mcnemar: bool, as_json: bool) -> None:
+    """Print the comparison of the first arm with each of the others, seed by seed."""
+    from pact_reports.tables.comparison import arms_parts
+    from pact_reports.writers.json import to_json
+    from pact_reports.writers.terminal import show
+
+    with output(to_stderr=True).status("Computing intervals"):
+        compared = experiment.arms_comparison
+    label = experiment.settings.label
+    if as_json:
+        print_json({"decoding": {**label}, "arms": to_json(compared)})
+        return
+    parts = arms_parts(compared, show_holm=holm, show_items=mcnemar)
+    show(output(), (_decoding(label), *parts))
+
+
+def _decoding(label: dict[str, str]) -> Line:
+    from pact_reports.table import Line
+
+    return Line(f"Decoding: {label['views']}, {label['calibration']}.")

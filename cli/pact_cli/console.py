@@ -29,8 +29,6 @@ from rich.text import Text
 from pact_eval._json import Json
 from pact_reports.plain_text import visible
 
-__all__ = ["output", "print_json", "progress_bar", "warn"]
-
 _PIPED_WIDTH = 120
 _ASCII_LIKE = "pact-ascii-like"
 _NOT_ASCII = re.compile(r"[^\n -~]")  # JSON has line feeds between its values only
@@ -42,7 +40,7 @@ def output(*, to_stderr: bool = False) -> Console:
     """Return a console; piped output is plain, and 120 columns wide unless COLUMNS differs."""
     stream = sys.stderr if to_stderr else sys.stdout
     if isinstance(stream, io.TextIOWrapper):
-        # A terminal that cannot show an arrow shall show something like it, not a traceback.
+        # A terminal that cannot show an arrow shows something like it instead of a traceback.
         stream.reconfigure(errors=_ASCII_LIKE)
     console = _Console(stderr=to_stderr, highlight=False)
     if console.is_terminal:
@@ -53,7 +51,7 @@ def output(*, to_stderr: bool = False) -> Console:
 
 
 class _Console(Console):
-    """A console whose reader may have gone (`| head`): that is no failure."""
+    """A console that exits with 0 if the reader closes the pipe (`| head`)."""
 
     def on_broken_pipe(self) -> None:
         try:
@@ -63,9 +61,10 @@ class _Console(Console):
 
 
 def print_json(value: Mapping[str, Json]) -> None:
-    """Print one JSON object to stdout, in ASCII where stdout cannot carry all of Unicode.
+    """Print one JSON object to stdout, in ASCII if the encoding of stdout is not Unicode.
 
-    What is not printable is escaped: it would steer a terminal, and no UTF-8 has half a pair.
+    Characters that are not printable are escaped: they could control a terminal, and UTF-8 cannot
+    encode a lone surrogate.
     """
     ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
     text = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, indent=2)
@@ -97,7 +96,7 @@ codecs.register_error(_ASCII_LIKE, _ascii_like)
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar with items a second and the time left on stderr; yield what moves it."""
+    """Show a bar with items per second and the time left on stderr; yield a function to move it."""
     bar = Progress(
         TextColumn(what),
         BarColumn(),
@@ -117,8 +116,9 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 def _take_interrupts_back() -> None:
     """Give Ctrl-C back to Python.
 
-    polars puts a handler of its own before Python's: while it wrote tables, 300 interrupts raised
-    some 400 errors. With Python's alone they raise 300. One that is ignored stays so (nohup).
+    polars installs its own handler in front of Python's: while it wrote tables, 300 interrupts
+    raised about 400 errors; with Python's alone they raise 300. An ignored signal (nohup) stays
+    ignored.
     """
     in_main_thread = threading.current_thread() is threading.main_thread()
     if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -126,7 +126,7 @@ def _take_interrupts_back() -> None:
 
 
 class _ItemsPerSecond(ProgressColumn):
-    """Rate of this process: items that an earlier one scored do not count."""
+    """Rate of this process: items that an earlier process scored do not count."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from pact_cli.console import output, print_json
-from pact_cli.options import json_option, subject_options
-from pact_cli.subject import needs_model_extra, subject_request
+from pact_cli.errors import needs_model_extra
+from pact_cli.options import json_option, model_options, order_seed_option
 
-__all__ = ["decide"]
+if TYPE_CHECKING:
+    from pact_eval.scoring.model import ModelRequest
 
 
 @click.command()
-@click.argument("adapter", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--context",
     required=True,
@@ -33,21 +33,18 @@ __all__ = ["decide"]
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Code orders to average over.",
+    help="Orders of the answers to average over.",
 )
-@click.option(
-    "--order-seed", type=int, default=0, show_default=True, help="Seed of the code orders."
-)
-@subject_options
+@order_seed_option
+@model_options
 @json_option
 def decide(
-    context: str, schema: Path, k: int, order_seed: int, as_json: bool, **subject: Any
+    context: str, schema: Path, k: int, order_seed: int, model: ModelRequest, as_json: bool
 ) -> None:
     """Answer every field of one request.
 
     ADAPTER is a LoRA folder as PEFT writes it; without it, give --base-model and --no-adapter.
     """
-    request = subject_request(**subject)
     with needs_model_extra():
         from pact_eval.scoring.decide import decide as decide_request
         from pact_eval.scoring.model import identify
@@ -57,8 +54,7 @@ def decide(
     from pact_reports.writers.terminal import show
 
     state, fields = read_context(context), read_schema(schema)
-    loaded = identify(request).load()
-    decisions = decide_request(loaded, state, fields, k=k, order_seed=order_seed)
+    decisions = decide_request(identify(model).load(), state, fields, k=k, order_seed=order_seed)
     if as_json:
         print_json(decisions_json(decisions))
     else:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from pact_cli.options import json_option, label_options, path_argument, run_labels
-from pact_cli.reporting import ReportRequest, print_report
+from pact_cli.options import json_option, label_options, path_argument
+from pact_cli.report import print_reports
 
-__all__ = ["import_rows"]
+if TYPE_CHECKING:
+    from pact_eval._json import Json
 
 
 @click.command("import")
@@ -25,25 +27,18 @@ __all__ = ["import_rows"]
 @label_options
 @json_option
 def import_rows(
-    rows: Path,
-    out: Path,
-    pairs: tuple[str, ...],
-    arm: str | None,
-    seed: int | None,
-    as_json: bool,
+    rows: Path, out: Path, pairs: tuple[str, ...], labels: dict[str, Json], as_json: bool
 ) -> None:
     """Turn predictions made elsewhere into a run, and report on it.
 
-    One row an item (or an item and view): id, reference (or gold), and probabilities, logits or
-    log_probabilities in canonical order; family, source_family, domain, kind, variant, view,
-    code_order, prompt_tokens and answer_mass where they are known.
+    One row per item (or per item and view): id, reference (or gold), and probabilities, logits or
+    log_probabilities in canonical order; optionally family, source_family, domain, kind, variant,
+    view, code_order, prompt_tokens and answer_mass.
     """
-    # Imported here so that `pact-eval --help` does not wait for polars.
     from pact_eval.runs import import_run, parse_mapping
     from pact_reports.plain_text import one_line
 
-    labels = run_labels(arm, seed)
     imported = import_run(rows, parse_mapping(pairs), out, labels)
     for remark in imported.remarks:
         click.echo(one_line(remark), err=True)
-    print_report(out, ReportRequest(as_json=as_json))
+    print_reports([out], as_json=as_json)

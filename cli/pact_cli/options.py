@@ -1,227 +1,309 @@
-"""Bundles of options that several commands share."""
+"""Options that several commands share, and what the commands get from them.
+
+A decorator such as `settings_options` adds options and hands the command one object made from their
+values. What makes the object is imported when the command runs, so that `--help` starts fast.
+"""
 
 from __future__ import annotations
 
+import functools
+import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
+from pact_cli.errors import needs_model_extra
 from pact_eval._json import Json
 
-__all__ = [
-    "bootstrap_options",
-    "calibration_option",
-    "decoding_option",
-    "json_option",
-    "label_options",
-    "listed",
-    "palette_option",
-    "path_argument",
-    "report_files_options",
-    "report_options",
-    "run_labels",
-    "subject_options",
-]
+if TYPE_CHECKING:
+    from pact_eval.evaluation import Settings
+    from pact_eval.scoring.model import ModelRequest
+    from pact_reports.files import Outputs
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_PATH: Final = click.Path(path_type=Path)
 _DTYPES = ["auto", "fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
 
 
-def _bundle(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    def apply(command: Command) -> Command:
+def _gathered(
+    name: str, gather: Callable[..., object], options: Sequence[Callable[[Any], Any]]
+) -> Callable[[Command], Command]:
+    """Add options to a command, which gets `gather(**values)` as its argument `name`."""
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def with_gathered(*arguments: Any, **values: Any) -> Any:
+            chosen = {each: values.pop(each) for each in taken}
+            return command(*arguments, **values, **{name: gather(**chosen)})
+
+        own = len(getattr(with_gathered, "__click_params__", ()))
         for option in reversed(options):
-            command = option(command)
-        return command
+            option(with_gathered)
+        parameters: list[click.Parameter] = getattr(with_gathered, "__click_params__", [])
+        taken = [str(parameter.name) for parameter in parameters[own:]]
+        return cast("Command", with_gathered)
 
-    return apply
-
-
-def subject_options(command: Command) -> Command:
-    """Add what chooses the model and how it runs: base, adapter, device, dtype, engine."""
-    return _bundle(
-        click.option(
-            "--base-model",
-            metavar="PATH_OR_ID",
-            help="Folder or hub id (organisation/name) of the base model. Default: what the "
-            "adapter names. Only a hub id, given here or named there, uses the network.",
-        ),
-        click.option(
-            "--no-adapter", is_flag=True, help="Score the base model alone, adapter switched off."
-        ),
-        click.option(
-            "--device",
-            type=click.Choice(["auto", "cpu", "cuda"]),
-            default="auto",
-            show_default=True,
-            help="Where the model runs; auto takes CUDA where there is one.",
-        ),
-        click.option(
-            "--dtype",
-            type=click.Choice(_DTYPES),
-            default="auto",
-            show_default=True,
-            help="Precision of the model; auto is fp32 on a CPU, bf16 on CUDA.",
-        ),
-        click.option(
-            "--batch-tokens",
-            type=click.IntRange(min=1),
-            help="Tokens a pass through the model, padding included; halved where memory runs out. "
-            "Default: 4096 on a CPU, 32768 on CUDA.",
-        ),
-        click.option(
-            "--engine",
-            type=click.Choice(["auto", "fork", "batched", "naive"]),
-            default="auto",
-            show_default=True,
-            help="How prompts pass through the model: fork computes shared prefixes once, batched "
-            "pads whole prompts, naive runs one at a time; auto takes the first that the model "
-            "allows and that agrees with naive.",
-        ),
-        click.option(
-            "--merge",
-            is_flag=True,
-            help="Add the adapter to the weights before scoring: faster, and the run records how "
-            "far logits drift by it.",
-        ),
-        click.option(
-            "--allow-contract-mismatch",
-            is_flag=True,
-            help="Score an adapter that was trained on another prompt contract; the run says so.",
-        ),
-    )(command)
+    return decorate
 
 
-def label_options(command: Command) -> Command:
-    """Add what names a run: its arm and the seed of its training."""
-    return _bundle(
-        click.option("--arm", help="Recipe that the run belongs to, such as pact or ce_only."),
-        click.option("--seed", type=int, help="Seed that the adapter was trained with."),
-    )(command)
+def _number(
+    context: click.Context, parameter: click.Parameter, value: float | None
+) -> float | None:
+    """Refuse nan, which click does not compare with the bounds of a range."""
+    if value is not None and math.isnan(value):
+        message = "nan is not in the range 0<x<=1."
+        raise click.BadParameter(message, context, parameter)
+    return value
 
 
-def run_labels(arm: str | None, seed: int | None) -> dict[str, Json]:
-    """Gather what names a run without deciding its numbers, with the command line as given."""
-    return {"arm": arm, "seed": seed, "command_line": [*sys.argv]}
-
-
-def report_options(command: Command) -> Command:
-    """Add what shapes a report: groups, decoding, resamples."""
-    return _bundle(
-        click.option(
-            "--by",
-            type=click.Choice(["kind", "domain", "source_family"]),
-            default="kind",
-            show_default=True,
-            help="What items are grouped by, beside all of them together.",
-        ),
-        decoding_option,
-        bootstrap_options,
-    )(command)
-
-
-def report_files_options(command: Command) -> Command:
-    """Add what a report is written to, and what is written from beside the runs."""
-    path = click.Path(path_type=Path)
-    return _bundle(
-        click.option(
-            "--html",
-            metavar="FILE",
-            type=path,
-            help="Write one page that opens offline: summary, figures, tables, every item.",
-        ),
-        click.option(
-            "--figures",
-            metavar="DIR",
-            type=path,
-            help="Write the figures as SVG; `pact-eval figures` chooses and has other formats.",
-        ),
-        palette_option,
-        click.option(
-            "--latex",
-            metavar="DIR",
-            type=path,
-            help="Write the tables as LaTeX for booktabs; `pact-eval tables` chooses.",
-        ),
-        click.option(
-            "--markdown", metavar="FILE", type=path, help="Write all tables as one document."
-        ),
-        click.option(
-            "--data",
-            metavar="FILE_OR_FOLDER",
-            type=path,
-            multiple=True,
-            help="Records that the runs scored, to show their texts in the page; a folder's files "
-            "are counted in the tables. May be given several times.",
-        ),
-        click.option(
-            "--criteria",
-            metavar="FILE",
-            type=path,
-            help="Hypotheses for the scorecard, as `scorecard` takes them.",
-        ),
-        click.option(
-            "--method",
-            metavar="ARM",
-            help="Arm that files compare the others with. Default: that of the first run with a "
-            "seed.",
-        ),
-    )(command)
-
-
-def calibration_option(command: Command) -> Command:
-    """Add `--calibration`: a fitted calibrator to apply."""
-    return click.option(
-        "--calibration",
-        type=click.Path(path_type=Path),
-        help="Calibrator to apply, as `calibrate` writes it; without it distributions stay raw.",
-    )(command)
-
-
-def bootstrap_options(command: Command) -> Command:
-    """Add what shapes the bootstrap: resamples and their seed."""
-    return _bundle(
-        click.option(
-            "--resamples",
-            "--bootstrap",
-            "resamples",
-            type=click.IntRange(min=100),
-            help="Bootstrap resamples over families behind each interval. Default: 10,000, 2,000 "
-            "beyond 20,000 items.",
-        ),
-        click.option(
-            "--bootstrap-seed",
-            "--seed",
-            "bootstrap_seed",
-            type=click.IntRange(min=0),
-            default=0,
-            show_default=True,
-            help="Seed of the bootstrap.",
-        ),
-    )(command)
-
-
-def palette_option(command: Command) -> Command:
-    """Add `--palette`."""
-    return click.option(
-        "--palette",
-        metavar="FILE",
-        type=click.Path(path_type=Path),
-        help="TOML file with the colours and markers of arms in figures.",
-    )(command)
-
-
-def decoding_option(command: Command) -> Command:
-    """Add `--decoding`."""
-    return click.option(
+_SETTINGS: Final = {
+    "by": click.option(
+        "--by",
+        type=click.Choice(["kind", "domain", "source_family"]),
+        default="kind",
+        show_default=True,
+        help="Groups of items that are shown after all items together.",
+    ),
+    "decoding": click.option(
         "--decoding",
         type=click.Choice(["single", "ensemble"]),
         default="single",
         show_default=True,
         help="View 0 alone, or the K views together.",
+    ),
+    "calibrated": click.option(
+        "--calibrated", is_flag=True, help="Apply the calibration.json in each run's folder."
+    ),
+    "calibration": click.option(
+        "--calibration",
+        type=_PATH,
+        help="Calibrator to apply, as `calibrate` writes it; without it distributions stay raw.",
+    ),
+    "margin": click.option(
+        "--equivalence-margin",
+        "margin",
+        type=click.FloatRange(min=0, min_open=True, max=1),
+        callback=_number,
+        help="Largest difference in a rate that does not matter, as a fraction: say whether the "
+        "runs are equivalent.",
+    ),
+    "method": click.option(
+        "--method",
+        metavar="ARM",
+        help="Arm that the others are compared with in files. Default: that of the first run with "
+        "a seed.",
+    ),
+    "resamples": click.option(
+        "--resamples",
+        "--bootstrap",
+        "resamples",
+        type=click.IntRange(min=100),
+        help="Bootstrap resamples over families for each interval. Default: 10,000, fewer for more "
+        "than 20,000 items.",
+    ),
+    "seed": click.option(
+        "--bootstrap-seed",
+        "--seed",
+        "seed",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help="Seed of the bootstrap.",
+    ),
+}
+
+
+def settings_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]:
+    """Add the options behind fields of `Settings`; the command gets one `settings: Settings`.
+
+    Args:
+        fields: names of the fields that the user chooses.
+        fixed: values of other fields.
+    """
+
+    def gather(**chosen: Any) -> Settings:
+        from pact_eval.evaluation import Settings
+
+        if chosen.get("calibration") is not None:
+            chosen["calibrated"] = True
+        return Settings(**(fixed | chosen))
+
+    return _gathered("settings", gather, [_SETTINGS[field] for field in fields])
+
+
+def label_options(command: Command) -> Command:
+    """Add what names a run; the command gets `labels`, with the command line as given."""
+
+    def gather(arm: str | None, seed: int | None) -> dict[str, Json]:
+        return {"arm": arm, "seed": seed, "command_line": [*sys.argv]}
+
+    options = [
+        click.option("--arm", help="Recipe that the run belongs to, such as pact or ce_only."),
+        click.option("--seed", type=int, help="Seed that the adapter was trained with."),
+    ]
+    return _gathered("labels", gather, options)(command)
+
+
+_MODEL: Final = [
+    click.argument("adapter", type=_PATH, required=False),
+    click.option(
+        "--base-model",
+        metavar="PATH_OR_ID",
+        help="Folder or hub id (organisation/name) of the base model. Default: the one that "
+        "the adapter names. Only a hub id uses the network.",
+    ),
+    click.option(
+        "--no-adapter",
+        is_flag=True,
+        help="Score the base model alone, without the adapter.",
+    ),
+    click.option(
+        "--device",
+        type=click.Choice(["auto", "cpu", "cuda"]),
+        default="auto",
+        show_default=True,
+        help="Where the model runs; auto takes CUDA if it is available.",
+    ),
+    click.option(
+        "--dtype",
+        type=click.Choice(_DTYPES),
+        default="auto",
+        show_default=True,
+        help="Precision of the model; auto is fp32 on a CPU, bf16 on CUDA.",
+    ),
+    click.option(
+        "--batch-tokens",
+        type=click.IntRange(min=1),
+        help="Tokens per forward pass, padding included; halved if memory runs out. "
+        "Default: 4096 on a CPU, 32768 on CUDA.",
+    ),
+    click.option(
+        "--engine",
+        type=click.Choice(["auto", "fork", "batched", "naive"]),
+        default="auto",
+        show_default=True,
+        help="How prompts pass through the model: fork computes shared prefixes once, batched "
+        "pads full prompts, naive runs one at a time; auto takes the first that the model "
+        "allows and that agrees with naive.",
+    ),
+    click.option(
+        "--merge",
+        is_flag=True,
+        help="Add the adapter to the weights before scoring: faster, and the run records how "
+        "far this moves the logits.",
+    ),
+    click.option(
+        "--allow-contract-mismatch",
+        is_flag=True,
+        help="Score an adapter that was trained on another prompt contract; the run records it.",
+    ),
+]
+
+
+def model_options(command: Command) -> Command:
+    """Add what chooses the model and how it runs; the command gets `model: ModelRequest`."""
+    return _gathered("model", _model_request, _MODEL)(command)
+
+
+def _model_request(
+    adapter: Path | None, base_model: str | None, *, no_adapter: bool, merge: bool, **options: Any
+) -> ModelRequest:
+    if merge and no_adapter:
+        message = "--merge adds the adapter to the weights, --no-adapter leaves it out"
+        raise click.UsageError(message)
+    if adapter is None and not (no_adapter and base_model):
+        message = "expected ADAPTER, or --base-model with --no-adapter for a base model alone"
+        raise click.UsageError(message)
+    with needs_model_extra():
+        from pact_eval.scoring.model import ModelRequest
+    return ModelRequest(
+        adapter=adapter,
+        base_model=base_model,
+        apply_adapter=not no_adapter,
+        merge=merge,
+        **options,
+    )
+
+
+_OUTPUTS: Final = {
+    "html": click.option(
+        "--html",
+        metavar="FILE",
+        type=_PATH,
+        help="Write one page that opens offline: summary, figures, tables, every item.",
+    ),
+    "figures": click.option(
+        "--figures",
+        metavar="DIR",
+        type=_PATH,
+        help="Write the figures as SVG; `pact-eval figures` has more formats and options.",
+    ),
+    "palette": click.option(
+        "--palette",
+        metavar="FILE",
+        type=_PATH,
+        help="TOML file with the colours and markers of arms in figures.",
+    ),
+    "tables": click.option(
+        "--latex",
+        "tables",
+        metavar="DIR",
+        type=_PATH,
+        help="Write the tables as LaTeX for booktabs; `pact-eval tables` has more options.",
+    ),
+    "markdown": click.option(
+        "--markdown", metavar="FILE", type=_PATH, help="Write all tables as one document."
+    ),
+    "data": click.option(
+        "--data",
+        metavar="FILE_OR_FOLDER",
+        type=_PATH,
+        multiple=True,
+        help="Records that the runs scored: the page shows their texts, and the tables count the "
+        "files of a folder. May be given several times.",
+    ),
+    "criteria": click.option(
+        "--criteria",
+        metavar="FILE",
+        type=_PATH,
+        help="Hypotheses for the scorecard, as `scorecard` takes them.",
+    ),
+}
+
+
+def output_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]:
+    """Add the options behind fields of `Outputs`; the command gets one `outputs: Outputs`.
+
+    Args:
+        fields: names of the fields that the user chooses.
+        fixed: values of other fields.
+    """
+
+    def gather(**chosen: Any) -> Outputs:
+        from pact_reports.files import Outputs
+
+        return Outputs(**(fixed | chosen), command=("pact-eval", *sys.argv[1:]))
+
+    return _gathered("outputs", gather, [_OUTPUTS[field] for field in fields])
+
+
+def runs_argument(command: Command) -> Command:
+    """Add the argument `runs`: one run folder or several."""
+    return click.argument("runs", nargs=-1, required=True, type=_PATH, metavar="RUN...")(command)
+
+
+def order_seed_option(command: Command) -> Command:
+    """Add `--order-seed`."""
+    return click.option(
+        "--order-seed",
+        type=int,
+        default=0,
+        show_default=True,
+        help="Seed of the permutations of the answers.",
     )(command)
 
 
@@ -233,12 +315,12 @@ def json_option(command: Command) -> Command:
 
 
 def path_argument(name: str, metavar: str) -> Callable[[Command], Command]:
-    """Return an argument that is a path; what is wrong with it is said by the library."""
-    return click.argument(name, type=click.Path(path_type=Path), metavar=metavar)
+    """Return an argument that is a path; the library checks it."""
+    return click.argument(name, type=_PATH, metavar=metavar)
 
 
 def listed(option: str, text: str, known: Sequence[str]) -> list[str]:
-    """Take the names of a list with commas apart.
+    """Split a list of names with commas.
 
     Raises:
         click.UsageError: a name is not known, or there is none; the message lists those that are.

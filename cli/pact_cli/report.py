@@ -2,48 +2,122 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from pact_cli.options import (
-    calibration_option,
-    json_option,
-    report_files_options,
-    report_options,
-)
-from pact_cli.report_files import ReportFiles, refuse_terminal_options, write_report
-from pact_cli.reporting import ReportRequest, print_reports
+from pact_cli.console import output, print_json, progress_bar, warn
+from pact_cli.options import json_option, output_options, runs_argument, settings_options
 
-__all__ = ["report"]
-
-_FILES = ("html", "figures", "palette", "latex", "markdown", "data", "criteria", "method")
+if TYPE_CHECKING:
+    from pact_eval._json import Json
+    from pact_eval.evaluation import Settings
+    from pact_reports.files import Outputs, WrittenReport
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-@report_options
-@calibration_option
-@report_files_options
+@runs_argument
+@settings_options("by", "decoding", "resamples", "seed", "calibration", "method")
+@output_options(
+    "html",
+    *("figures", "palette", "tables", "markdown", "data", "criteria"),
+    table_formats=("latex",),
+)
 @json_option
-@click.pass_context
-def report(context: click.Context, /, runs: tuple[Path, ...], **options: Any) -> None:
+def report(runs: tuple[Path, ...], settings: Settings, outputs: Outputs, as_json: bool) -> None:
     """Show every number of RUN, with intervals over families.
 
-    Several RUNs are reported in turn; with --json, as one object {"runs": [...]}. Of a run on
-    ablated contexts: confidence, gap of the two answers, TV, flips and answer mass.
+    Several RUNs are reported in turn; with --json, as one object {"runs": [...]}. Runs on ablated
+    contexts show confidence, gap between the two answers, TV, flips and answer mass.
 
-    With --html, --figures, --latex or --markdown nothing but the paths is printed: one page that
-    opens offline, with verdicts, diagnostics, figures, tables and every item; or the parts of a
-    paper. Runs are calibrated there by the calibration.json in their folders. Exits with 5
-    where the criteria are not what was registered, or were registered after a run began.
+    With --html, --figures, --latex or --markdown only the paths are printed: one page that opens
+    offline, with verdicts, diagnostics, figures, tables and every item; or the parts of a paper.
+    These files apply the calibration.json in the folder of each run. Exits with 5 if the criteria
+    are not what was registered, or were registered after a run began.
     """
-    files = ReportFiles(**{name: options.pop(name) for name in _FILES})
-    request = ReportRequest(**options)
-    files.check(request)
-    if not files.any:
-        print_reports(runs, request)
+    _check_usage(runs, settings, outputs)
+    if not outputs.any:
+        print_reports(runs, settings, as_json=as_json)
         return
-    refuse_terminal_options(context, request)
-    context.exit(write_report(runs, files, request))
+    from pact_eval.evaluation import Experiment
+    from pact_reports.files import write_report
+
+    experiment = Experiment.read(runs, settings)
+    warn(experiment.warnings)
+    written = write_report(experiment, outputs, progress=progress_bar)
+    warn(written.warnings)
+    _print_written(written, as_json=as_json)
+    written.check_registration()
+
+
+def print_reports(
+    folders: Sequence[Path], settings: Settings | None = None, *, as_json: bool
+) -> None:
+    """Print the report on each run in turn; with JSON, one object with all of them."""
+    from pact_eval.evaluation import Experiment
+    from pact_reports.tables.report import run_parts
+    from pact_reports.writers.json import evaluation_json
+    from pact_reports.writers.terminal import show
+
+    reports: list[dict[str, Json]] = []
+    for experiment in [Experiment.read([folder], settings) for folder in folders]:
+        (run,) = experiment.all_runs
+        if experiment.settings.calibrated:
+            warn(run.calibrator_notes(experiment.settings.decoding))
+        with output(to_stderr=True).status("Computing intervals"):
+            evaluation = experiment.evaluation(run)
+        if as_json:
+            reports.append(evaluation_json(evaluation, run.provenance))
+        else:
+            show(output(), run_parts(str(run.folder), run.provenance, evaluation))
+    if as_json and len(folders) == 1:
+        print_json(reports[0])
+    elif as_json:
+        named = zip(folders, reports, strict=True)
+        print_json({"runs": [{"folder": str(folder), **each} for folder, each in named]})
+
+
+def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs) -> None:
+    """Refuse options that would have no effect."""
+    given = {"--data": outputs.data, "--criteria": outputs.criteria, "--method": settings.method}
+    idle = [name for name, value in given.items() if value and not outputs.any_table]
+    by = click.get_current_context().get_parameter_source("by")
+    message = None
+    if outputs.palette is not None and not (outputs.html or outputs.figures):
+        message = "--palette is for --html and --figures; neither of them was given"
+    elif idle:
+        message = f"{idle[0]} is for --html, --latex and --markdown; none of them was given"
+    elif outputs.any and settings.calibration is not None:
+        message = (
+            "--calibration is for the report of one RUN in the terminal; files take the "
+            "calibration.json in the folder of each run, where `pact-eval calibrate CALIB_RUN "
+            "--holdout RUN` puts it"
+        )
+    elif outputs.any and by == click.core.ParameterSource.COMMANDLINE:
+        message = (
+            f"--by {settings.by} groups the report in the terminal; files show kinds and domains"
+        )
+    elif settings.calibration is not None and len(runs) > 1:
+        message = (
+            f"--calibration belongs to one RUN, got {len(runs):,}: a calibrator is fitted on "
+            "one adapter; give each run its own"
+        )
+    if message is not None:
+        raise click.UsageError(message)
+
+
+def _print_written(written: WrittenReport, *, as_json: bool) -> None:
+    from pact_reports.plain_text import cell, one_line
+
+    skipped = {f"figure {name}": why for name, why in written.skipped_figures.items()}
+    skipped |= {f"table {name}": why for name, why in written.skipped_tables.items()}
+    if as_json:
+        print_json({"files": written.files_json(), "skipped": {**skipped}})
+        return
+    console, errors = output(), output(to_stderr=True)
+    for path in written.paths:
+        console.print(cell(str(path)), soft_wrap=True)
+    for name, why in skipped.items():
+        errors.print(cell(f"{name}: left out: {one_line(why)}"), soft_wrap=True)

@@ -29,6 +29,7 @@ from pact_eval.evaluation.notes import numeric_noise
 from pact_eval.evaluation.report import Evaluation, evaluate_items
 from pact_eval.evaluation.seeds import ArmPair, ArmsComparison, compare_arms, compare_seeds
 from pact_eval.evaluation.settings import Settings
+from pact_eval.evaluation.sweep import SweepPoint, sweep
 from pact_eval.runs import (
     AblatedRun,
     Decoding,
@@ -104,6 +105,7 @@ class ExperimentRun:
         *,
         arm: str | None = None,
         first: ExperimentRun | None = None,
+        calibration: Path | None = None,
     ) -> None:
         self.run = run
         self.name = run.name
@@ -111,6 +113,7 @@ class ExperimentRun:
         self.seed = run.seed
         self.label = self.arm if self.seed is None else f"{self.arm}, seed {self.seed}"
         self._first = first
+        self._calibration = calibration
         self._cache: dict[Hashable, Any] = {}
 
     def __repr__(self) -> str:
@@ -172,8 +175,8 @@ class ExperimentRun:
 
     @cached_property
     def _calibrator(self) -> tuple[Calibrator | None, tuple[str, ...]]:
-        path = self.folder / _CALIBRATION_NAME
-        if not path.exists():
+        path = self._calibration or self.folder / _CALIBRATION_NAME
+        if self._calibration is None and not path.exists():
             return None, ()
         from pact_eval.calibration import calibrator_for
 
@@ -284,7 +287,8 @@ class Experiment:
         for folder in folders:
             opened = open_run(folder)
             members = ablated if opened.ablated else runs
-            run = ExperimentRun(opened, first=members[0] if members else None)
+            first = members[0] if members else None
+            run = ExperimentRun(opened, first=first, calibration=settings.calibration)
             if unique_labels and members is runs:
                 _refuse_same_label(runs, run)
             members.append(run)
@@ -320,6 +324,11 @@ class Experiment:
                 runs.append(run)
         return cls(tuple(runs), (), settings)
 
+    @property
+    def all_runs(self) -> tuple[ExperimentRun, ...]:
+        """Runs on full contexts, then runs on ablated contexts."""
+        return (*self.runs, *self.ablated)
+
     @cached_property
     def same_items(self) -> bool:
         """Whether all runs on full contexts hold the same items, so that they can be compared."""
@@ -337,7 +346,7 @@ class Experiment:
         Raises:
             InputError: some runs hold other items than the first of their type.
         """
-        for run in (*self.runs, *self.ablated):
+        for run in self.all_runs:
             if run.mismatch is not None:
                 raise InputError(str(run.mismatch))
 
@@ -432,6 +441,40 @@ class Experiment:
                 resamples=settings.resamples,
                 margin=settings.margin,
             ),
+        )
+
+    @cached_property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The first run compared with each of the others.
+
+        Raises:
+            RunError: a run holds ablated contexts, which have no references.
+            InputError: items differ, or a run lacks the decoding or a calibrator.
+        """
+        if self.ablated:
+            read_run(self.ablated[0].folder)  # raises
+        self.require_same_items()
+        first, *others = self.runs
+        return tuple(self.comparison(first, run) for run in others)
+
+    def sweep(self, run: ExperimentRun, ks: range | None = None) -> tuple[SweepPoint, ...]:
+        """Evaluate a run at several numbers of views.
+
+        Args:
+            run: on full contexts.
+            ks: numbers of views; None takes 1 to all of the run's.
+
+        Raises:
+            InputError: the run has fewer views, or no calibrator.
+            RunError: the run holds ablated contexts, which have no references.
+        """
+        settings, predictions = self.settings, run.predictions
+        return sweep(
+            predictions,
+            range(1, predictions.k + 1) if ks is None else ks,
+            rng=settings.rng(),
+            resamples=settings.resamples,
+            calibrator=run.applied(calibrated=settings.calibrated),
         )
 
     def _scored(self, run: ExperimentRun) -> ScoredItems:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -16,7 +18,8 @@ class Settings:
 
     Attributes:
         decoding: single (view 0) or ensemble (K views).
-        calibrated: apply the calibrator in each run's folder.
+        calibrated: apply a calibrator: `calibration`, or the one in each run's folder.
+        calibration: file of the calibrator of every run; None takes the one in each run's folder.
         by: what the groups after "all" are: kind, domain or source_family.
         resamples: bootstrap resamples; None takes `default_resamples` for the number of items.
         seed: seed of the bootstrap.
@@ -38,6 +41,17 @@ class Settings:
     seed: int = 0
     method: str | None = None
     margin: float | None = None
+    calibration: Path | None = None
+
+    @property
+    def calibration_name(self) -> Literal["raw", "calibrated"]:
+        """What is done to the distributions, in a word."""
+        return "calibrated" if self.calibrated else "raw"
+
+    @property
+    def label(self) -> dict[str, str]:
+        """How distributions are made, for reports: views and calibration."""
+        return {"views": self.decoding, "calibration": self.calibration_name}
 
     def rng(self) -> np.random.Generator:
         """Return a new generator from the seed, so that every number draws the same resamples."""

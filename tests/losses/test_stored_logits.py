@@ -20,7 +20,7 @@ from published import published_path
 from run_frames import ablated_rows, rows, write_run
 from transformers import AutoTokenizer
 
-from pact_cli.evaluate import main
+from pact_cli.main import main
 from pact_eval.data import read_records
 from pact_eval.evaluation import ABLATED_GAP, evaluate
 from pact_eval.prompts import NIMBLE, Encoder

@@ -8,7 +8,7 @@ import pytest
 from builders import question
 from click.testing import CliRunner
 
-from pact_cli.evaluate import main
+from pact_cli.main import main
 from pact_eval._json import Json
 from pact_eval.errors import RequestError
 from pact_eval.prompts import Decision, read_context, read_schema

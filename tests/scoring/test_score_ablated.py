@@ -18,7 +18,7 @@ import pytest
 from builders import record, write_jsonl
 from click.testing import CliRunner
 
-from pact_cli.evaluate import main
+from pact_cli.main import main
 from pact_eval._files import sha256_of_file
 from pact_eval.data import read_records, write_ablated_records
 from pact_eval.errors import RecordError

@@ -16,7 +16,7 @@ import pytest
 from adapters import MODEL
 from losses.tiny import DATA
 
-from pact_cli.evaluate import main
+from pact_cli.main import main
 from pact_eval.prompts import NIMBLE
 from pact_eval.scoring.model import ModelRequest, identify
 from pact_eval.training import DEFAULT_PLAN

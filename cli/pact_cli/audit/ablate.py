@@ -8,7 +8,7 @@ import click
 
 from pact_cli.audit.options import provenance
 from pact_cli.console import output, print_json
-from pact_cli.group import error_text
+from pact_cli.errors import error_text
 from pact_cli.options import json_option, path_argument
 from pact_eval.errors import RecordError
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.audit.options import exit_with, findings_options, print_data_audit, stages
+from pact_cli.errors import needs_model_extra
 from pact_cli.options import json_option
-from pact_cli.subject import needs_model_extra
 
 if TYPE_CHECKING:
     from pact_eval.audit import DatasetSource, NamedTokenizer, Severity

@@ -10,7 +10,7 @@ from pact_cli.audit.data import data
 from pact_cli.audit.diff import diff
 from pact_cli.audit.manifest import manifest
 from pact_cli.audit.split import split
-from pact_cli.group import PactGroup
+from pact_cli.errors import PactGroup
 
 __all__ = ["main"]
 

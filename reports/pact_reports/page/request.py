@@ -43,13 +43,4 @@ class PageRequest:
     @cached_property
     def for_tables(self) -> TableRequest:
         """The same for tables."""
-        settings = self.experiment.settings
-        return TableRequest(
-            collection=self.experiment,
-            decoding=settings.decoding,
-            method=settings.method,
-            criteria=self.criteria,
-            data=self.data,
-            resamples=settings.resamples,
-            bootstrap_seed=settings.seed,
-        )
+        return TableRequest.of(self.experiment, criteria=self.criteria, data=self.data)

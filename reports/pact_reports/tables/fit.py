@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from pathlib import Path
 
 from pact_eval.calibration import (
     CONDITION_LIMIT,
     CalibrationEffect,
     CalibratorFit,
+    FittedRun,
     ModeChoice,
     Parameter,
     Scores,
 )
 from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
+
+
+def fitted_parts(fitted: FittedRun, run: Path) -> list[Part]:
+    """Lay out a fit on a run: how its form was chosen, the fit, and its effect on runs."""
+    parts = [] if fitted.choice is None else [*choice_parts(fitted.choice)]
+    parts += fit_parts(fitted.fit)
+    for name, effect in fitted.effects.items():
+        title = f"fit split: {name}" if name == run else str(name)
+        parts += effect_parts(title, effect)
+    return parts
 
 
 def choice_parts(choice: ModeChoice) -> tuple[Part, ...]:

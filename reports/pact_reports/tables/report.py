@@ -59,6 +59,15 @@ def run_heading(title: str, provenance: Mapping[str, Json]) -> tuple[Line, ...]:
     return tuple(told)
 
 
+def run_parts(
+    title: str, provenance: Mapping[str, Json], evaluation: Evaluation
+) -> tuple[Part, ...]:
+    """Lay out the report on a run, on full or ablated contexts, with its heading."""
+    if evaluation.contexts == "ablated":
+        return (*run_heading(title, provenance), *ablated_parts(evaluation))
+    return (*run_heading(title, provenance), *evaluation_parts(evaluation))
+
+
 def evaluation_parts(evaluation: Evaluation) -> tuple[Part, ...]:
     """Lay out the evaluation of a run: metrics, pairs, letters, then the notes."""
     parts: list[Part] = [

@@ -57,6 +57,22 @@ class TableRequest:
     resamples: int | None = None
     bootstrap_seed: int = 0
 
+    @classmethod
+    def of(
+        cls, experiment: Experiment, *, criteria: Path | None = None, data: tuple[Path, ...] = ()
+    ) -> TableRequest:
+        """Return the request with the settings of an experiment."""
+        settings = experiment.settings
+        return cls(
+            collection=experiment,
+            decoding=settings.decoding,
+            method=settings.method,
+            criteria=criteria,
+            data=data,
+            resamples=settings.resamples,
+            bootstrap_seed=settings.seed,
+        )
+
     @property
     def rng(self) -> np.random.Generator:
         """A generator of its own for each table, so that none depends on what stands beside it."""

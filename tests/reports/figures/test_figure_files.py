@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from reports.figures.figure_runs import experiment_of, rows, simulated_folders
 from run_frames import write_run
 
-from pact_cli.evaluate import main
+from pact_cli.main import main
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
 from pact_reports.figures import FIGURES, FigureFile, Looks
@@ -245,7 +245,7 @@ def test_a_file_is_no_folder_for_figures(tmp_path: Path) -> None:
 
 def test_results_need_no_matplotlib() -> None:
     code = (
-        "import sys, pact_cli.evaluate; assert 'numpy' not in sys.modules\n"
+        "import sys, pact_cli.main; assert 'numpy' not in sys.modules\n"
         "import pact_reports.figures; assert 'matplotlib' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

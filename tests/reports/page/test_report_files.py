@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from reports.page.page_runs import two_runs
 from reports.tables.test_tables_command import CRITERIA
 
-from pact_cli.evaluate import main
+from pact_cli.main import main
 
 pytestmark = pytest.mark.slow
 

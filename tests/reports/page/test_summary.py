@@ -12,7 +12,7 @@ from reports.figures.figure_runs import rows, write_calibrator
 from reports.tables.table_runs import run_of, share
 from run_frames import ablated_rows, write_run
 
-from pact_cli.evaluate import main
+from pact_cli.main import main
 from pact_eval.evaluation import Experiment, Settings
 from pact_reports.numbers import estimate_text
 from pact_reports.page import PageRequest, make_page

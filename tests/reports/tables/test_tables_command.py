@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from reports.tables.table_runs import run_of, share
 
-from pact_cli.evaluate import main
+from pact_cli.main import main
 from pact_reports.tables import TABLES
 
 pytestmark = pytest.mark.slow
@@ -143,7 +143,7 @@ def test_a_file_in_the_place_of_the_folder(folders: list[Path], tmp_path: Path) 
 
 def test_help_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from pact_cli.evaluate import main\n"
+        "import sys; from pact_cli.main import main\n"
         "try:\n    main(['tables', '--help'])\nexcept SystemExit:\n    pass\n"
         "assert not {'numpy', 'polars', 'scipy'} & set(sys.modules), 'heavy'"
     )

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from pact_eval.errors import PactError, Problem, RecordError
+from pact_eval.errors import MissingExtraError, PactError, Problem, RecordError
 from pact_reports.plain_text import one_line, visible
 
-__all__ = ["PactGroup", "error_text"]
-
 _INTERRUPTED = 1
+_EXTRA_MODULES = ("torch", "transformers", "peft", "safetensors", "jinja2", "huggingface_hub")
 
 
 class PactGroup(click.Group):
     """A command group whose errors are one clear message on stderr, never a traceback.
 
-    Exit codes: 0 fine, 1 could not do its work, 2 usage, 3 a gate failed, 4 inconclusive where a
-    verdict was demanded, 5 tampered.
+    Exit codes: 0 success, 1 failure, 2 usage, 3 a gate failed, 4 inconclusive although a verdict
+    was demanded, 5 tampered.
     """
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn errors that are ours, or the system's, into a message."""
+        """Run the command; turn our errors and those of the system into a message."""
         try:
             return super().invoke(ctx)
         except PactError as error:
             _fail(error_text(error), error.exit_code)
         except BrokenPipeError:
-            # The reader of our output has gone (`| head`): nothing is left to say, and to nobody.
+            # The reader of our output has closed it (`| head`): nobody reads a message.
             sys.stderr.close()
             sys.exit(0)
         except OSError as error:
@@ -37,13 +38,13 @@ class PactGroup(click.Group):
             _fail(f"{where}{error.strerror or error}", 1)
         except KeyboardInterrupt:
             _fail(
-                "interrupted; a run keeps what was scored, and the same command goes on",
+                "interrupted; the run keeps what was scored, and the same command resumes it",
                 _INTERRUPTED,
             )
 
 
 def error_text(error: PactError) -> str:
-    """Return an error's message, safe to print; each problem of a file stays one line."""
+    """Return an error's message, safe to print; each problem of a file stays on one line."""
     if not isinstance(error, RecordError):
         return visible(str(error))
     problems = [
@@ -55,6 +56,21 @@ def error_text(error: PactError) -> str:
         for problem in error.problems
     ]
     return str(RecordError(one_line(error.source), problems))
+
+
+@contextmanager
+def needs_model_extra() -> Iterator[None]:
+    """Say what to install if torch or transformers is missing."""
+    try:
+        yield
+    except ImportError as error:
+        if error.name is None or error.name.split(".")[0] not in _EXTRA_MODULES:
+            raise
+        message = (
+            f"this command needs a model, and {error.name} is not installed; install the extra: "
+            "pip install --constraint constraints.txt '.[model]'"
+        )
+        raise MissingExtraError(message) from error
 
 
 def _fail(message: str, exit_code: int) -> None:

@@ -1,21 +1,21 @@
-"""`pact-eval register` and `scorecard`: criteria written down first, and what became of them."""
+"""`pact-eval register` and `scorecard`: criteria frozen before the runs, and their verdicts."""
 
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from pact_cli.console import output, print_json, warn
-from pact_cli.options import json_option, path_argument
+from pact_cli.options import json_option, path_argument, settings_options
 from pact_eval.errors import GateError, InconclusiveError, TamperedError
 
 if TYPE_CHECKING:
+    from pact_eval.evaluation import Settings
     from pact_eval.preregistration import JudgedHypotheses
-
-__all__ = ["register", "scorecard"]
 
 
 @click.command()
@@ -27,10 +27,10 @@ __all__ = ["register", "scorecard"]
     help="Dataset file that the hypotheses will be judged on; may be given several times.",
 )
 def register(criteria: Path, data: tuple[Path, ...]) -> None:
-    """Freeze criteria before the runs: write HYPOTHESES.lock beside them.
+    """Freeze criteria before the runs: write HYPOTHESES.lock next to them.
 
-    The lock holds a hash of the criteria, the time, and hashes of the data. It is never overwritten
-    for other criteria.
+    The lock contains a hash of the criteria, the time, and hashes of the data. It is never
+    overwritten for different criteria.
     """
     from pact_eval.preregistration import lock_path
     from pact_eval.preregistration import register as register_criteria
@@ -52,45 +52,35 @@ def register(criteria: Path, data: tuple[Path, ...]) -> None:
     type=click.IntRange(min=100),
     default=2_000,
     show_default=True,
-    help="Bootstrap resamples behind each interval; verdicts rest on the values alone.",
+    help="Bootstrap resamples for each interval; verdicts depend on the values alone.",
 )
-@click.option(
-    "--bootstrap-seed",
-    "--seed",
-    "bootstrap_seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Seed of the bootstrap.",
-)
+@settings_options("seed")
 @click.option(
     "--demand",
     is_flag=True,
-    help="Exit with 3 where a hypothesis is contradicted, with 4 where one has no clear verdict.",
+    help="Exit with 3 if a hypothesis is contradicted, with 4 if one has no clear verdict.",
 )
 @json_option
 def scorecard(
     criteria: Path,
     sources: tuple[Path, ...],
     resamples: int,
-    bootstrap_seed: int,
+    settings: Settings,
     demand: bool,
     as_json: bool,
 ) -> None:
     """Judge hypotheses on run folders, or on a table of metrics (.csv).
 
-    Exits with 5 where the criteria, their lock or the data are not what was registered, or where
-    they were registered after a run began.
+    Exits with 5 if the criteria, their lock or the data are not what was registered, or if they
+    were registered after a run began.
     """
-    from pact_eval.evaluation import Settings
     from pact_eval.preregistration import judge_sources
     from pact_reports.tables.scorecard import scorecard_parts
     from pact_reports.writers.json import scorecard_json
     from pact_reports.writers.terminal import show
 
     with output(to_stderr=True).status("Judging"):
-        settings = Settings(resamples=resamples, seed=bootstrap_seed)
-        judged = judge_sources(criteria, sources, settings)
+        judged = judge_sources(criteria, sources, replace(settings, resamples=resamples))
     warn(judged.warnings)
     if as_json:
         print_json(scorecard_json(judged))

@@ -1,0 +1,174 @@
+"""`pact-eval figures` and `pact-eval tables`: what runs show, as the parts of a paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from pact_cli.console import output, print_json, progress_bar, warn
+from pact_cli.options import json_option, listed, output_options, runs_argument, settings_options
+
+if TYPE_CHECKING:
+    from pact_eval._json import Json
+    from pact_eval.evaluation import Settings
+    from pact_reports.files import Outputs, WrittenReport
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def _out_option(folder: str) -> Callable[[Command], Command]:
+    return click.option(
+        "-o",
+        "--out",
+        type=click.Path(path_type=Path),
+        default=Path(folder),
+        show_default=True,
+        help="Folder to write to; files of the same names are replaced.",
+    )
+
+
+@click.command()
+@runs_argument
+@click.option(
+    "--only",
+    metavar="NAME,...",
+    help="Figures to draw, such as reliability,risk-coverage. Default: all that the runs allow.",
+)
+@_out_option("figures")
+@click.option(
+    "--format",
+    "formats",
+    metavar="svg,pdf,png",
+    default="svg",
+    show_default=True,
+    help="Formats to write, one or several.",
+)
+@output_options("palette")
+@settings_options("decoding", "resamples", "seed")
+@json_option
+def figures(
+    runs: tuple[Path, ...],
+    only: str | None,
+    out: Path,
+    formats: str,
+    outputs: Outputs,
+    settings: Settings,
+    as_json: bool,
+) -> None:
+    """Draw figures of RUNs, one colour per arm, at the width of a printed column.
+
+    A figure that lacks data is left out, with the reason: no calibrator, K = 1, one arm, no
+    training log next to the adapter.
+    """
+    from pact_reports.figures import FIGURES
+    from pact_reports.figures.files import FORMATS
+    from pact_reports.files import paths_json
+
+    names = tuple(FIGURES if only is None else listed("--only", only, tuple(FIGURES)))
+    endings = tuple(listed("--format", formats, FORMATS))
+    written = _written(
+        runs, settings, replace(outputs, figures=out, figure_names=names, figure_formats=endings)
+    )
+    if as_json:
+        skipped = {**written.skipped_figures}
+        notes: dict[str, Json] = {name: [*each] for name, each in written.notes.items()}
+        files = paths_json(written.figures or {})
+        print_json({"files": files, "skipped": {**skipped}, "notes": notes})
+    _check_any("no figure could be drawn", written, "not drawn")
+    if not as_json:
+        _print_paths(written, "not drawn")
+
+
+@click.command()
+@runs_argument
+@click.option(
+    "--only",
+    metavar="NAME,...",
+    help="Tables to make, such as main,paired. Default: all that the runs allow.",
+)
+@_out_option("tables")
+@click.option(
+    "--format",
+    "formats",
+    metavar="latex,markdown,csv",
+    default="latex,markdown,csv",
+    show_default=True,
+    help="Formats to write; with markdown, report.md joins all tables.",
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    multiple=True,
+    help="Folder of a dataset whose splits are counted; may be given several times.",
+)
+@output_options("criteria")
+@settings_options("method", "decoding", "resamples", "seed")
+@json_option
+def tables(
+    runs: tuple[Path, ...],
+    only: str | None,
+    out: Path,
+    formats: str,
+    data: tuple[Path, ...],
+    outputs: Outputs,
+    settings: Settings,
+    as_json: bool,
+) -> None:
+    """Make the tables of a paper from RUNS: LaTeX for booktabs, Markdown for GitHub, CSV in full.
+
+    A table that lacks data is left out, with the reason. Exits with 5 if the criteria are not what
+    was registered, or were registered after a run began.
+    """
+    from pact_reports.files import paths_json
+    from pact_reports.tables import FORMATS, TABLES
+
+    names = tuple(TABLES if only is None else listed("--only", only, tuple(TABLES)))
+    endings = tuple(listed("--format", formats, FORMATS))
+    chosen = replace(outputs, tables=out, table_names=names, table_formats=endings, data=data)
+    written = _written(runs, settings, chosen)
+    _check_any("no table could be made", written, "left out")
+    if as_json:
+        skipped = {**written.skipped_tables}
+        print_json({"files": paths_json(written.tables or {}), "skipped": {**skipped}})
+    else:
+        _print_paths(written, "left out")
+    written.check_registration()
+
+
+def _written(runs: tuple[Path, ...], settings: Settings, outputs: Outputs) -> WrittenReport:
+    from pact_eval.evaluation import Experiment
+    from pact_reports.files import write_report
+
+    experiment = Experiment.read(runs, settings)
+    warn(experiment.warnings)
+    return write_report(experiment, outputs, progress=progress_bar)
+
+
+def _check_any(message: str, written: WrittenReport, why_not: str) -> None:
+    from pact_eval.errors import InputError
+
+    if not written.paths:
+        raise InputError("\n".join([message, *_skipped(written, why_not)]))
+
+
+def _print_paths(written: WrittenReport, why_not: str) -> None:
+    """Print the paths to stdout, and what is missing to stderr."""
+    from pact_reports.plain_text import cell, one_line
+
+    console, errors = output(), output(to_stderr=True)
+    for path in written.paths:
+        console.print(cell(str(path)), soft_wrap=True)
+    notes = [f"{name}: {one_line(note)}" for name, each in written.notes.items() for note in each]
+    for line in (*notes, *_skipped(written, why_not)):
+        errors.print(cell(line), soft_wrap=True)
+
+
+def _skipped(written: WrittenReport, why_not: str) -> list[str]:
+    from pact_reports.plain_text import one_line
+
+    skipped: Mapping[str, str] = {**written.skipped_figures, **written.skipped_tables}
+    return [f"{name}: {why_not}: {one_line(why)}" for name, why in skipped.items()]

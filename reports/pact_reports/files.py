@@ -1,0 +1,265 @@
+"""Reports on runs as files: one HTML page, figures, and tables as LaTeX, Markdown and CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pact_eval._json import Json
+from pact_eval.errors import InputError, TamperedError
+from pact_reports.plain_text import one_line
+from pact_reports.tables import (
+    BuiltTables,
+    TableRequest,
+    build_tables,
+    markdown_report,
+    write_tables,
+)
+
+if TYPE_CHECKING:  # tables do not wait for matplotlib
+    from pact_eval.evaluation import Experiment
+    from pact_reports.figures import Palette
+    from pact_reports.figures.files import DrawnFigures
+    from pact_reports.page import PageRequest
+
+Paths = Mapping[str, tuple[Path, ...]]
+Progress = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+"""Shows how many of how many are done, given what is being made."""
+
+_REFUSED = ("TAMPERED", "REGISTERED AFTER THE RUNS")
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What to write, and what it is made from in addition to the runs.
+
+    Attributes:
+        html: file of the page.
+        figures: folder of figures.
+        tables: folder of tables.
+        markdown: file that joins all tables.
+        figure_names: keys of `FIGURES`; None draws all.
+        figure_formats: svg, pdf or png.
+        table_names: keys of `TABLES`; None makes all.
+        table_formats: latex, markdown or csv.
+        palette: TOML file with the colours of arms.
+        data: files of records, or folders of datasets.
+        criteria: hypotheses for the scorecard.
+        command: the command line, for the last lines of the page.
+    """
+
+    html: Path | None = None
+    figures: Path | None = None
+    tables: Path | None = None
+    markdown: Path | None = None
+    figure_names: tuple[str, ...] | None = None
+    figure_formats: tuple[str, ...] = ("svg",)
+    table_names: tuple[str, ...] | None = None
+    table_formats: tuple[str, ...] = ("latex", "markdown", "csv")
+    palette: Path | None = None
+    data: tuple[Path, ...] = ()
+    criteria: Path | None = None
+    command: tuple[str, ...] = ()
+
+    @property
+    def any(self) -> bool:
+        """Whether something is written."""
+        return self.figures is not None or self.any_table
+
+    @property
+    def any_table(self) -> bool:
+        """Whether something with tables is written."""
+        return any(each is not None for each in (self.html, self.tables, self.markdown))
+
+
+@dataclass(frozen=True)
+class WrittenReport:
+    """The files that were written.
+
+    Attributes:
+        html: the page, or None.
+        figures: by figure, its files; None if none were asked for.
+        tables: by table, its files; None if none were asked for.
+        markdown: the document of all tables, or None.
+        skipped_figures: by figure, why it was not drawn.
+        skipped_tables: by table, why it was not made.
+        notes: by figure that was drawn, what is missing from it.
+        warnings: on the records, as sentences.
+        registration: why the registration of the criteria does not hold; None if it does.
+    """
+
+    html: Path | None = None
+    figures: Paths | None = None
+    tables: Paths | None = None
+    markdown: Path | None = None
+    skipped_figures: Mapping[str, str] = field(default_factory=dict)
+    skipped_tables: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    registration: str | None = None
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Every file, in the order of the attributes."""
+        paths = [self.html]
+        for group in (self.figures, self.tables):
+            paths += [path for each in (group or {}).values() for path in each]
+        return tuple(path for path in (*paths, self.markdown) if path is not None)
+
+    def files_json(self) -> dict[str, Json]:
+        """Return the files as JSON values: html, figures, latex and markdown."""
+        files: dict[str, Json] = {
+            "html": None if self.html is None else str(self.html),
+            "figures": None if self.figures is None else paths_json(self.figures),
+            "latex": None if self.tables is None else paths_json(self.tables),
+            "markdown": None if self.markdown is None else str(self.markdown),
+        }
+        return {name: value for name, value in files.items() if value is not None}
+
+    def check_registration(self) -> None:
+        """Refuse a scorecard whose criteria are not what was registered in time.
+
+        Raises:
+            TamperedError: the registration does not hold.
+        """
+        if self.registration is not None:
+            raise TamperedError(self.registration)
+
+
+def paths_json(files: Paths) -> dict[str, Json]:
+    """Return files by name as JSON values."""
+    return {name: [*map(str, paths)] for name, paths in files.items()}
+
+
+def write_report(
+    experiment: Experiment, outputs: Outputs, *, progress: Progress | None = None
+) -> WrittenReport:
+    """Write a report on runs: a page, figures and tables, all from the same results.
+
+    Args:
+        experiment: the runs, with the settings of all numbers.
+        outputs: what to write. Nothing is written for a table or figure that lacks data.
+        progress: shows the progress of each part.
+
+    Returns:
+        The files, and what was left out with the reason.
+
+    Raises:
+        InputError: a dataset or file of criteria cannot be used, or a folder is missing.
+        RecordError: the criteria or a file of data cannot be read.
+
+    Example:
+        >>> from pact_eval.evaluation import Experiment
+        >>> from pact_reports.files import Outputs, write_report
+        >>> experiment = Experiment.read([])
+        >>> write_report(experiment, Outputs()).paths
+        ()
+    """
+    progress = progress or (lambda _what: nullcontext(lambda _done, _total: None))
+    for path in (outputs.html, outputs.markdown):
+        _check_target(path)
+    page = _page_request(experiment, outputs) if outputs.html is not None else None
+    request = _table_request(experiment, outputs) if page is None else page.for_tables
+    request.check()
+    built = _built(request, outputs, progress) if outputs.any_table else BuiltTables({}, {})
+    if page is not None and outputs.html is not None:
+        with progress("Making the page") as move:
+            _write_page(page, built, outputs.html, move)
+    drawn = _drawn(experiment, outputs, progress) if outputs.figures is not None else None
+    tables = None
+    if outputs.tables is not None and built.tables:
+        tables = write_tables(built, experiment, outputs.tables, outputs.table_formats)
+    if outputs.markdown is not None:
+        text = markdown_report(experiment, built)
+        outputs.markdown.write_bytes(text.encode("utf-8", errors="backslashreplace"))
+    return WrittenReport(
+        html=outputs.html,
+        figures=None if drawn is None else drawn.files,
+        tables={} if tables is None and outputs.tables is not None else tables,
+        markdown=outputs.markdown,
+        skipped_figures={} if drawn is None else drawn.skipped,
+        skipped_tables=built.skipped,
+        notes={} if drawn is None else drawn.notes,
+        warnings=() if page is None else _record_warnings(page),
+        registration=_registration_error(request) if "scorecard" in built.tables else None,
+    )
+
+
+def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:
+    from pact_reports.page import PageRequest, read_item_records
+
+    return PageRequest(
+        experiment=experiment,
+        records=read_item_records(outputs.data, experiment) if outputs.data else None,
+        criteria=outputs.criteria,
+        data=_folders(outputs),
+        palette=_palette(outputs),
+        command=outputs.command,
+    )
+
+
+def _table_request(experiment: Experiment, outputs: Outputs) -> TableRequest:
+    return TableRequest.of(experiment, criteria=outputs.criteria, data=_folders(outputs))
+
+
+def _folders(outputs: Outputs) -> tuple[Path, ...]:
+    """Return the datasets whose files the tables count; a file of records is for the page."""
+    return tuple(path for path in outputs.data if not path.is_file())
+
+
+def _palette(outputs: Outputs) -> Palette:
+    from pact_reports.figures import NEUTRAL, read_palette
+
+    return NEUTRAL if outputs.palette is None else read_palette(outputs.palette)
+
+
+def _record_warnings(page: PageRequest) -> tuple[str, ...]:
+    from pact_reports.page.diagnostics import sentence
+
+    return () if page.records is None else tuple(map(sentence, page.records.different))
+
+
+def _built(request: TableRequest, outputs: Outputs, progress: Progress) -> BuiltTables:
+    with progress("Making tables") as move:
+        return build_tables(request, outputs.table_names, move)
+
+
+def _write_page(
+    page: PageRequest, built: BuiltTables, path: Path, move: Callable[[int, int], None]
+) -> None:
+    from pact_reports.page import make_page, write_page
+
+    write_page(make_page(page, built=built, progress=move), path)
+
+
+def _drawn(experiment: Experiment, outputs: Outputs, progress: Progress) -> DrawnFigures:
+    from pact_reports.figures import FIGURES
+    from pact_reports.figures.files import draw_figures
+
+    names = FIGURES if outputs.figure_names is None else outputs.figure_names
+    out = outputs.figures or Path()
+    with progress("Drawing figures") as move:
+        return draw_figures(
+            *(experiment, names, out, outputs.figure_formats),
+            palette=_palette(outputs),
+            progress=move,
+        )
+
+
+def _registration_error(request: TableRequest) -> str | None:
+    status = request.judged.registration.status
+    if status not in _REFUSED:
+        return None
+    return f"{one_line(str(request.criteria))}: {status}; the scorecard says why"
+
+
+def _check_target(path: Path | None) -> None:
+    if path is not None and not path.parent.is_dir():
+        message = f"{path.parent}: no such folder to write {path.name} to; make it first"
+        raise InputError(message)
+    if path is not None and path.is_dir():
+        message = f"{path}: expected a file to write to, got a folder"
+        raise InputError(message)
