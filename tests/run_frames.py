@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from pact_eval._json import Json
-from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, AblatedPredictions, Predictions, RunWriter
+from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, Predictions, RunWriter
 
 KINDS = ("choice", "boolean", "score")
 
@@ -68,8 +68,8 @@ def ablated_rows(seed: int, *, families: int = 30, k: int = 3, lean: float = 1.0
     return pl.DataFrame(made, schema=ABLATED_SCHEMA)
 
 
-def ablated_predictions(seed: int, **options: Any) -> AblatedPredictions:
-    return AblatedPredictions.from_frame(ablated_rows(seed, **options))
+def ablated_predictions(seed: int, **options: Any) -> Predictions:
+    return Predictions.from_frame(ablated_rows(seed, **options))
 
 
 def write_run(

@@ -15,7 +15,7 @@ from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.selection import ModeChoice, choose_mode
 from pact_eval.calibration.temperatures import Calibrator, Mode
 from pact_eval.errors import InputError
-from pact_eval.runs import Decoding, Run, ScoredViews, read_run
+from pact_eval.runs import Decoding, Predictions, Run, read_run
 
 _NAMES_SHOWN = 3
 
@@ -35,7 +35,7 @@ class Members:
     known: bool = True
 
     @classmethod
-    def of_run(cls, predictions: ScoredViews) -> Members:
+    def of_run(cls, predictions: Predictions) -> Members:
         """Return the members of a run."""
         families = set(predictions.family.tolist())
         source_families = set(predictions.source_family.tolist())
@@ -203,7 +203,7 @@ def fit_on_run(
 
 
 def calibrator_for(
-    path: Path, predictions: ScoredViews, decoding: Decoding | None = None
+    path: Path, predictions: Predictions, decoding: Decoding | None = None
 ) -> tuple[Calibrator, tuple[str, ...]]:
     """Read a calibrator that is to be applied to a run.
 
@@ -234,7 +234,7 @@ def calibrator_for(
 
 
 def calibrator_of_run(
-    folder: Path, predictions: ScoredViews, decoding: Decoding | None = None
+    folder: Path, predictions: Predictions, decoding: Decoding | None = None
 ) -> tuple[Calibrator, tuple[str, ...]]:
     """Read the calibrator that lies in a run folder; as `calibrator_for`.
 

@@ -19,7 +19,7 @@ from pact_eval._json import Json
 from pact_eval.data import FieldKind
 from pact_eval.errors import InputError
 from pact_eval.metrics import TIE, check_log_probs, check_whole, log_softmax, rows_of
-from pact_eval.runs import Decoding, ScoredViews
+from pact_eval.runs import Decoding, Predictions
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
@@ -244,7 +244,7 @@ class Calibrator:
         calibrated = log_softmax(ordered, n_choices)
         return np.where((temperature == 1.0) & np.isfinite(normal), given, calibrated)
 
-    def decode(self, predictions: ScoredViews, decoding: Decoding) -> FloatArray:
+    def decode(self, predictions: Predictions, decoding: Decoding) -> FloatArray:
         """Return the calibrated log-probabilities of a run under a decoding, shape (n, C).
 
         Args:

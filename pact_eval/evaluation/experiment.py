@@ -31,13 +31,10 @@ from pact_eval.evaluation.seeds import ArmPair, ArmsComparison, compare_arms, co
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.sweep import SweepPoint, sweep
 from pact_eval.runs import (
-    AblatedRun,
     Decoding,
     Predictions,
     Provenance,
-    Run,
     RunFolder,
-    ScoredViews,
     open_run,
     read_any_run,
     read_run,
@@ -52,7 +49,6 @@ _ITEMS_IN_MEMORY = 100_000
 _SHOWN = 5
 
 Result = TypeVar("Result")
-Views = TypeVar("Views", bound=ScoredViews)
 
 
 @dataclass(frozen=True)
@@ -136,31 +132,24 @@ class ExperimentRun:
 
     @property
     def predictions(self) -> Predictions:
-        """The scored views of a run with references, in the order of the experiment's first run.
+        """The scored views, in the order of the experiment's first run of their type.
 
         Raises:
-            RunError: the file is damaged, or the run holds ablated contexts.
+            RunError: the file is damaged.
         """
-        views = self._views[0]
-        return views if isinstance(views, Predictions) else read_run(self.folder).predictions
-
-    @property
-    def views(self) -> ScoredViews:
-        """The scored views of a run, with or without references; see `predictions`."""
-        return self._views[0]
+        return self._read[0]
 
     @property
     def mismatch(self) -> ItemMismatch | None:
         """Why the items are not those of the experiment's first run; None if they are."""
-        return self._views[1]
+        return self._read[1]
 
     @cached_property
-    def _views(self) -> tuple[ScoredViews, ItemMismatch | None]:
-        read: Run | AblatedRun = read_any_run(self.folder)
-        own: ScoredViews = read.predictions
+    def _read(self) -> tuple[Predictions, ItemMismatch | None]:
+        own = read_any_run(self.folder).predictions
         if self._first is None:
             return own, None
-        first = self._first.views
+        first = self._first.predictions
         different = mismatch(first, own, names=(str(self._first.folder), str(self.folder)))
         return (own if different else _reordered(first, own)), different
 
@@ -180,7 +169,7 @@ class ExperimentRun:
             return None, ()
         from pact_eval.calibration import calibrator_for
 
-        return calibrator_for(path, self.views)
+        return calibrator_for(path, self.predictions)
 
     def calibrator_notes(self, decoding: Decoding | None = None) -> tuple[str, ...]:
         """Return what a reader must know about applying the calibrator to this run.
@@ -194,7 +183,7 @@ class ExperimentRun:
             return notes
         from pact_eval.calibration import calibration_notes
 
-        views = self.views
+        views = self.predictions
         return notes + calibration_notes(
             calibrator,
             kind=views.kind,
@@ -230,9 +219,7 @@ class ExperimentRun:
         calibrator = self.applied(calibrated=calibrated)
         return self._once(
             ("scored", decoding, calibrated),
-            lambda: ScoredItems.of(
-                self.views if self.ablated else self.predictions, decoding, calibrator
-            ),
+            lambda: ScoredItems.of(self.predictions, decoding, calibrator),
         )
 
     def _once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
@@ -524,7 +511,7 @@ class Experiment:
         return {run.seed: self._scored(run) for run in self.arms[arm]}
 
 
-def align(a: Views, b: Views, *, names: tuple[str, str] = ("A", "B")) -> Views:
+def align(a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")) -> Predictions:
     """Return the second run's items in the order of the first.
 
     Args:
@@ -547,7 +534,7 @@ def align(a: Views, b: Views, *, names: tuple[str, str] = ("A", "B")) -> Views:
 
 
 def mismatch(
-    a: ScoredViews, b: ScoredViews, *, names: tuple[str, str] = ("A", "B")
+    a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")
 ) -> ItemMismatch | None:
     """Return how the items of two runs differ; None if they can be compared. As `align`."""
     in_a, in_b = set(a.ids.tolist()), set(b.ids.tolist())
@@ -555,8 +542,14 @@ def mismatch(
         only_a = tuple(item for item in a.ids.tolist() if item not in in_b)
         return ItemMismatch(*names, only_first=only_a, only_other=tuple(sorted(in_b - in_a)))
     rows = _rows_in_order(a, b)
-    for column in ("reference", "answers", "n_choices", "kind", "family"):
-        of_a, of_b = getattr(a, column, None), getattr(b, column, None)
+    columns = {
+        "reference": (a.references, b.references),
+        "answers": (a.answers, b.answers),
+        "n_choices": (a.n_choices, b.n_choices),
+        "kind": (a.kind, b.kind),
+        "family": (a.family, b.family),
+    }
+    for column, (of_a, of_b) in columns.items():
         if of_a is None or of_b is None:
             continue
         unlike = of_a != of_b[rows]
@@ -567,12 +560,12 @@ def mismatch(
     return None
 
 
-def _reordered(a: Views, b: Views) -> Views:
+def _reordered(a: Predictions, b: Predictions) -> Predictions:
     aligned = b.taken(_rows_in_order(a, b))
     return replace(aligned, source_family=a.source_family, domain=a.domain, variant=a.variant)
 
 
-def _rows_in_order(a: ScoredViews, b: ScoredViews) -> npt.NDArray[np.int64]:
+def _rows_in_order(a: Predictions, b: Predictions) -> npt.NDArray[np.int64]:
     row_of = {item: row for row, item in enumerate(b.ids.tolist())}
     return np.array([row_of[item] for item in a.ids.tolist()], dtype=np.int64)
 

@@ -23,7 +23,7 @@ import polars as pl
 from pact_eval import metrics
 from pact_eval.errors import RunError
 from pact_eval.evaluation.registry import Contexts, GroupBy, metrics_for
-from pact_eval.runs import AblatedPredictions, Decoding, Predictions, ScoredViews, check_columns
+from pact_eval.runs import Decoding, Predictions, check_columns
 
 if TYPE_CHECKING:  # without a calibrator nothing needs to load what fits them
     from pact_eval.calibration import Calibrator
@@ -126,12 +126,12 @@ class ScoredItems:
     confidence: FloatArray
     values: Mapping[str, npt.NDArray[Any]]
     facts: ViewFacts
-    views: ScoredViews | None = None
+    views: Predictions | None = None
     _rows: IntArray | None = field(default=None, repr=False)
 
     @classmethod
     def of(
-        cls, predictions: ScoredViews, decoding: Decoding, calibrator: Calibrator | None = None
+        cls, predictions: Predictions, decoding: Decoding, calibrator: Calibrator | None = None
     ) -> ScoredItems:
         """Decode the views of a run, and score every item.
 
@@ -196,8 +196,8 @@ class ScoredItems:
         return metrics.pairs_of_codes(self.family, self.is_base, self.n_families)
 
     @cached_property
-    def predictions(self) -> Any:
-        """The scored views of the items: `Predictions`, or `AblatedPredictions`.
+    def predictions(self) -> Predictions:
+        """The scored views of the items.
 
         Raises:
             ValueError: the items were read from a file, without their views.
@@ -211,8 +211,7 @@ class ScoredItems:
         """(n, C) canonical log-probabilities under the decoding."""
         if self.calibrator is not None:
             return self.calibrator.decode(self.predictions, self.decoding)
-        found: FloatArray = self.predictions.log_probs(self.decoding)
-        return found
+        return self.predictions.log_probs(self.decoding)
 
     def taken(self, rows: IntArray) -> ScoredItems:
         """Return the items of some rows, in their order, their families numbered again."""
@@ -333,7 +332,7 @@ def streamable_items(path: Path) -> int:
     return 0 if ablated or not _in_order(views, k) else views.size // k
 
 
-def group_rows(predictions: ScoredViews, by: GroupBy) -> dict[str, IntArray]:
+def group_rows(predictions: Predictions, by: GroupBy) -> dict[str, IntArray]:
     """Return the rows of all items, then of each kind, domain or source family, by name."""
     groups = Labels.of(getattr(predictions, by)).rows_by_name()
     return {"all": np.arange(len(predictions))} | groups
@@ -404,7 +403,7 @@ class _Part:
     repeated: int
 
 
-def _slice_of_views(views: ScoredViews) -> _ViewSlice:
+def _slice_of_views(views: Predictions) -> _ViewSlice:
     n, k, width = views.logits.shape
     used = np.arange(width) < views.n_choices[:, None, None]
     known = views.code_order >= 0
@@ -416,8 +415,8 @@ def _slice_of_views(views: ScoredViews) -> _ViewSlice:
         code_lengths=known.sum(axis=2).ravel(),
         kind=views.kind,
         is_base=views.variant == "base",
-        reference=views.reference if isinstance(views, Predictions) else None,
-        answers=views.answers if isinstance(views, AblatedPredictions) else None,
+        reference=views.references,
+        answers=views.answers,
         prompt_tokens=views.prompt_tokens,
         answer_mass=views.answer_mass,
     )

@@ -24,7 +24,7 @@ from pact_eval.evaluation.notes import (
 )
 from pact_eval.evaluation.registry import Contexts, GroupBy, MetricSpec, registered_metrics
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
-from pact_eval.runs import AblatedRun, Decoding, Run, ScoredViews
+from pact_eval.runs import Decoding, Predictions, Run
 from pact_eval.stats import Estimate, SlotHomogeneity, slot_homogeneity
 
 if TYPE_CHECKING:  # a report without a calibrator need not load what fits them
@@ -116,7 +116,7 @@ def default_resamples(items: int) -> int:
 
 
 def evaluate(
-    run: Run | AblatedRun | ScoredViews,
+    run: Run | Predictions,
     *,
     decoding: Decoding,
     by: GroupBy,
@@ -144,9 +144,9 @@ def evaluate(
             is undefined.
         InputError: the calibrator needs prompt lengths that are not known.
     """
-    views = run if isinstance(run, ScoredViews) else run.predictions
-    noise = None if isinstance(run, ScoredViews) else numeric_noise(run.provenance)
-    items = ScoredItems.of(views, decoding, calibrator)
+    predictions = run.predictions if isinstance(run, Run) else run
+    noise = numeric_noise(run.provenance) if isinstance(run, Run) else None
+    items = ScoredItems.of(predictions, decoding, calibrator)
     return evaluate_items(items, by=by, rng=rng, resamples=resamples, noise=noise)
 
 

@@ -363,7 +363,7 @@ class _Numbers:
 
 def _decodings(run: ExperimentRun) -> list[tuple[Decoding, bool]]:
     """Return the decodings that a run allows: by its number of views, and by its calibrator."""
-    decodings: list[Decoding] = ["single", "ensemble"] if run.views.k > 1 else ["single"]
+    decodings: list[Decoding] = ["single", "ensemble"] if run.predictions.k > 1 else ["single"]
     calibrations = (False,) if run.calibrator is None else (False, True)
     return [(decoding, calibrated) for decoding in decodings for calibrated in calibrations]
 

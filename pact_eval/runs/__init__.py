@@ -1,7 +1,6 @@
 """Run folders: provenance and predictions, written part by part; imports and training logs."""
 
 from pact_eval.runs.folder import (
-    AblatedRun,
     Run,
     RunFolder,
     RunWriter,
@@ -13,10 +12,8 @@ from pact_eval.runs.importing import import_run, parse_mapping
 from pact_eval.runs.predictions import (
     ABLATED_SCHEMA,
     SCHEMA,
-    AblatedPredictions,
     Decoding,
     Predictions,
-    ScoredViews,
     check_columns,
 )
 from pact_eval.runs.provenance import Provenance
@@ -26,15 +23,12 @@ __all__ = [
     "ABLATED_SCHEMA",
     "SCHEMA",
     "SELECTION_NLL",
-    "AblatedPredictions",
-    "AblatedRun",
     "Decoding",
     "Predictions",
     "Provenance",
     "Run",
     "RunFolder",
     "RunWriter",
-    "ScoredViews",
     "TrainingLog",
     "check_columns",
     "import_run",

@@ -29,13 +29,7 @@ import polars as pl
 from pact_eval._files import atomic_path
 from pact_eval._json import Json, dumps
 from pact_eval.errors import RunError, RunSettingsError
-from pact_eval.runs.predictions import (
-    ABLATED,
-    AblatedPredictions,
-    Predictions,
-    check_columns,
-    predictions_from_frame,
-)
+from pact_eval.runs.predictions import ABLATED, Predictions, check_columns
 from pact_eval.runs.provenance import (
     FORMAT_VERSION,
     Provenance,
@@ -46,16 +40,6 @@ from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 
 if sys.platform != "win32":  # on Windows two writers in one folder are the user's own care
     import fcntl
-
-__all__ = [
-    "AblatedRun",
-    "Run",
-    "RunFolder",
-    "RunWriter",
-    "open_run",
-    "read_any_run",
-    "read_run",
-]
 
 _PARTS = "parts"
 _PREDICTIONS = "predictions.parquet"
@@ -119,24 +103,13 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class Run(RunFolder):
-    """A complete run on records with references, read; see `RunFolder`.
+    """A complete run, read; see `RunFolder`.
 
     Attributes:
-        predictions: its scored views.
+        predictions: its scored views, with references unless the contexts are ablated.
     """
 
     predictions: Predictions
-
-
-@dataclass(frozen=True)
-class AblatedRun(RunFolder):
-    """A complete run on ablated contexts, read; see `RunFolder`.
-
-    Attributes:
-        predictions: its scored views.
-    """
-
-    predictions: AblatedPredictions
 
 
 def read_run(folder: Path) -> Run:
@@ -153,7 +126,7 @@ def read_run(folder: Path) -> Run:
             ablated contexts, which have no references.
     """
     run = read_any_run(folder)
-    if isinstance(run, AblatedRun):
+    if run.predictions.ablated:
         message = (
             f"{folder}: a run on ablated contexts has no references, so that nothing in it is "
             "right or wrong: it is good for `pact-eval report` and, beside the runs on whole "
@@ -163,8 +136,8 @@ def read_run(folder: Path) -> Run:
     return run
 
 
-def read_any_run(folder: Path) -> Run | AblatedRun:
-    """Read a complete run of either sort.
+def read_any_run(folder: Path) -> Run:
+    """Read a complete run, with or without references.
 
     Args:
         folder: a run folder.
@@ -178,13 +151,10 @@ def read_any_run(folder: Path) -> Run | AblatedRun:
     provenance = open_run(folder).provenance
     frame = _read_rows(folder / _PREDICTIONS)
     try:
-        predictions = predictions_from_frame(frame)
+        return Run(folder, provenance, Predictions.from_frame(frame))
     except RunError as error:
         message = f"{folder / _PREDICTIONS}: {error}"
         raise RunError(message) from None
-    if isinstance(predictions, AblatedPredictions):
-        return AblatedRun(folder, provenance, predictions)
-    return Run(folder, provenance, predictions)
 
 
 def open_run(folder: Path) -> RunFolder:

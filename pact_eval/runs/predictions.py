@@ -3,16 +3,15 @@
 This is where a run's rows (`runs`) or rows from elsewhere (`imports`) become the arrays that
 `metrics` reads: items by views by answers, padded, in canonical order.
 
-Ablated contexts have no right answer. Their views are a type of their own without references, so
-that whatever rests on references cannot be given them.
+Ablated contexts have no right answer: their references are absent, and asking for them is an error.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,17 +19,6 @@ import polars as pl
 
 from pact_eval.errors import RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax
-
-__all__ = [
-    "ABLATED_SCHEMA",
-    "SCHEMA",
-    "AblatedPredictions",
-    "Decoding",
-    "Predictions",
-    "ScoredViews",
-    "check_columns",
-    "predictions_from_frame",
-]
 
 Decoding = Literal["single", "ensemble"]
 """How probabilities are made from a run: view 0 alone, or the K views together."""
@@ -98,8 +86,11 @@ def _family_of(dtype: pl.DataType) -> str:
 
 
 @dataclass(frozen=True)
-class ScoredViews:
-    """What every run knows of its items: n items, K views, up to C answers.
+class Predictions:
+    """The scored views of one run: n items, K views, up to C answers.
+
+    A run on ablated contexts has no references: its items have two answers instead, which nothing
+    in the context tells apart.
 
     Attributes:
         ids: shape (n,), text.
@@ -110,6 +101,9 @@ class ScoredViews:
             a view is -1 where its order is unknown (some imports).
         prompt_tokens: shape (n,), length of view 0; NaN where unknown.
         answer_mass: shape (n, K), share of the next-token distribution on the codes, or NaN.
+        references: shape (n,), canonical index of the right answer; None for ablated contexts.
+        answers: shape (n, 2), the references of the base record and of its counterfactual; None
+            except for ablated contexts.
     """
 
     ids: npt.NDArray[np.str_]
@@ -123,49 +117,20 @@ class ScoredViews:
     code_order: IntArray
     prompt_tokens: FloatArray
     answer_mass: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @property
-    def k(self) -> int:
-        """Number of views of every item."""
-        return int(self.logits.shape[1])
-
-    def log_probs(self, decoding: Decoding) -> FloatArray:
-        """Return the canonical log-probabilities under a decoding, shape (n, C), uncalibrated."""
-        decode = decode_single if decoding == "single" else decode_ensemble
-        return decode(self.logits, self.n_choices)
-
-    @cached_property
-    def log_probs_by_view(self) -> FloatArray:
-        """Canonical log-probabilities of every view, shape (n, K, C)."""
-        return log_softmax(self.logits, self.n_choices)
-
-    def taken(self, rows: IntArray) -> Self:
-        """Return the items of some rows, in their order."""
-        return type(self)(*(getattr(self, field.name)[rows] for field in fields(self)))
-
-
-@dataclass(frozen=True)
-class Predictions(ScoredViews):
-    """The scored views of one run on records with references; see `ScoredViews`.
-
-    Attributes:
-        reference: shape (n,), canonical index of the right answer.
-    """
-
-    reference: IntArray
+    references: IntArray | None = None
+    answers: IntArray | None = None
 
     @classmethod
     def from_frame(cls, frame: pl.DataFrame) -> Predictions:
         """Gather the rows of a run, one an item and view, into arrays.
 
         Args:
-            frame: columns as in `SCHEMA`. Items keep the order of their first rows.
+            frame: columns as in `SCHEMA` or, where the variant of the rows is "ablated", as in
+                `ABLATED_SCHEMA`. Items keep the order of their first rows.
 
         Raises:
-            RunError: an item lacks a view, or has no reference.
+            RunError: an item lacks a view or a reference, only some rows are ablated contexts, or
+                an ablated context has a reference or lacks its two different answers.
 
         Example:
             >>> frame = pl.DataFrame({
@@ -177,74 +142,70 @@ class Predictions(ScoredViews):
             >>> predictions.logits.shape, predictions.reference.tolist()
             ((1, 2, 2), [1])
         """
-        first, views = _gathered(frame)
-        if first["reference"].null_count():
-            nulls = first["reference"].null_count()
-            message = f"{nulls:,} of {len(first):,} items have no reference"
+        ablated = int((frame["variant"] == ABLATED).sum())
+        if ablated and ablated != len(frame):
+            message = (
+                f"expected ablated contexts alone or none, got {ablated:,} in {len(frame):,} rows"
+            )
             raise RunError(message)
-        return cls(**views, reference=first["reference"].to_numpy().astype(np.int64))
+        first, views = _gathered(frame)
+        known = first["reference"].count()
+        if ablated and known:
+            message = f"{known:,} ablated contexts have a reference"
+            raise RunError(message)
+        if ablated:
+            return cls(**views, answers=_two_answers(first, views["n_choices"]))
+        if known < len(first):
+            message = f"{len(first) - known:,} of {len(first):,} items have no reference"
+            raise RunError(message)
+        return cls(**views, references=first["reference"].to_numpy().astype(np.int64))
 
+    def __len__(self) -> int:
+        return len(self.ids)
 
-@dataclass(frozen=True)
-class AblatedPredictions(ScoredViews):
-    """The scored views of one run on ablated contexts; see `ScoredViews`.
+    @property
+    def k(self) -> int:
+        """Number of views of every item."""
+        return int(self.logits.shape[1])
 
-    Attributes:
-        answers: shape (n, 2), canonical indices of the two answers that nothing in the context
-            tells apart: the references of the base record and of its counterfactual.
-    """
+    @property
+    def ablated(self) -> bool:
+        """Whether the items are ablated contexts, which have no references."""
+        return self.references is None
 
-    answers: IntArray
-
-    @classmethod
-    def from_frame(cls, frame: pl.DataFrame) -> AblatedPredictions:
-        """Gather the rows of a run on ablated contexts into arrays.
-
-        Args:
-            frame: columns as in `ABLATED_SCHEMA`. Items keep the order of their first rows.
+    @property
+    def reference(self) -> IntArray:
+        """Canonical index of the right answer, shape (n,).
 
         Raises:
-            RunError: an item lacks a view, has a reference, or does not have two different answers
-                of its own.
-
-        Example:
-            >>> frame = pl.DataFrame({
-            ...     "id": ["a"], "family": "f", "source_family": "s", "domain": "d",
-            ...     "kind": "boolean", "variant": "ablated", "reference": None, "n_choices": 2,
-            ...     "view": [0], "code_order": [[0, 1]], "logits": [[0.0, 2.0]],
-            ...     "prompt_tokens": 9, "answer_mass": 1.0, "answers": [[1, 0]]})
-            >>> AblatedPredictions.from_frame(frame).answers.tolist()
-            [[1, 0]]
+            RunError: the items are ablated contexts.
         """
-        first, views = _gathered(frame)
-        if first["reference"].count():
-            message = f"{first['reference'].count():,} ablated contexts have a reference"
-            raise RunError(message)
-        return cls(**views, answers=_two_answers(first, views["n_choices"]))
+        if self.references is None:
+            raise RunError("ablated contexts have no references: no answer is right or wrong")
+        return self.references
 
+    def log_probs(self, decoding: Decoding) -> FloatArray:
+        """Return the canonical log-probabilities under a decoding, shape (n, C), uncalibrated."""
+        decode = decode_single if decoding == "single" else decode_ensemble
+        return decode(self.logits, self.n_choices)
 
-def predictions_from_frame(frame: pl.DataFrame) -> Predictions | AblatedPredictions:
-    """Gather the rows of a run, whichever of the two sorts it is.
+    @cached_property
+    def log_probs_by_view(self) -> FloatArray:
+        """Canonical log-probabilities of every view, shape (n, K, C)."""
+        return log_softmax(self.logits, self.n_choices)
 
-    Args:
-        frame: columns as in `SCHEMA` or, where the variant of the rows is "ablated", as in
-            `ABLATED_SCHEMA`.
-
-    Raises:
-        RunError: as the `from_frame` of either, or a run holds both sorts.
-    """
-    ablated = int((frame["variant"] == ABLATED).sum())
-    if ablated and ablated != len(frame):
-        message = f"expected ablated contexts alone or none, got {ablated:,} in {len(frame):,} rows"
-        raise RunError(message)
-    return AblatedPredictions.from_frame(frame) if ablated else Predictions.from_frame(frame)
+    def taken(self, rows: IntArray) -> Predictions:
+        """Return the items of some rows, in their order."""
+        columns = {field.name: getattr(self, field.name) for field in fields(self)}
+        known = {name: column[rows] for name, column in columns.items() if column is not None}
+        return replace(self, **known)
 
 
 _TEXT_COLUMNS = ("family", "source_family", "domain", "kind", "variant")
 
 
 def _gathered(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """Return the rows of view 0, and the arrays of `ScoredViews` by name."""
+    """Return the rows of view 0, and the arrays that every run has, by name."""
     items = frame.select("id").unique(maintain_order=True).with_row_index("item")
     frame = frame.join(items, on="id", maintain_order="left").sort("item", "view")
     first = frame.filter(pl.col("view") == 0)

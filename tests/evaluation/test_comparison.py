@@ -138,8 +138,9 @@ def test_other_items_are_refused_with_their_names() -> None:
 @pytest.mark.parametrize("column", ["reference", "n_choices", "kind", "family"])
 def test_items_that_differ_are_refused(column: str) -> None:
     a, b = predictions(1), predictions(2)
-    values = getattr(b, column).copy()
+    name = "references" if column == "reference" else column
+    values = getattr(b, name).copy()
     values[5] = values[5] + 1 if values.dtype.kind == "i" else "other"
-    object.__setattr__(b, column, values)
+    b = replace(b, **{name: values})
     with pytest.raises(InputError, match=f"differ in {column} for 1 items: f2-counterfactual"):
         align(a, b)

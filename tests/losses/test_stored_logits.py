@@ -24,7 +24,7 @@ from pact_cli.main import main
 from pact_eval.data import read_records
 from pact_eval.evaluation import ABLATED_GAP, evaluate
 from pact_eval.prompts import NIMBLE, Encoder
-from pact_eval.runs import AblatedPredictions, read_run
+from pact_eval.runs import Predictions, read_run
 from pact_eval.runs.importing.json_lines import read_rows
 from pact_eval.training import ViewPlan, training_views
 from pact_losses import PactBatch, PactCollator, PactLoss, PactOutput, selection_nll
@@ -75,7 +75,7 @@ def test_cross_entropy_of_every_view_is_the_mean_of_their_nll(run: Path) -> None
 def test_the_ablated_gap_is_that_of_the_report() -> None:
     frame = ablated_rows(5, families=12, k=1)
     rng = np.random.default_rng(0)
-    predictions = AblatedPredictions.from_frame(frame)
+    predictions = Predictions.from_frame(frame)
     report = evaluate(predictions, decoding="single", by="kind", rng=rng, resamples=100)
     # The objective wants a labelled row in every batch; it has no part in this mean.
     batch, logits = stored_batch(pl.concat([rows(5, families=1, k=1), frame], how="diagonal"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -24,15 +23,10 @@ from pact_eval.preregistration import ABLATED_ROWS, METRIC_SPECS
 from pact_eval.runs import (
     ABLATED_SCHEMA,
     SCHEMA,
-    AblatedPredictions,
-    AblatedRun,
     Predictions,
-    Run,
-    ScoredViews,
     read_any_run,
     read_run,
 )
-from pact_eval.runs.predictions import predictions_from_frame
 
 
 @pytest.fixture
@@ -47,18 +41,22 @@ def ablated(tmp_path: Path) -> Path:
 
 def test_either_sort_is_read_as_what_it_is(whole: Path, ablated: Path) -> None:
     run = read_any_run(ablated)
-    assert isinstance(run, AblatedRun)
+    assert run.ablated
+    assert run.predictions.ablated
     assert len(run.predictions) == 30
+    assert run.predictions.answers is not None
     assert run.predictions.answers.shape == (30, 2)
     assert run.settings["k"] == 3
     assert set(run.predictions.variant.tolist()) == {"ablated"}
-    assert isinstance(read_any_run(whole), Run)
+    assert not read_any_run(whole).ablated
+    assert read_any_run(whole).predictions.answers is None
 
 
 def test_ablated_views_have_no_reference_that_a_metric_could_read() -> None:
-    names = {field.name for field in fields(AblatedPredictions)}
-    assert names == {field.name for field in fields(ScoredViews)} | {"answers"}
-    assert not hasattr(ablated_predictions(1), "reference")
+    predictions = ablated_predictions(1)
+    assert predictions.references is None
+    with pytest.raises(RunError, match="ablated contexts have no references"):
+        _ = predictions.reference
 
 
 def test_rows_of_full_contexts_lack_the_column_of_ablated_ones(whole: Path) -> None:
@@ -110,17 +108,17 @@ def test_damaged_rows_are_refused(tmp_path: Path, change: pl.Expr, words: str) -
 def test_a_run_without_the_answers_or_of_both_sorts_is_refused() -> None:
     frame = ablated_rows(1)
     with pytest.raises(RunError, match="expected the column answers"):
-        predictions_from_frame(frame.drop("answers"))
+        Predictions.from_frame(frame.drop("answers"))
     both = pl.concat([frame, rows(1)], how="diagonal")
     with pytest.raises(RunError, match="ablated contexts alone or none, got 90 in 270 rows"):
-        predictions_from_frame(both)
+        Predictions.from_frame(both)
     # Rows that lack references for no known reason are no ablated contexts.
     nameless = rows(1).with_columns(pl.lit(None, pl.Int16).alias("reference"))
     with pytest.raises(RunError, match="60 of 60 items have no reference"):
-        predictions_from_frame(nameless)
+        Predictions.from_frame(nameless)
 
 
-def _three() -> AblatedPredictions:
+def _three() -> Predictions:
     """Two booleans and a choice of three, two views each."""
     logits = {
         "a": [[0.0, np.log(3)], [np.log(3), 0.0]],
@@ -150,9 +148,7 @@ def _three() -> AblatedPredictions:
         ],
         schema=ABLATED_SCHEMA,
     )
-    predictions = predictions_from_frame(frame)
-    assert isinstance(predictions, AblatedPredictions)
-    return predictions
+    return Predictions.from_frame(frame)
 
 
 def test_the_evaluation_against_hand_computation() -> None:
@@ -218,11 +214,6 @@ def test_one_view_has_no_tv_and_says_so() -> None:
         assert np.isnan(found.estimates[name].value)
         assert found.estimates[name].reason == "one view only: K is 1"
     assert np.isfinite(found.estimates["ablated_gap"].low)
-
-
-def test_predictions_cannot_take_the_rows_of_ablated_contexts() -> None:
-    with pytest.raises(RunError, match="30 of 30 items have no reference"):
-        Predictions.from_frame(ablated_rows(1))
 
 
 def test_every_metric_and_column_is_documented() -> None:

@@ -23,7 +23,7 @@ from pact_eval._files import sha256_of_file
 from pact_eval.data import read_records, write_ablated_records
 from pact_eval.errors import RecordError
 from pact_eval.evaluation import ABLATED_METRICS
-from pact_eval.runs import ABLATED_SCHEMA, AblatedRun, read_any_run
+from pact_eval.runs import ABLATED_SCHEMA, read_any_run
 from pact_eval.scoring.model import ModelRequest, ScoringModel, identify
 from pact_eval.scoring.score import WINDOW_RECORDS, read_dataset, score
 from scoring.conftest import FIXTURES, HOLDOUT, MODEL
@@ -65,7 +65,7 @@ def test_rows_say_which_two_answers_and_know_no_reference(folder: Path, data: Pa
         other = base.removesuffix("base") + "counterfactual"
         assert row["answers"] == [references[base], references[other]]
     run = read_any_run(folder)
-    assert isinstance(run, AblatedRun)
+    assert run.predictions.ablated
     assert run.settings["data"] == {"sha256": sha256_of_file(data), "records": 24}
     assert run.provenance["counts"] == {"items": 24, "views": 48}
 

@@ -12,7 +12,7 @@ from pact_eval._files import sha256_of_file
 from pact_eval.data import Record, Role, read_records
 from pact_eval.errors import InputError
 from pact_eval.evaluation import RunCollection
-from pact_eval.runs import RunFolder, ScoredViews
+from pact_eval.runs import Predictions, RunFolder
 from pact_reports.table import Column, Row, Table
 from pact_reports.tables.cells import count_cell, count_column, text_cell
 from pact_reports.tables.request import TableRequest, files_of
@@ -58,9 +58,9 @@ class Split:
 def run_splits(collection: RunCollection) -> tuple[Split, ...]:
     """Count what the runs scored: one split for each file of data, told apart by its SHA-256."""
     found: dict[tuple[str, int], Split] = {}
-    scored: list[tuple[RunFolder, ScoredViews]] = [
+    scored: list[tuple[RunFolder, Predictions]] = [
         *((run.run, run.predictions) for run in collection.runs),
-        *((run.run, run.views) for run in collection.ablated),
+        *((run.run, run.predictions) for run in collection.ablated),
     ]
     for run, views in scored:
         name, sha256 = _data_name(run), _data_sha256(run)
@@ -158,7 +158,7 @@ def splits_table(splits: Sequence[Split]) -> Table:
     )
 
 
-def _of_views(name: str, sha256: str | None, views: ScoredViews) -> Split:
+def _of_views(name: str, sha256: str | None, views: Predictions) -> Split:
     members = zip(
         views.family.tolist(),
         views.variant.tolist(),
