@@ -22,7 +22,7 @@ import polars as pl
 
 from pact_eval import metrics
 from pact_eval.errors import RunError
-from pact_eval.evaluation.registry import Contexts, GroupBy, metrics_for
+from pact_eval.evaluation.registry import CONFIDENT, Contexts, GroupBy, metrics_for
 from pact_eval.runs import Decoding, Predictions, check_columns
 
 if TYPE_CHECKING:  # without a calibrator nothing needs to load what fits them
@@ -195,6 +195,11 @@ class ScoredItems:
         """The complete pairs, in the order of their families."""
         return metrics.pairs_of_codes(self.family, self.is_base, self.n_families)
 
+    @property
+    def confident_errors(self) -> BoolArray:
+        """(n,) whether a wrong answer has a confidence of `CONFIDENT` or more."""
+        return metrics.is_confident(self.confidence, CONFIDENT) & ~self.correct
+
     @cached_property
     def predictions(self) -> Predictions:
         """The scored views of the items.
@@ -330,6 +335,23 @@ def streamable_items(path: Path) -> int:
     k = int(views.max(initial=0)) + 1
     ablated = (variants == "ablated").any()
     return 0 if ablated or not _in_order(views, k) else views.size // k
+
+
+def most_probable(log_probs: FloatArray) -> IntArray:
+    """Return the canonical index of the most probable answer.
+
+    Args:
+        log_probs: (..., C) log-probabilities; unused answers are -inf.
+    """
+    return metrics.predicted(log_probs)
+
+
+def pair_partners(predictions: Predictions) -> IntArray:
+    """Return (n,) the row of the other member of each item's complete pair; -1 without one."""
+    pairs = metrics.pair_rows(predictions.family, predictions.variant == "base")
+    other = np.full(len(predictions), -1, dtype=np.int64)
+    other[pairs.base], other[pairs.counterfactual] = pairs.counterfactual, pairs.base
+    return other
 
 
 def group_rows(predictions: Predictions, by: GroupBy) -> dict[str, IntArray]:

@@ -8,17 +8,15 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval import metrics
 from pact_eval._json import Json
 from pact_eval.data import Record
-from pact_eval.evaluation import Experiment, ExperimentRun
+from pact_eval.evaluation import Experiment, ExperimentRun, most_probable, pair_partners
 from pact_eval.evaluation.diagnostics import calibrated_items
 from pact_eval.runs import Predictions
 from pact_reports.page.item_columns import (
     KINDS,
     Column,
     item_columns,
-    partners,
     run_columns,
 )
 from pact_reports.page.item_texts import item_text
@@ -84,7 +82,7 @@ def pack_run(store: BlockStore, experiment: Experiment, run: ExperimentRun, item
     views = run.predictions
     decoding = experiment.settings.decoding
     names, log_probs = _distributions(experiment, run)
-    probabilities, tops = np.exp(log_probs), metrics.predicted(log_probs)
+    probabilities, tops = np.exp(log_probs), most_probable(log_probs)
     slots = np.arange(probabilities.shape[2]) < views.n_choices[:, np.newaxis]
     view_blocks: list[Json] = []
     order_blocks: list[Json] = []
@@ -167,7 +165,7 @@ def _text_blocks(
     progress: Progress | None,
 ) -> Iterator[int]:
     ids = views.ids.tolist()
-    other = partners(views).tolist()
+    other = pair_partners(views).tolist()
     for at in range(0, len(ids), _TEXTS):
         rows = range(at, min(at + _TEXTS, len(ids)))
         yield store.add_json(

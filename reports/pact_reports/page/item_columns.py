@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval import metrics
-from pact_eval.evaluation import CONFIDENT, Experiment, ExperimentRun, ScoredItems
+from pact_eval.evaluation import Experiment, ExperimentRun, ScoredItems, pair_partners
 from pact_eval.evaluation.diagnostics import calibrated_items
 from pact_eval.runs import Predictions
 from pact_reports.page.packing import NOT_KNOWN, to_steps
@@ -49,14 +48,6 @@ class Column:
     values: npt.NDArray[np.generic]
 
 
-def partners(views: Predictions) -> IntArray:
-    """Return the row of the other member of each item's complete pair; -1 if there is none."""
-    pairs = metrics.pair_rows(views.family, views.variant == "base")
-    other = np.full(len(views), -1, dtype=np.int64)
-    other[pairs.base], other[pairs.counterfactual] = pairs.counterfactual, pairs.base
-    return other
-
-
 def item_columns(views: Predictions, domains: list[str]) -> list[Column]:
     """Return the columns that are the same for every run on these items.
 
@@ -65,7 +56,7 @@ def item_columns(views: Predictions, domains: list[str]) -> list[Column]:
         domains: all domains; a domain's code is its place.
     """
     rows = np.arange(len(views))
-    other = partners(views)
+    other = pair_partners(views)
     rank = np.empty(len(views), dtype=np.int64)
     rank[np.argsort(views.ids, kind="stable")] = rows
     kind_codes = {kind: code for code, kind in enumerate(KINDS)}
@@ -87,11 +78,10 @@ def run_columns(experiment: Experiment, run: ExperimentRun) -> list[Column]:
     raw = run.scored(experiment.settings.decoding)
     calibrated = calibrated_items(experiment, run)
     views = run.predictions
-    answer = metrics.predicted(raw.log_probs)
     of_reference = np.exp(-raw.nll)
     tokens = np.where(np.isnan(views.prompt_tokens), 0, views.prompt_tokens)
     columns = [
-        Column("answer", "u1", answer),
+        Column("answer", "u1", raw.predicted),
         Column("flags", "u1", outcome_flags(raw)),
         Column("confidence", "u2", to_steps(raw.confidence)),
         Column("of_reference", "u2", to_steps(of_reference)),
@@ -107,13 +97,13 @@ def run_columns(experiment: Experiment, run: ExperimentRun) -> list[Column]:
 def outcome_flags(items: ScoredItems) -> IntArray:
     """Return the outcome of every item as bits of `FLAGS`."""
     right = items.correct
-    answer = metrics.predicted(items.log_probs)
-    other = partners(items.predictions)
+    answer = items.predicted
+    other = pair_partners(items.predictions)
     paired = other >= 0
     said = {
         "right": right,
         "flip": items.flipped == 1,
-        "confident_error": metrics.is_confident(items.confidence, CONFIDENT) & ~right,
+        "confident_error": items.confident_errors,
         "pair": paired,
         "pair_right": paired & right & right[other],
         "pair_wrong": paired & ~right & ~right[other],

@@ -8,19 +8,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from pact_eval.errors import InputError
-from pact_eval.preregistration import METRIC_SPECS, MetricRow, MetricTable, decoding_name
+from pact_eval.preregistration import (
+    METRIC_SPECS,
+    MetricQuestion,
+    MetricRow,
+    MetricTable,
+    arms_in_order,
+    decoding_name,
+    known_decodings,
+    metric_row,
+    metric_sizes,
+)
 from pact_eval.preregistration import Cell as Place
 from pact_eval.runs import Decoding
 from pact_reports.table import Cell, Column, Mark, Row, Table
 from pact_reports.tables.cells import shown, text_cell, unit_of
-from pact_reports.tables.main_results import Question
-from pact_reports.tables.metric_values import (
-    DECODING_WORDS,
-    arms_in_order,
-    items_and_pairs,
-    known_decodings,
-    metric_row,
-)
+from pact_reports.tables.metric_values import DECODING_WORDS, items_and_pairs
 from pact_reports.tables.request import TableRequest
 
 __all__ = [
@@ -85,7 +88,7 @@ class Ablations:
     """
 
     method: str
-    questions: tuple[Question, ...]
+    questions: tuple[MetricQuestion, ...]
     blocks: Mapping[int, tuple[Ablation, ...]]
     scope: str
 
@@ -115,7 +118,7 @@ def ablations(table: MetricTable, method: str, decoding: Decoding = "single") ->
     if not blocks:
         message = f"no other arm shares a seed with {method}"
         raise InputError(message)
-    return Ablations(method, questions, blocks, items_and_pairs(table))
+    return Ablations(method, questions, blocks, items_and_pairs(metric_sizes(table)))
 
 
 def change_mark(metric: str, change: float) -> Mark | None:
@@ -173,9 +176,9 @@ def ablations_table(result: Ablations) -> Table:
     )
 
 
-def _questions(table: MetricTable, method: str, decoding: Decoding) -> tuple[Question, ...]:
+def _questions(table: MetricTable, method: str, decoding: Decoding) -> tuple[MetricQuestion, ...]:
     own = MetricTable([row for row in table.rows if row.cell.arm == method])
-    found: list[Question] = []
+    found: list[MetricQuestion] = []
     for metric in CLEAR:
         raw = decoding_name("ensemble" if metric in _OF_VIEWS else decoding, "raw")
         wanted = [raw, decoding_name("ensemble", "calibrated")] if metric in _OF_VIEWS else [raw]
@@ -184,7 +187,7 @@ def _questions(table: MetricTable, method: str, decoding: Decoding) -> tuple[Que
 
 
 def _rows(
-    table: MetricTable, arm: str, seed: int, questions: tuple[Question, ...]
+    table: MetricTable, arm: str, seed: int, questions: tuple[MetricQuestion, ...]
 ) -> tuple[MetricRow, ...]:
     return tuple(
         metric_row(table, Place(metric, arm, decoding, "all"), seed)
@@ -215,7 +218,7 @@ def _cells(ablation: Ablation, is_method: bool) -> list[Cell]:
     ]
 
 
-def _decodings(questions: tuple[Question, ...]) -> str:
+def _decodings(questions: tuple[MetricQuestion, ...]) -> str:
     """Name the decoding of every column; flips rest on the argmax, which no temperature changes."""
     single = {decoding for metric, decoding in questions if metric not in _OF_VIEWS}
     said = [f"Decoding: {', '.join(DECODING_WORDS[name] for name in sorted(single))}"]
@@ -224,7 +227,7 @@ def _decodings(questions: tuple[Question, ...]) -> str:
     return f"{'; '.join(said)}."
 
 
-def _thresholds(questions: tuple[Question, ...]) -> str:
+def _thresholds(questions: tuple[MetricQuestion, ...]) -> str:
     said: dict[str, list[str]] = {}
     for metric, _ in questions:
         spec = METRIC_SPECS[metric]

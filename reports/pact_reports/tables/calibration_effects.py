@@ -15,19 +15,17 @@ from pact_eval.preregistration import (
     DecodingName,
     MetricRow,
     MetricTable,
+    arms_in_order,
     decoding_name,
+    metric_row,
+    metric_sizes,
+    run_seeds,
 )
 from pact_eval.preregistration import Cell as Place
 from pact_eval.runs import Decoding
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import metric_column, text_cell, value_cell
-from pact_reports.tables.metric_values import (
-    DECODING_WORDS,
-    arms_in_order,
-    items_and_pairs,
-    metric_row,
-    run_seeds,
-)
+from pact_reports.tables.metric_values import DECODING_WORDS, items_and_pairs
 from pact_reports.tables.request import TableRequest
 
 __all__ = [
@@ -123,7 +121,7 @@ def build_calibration(request: TableRequest) -> Table:
     """
     known = temperatures(request.comparable)
     runs = calibrated_runs(request.metrics, request.decoding, known)
-    return calibration_table(runs, request.decoding, items_and_pairs(request.metrics))
+    return calibration_table(runs, request.decoding, items_and_pairs(metric_sizes(request.metrics)))
 
 
 def calibration_table(runs: tuple[CalibratedRun, ...], decoding: Decoding, scope: str) -> Table:

@@ -12,18 +12,16 @@ from pact_eval.preregistration import (
     DecodingName,
     MetricRow,
     MetricTable,
+    arms_in_order,
+    collection_metrics,
     decoding_name,
+    metric_row,
+    run_seeds,
 )
 from pact_eval.preregistration import Cell as Place
 from pact_reports.table import Column, Row, Table, unique
 from pact_reports.tables.cells import metric_column, text_cell, value_cell
-from pact_reports.tables.metric_values import (
-    DECODING_WORDS,
-    arms_in_order,
-    collection_metrics,
-    metric_row,
-    run_seeds,
-)
+from pact_reports.tables.metric_values import DECODING_WORDS
 from pact_reports.tables.request import TableRequest
 
 __all__ = ["GroupAccuracy", "build_domains", "build_kinds", "group_accuracy", "group_table"]

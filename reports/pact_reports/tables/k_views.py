@@ -5,17 +5,22 @@ from __future__ import annotations
 from typing import Final
 
 from pact_eval.errors import InputError
-from pact_eval.preregistration import MetricTable
+from pact_eval.preregistration import (
+    ArmValues,
+    MetricQuestion,
+    MetricTable,
+    arm_values,
+    known_decodings,
+)
 from pact_reports.table import Table
-from pact_reports.tables.main_results import ArmValues, Question, arm_values, means_table
-from pact_reports.tables.metric_values import known_decodings
+from pact_reports.tables.main_results import means_table
 from pact_reports.tables.request import TableRequest
 
 __all__ = ["build_views", "k_views", "k_views_table"]
 
 _RAW: Final = "ensemble"
 _CALIBRATED: Final = "ensemble_calibrated"
-_TITLES: Final[dict[Question, str]] = {
+_TITLES: Final[dict[MetricQuestion, str]] = {
     ("accuracy", _RAW): "Accuracy",
     ("pair_accuracy", _RAW): "Pair accuracy",
     ("ece", _RAW): "ECE",

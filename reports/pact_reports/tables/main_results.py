@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
 
-from pact_eval.preregistration import METRIC_SPECS, DecodingName, MetricTable, decoding_name
-from pact_eval.runs import Decoding
+from pact_eval.errors import InputError
+from pact_eval.evaluation import Estimate, ExperimentRun
+from pact_eval.preregistration import (
+    METRIC_SPECS,
+    ArmValues,
+    DecodingName,
+    MetricQuestion,
+    decoding_name,
+    main_results,
+)
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
     count_cell,
@@ -19,75 +26,8 @@ from pact_reports.tables.cells import (
     text_cell,
     with_interval,
 )
-from pact_reports.tables.metric_values import (
-    DECODING_WORDS,
-    ArmValue,
-    arm_value,
-    items_and_pairs,
-    known_decodings,
-    repeated_arms,
-)
+from pact_reports.tables.metric_values import DECODING_WORDS, items_and_pairs
 from pact_reports.tables.request import TableRequest
-from pact_reports.tables.run_reports import RunReport
-
-__all__ = ["ArmValues", "arm_values", "build_main", "main_results", "means_table"]
-
-Question = tuple[str, DecodingName]
-"""A metric and the decoding that it is taken under."""
-
-_METRICS: Final = ("accuracy", "pair_accuracy", "nll_nats", "brier", "ece", "aurc", "score_mae")
-
-
-@dataclass(frozen=True)
-class ArmValues:
-    """Metrics of arms over seeds.
-
-    Attributes:
-        questions: metric and decoding of each column.
-        values: by arm, one value a question.
-        scope: items and pairs behind them, in words.
-        left_out: arms with one seed, where others have several: no mean to compare.
-    """
-
-    questions: tuple[Question, ...]
-    values: Mapping[str, tuple[ArmValue, ...]]
-    scope: str
-    left_out: tuple[str, ...] = ()
-
-
-def main_results(table: MetricTable, decoding: Decoding = "single") -> ArmValues:
-    """Summarise the metrics of the main comparison.
-
-    Args:
-        table: the numbers.
-        decoding: single or ensemble; ECE is taken raw and, where a run is calibrated, calibrated.
-
-    Returns:
-        Mean and deviation over the seeds of each arm.
-    """
-    raw, calibrated = decoding_name(decoding, "raw"), decoding_name(decoding, "calibrated")
-    questions: list[Question] = []
-    for metric in _METRICS:
-        questions.append((metric, raw))
-        if metric == "ece":
-            questions.append((metric, calibrated))
-    return arm_values(table, questions)
-
-
-def arm_values(table: MetricTable, questions: Sequence[Question]) -> ArmValues:
-    """Summarise metrics of arms with several seeds; metrics that no run has are left out."""
-    asked = tuple(
-        (metric, decoding)
-        for metric, decoding in questions
-        if known_decodings(table, metric, (decoding,))
-        or (metric == "ensemble_gain" and known_decodings(table, "accuracy", (decoding,)))
-    )
-    arms, single = repeated_arms(table)
-    values = {
-        arm: tuple(arm_value(table, arm, metric, decoding) for metric, decoding in asked)
-        for arm in arms
-    }
-    return ArmValues(asked, values, items_and_pairs(table), single)
 
 
 def build_main(request: TableRequest) -> Table:
@@ -103,12 +43,32 @@ def build_main(request: TableRequest) -> Table:
         name="main",
         title="Main results",
         caption=f"Decoding: {decoding}, but for ECE after T(x), which is calibrated.",
-        reports={
-            arm: request.report(runs[0])
+        intervals={
+            arm: _intervals(request, runs[0], results.questions)
             for arm, runs in request.collection.arms.items()
             if len(runs) == 1 and arm in results.values
         },
     )
+
+
+def _intervals(
+    request: TableRequest, run: ExperimentRun, questions: Sequence[MetricQuestion]
+) -> dict[MetricQuestion, Estimate]:
+    """Return the estimates of all items of a run, as far as they are known."""
+    found: dict[MetricQuestion, Estimate] = {}
+    for metric, decoding in questions:
+        calibrated = decoding.endswith("_calibrated")
+        try:
+            evaluation = request.experiment.evaluation(run, calibrated=calibrated)
+        except InputError:
+            # No calibrator, or it needs prompt lengths that the run does not know.
+            if not calibrated:
+                raise
+            continue
+        estimates = evaluation.groups[0].estimates
+        if metric in estimates:
+            found[metric, decoding] = estimates[metric]
+    return found
 
 
 def means_table(
@@ -117,8 +77,8 @@ def means_table(
     name: str,
     title: str,
     caption: str,
-    titles: Mapping[Question, str] | None = None,
-    reports: Mapping[str, RunReport] | None = None,
+    titles: Mapping[MetricQuestion, str] | None = None,
+    intervals: Mapping[str, Mapping[MetricQuestion, Estimate]] | None = None,
 ) -> Table:
     """Lay out metrics of arms: a row an arm, the best of each metric marked.
 
@@ -128,7 +88,7 @@ def means_table(
         title: what it shows.
         caption: names the decodings; what numbers rest on is added.
         titles: of columns, where they are not those of the metrics.
-        reports: of arms with one run, whose intervals stand where others have a deviation.
+        intervals: of arms with one run, shown where others have a deviation.
     """
     arms = list(results.values)
     columns = [Column("Arm", "left"), count_column("Runs")]
@@ -143,12 +103,12 @@ def means_table(
         found = [results.values[arm][at] for arm in arms]
         cells = [mean_cell(each.summary, spec, each.reason) for each in found]
         for place, arm in enumerate(arms):
-            report = (reports or {}).get(arm)
-            cells[place] = _with_interval(cells[place], report, (metric, decoding))
+            estimate = (intervals or {}).get(arm, {}).get((metric, decoding))
+            cells[place] = _with_interval(cells[place], estimate, metric)
         by_column.append(marked_best(cells, spec.better))
     scope = (
         f"Mean ± sample standard deviation over the seeds of an arm; one run has no deviation. "
-        f"Each run: {results.scope}. {_units(results.questions)}"
+        f"Each run: {items_and_pairs(results.sizes)}. {_units(results.questions)}"
     )
     return Table(
         name=name,
@@ -170,10 +130,8 @@ def means_table(
     )
 
 
-def _with_interval(cell: Cell, report: RunReport | None, question: Question) -> Cell:
+def _with_interval(cell: Cell, estimate: Estimate | None, metric: str) -> Cell:
     """Put the interval of the one run of an arm beside its value; n where pairs are few."""
-    metric, decoding = question
-    estimate = None if report is None else report.estimate(metric, decoding)
     if estimate is None:
         return cell
     few = few_pairs(estimate) if metric == "pair_accuracy" else ""
@@ -182,7 +140,7 @@ def _with_interval(cell: Cell, report: RunReport | None, question: Question) -> 
     return replace(cell, interval=shown.interval)
 
 
-def _units(questions: tuple[Question, ...]) -> str:
+def _units(questions: tuple[MetricQuestion, ...]) -> str:
     said = {"nll_nats": "NLL in nats", "brier": "Brier not halved", "score_mae": "MAE in levels"}
     asked = [words for metric, words in said.items() if metric in {name for name, _ in questions}]
     return f"{', '.join(['Rates in %', *asked])}."

@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from pact_eval.data import MANIFEST_NAME, DataFile, dataset_files, read_manifest
 from pact_eval.errors import InputError
 from pact_eval.evaluation import (
@@ -21,13 +19,12 @@ from pact_eval.evaluation import (
 from pact_eval.preregistration import (
     JudgedHypotheses,
     MetricTable,
+    collection_metrics,
     judge_experiment,
     read_hypotheses,
 )
 from pact_eval.runs import Decoding
 from pact_reports.table import Table
-from pact_reports.tables.metric_values import collection_metrics
-from pact_reports.tables.run_reports import RunReport, run_report
 
 __all__ = ["TableRequest", "TableSpec", "default_method", "files_of"]
 
@@ -72,11 +69,6 @@ class TableRequest:
             resamples=settings.resamples,
             bootstrap_seed=settings.seed,
         )
-
-    @property
-    def rng(self) -> np.random.Generator:
-        """A generator of its own for each table, so that none depends on what stands beside it."""
-        return np.random.default_rng(self.bootstrap_seed)
 
     @cached_property
     def experiment(self) -> Experiment:
@@ -134,23 +126,6 @@ class TableRequest:
             resamples=self.resamples or _SCORECARD_RESAMPLES, seed=self.bootstrap_seed
         )
         return judge_experiment(self.criteria, replace(self.collection, settings=settings))
-
-    @cached_property
-    def _reports(self) -> dict[tuple[str, int | None], RunReport]:
-        return {}
-
-    def report(self, run: CollectedRun) -> RunReport:
-        """Return what `pact-eval report` says of a run, with its intervals; computed once.
-
-        Raises:
-            InputError: there is no such decoding of the run.
-        """
-        key = (run.arm, run.seed)
-        if key not in self._reports:
-            self._reports[key] = run_report(
-                run, self.decoding, rng=self.rng, resamples=self.resamples
-            )
-        return self._reports[key]
 
     def check(self) -> None:
         """Refuse choices that cannot be met, so that none is left out in silence.

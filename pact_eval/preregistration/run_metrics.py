@@ -1,0 +1,274 @@
+"""Metrics of runs without intervals, as a metric table, and their means over the seeds of an arm.
+
+The same functions take the metrics of run folders (`collection_metrics`) and of a published table
+(`read_metric_table`), so that means are computed in one way from either.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from pact_eval.evaluation import (
+    ExperimentRun,
+    GroupBy,
+    ScoredItems,
+    group_rows,
+    group_statistics,
+    point_values,
+)
+from pact_eval.preregistration.criteria import (
+    METRIC_SPECS,
+    TEMPERATURE_FREE,
+    VIEW_METRICS,
+    Cell,
+    DecodingName,
+)
+from pact_eval.preregistration.run_scorecard import decoding_name
+from pact_eval.preregistration.table import MetricRow, MetricTable
+from pact_eval.runs import Decoding
+from pact_eval.stats import SeedSummary, seed_summary
+
+MetricQuestion = tuple[str, DecodingName]
+"""A metric and the decoding that it is taken under."""
+
+_MAIN_METRICS: Final = (
+    "accuracy",
+    "pair_accuracy",
+    "nll_nats",
+    "brier",
+    "ece",
+    "aurc",
+    "score_mae",
+)
+
+
+@dataclass(frozen=True)
+class ArmValue:
+    """One metric of an arm over its seeds.
+
+    Attributes:
+        summary: mean, sample deviation and number of runs.
+        rows: the number of each seed.
+        reason: why the mean is undefined, or None.
+    """
+
+    summary: SeedSummary
+    rows: tuple[MetricRow, ...]
+    reason: str | None
+
+
+def collection_metrics(runs: Sequence[ExperimentRun], *, by: GroupBy) -> MetricTable:
+    """Compute every metric of every run under every decoding that it allows.
+
+    Args:
+        runs: on the same items.
+        by: what the groups beside all items are.
+
+    Returns:
+        Values without intervals, rates as fractions; TV and flips stand under `ensemble`, what no
+        temperature changes under both of a pair of decodings. A decoding that a run does not allow
+        is left out.
+    """
+    return MetricTable(row for run in runs for row in _run_rows(run, by))
+
+
+def _run_rows(run: ExperimentRun, by: GroupBy) -> Iterator[MetricRow]:
+    decodings: list[Decoding] = ["single", "ensemble"] if run.predictions.k > 1 else ["single"]
+    for decoding in decodings:
+        for calibrated in (False, True) if run.calibrator is not None else (False,):
+            try:
+                items = run.scored(decoding, calibrated=calibrated)
+            except ValueError:
+                # No such decoding: the views of an item rule out all of its answers, or the
+                # calibrator needs prompt lengths that the run does not know.
+                continue
+            name = decoding_name(decoding, "calibrated" if calibrated else "raw")
+            yield from _rows(run, items, name, by)
+
+
+def _rows(
+    run: ExperimentRun, items: ScoredItems, name: DecodingName, by: GroupBy
+) -> Iterator[MetricRow]:
+    for group, rows in group_rows(items.predictions, by).items():
+        statistics = group_statistics(items.taken(rows))
+        for metric, value in point_values(statistics).items():
+            under = _stands_under(metric, name)
+            if metric not in METRIC_SPECS or under is None:
+                continue
+            basis = statistics.bases.get(metric)
+            n = len(rows) if basis is None else basis.units
+            reason = basis.reason_if_none if basis is not None and math.isnan(value) else None
+            cell = Cell(metric, run.arm, under, group)
+            yield MetricRow(cell, run.seed, value, n, reason=reason)
+
+
+def _stands_under(metric: str, name: DecodingName) -> DecodingName | None:
+    """Metrics of the K views stand under the ensemble; raw ones under no calibrated decoding."""
+    if metric not in VIEW_METRICS:
+        return name
+    if name.startswith("ensemble") and (name == "ensemble" or metric in TEMPERATURE_FREE):
+        return name
+    return None
+
+
+def arms_in_order(table: MetricTable) -> tuple[str, ...]:
+    """Return the arms in the order of their first rows."""
+    return tuple(dict.fromkeys(row.cell.arm for row in table.rows))
+
+
+def run_seeds(table: MetricTable, arm: str) -> tuple[int | None, ...]:
+    """Return the seeds of an arm's runs, ascending; None stands first, for a run without one."""
+    found = {row.seed for row in table.rows if row.cell.arm == arm}
+    unseeded: tuple[int | None, ...] = (None,) if None in found else ()
+    return (*unseeded, *table.seeds(arm))
+
+
+def repeated_arms(table: MetricTable) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Part the arms whose means compare from those that were trained at one seed only.
+
+    Returns:
+        Arms with several seeds and base models, then arms with one seed; all of them first where
+        no arm has several.
+
+    Example:
+        >>> cell = Cell("ece", "pact", "single", "all")
+        >>> rows = [MetricRow(cell, 17, 0.1), MetricRow(cell, 18, 0.1)]
+        >>> more = [MetricRow(replace(cell, arm=arm), seed, 0.1) for arm, seed in
+        ...         [("base", None), ("no_cf", 17)]]
+        >>> repeated_arms(MetricTable(rows + more))
+        (('pact', 'base'), ('no_cf',))
+    """
+    arms = arms_in_order(table)
+    seeds = {arm: run_seeds(table, arm) for arm in arms}
+    if not any(len(found) > 1 for found in seeds.values()):
+        return arms, ()
+    single = tuple(arm for arm, found in seeds.items() if len(found) == 1 and found != (None,))
+    return tuple(arm for arm in arms if arm not in single), single
+
+
+def arm_value(table: MetricTable, arm: str, metric: str, decoding: DecodingName) -> ArmValue:
+    """Summarise one metric of all items over the seeds of an arm.
+
+    Args:
+        table: the numbers.
+        arm: one that the table has.
+        metric: a name in `METRIC_SPECS`; `ensemble_gain` is the difference of the accuracies where
+            the table does not hold it.
+        decoding: what it is taken under.
+    """
+    seeds = run_seeds(table, arm)
+    rows = tuple(metric_row(table, Cell(metric, arm, decoding, "all"), seed) for seed in seeds)
+    undefined = [row for row in rows if math.isnan(row.value)]
+    reason = undefined[0].reason if undefined else None
+    if reason is not None and len(undefined) < len(rows):
+        reason = f"{reason} (at {len(undefined)} of {len(rows)} seeds)"
+    with np.errstate(invalid="ignore"):
+        return ArmValue(seed_summary([row.value for row in rows]), rows, reason)
+
+
+def metric_row(table: MetricTable, cell: Cell, seed: int | None) -> MetricRow:
+    """Return a number, or NaN with a reason that does not name the run: a table's row does.
+
+    `ensemble_gain` is the difference of the accuracies where the table does not hold it.
+    """
+    row = table.row(cell, seed)
+    if math.isnan(row.value) and cell.metric == "ensemble_gain":
+        single = table.row(replace(cell, metric="accuracy", decoding="single"), seed)
+        together = table.row(replace(cell, metric="accuracy"), seed)
+        row = replace(row, value=together.value - single.value, n=single.n)
+    if not math.isnan(row.value):
+        return replace(row, reason=None)
+    where = f"{cell.metric} of {row.run} ({cell.decoding}, {cell.group}): "
+    said = row.reason or "undefined"
+    if said.startswith(where):
+        return replace(row, reason=said.removeprefix(where))
+    calibrated = cell.decoding.endswith("_calibrated")
+    return replace(row, reason="no calibrator" if calibrated else "not known under this decoding")
+
+
+def known_decodings(
+    table: MetricTable, metric: str, decodings: Iterable[DecodingName]
+) -> tuple[DecodingName, ...]:
+    """Return those decodings under which some run has a number of a metric, for all items."""
+    there = {
+        row.cell.decoding
+        for row in table.rows
+        if row.cell.metric == metric and row.cell.group == "all" and not math.isnan(row.value)
+    }
+    return tuple(name for name in decodings if name in there)
+
+
+@dataclass(frozen=True)
+class ArmValues:
+    """Metrics of arms over seeds.
+
+    Attributes:
+        questions: metric and decoding of each column.
+        values: by arm, one value a question.
+        sizes: of `metric_sizes`, what the numbers rest on.
+        left_out: arms with one seed, where others have several: no mean to compare.
+    """
+
+    questions: tuple[MetricQuestion, ...]
+    values: Mapping[str, tuple[ArmValue, ...]]
+    sizes: Mapping[str, tuple[int, int]]
+    left_out: tuple[str, ...] = ()
+
+
+def main_results(table: MetricTable, decoding: Decoding = "single") -> ArmValues:
+    """Summarise the metrics of the main comparison.
+
+    Args:
+        table: the numbers.
+        decoding: single or ensemble; ECE is taken raw and, where a run is calibrated, calibrated.
+
+    Returns:
+        Mean and deviation over the seeds of each arm.
+    """
+    raw, calibrated = decoding_name(decoding, "raw"), decoding_name(decoding, "calibrated")
+    questions: list[MetricQuestion] = []
+    for metric in _MAIN_METRICS:
+        questions.append((metric, raw))
+        if metric == "ece":
+            questions.append((metric, calibrated))
+    return arm_values(table, questions)
+
+
+def arm_values(table: MetricTable, questions: Sequence[MetricQuestion]) -> ArmValues:
+    """Summarise metrics of arms with several seeds; metrics that no run has are left out."""
+    asked = tuple(
+        (metric, decoding)
+        for metric, decoding in questions
+        if known_decodings(table, metric, (decoding,))
+        or (metric == "ensemble_gain" and known_decodings(table, "accuracy", (decoding,)))
+    )
+    arms, single = repeated_arms(table)
+    values = {
+        arm: tuple(arm_value(table, arm, metric, decoding) for metric, decoding in asked)
+        for arm in arms
+    }
+    return ArmValues(asked, values, metric_sizes(table), single)
+
+
+def metric_sizes(table: MetricTable) -> dict[str, tuple[int, int]]:
+    """Return how many items, or pairs, the metrics of all items rest on.
+
+    Returns:
+        By metric, the lowest and the highest number; a metric without any is left out.
+
+    Example:
+        >>> cells = [Cell(name, "pact", "single", "all") for name in ("accuracy", "pair_accuracy")]
+        >>> rows = [MetricRow(cell, 17, 0.8, n) for cell, n in zip(cells, (324, 162))]
+        >>> metric_sizes(MetricTable(rows))
+        {'accuracy': (324, 324), 'pair_accuracy': (162, 162)}
+    """
+    found: dict[str, list[int]] = {}
+    for row in table.rows:
+        if row.cell.group == "all" and row.n:
+            found.setdefault(row.cell.metric, []).append(row.n)
+    return {metric: (min(numbers), max(numbers)) for metric, numbers in found.items()}
