@@ -4,7 +4,7 @@
     python benchmarks/audit.py --records 30000
 
 The records come from the generator of the fixtures (six pairs a source family). Time is wall time
-of one run; the peak is the resident memory of the whole process, libraries included.
+of one run; the peak is the resident memory of the process, libraries included.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def say(line: str) -> None:
 
 
 def write_dataset(folder: Path, n_records: int) -> None:
-    """Write train.jsonl and eval.jsonl; whole source families go to either."""
+    """Write train.jsonl and eval.jsonl; no source family is in both."""
     family = 2 * PAIRS_A_SOURCE_FAMILY
     n_train = int(0.9 * n_records) // family * family
     records = itertools.islice(generate_base_records(5, FULL), n_records)

@@ -1,6 +1,6 @@
 """What the benchmarks share: the machine, interleaved blocks, tables, and where these are kept.
 
-Contestants take turns, so that a busy moment falls on all of them alike, and medians are taken
+Contestants take turns, so a busy moment falls on all of them alike, and medians are taken
 over the turns. Where every number of a benchmark has a goal in seconds and a peer that does the
 same work, `Row` says so and `rows_table` does the rest.
 """

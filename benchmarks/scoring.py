@@ -58,7 +58,7 @@ def make_items(encoder: Encoder, n_pairs: int) -> Items:
     by_size: dict[int, list[list[Record]]] = {}
     for pair in whole:
         by_size.setdefault(pair[0].n_choices, []).append(pair)
-    # In turns over the numbers of answers, so that a small benchmark has all of them.
+    # In turns over the numbers of answers, so a small benchmark has all of them.
     turns = [
         by_size[size][turn]
         for turn in range(max(map(len, by_size.values())))

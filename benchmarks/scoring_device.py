@@ -1,4 +1,4 @@
-"""Items a second and peak memory on a device: the forking engine against whole prompts in batches.
+"""Items per second and peak memory on a device: the forking engine against full prompts in batches.
 
     python benchmarks/scoring_device.py --device cuda --shape 8b --write docs/performance.md
 

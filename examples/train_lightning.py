@@ -2,7 +2,7 @@
 
     python examples/train_lightning.py --steps 8 --learning-rate 1e-3
 
-A training step of Lightning is one optimiser step here and gets the list of its batches, so that
+A training step of Lightning is one optimiser step here and gets the list of its batches, so
 the units of all of them are counted before the first loss. That takes manual optimisation:
 `accumulate_grad_batches` would divide by the number of batches, whatever they hold.
 """

@@ -2,7 +2,7 @@
 
     python examples/train_pytorch.py --steps 8 --learning-rate 1e-3
 
-Without `totals`, every batch would be a mean of its own: exact only where all batches of a step
+Without `totals`, every batch would have its own mean: exact only if all batches of a step
 hold the same units. With them, two batches of two pairs are one batch of four.
 """
 

@@ -3,7 +3,7 @@
     python examples/train_transformers.py --steps 8 --learning-rate 1e-3
 
 What differs from an ordinary Trainer: its own data loaders, for a family may not be split and the
-views are no columns of tensors (`remove_unused_columns=False`); and `compute_loss`, which ignores
+views are not columns of tensors (`remove_unused_columns=False`); and `compute_loss`, which ignores
 `num_items_in_batch` (a count of label tokens, None here and in evaluation): the units of the step
 are counted when its batches are fetched, so the loss is scaled for accumulation already.
 """
@@ -37,14 +37,14 @@ class PactTrainer(Trainer):
         return {"batch": self.task.collate(views)}
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Batches of whole families; Accelerate deals them out to the processes."""
+        """Batches of complete families; Accelerate deals them out to the processes."""
         loader = DataLoader(
             self.task.views, batch_sampler=self.task.sampler, collate_fn=self._collate
         )
         return self.accelerator.prepare(loader)
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
-        """Primary views of the selection split, whole pairs a batch."""
+        """Primary views of the selection split; each batch holds complete pairs."""
         loader = DataLoader(
             eval_dataset or self.task.selection,
             batch_size=self.args.per_device_eval_batch_size,

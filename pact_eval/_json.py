@@ -18,7 +18,7 @@ _KIND_IN_WORDS = {
     list: "a list",
     str: "text",
     bool: "true/false",
-    int: "a whole number",
+    int: "an integer",
 }
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]

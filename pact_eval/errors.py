@@ -3,7 +3,7 @@
     PactError
     ├── InputError (also ValueError)      exit 1: the command could not do its work
     │   ├── RecordError                   a dataset or prediction file; all its problems together
-    │   ├── RequestError                  a question, schema or context that is no valid request
+    │   ├── RequestError                  a question, schema or context that is not a valid request
     │   ├── PromptError                   a prompt that cannot be scored (too long, ...)
     │   ├── AdapterError                  an adapter or base-model folder that cannot be used
     │   │   └── ContractMismatchError     ... because it was trained on another prompt contract
@@ -52,8 +52,8 @@ class Place:
 
     Attributes:
         file: the file's name as the user knows it.
-        line: 1-based line number, or None where the whole file is meant.
-        record_id: id of the record, or None where it could not be read.
+        line: 1-based line number, or None if the file as a unit is meant.
+        record_id: id of the record, or None if it could not be read.
 
     Example:
         >>> print(Place("eval.jsonl", 17, "a-1"), Place("manifest.json"), sep="; ")
@@ -84,7 +84,7 @@ class Problem:
     """One thing that is wrong in a file.
 
     Attributes:
-        line: 1-based line number, or None where the problem concerns the whole file.
+        line: 1-based line number, or None if the problem concerns the file as a unit.
         record_id: id of the record, where it could be read.
         message: what was expected and what was found.
 
@@ -132,7 +132,7 @@ class RecordError(InputError):
 
 
 class RequestError(InputError):
-    """A question, schema or context is no valid request."""
+    """A question, schema or context is not a valid request."""
 
 
 class PromptError(InputError):

@@ -145,7 +145,7 @@ class FamilyBatchSampler(Sampler[list[int]]):
     """Batches of row indices that hold complete families, of similar length.
 
     Each epoch: families are shuffled, sorted by their longest prompt inside buckets of `bucket`
-    families, cut into batches of `families_per_batch`, and the batches shuffled, so that lengths do
+    families, cut into batches of `families_per_batch`, and the batches shuffled, so lengths do
     not drift through the epoch. The order depends on `seed` and the epoch only.
 
     With several processes, the batches of one step are adjacent in the sorted order: no rank waits
@@ -158,10 +158,10 @@ class FamilyBatchSampler(Sampler[list[int]]):
     `set_epoch` before each epoch, else every epoch has the order of the first.
 
     **Accelerate and Trainer**: leave `num_replicas` and `rank` alone and give the loader to
-    `accelerator.prepare`, which hands whole batches to the processes in turn, and fills up or drops
-    the last step by its own `even_batches`. There is no `batch_size` here on purpose: it would make
-    Accelerate split families; keep `split_batches` and `dispatch_batches` off. Trainer calls
-    `set_epoch` by itself; with Accelerate call `set_epoch` of the prepared loader.
+    `accelerator.prepare`, which hands complete batches to the processes in turn, and fills up
+    or drops the last step by its own `even_batches`. There is no `batch_size` here on purpose: it
+    would make Accelerate split families; keep `split_batches` and `dispatch_batches` off. Trainer
+    calls `set_epoch` by itself; with Accelerate call `set_epoch` of the prepared loader.
 
     **Lightning**: give `num_replicas` and `rank`, and `use_distributed_sampler=False`.
 

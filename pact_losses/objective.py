@@ -34,7 +34,7 @@ _NAMED_AT_MOST = 5
 
 @dataclass(frozen=True)
 class PactWeights:
-    """The weights of the terms beside cross-entropy, whose weight is 1; the paper's by default.
+    """The weights of the terms besides cross-entropy (weight 1); defaults from the paper.
 
     Attributes:
         cf: of the counterfactual margin.
@@ -68,7 +68,7 @@ class PactOutput:
         total: scalar with a graph; what to call `backward` on.
         terms: the raw means without weight or ramp, detached: "ce", "cf", "pc", "nr", "emd". A term
             without units in the batch is absent, one of weight 0 is there.
-        diagnostics: detached scalars, each present only where the batch has units for it:
+        diagnostics: detached scalars, each present only if the batch has units for it:
             "pair_margin" (mean d, nats), "pairs_beyond_margin" (share of pairs with d > m),
             "jsd" (mean, nats), "ablated_gap" (mean, nats), and always "ramp" (r_t). They are
             weighted as the terms are.
@@ -172,17 +172,17 @@ class PactLoss(nn.Module):
 
         Args:
             code_logits: shape (n, C), any floating type; logits of the code tokens at the last
-                position, in code order. What stands in unused slots does not matter.
+                position, in code order. Values in unused slots are ignored.
             batch: what the n rows are.
             progress: share of the training that is done, step / total_steps.
             totals: for gradient accumulation, `unit_totals` of all batches of the optimiser step.
                 The totals of those batches then add up to the loss of the step as if it were one
                 batch; do not divide them by the number of batches. Without it every batch is a mean
-                of its own, and the mean over batches is exact only where all hold the same units.
+                of its own, and the mean over batches is exact only if all hold the same units.
 
         Raises:
             BatchError: the logits do not fit the batch, or no view is labelled.
-            NonFiniteError: the total, or a logit that takes part in it, is no finite number; the
+            NonFiniteError: the total, or a logit that takes part in it, is not a finite number; the
                 message names the term and up to five records.
             PactLossError: progress is outside [0, 1].
         """
@@ -220,7 +220,7 @@ class PactLoss(nn.Module):
     def _values(
         self, name: str, rows: Tensor, canonical: Tensor, batch: PactBatch
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """One value a unit, and what else is known of the units."""
+        """One value per unit, and what else is known of the units."""
         first, last = rows[:, 0], rows[:, -1]
         logits, reference = canonical[first], batch.reference[first]
         if name == "ce":

@@ -237,7 +237,7 @@ def learning_rate_schedule(
     Args:
         optimizer: every parameter group keeps its ratio to the others.
         schedule: the way down.
-        n_steps: optimiser steps of the whole training.
+        n_steps: optimiser steps of the training.
         warmup: share of the steps that warm up, rounded up as Trainer does.
 
     Raises:

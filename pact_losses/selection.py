@@ -38,7 +38,7 @@ def selection_nll(
 
     Raises:
         BatchError: the batches hold no labelled primary view.
-        NonFiniteError: a view has an NLL that is no finite number; the message names the record.
+        NonFiniteError: a view has an NLL that is not a finite number; the message names the record.
 
     Example:
         >>> import torch
@@ -130,7 +130,7 @@ class BestCheckpoint:
             Whether it was kept.
 
         Raises:
-            NonFiniteError: `nll` is no finite number.
+            NonFiniteError: `nll` is not a finite number.
             ValueError: the step is not after the one before.
         """
         if not math.isfinite(nll):

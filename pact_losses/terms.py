@@ -1,4 +1,4 @@
-"""The PACT terms: pure functions on canonical logits, one value a unit, reduction last.
+"""The PACT terms: pure functions on canonical logits, one value per unit, reduction last.
 
 Logits are in canonical order (see `to_canonical`); an unused slot holds
 `MASKED_LOGIT` (-inf is accepted) and does not affect any value or gradient. Half precision is

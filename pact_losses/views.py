@@ -35,7 +35,7 @@ class TrainingView:
         variant: which member of the pair; an ablated view is of the base.
         view: 0 is the canonical code order, 1, 2, ... are permuted ones; an ablated view is 0.
         kind: of the field.
-        token_ids: the prompt, one id a token.
+        token_ids: the prompt, one id per token.
         code_tokens: the token of the code letter at each code position, C of them.
         code_order: the canonical index shown at each code position, a permutation of 0..C-1.
         reference: canonical index of the right answer; None for an ablated view.

@@ -32,13 +32,13 @@ _RATIO: Final = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How often the reference stands at one answer position of one kind in one file.
+    """How often the reference occurs at one answer position of one kind in one file.
 
     Attributes:
         file: file name.
         kind: choice, boolean or score.
         position: canonical index, from 0.
-        references: records whose reference stands there.
+        references: records whose reference occurs there.
         expected: records of which it would by chance.
         p_value: probability of so many or more under balance, before correction.
     """
@@ -75,7 +75,7 @@ class Group:
         file: file name.
         records: number of records.
         families: number of families.
-        references: records whose reference stands at each position, canonical index from 0.
+        references: records whose reference occurs at each position, canonical index from 0.
     """
 
     by: str
@@ -91,7 +91,7 @@ def check_balance(index: Index, findings: Collector) -> CheckResult:
 
     Args:
         index: the dataset.
-        findings: collects favoured positions, and kinds that stand in some files only.
+        findings: collects favoured positions, and kinds that occur in some files only.
 
     Returns:
         The result, with a `Balance` as `measured`.

@@ -295,7 +295,7 @@ CERTIFICATES: Final[Check[DataContext]] = Check(
         "certificates-none": ("warning", "No record of a file has a certificate."),
         "focus-quote": (
             "warning",
-            "The evidence quotes a text that is neither wording of its sentence.",
+            "The evidence quotes a text that matches neither wording of its sentence.",
         ),
         "focus-path": (
             "note",

@@ -150,7 +150,7 @@ def _joined(differing: Sequence[tuple[LeafPath, str, str]]) -> WordDiff:
 
 FAMILIES: Final[Check[DataContext]] = Check(
     name="families",
-    question="Are there two members, one small edit apart, with different references?",
+    question="Does each family have two members, one small edit apart, with different references?",
     run=lambda context: check_families(
         context.index,
         context.collector("families"),

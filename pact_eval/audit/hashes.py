@@ -176,12 +176,12 @@ def _check_facts(
         role = "train" if key.startswith("train") else "eval"
         if not isinstance(expected, kind) or isinstance(expected, bool):
             place = Place(manifest.name)
-            wanted = f"{key}: {'a whole number' if kind is int else 'text'}"
+            wanted = f"{key}: {'an integer' if kind is int else 'text'}"
             findings.add("manifest-malformed", place, wanted, describe(expected))
         elif key not in found:
             _no_such_file(known, manifest, key, role, findings)
         elif found[key] is None:
-            _mismatch(known, role, key, expected, "none: a line is no JSON", findings)
+            _mismatch(known, role, key, expected, "none: a line is not JSON", findings)
         elif str(found[key]) != str(expected).lower():
             _mismatch(known, role, key, expected, str(found[key]), findings)
 

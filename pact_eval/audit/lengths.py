@@ -105,7 +105,7 @@ LENGTHS: Final[Check[DataContext]] = Check(
     run=_run,
     needs=("records", "tokenizer"),
     codes={
-        "codes-not-single": ("error", "A letter is not a single ordinary token of its own."),
+        "codes-not-single": ("error", "A letter is not a single ordinary token."),
         "prompt-too-long": ("error", "A prompt has more tokens than the limit."),
     },
 )

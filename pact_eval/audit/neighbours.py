@@ -7,7 +7,7 @@ the pairs that may be near are compared. Up to 20,000 contexts that is exact: a 
 matrices gives what two contexts share of rarer n-grams, and bounds tell whether the common ones can
 make them near. In a larger dataset, and where that would cost too much, contexts that share a key
 are compared: the keys are bands of MinHash values (Broder 1997) in which n-grams win in proportion
-to their squared idf, so that two contexts agree about as often as they share TF-IDF energy. Where
+to their squared idf, so two contexts agree about as often as they share TF-IDF energy. Where
 many share a key, all are compared with a few of them: copies of one text cost no quadratic time.
 """
 
@@ -68,7 +68,7 @@ class NearDuplicates:
         contexts: contexts that were compared, one a record.
         without_text: contexts that hold no text and were left out.
         threshold: cosine from which two contexts are near duplicates.
-        exact: whether no near duplicate can have been missed; False where likely pairs were
+        exact: whether no near duplicate can have been missed; False if likely pairs were
             compared only.
         cosines: cosines that were computed.
         largest_across: largest of them between two files; NaN if there is none. It is the largest
@@ -92,7 +92,8 @@ def add_near_duplicates(
 
     Adds `near-duplicate`, one finding for two families of different files, at the record of the
     later file: for each of its records, the nearest one of each earlier file. Adds
-    `near-duplicate-within`, one finding a family that has a neighbour in its own file, the nearest.
+    `near-duplicate-within`, one finding per family that has a neighbour in its own file, the
+    nearest.
     The left side of a comparison is the neighbour. Members of one family are near by design and
     never compared, nor are equal contexts of two files, which are `shared-context`.
 
@@ -165,7 +166,7 @@ class _Contexts:
             yield grams
 
     def counts(self, rows: _Rows) -> _Matrix:
-        """Return how often each n-gram (a column) stands in each context (a row)."""
+        """Return how often each n-gram (a column) occurs in each context (a row)."""
         grams = [*self.grams(rows), np.zeros(0, dtype=np.int32)]
         ends = np.cumsum([0, *map(len, grams[:-1])])
         indices = np.concatenate(grams)
@@ -367,7 +368,7 @@ def _sketches(contexts: _Contexts, idf: _Values, rng: np.random.Generator) -> _S
     In each of a few rounds every n-gram is thrown into a bin (one permutation hashing, Li, Owen and
     Zhang 2012) and runs a race there, which it wins with a chance proportional to its squared idf.
     The value of a bin is the time of the winner among the context's n-grams, or the next bin's
-    where it has none. Times are 32-bit floats: as whole numbers they keep their order.
+    where it has none. Times are 32-bit floats: as integers they keep their order.
     """
     shape = _ROUNDS, _N_BUCKETS
     times = rng.standard_exponential(shape, dtype=np.float32) / idf**2
@@ -417,7 +418,7 @@ def _keys(
 
 
 def _report(compared: _Compared, findings: Collector) -> None:
-    """Add one finding a pair of families of two files, one a family within a file."""
+    """Add one finding per pair of families of two files, one per family within a file."""
     contexts = compared.contexts
     file, family = contexts.file, contexts.family
     near = compared.near()
@@ -433,7 +434,7 @@ def _report(compared: _Compared, findings: Collector) -> None:
 
 
 def _add(findings: Collector, code: str, expected: str, contexts: _Contexts, pairs: _Pairs) -> None:
-    """Add a finding a pair, in the order of the records; read those again that are kept whole."""
+    """Add a finding per pair, in the order of the records; read the full text of each again."""
     index = contexts.index
     pairs = pairs.take(np.lexsort((pairs.other, pairs.row)))
     rows = np.stack([pairs.other, pairs.row], axis=1)

@@ -1,4 +1,4 @@
-"""Check "schema": is every line a record, with an answer that is allowed?
+"""Check "schema": is every line a record with an allowed answer?
 
 The parser in `data/records.py` decides what a record is. This check adds: ids are unique in their
 file, answers read differently, the split is that of the file, and nothing inside the input reveals
@@ -35,7 +35,7 @@ _QUESTION_KEYS = ("type", "criteria")
 
 
 class SchemaScan:
-    """Collects findings line by line while the index is built, so that files are read once.
+    """Collects findings line by line while the index is built, so files are read once.
 
     Args:
         findings: collects what is wrong.
@@ -77,7 +77,7 @@ class SchemaScan:
             self._findings.add(
                 "duplicate-id",
                 Place(index.files[file].name, line, record_id),
-                "an id of its own",
+                "a unique id",
                 f"the id of line {first}",
             )
         for file, facts in zip(index.files, index.facts, strict=True):
@@ -117,7 +117,7 @@ class SchemaScan:
             expected = "no key that holds the reference"
             self._findings.add("reference-in-input", located.place, expected, found)
         elif hinted and (len(parts) == 1 or parts & _INDEX):
-            expected = "no key that is named like a reference"
+            expected = "no key named like a reference"
             self._findings.add("reference-like-key", located.place, expected, found)
 
 
@@ -203,7 +203,7 @@ def _files(n: int) -> str:
 
 SCHEMA: Final[Check[DataContext]] = Check(
     name="schema",
-    question="Is every line a record, with an answer that is allowed?",
+    question="Is every line a record with an allowed answer?",
     run=lambda context: context.scan.result(context.index),
     codes={
         "not-json": ("error", "A line is not strict JSON."),

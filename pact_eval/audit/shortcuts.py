@@ -1,7 +1,7 @@
 """Check "shortcuts": does a bag of words find the reference without the evidence?
 
 No check of form can see that a word of the question, of an answer or of a filler sentence tells
-the answer. Three *views* of a record are held against each other: the question alone (instructions
+the answer. Three *views* of a record are compared with each other: the question alone (instructions
 and answers), the context without its two focus sentences, and the full context. A linear model
 learns from some source families and answers the records of the others; what counts is how far it
 comes from a mere guess towards the best that any function of that text could reach.
@@ -46,7 +46,7 @@ _CODES: Final[Mapping[View, str]] = {
 _GAIN_OF_AN_ERROR = 0.10  # that the lower end of the widened interval must exceed
 _GAIN_OF_A_WARNING = 0.0
 _FAMILIES_OF_AN_ERROR = 4  # source families; a leak in fewer is suspected at most
-_LEAST_POINTS = 0.01  # accuracy above the baseline; less is no matter, however certain
+_LEAST_POINTS = 0.01  # accuracy above the baseline; less is ignored, however certain
 _FOLDS = 5
 _MOST_BYTES = 64_000_000  # lines that are read; of long records fewer than `max_records`
 
@@ -57,10 +57,10 @@ class Probe:
 
     .. math:: gain = \frac{accuracy - baseline}{ceiling - baseline}
 
-    Accuracies are shares of the same records, in 0..1. A gain of 0 is no better than a guess, 1 is
-    all that the text can tell; below 0 the model was misled. The members of a pair share their
-    question, so that no function of it is right in both: its ceiling is about a half there. Hence
-    the gain, not the accuracy, compares views and datasets.
+    Accuracies are shares of the same records, in 0..1. A gain of 0 equals the
+    baseline, 1 equals the ceiling, and below 0 the model is worse than the baseline. The members of
+    a pair share their question, so no function of it is right in both: its ceiling is about one
+    half. Compare views and datasets by the gain, not by the accuracy.
 
     Attributes:
         view: what was read.
@@ -73,7 +73,7 @@ class Probe:
         ceiling: best accuracy of any function of the text: among records with the very same text,
             those with their most frequent reference are right.
         difference: accuracy - baseline.
-        gain: as above; NaN with a reason where the ceiling is no higher than the baseline.
+        gain: as above; NaN with a reason if the ceiling is not higher than the baseline.
         telling: clues that raised the references most above the other answers, out of fold.
     """
 
@@ -88,12 +88,12 @@ class Probe:
 
     @property
     def baseline(self) -> float:
-        """Accuracy of a guess: the better of `majority` and `chance`."""
+        """Accuracy of the baseline: the better of `majority` and `chance`."""
         return max(self.majority, self.chance)
 
     @property
     def reason(self) -> str | None:
-        """Why there is no gain; None where there is one."""
+        """Why there is no gain; None if there is one."""
         return self.gain.reason if math.isnan(self.gain.value) else None
 
 
@@ -137,7 +137,7 @@ def check_shortcuts(
         index: the dataset.
         findings: takes what is found.
         rng: draws the sample and the resamples.
-        max_records: beyond it (or 64 MB) whole families are drawn, of every source family first.
+        max_records: beyond it (or 64 MB) complete families are drawn, of every source family first.
         resamples: bootstrap resamples of source families.
 
     Returns:
@@ -160,7 +160,7 @@ def check_shortcuts(
     for probe in probes:
         code = _verdict(probe)
         if code is not None:
-            findings.add(code, place, "nothing that tells more than a guess", _found(probe))
+            findings.add(code, place, "no accuracy above the baseline", _found(probe))
     measured = Shortcuts(
         probes=probes,
         records=len(items),
@@ -194,7 +194,7 @@ def _probe(
     resamples: int,
     rng: np.random.Generator,
 ) -> Probe:
-    """Answer every record from one view, out of fold, and hold that against a guess."""
+    """Answer every record from one view, out of fold, and compare that with the baseline."""
     items = [item for item in every if view in item.words]
     names, cluster = np.unique([item.source_family for item in items], return_inverse=True)
     if len(names) < 2:
@@ -221,7 +221,7 @@ def _probe(
         statistics, n_clusters=len(names), n=len(items), rng=rng, resamples=resamples
     )
     if math.isnan(estimates["gain"].value):
-        reason = "no function of this text beats a guess"
+        reason = "no function of this text beats the baseline"
         estimates["gain"] = replace(estimates["gain"], reason=reason)
     return Probe(
         view=view,
@@ -311,7 +311,7 @@ def _most_telling(names: Sequence[str], raised: FloatArray) -> tuple[str, ...]:
 def _verdict(probe: Probe) -> str | None:
     """Return the code of a finding, or None."""
     gain = probe.gain
-    # NaN compares as False: a probe of which nothing is defined is no finding.
+    # NaN compares as False: a probe of which nothing is defined is not a finding.
     if probe.view not in _CODES or not (probe.difference.value >= _LEAST_POINTS):
         return None
     n = gain.clusters
@@ -325,9 +325,9 @@ def _verdict(probe: Probe) -> str | None:
 def _found(probe: Probe) -> str:
     gain = probe.gain
     return (
-        f"{probe.view}: a bag of words finds {probe.accuracy.value:.1%} of the references, a guess "
-        f"{probe.baseline:.1%}, the best function of that text {probe.ceiling:.1%}; gain "
-        f"{gain.value:.0%} ({gain.low:.0%} to {gain.high:.0%}); telling: {', '.join(probe.telling)}"
+        f"{probe.view}: a bag of words finds {probe.accuracy.value:.1%} of the references, the "
+        f"baseline {probe.baseline:.1%}, the ceiling {probe.ceiling:.1%}; normalised gain "
+        f"{gain.value:.0%} ({gain.low:.0%} to {gain.high:.0%}); words: {', '.join(probe.telling)}"
     )
 
 

@@ -1,7 +1,7 @@
 """Records as bags of words, and the clues that a linear model may take from them.
 
 A *candidate* is a record and one of its answers, a row of the feature matrix. Its clues are what
-the answer is (position, length, own words), which of its words also stand in the instructions or
+the answer is (position, length, own words), which of its words also occur in the instructions or
 in the context, and its position and its key crossed with the words of those texts.
 """
 
@@ -22,12 +22,12 @@ from pact_eval._typing import IntArray
 from pact_eval.data import FieldKind, Index, Record, ablate, parse_certificate
 
 View = Literal["question", "ablated context", "full context"]
-"""What is read of a record beside its answers: the instructions alone, or a context too."""
+"""What is read of a record besides its answers: the instructions alone, or a context too."""
 
 _MOST_WORDS = 8_192  # crossed with answers: those of the most source families
 _MOST_SLOTS = 256  # positions and keys, likewise
-_LEAST_SPREAD = 2  # source families; what stands in one alone says nothing of another
-_LEAST_ROWS = 3  # candidates that a crossed clue must stand in
+_LEAST_SPREAD = 2  # source families; what occurs in one alone cannot predict another
+_LEAST_ROWS = 3  # candidates that a crossed clue must occur in
 _CROSSED_VALUE = 0.5  # a row has hundreds of crossed clues; each is trusted less than the others
 
 _WORD = re.compile(r"[^\W_]+")
@@ -47,8 +47,8 @@ class WordItem:
         keys: of the answers.
         words_of: of each answer, the words of its "key" and of its "description".
         lengths: of each answer in characters: of the description, or of the key without one.
-        words: by view, (2, n) numbers of the context's words and how often each stands there;
-            under "question" those of the instructions. The ablated context is missing where it
+        words: by view, (2, n) numbers of the context's words and how often each occurs there;
+            under "question" those of the instructions. The ablated context is missing if it
             could not be made.
         texts: by view, a digest of everything that is read in it.
     """
@@ -89,7 +89,7 @@ def read_words(index: Index, rows: Iterable[int]) -> tuple[list[WordItem], list[
         rows: rows of its frame.
 
     Returns:
-        The records, and every word that stands in them by its number.
+        The records, and every word that occurs in them by its number.
 
     Raises:
         InputError: a file has changed since the index was built.
@@ -107,7 +107,7 @@ def without_focus(record: Record) -> Record | None:
     """Return the record without its two focus sentences, in whichever wording they stand.
 
     Returns:
-        The record; None where there is no certificate or a sentence cannot be deleted.
+        The record; None if there is no certificate or a sentence cannot be deleted.
 
     Example:
         >>> from pact_eval.data.records import parse_record
@@ -286,7 +286,7 @@ def _slots(item: WordItem) -> Iterator[tuple[Hashable, ...]]:
 
 
 def _widespread(pairs: Iterable[tuple[int, _Name]], most: int) -> dict[_Name, int]:
-    """Number the names that stand in several source families, those of the most of them."""
+    """Number the names that occur in several source families, those of the most of them."""
     families: dict[_Name, set[int]] = {}
     for source_family, name in pairs:
         families.setdefault(name, set()).add(source_family)

@@ -35,7 +35,7 @@ class Scores:
     """Scores of a group of items; lower is better but for accuracy; NaN without items.
 
     Attributes:
-        nll_nats: mean NLL in nats; infinite where a right answer had probability 0.
+        nll_nats: mean NLL in nats; infinite if a right answer had probability 0.
         brier: mean Brier score in [0, 2].
         ece: expected calibration error as a fraction.
         aurc: area under the risk-coverage curve as a fraction.
@@ -94,9 +94,9 @@ class CalibrationEffect:
     """A run before and after calibration.
 
     Attributes:
-        decoding: how the distributions were made; None where nobody said.
+        decoding: how the distributions were made; None if unknown.
         groups: all items first, then each kind that there is.
-        notes: what a reader must know beside the table.
+        notes: sentences to print below the table.
     """
 
     decoding: Decoding | None
@@ -191,8 +191,8 @@ def calibration_notes(
         calibrator: what is applied.
         kind: (n,) "choice", "boolean" or "score", of the items that it is applied to.
         n_choices: (n,) number of answers.
-        prompt_tokens: (n,) tokens of view 0, NaN where unknown.
-        decoding: how the distributions were made; None where nobody said.
+        prompt_tokens: (n,) tokens of view 0, NaN if unknown.
+        decoding: how the distributions were made; None if unknown.
 
     Returns:
         Sentences: another decoding, kinds that it never saw, answers or lengths beyond its range.

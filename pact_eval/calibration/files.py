@@ -5,7 +5,7 @@
      "weights": {"bias": [choice, boolean, score], "log_choices": b, "log_tokens": c},
      "fit": {how it was fitted: items, families, temperatures, standard errors, notes, ...}}
 
-The published form has neither "format" nor "fit", and may say more beside "mode" and "weights".
+The published format has neither "format" nor "fit", and may have keys besides "mode" and "weights".
 Scalar and contextual calibrators read bias[0] for all kinds; we write it three times.
 """
 
@@ -103,7 +103,7 @@ def read_calibrator(path: Path) -> Calibrator:
     """Read a calibrator file, strictly.
 
     Raises:
-        InputError: the file cannot be read, is no JSON, or is no calibrator.
+        InputError: the file cannot be read, is not JSON, or is not a calibrator.
     """
     try:
         raw = path.read_bytes()
@@ -119,7 +119,7 @@ def read_calibrator(path: Path) -> Calibrator:
 
 
 def write_calibrator(path: Path, calibrator: Calibrator) -> None:
-    """Write a calibrator file in the released format, whole or not at all.
+    """Write a calibrator file in the released format, atomically.
 
     Raises:
         InputError: the file cannot be written.

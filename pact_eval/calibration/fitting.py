@@ -54,7 +54,7 @@ class Minimum:
         fitted: (p,) numbers that go with the columns of the design.
         held: (p,) which of them a bound holds; slopes that go with a separated level are held at 0.
         separated: (p,) which of them were put to a bound because every right answer among their
-            items is the most probable one already, so that the NLL falls for ever.
+            items is the most probable one already, so the NLL decreases as T approaches 0.
         converged: whether the gradient vanishes but for the bounds.
     """
 
@@ -101,7 +101,7 @@ def minimise(
 ) -> Minimum:
     """Minimise the NLL by L-BFGS-B from T = 1, within the bounds of the design.
 
-    Slopes start at the best level without slopes, so that more freedom never costs NLL.
+    Slopes start at the best level without slopes, so more freedom never costs NLL.
 
     Args:
         likelihood: of n items.
@@ -210,7 +210,7 @@ def fit_as_json(fit: CalibratorFit, items: CalibrationItems) -> dict[str, Json]:
 
     Args:
         fit: the result of a fit.
-        items: what it was fitted on. Their families and source families are listed, so that a later
+        items: what it was fitted on. Their families and source families are listed, so a later
             run that shares some can be refused.
     """
     lengths = items.prompt_tokens[~np.isnan(items.prompt_tokens)]
@@ -261,9 +261,10 @@ def fit_calibrator(items: CalibrationItems, *, mode: Mode, ridge: float = 0.0) -
 
     .. math:: \min_{a, b, c} \frac1n \sum_i -\log softmax(z_i / T(x_i))_{y_i}
 
-    The level of the temperatures stays within 0.05 to 20, the slopes within -10 to 10. Where all
-    right answers already are the most probable ones the NLL falls for ever as T falls: the level is
-    put to 0.05, and the fit says so. Where nothing lowers the NLL, T = 1 is kept, and it says so.
+    The level of the temperatures stays within 0.05 to 20, the slopes within -10 to 10. If all
+    right answers are already the most probable ones, the NLL decreases monotonically as T
+    approaches 0: the level is set to 0.05, and a note says so. If nothing lowers the NLL, T = 1 is
+    kept, and a note says so.
     Parameters do not depend on the order of the rows, but for rounding.
 
     Args:
@@ -421,7 +422,8 @@ def _separation(design: Design, minimum: Minimum) -> str:
     names = [design.names[j].removeprefix("bias_") for j in np.flatnonzero(minimum.separated)]
     which = "" if names == ["bias"] else f" of kind {' and '.join(names)}"
     return (
-        f"the model is right on every item{which}, so that the NLL falls for ever as T falls: T is "
-        f"put to its lower bound, {TEMPERATURE_BOUNDS[0]:g}, and would make any error on other "
+        f"the model is right on every item{which}, so the NLL decreases "
+        f"monotonically as T approaches 0: T is set to its lower bound, "
+        f"{TEMPERATURE_BOUNDS[0]:g}, and would make any error on other "
         "data very costly; fit on more items before using it"
     )

@@ -1,6 +1,6 @@
 """The NLL of a form of calibrator on some items: items, design columns and likelihood.
 
-The logarithms of C and L are centred and scaled to a standard deviation of 1, so that the level of
+The logarithms of C and L are centred and scaled to a standard deviation of 1, so the level of
 the temperatures is all but independent of the slopes, and a ridge means the same on both slopes.
 `raw` takes the fitted numbers back to a, b and c.
 
@@ -11,7 +11,7 @@ With s = z - max z, beta = 1 / T and p = softmax(beta z), an item costs
     NLL = log sum_j e^(beta s_j) - beta s_y                        (never overflows: s <= 0)
     dNLL/dbeta = E_p[s] - s_y          d2NLL/dbeta2 = Var_p[s]
 
-and T = softplus(u) with u linear in the parameters, T' = sigmoid(u) = q, T'' = q (1 - q), so that
+and T = softplus(u) with u linear in the parameters, T' = sigmoid(u) = q, T'' = q (1 - q), so
 
     dbeta/du = -q / T^2                d2beta/du2 = 2 q^2 / T^3 - q (1 - q) / T^2
 
@@ -54,10 +54,10 @@ class CalibrationItems:
         reference: shape (n,), canonical index of the right answer.
         kind: shape (n,), "choice", "boolean" or "score".
         n_choices: shape (n,), number of answers of each item.
-        prompt_tokens: shape (n,), tokens of view 0, above 0; NaN where unknown.
+        prompt_tokens: shape (n,), tokens of view 0, above 0; NaN if unknown.
         family: shape (n,), the clusters that standard errors respect; "" where unknown.
         source_family: shape (n,), what `choose_mode` leaves out together; "" where unknown.
-        decoding: how the distributions were made; None where nobody said.
+        decoding: how the distributions were made; None if unknown.
 
     Raises:
         InputError: Shapes differ, or a value is outside its range.
@@ -278,7 +278,7 @@ class TemperatureLikelihood:
         """Prepare log-probabilities (n, C), unused slots -inf, and references (n,).
 
         Raises:
-            InputError: a right answer has probability 0, so that the NLL is infinite at every T.
+            InputError: a right answer has probability 0, so the NLL is infinite at every T.
         """
         shifted = log_probs - log_probs.max(axis=1, keepdims=True)
         of_reference = shifted[np.arange(len(reference)), reference]
@@ -327,7 +327,7 @@ class TemperatureLikelihood:
         return np.asarray(variance * first**2 + (mean - self.of_reference) * bend)
 
     def separated(self, rows: npt.NDArray[np.bool_]) -> bool:
-        """Say whether the NLL of these rows falls for ever as T falls towards 0.
+        """Say whether the NLL of these rows decreases monotonically as T approaches 0.
 
         So it is where every right answer is the most probable one and is not merely tied with all
         the others everywhere.

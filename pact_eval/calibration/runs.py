@@ -57,9 +57,9 @@ def check_disjoint(fitted: Members, applied: Members) -> tuple[str, ...]:
     """Refuses to judge a calibrator on families that it was fitted on.
 
     Families that meet are an error: the same texts, or their counterfactual twins, would be fitted
-    and judged. Source families that meet are a warning: other families of one origin are no copies,
-    and a temperature has few parameters to remember them by, but such a run shows less of how the
-    calibrator does on new sources; and datasets exist that have no others.
+    and judged. Shared source families are a warning: other families of one origin are not
+    copies, and a temperature has few parameters to remember them by, but such a run shows less of
+    how the calibrator does on new sources; and datasets exist that have no others.
 
     Args:
         fitted: of the run that the calibrator was fitted on, or of its file.
@@ -82,12 +82,12 @@ def check_disjoint(fitted: Members, applied: Members) -> tuple[str, ...]:
         raise InputError(
             f"the calibrator was fitted on {len(shared):,} of the {len(applied.families):,} "
             f"families it is applied to ({_few(shared)}): its scores there would flatter it; fit "
-            "it on families of their own, as `pact-audit split` makes them"
+            "it on separate families, as `pact-audit split` makes them"
         )
     warnings = []
     if not (fitted.known and applied.known):
         warnings.append(
-            "not all families are known, so that nothing says whether the calibrator was fitted "
+            "not all families are known, so it is unknown whether the calibrator was fitted "
             "on some of these items"
         )
     common = fitted.source_families & applied.source_families
@@ -120,7 +120,7 @@ class FittedRun:
     Attributes:
         folder: the run it was fitted on.
         calibrator: what was fitted, with its provenance.
-        choice: why its form was chosen; None where the user named it.
+        choice: why its form was chosen; None if the user named it.
         fit: the fit.
         effects: scores before and after, by run folder; that of the fit split first.
         warnings: what the runs have in common that they had better not.
@@ -168,7 +168,7 @@ def fit_on_run(
         The fit and its effects; nothing is written.
 
     Raises:
-        RunError: a folder is no complete run.
+        RunError: a folder is not a complete run.
         InputError: a holdout's families meet those of the run, or the items cannot be fitted.
     """
     run = read_run(folder)

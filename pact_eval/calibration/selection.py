@@ -70,7 +70,7 @@ class ModeChoice:
         mode: the form.
         ridge: the ridge to fit it with.
         why: the reason, in a sentence.
-        candidates: the table behind it, T = 1 first; empty where nothing could be compared.
+        candidates: the table behind it, T = 1 first; empty if nothing could be compared.
         left_out: why some forms are not in the table, in sentences.
         source_families: number of source families.
         folds: number of folds they were dealt to; 0 where nothing was compared.
@@ -97,7 +97,7 @@ def choose_mode(items: CalibrationItems, *, ridges: Sequence[float] = RIDGES) ->
     that difference over source families: the difference, because how hard the families are is
     common to all forms and would hide it. Nothing here is random.
 
-    Forms of several parameters are compared only where all items together determine them: not where
+    Forms of several parameters are compared only if all items together determine them: not where
     a bound holds one, a temperature is held at the floor, or (without a ridge) a slope is not
     identified. Few source families can make such a fit look good by luck.
 
@@ -193,7 +193,7 @@ def _usable(items: CalibrationItems, forms: Sequence[_Form]) -> tuple[list[_Form
 
 
 def _undetermined(fit: CalibratorFit) -> str | None:
-    """Say why a fit is not to be trusted with its parameters; None where it is."""
+    """Say why a fit is not to be trusted with its parameters; None if it is."""
     if fit.at_bound:
         return f"a bound holds {', '.join(fit.at_bound)}"
     if fit.temperature.low <= TEMPERATURE_FLOOR:

@@ -32,7 +32,7 @@ KINDS: Final[tuple[FieldKind, ...]] = ("choice", "boolean", "score")
 """The field kinds in the order of a calibrator's biases (published files call boolean noul)."""
 
 NEUTRAL_BIAS: Final = 0.5413248538970947
-"""The bias of T = 1, log(e - 1) as float32 rounds it; taken for exactly that, so that T is 1."""
+"""The bias of T = 1, log(e - 1) as float32 rounds it; taken for exactly that, so T is 1."""
 
 TEMPERATURE_FLOOR: Final = 1e-3
 """No item's temperature is below this."""
@@ -91,7 +91,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class TemperatureSummary:
-    """Mean and range of the temperatures of some items; NaN where there are none."""
+    """Mean and range of the temperatures of some items; NaN if there are none."""
 
     mean: float
     low: float
@@ -112,7 +112,7 @@ class Calibrator:
     Attributes:
         mode: the form.
         weights: its numbers.
-        fit: how it was fitted, as its file says; None where nobody said.
+        fit: how it was fitted, as its file says; None if unknown.
 
     Raises:
         InputError: A weight is not finite, or a form without slopes has some.
@@ -168,7 +168,7 @@ class Calibrator:
         Args:
             kind: (n,) "choice", "boolean" or "score"; only the per-kind form reads them.
             n_choices: (n,) number of answers C, 1 or more.
-            prompt_tokens: (n,) tokens L of view 0, NaN where unknown; only needed where c is not 0.
+            prompt_tokens: (n,) tokens L of view 0, NaN if unknown; only needed where c is not 0.
 
         Returns:
             (n,) temperatures, 0.001 or more.
@@ -237,7 +237,7 @@ class Calibrator:
         normal = log_softmax(given, n_choices)
         temperature = temperature.reshape(-1, *[1] * (normal.ndim - 1))
         below = normal - normal.max(axis=-1, keepdims=True)
-        # Ties as `metrics.predicted` sees them, to the last bit, so that the answer stays.
+        # Ties as `metrics.predicted` sees them, to the last bit, so the answer stays.
         possible = np.where(np.isneginf(normal), -np.inf, given)
         tied = possible >= possible.max(axis=-1, keepdims=True) - TIE
         ordered = np.where(tied, 0.0, np.minimum(below / temperature, -2 * TIE))

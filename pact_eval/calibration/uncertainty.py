@@ -1,12 +1,12 @@
 """How well the data determine the parameters of a fit.
 
-Two covariances stand side by side, with I the observed information (the Hessian of the NLL) at the
-fit and s_f the sum of the gradients of the items of family f:
+Two covariances are shown side by side, with I the observed information (the Hessian of the NLL) at
+the fit and s_f the sum of the gradients of the items of family f:
 
     I^-1                                                   right where items are independent
     I^-1 (sum_f s_f s_f') I^-1  F/(F-1) (n-1)/(n-p)        right where only families are
 
-The members of a pair share their text, so that the second is the one to quote; the first is what
+The members of a pair share their text, so the second is the one to quote; the first is what
 other tools report. Its intervals use the quantile of Student's t with F - 1 degrees of freedom.
 """
 
@@ -32,8 +32,9 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 CONDITION_LIMIT: Final = 1000.0
-"""Above this condition number of the information, slopes count as not told apart: a condition index
-(its root) of about 30 is where Belsley, Kuh and Welsch (1980) speak of harmful collinearity."""
+"""Above this condition number of the information, slopes count as not identified: a condition
+index (its root) of about 30 is where Belsley, Kuh and Welsch (1980) speak of harmful
+collinearity."""
 
 # An information below this leaves a standard error of 10^5 on u = softplus^-1(T): none at all.
 _NO_INFORMATION: Final = 1e-10
@@ -48,12 +49,12 @@ class Uncertainty:
     Attributes:
         covariance: (p, p) inverse of the observed information; a pseudo-inverse where that is
             singular, 0 for numbers that a bound holds.
-        cluster_covariance: (p, p) robust to dependence within families; NaN where there are no more
+        cluster_covariance: (p, p) robust to dependence within families; NaN if there is no more
             families than parameters.
         open_directions: (p, m) combinations of the numbers that the data leave undetermined, among
             them each number that a bound holds.
         condition_number: largest over smallest eigenvalue of the information scaled to a diagonal
-            of 1; infinite where it is singular, NaN where nothing is free.
+            of 1; infinite if it is singular, NaN if nothing is free.
         clusters: number of families.
     """
 
@@ -66,7 +67,7 @@ class Uncertainty:
     def standard_errors(self, row: FloatArray) -> tuple[float, float]:
         """Return the two standard errors of row @ fitted: independent items, and by family.
 
-        Both are NaN where the data leave row @ fitted undetermined, as is one that comes out 0.
+        Both are NaN if the data leave row @ fitted undetermined, or if it is 0.
         """
         if self.is_open(row):
             return math.nan, math.nan
@@ -155,7 +156,7 @@ def _inverse(information: FloatArray) -> tuple[FloatArray, FloatArray, float]:
 
 SIGN_MATTERS: Final = 0.25
 """A slope whose sign is open is identified (as near 0) only if its interval lets it change T by
-less than this share over the items' whole range of C or L."""
+less than this share over the items' full range of C or L."""
 
 _COVERAGE: Final = 0.95
 _WHAT: Final = {"log_choices": "the number of answers", "log_tokens": "the prompt length"}
@@ -163,7 +164,7 @@ _WHAT: Final = {"log_choices": "the number of answers", "log_tokens": "the promp
 
 @dataclass(frozen=True, slots=True)
 class Wald:
-    """A standard error and the 95% interval around an estimate; NaN where undetermined."""
+    """A standard error and the 95% interval around an estimate; NaN if undetermined."""
 
     standard_error: float
     low: float
@@ -180,7 +181,7 @@ class Parameter:
         value: the estimate.
         by_family: robust to dependence within families, with Student's t on families less 1
             degrees of freedom: the one to quote.
-        independent: from the observed information, with the normal distribution: right only where
+        independent: from the observed information, with the normal distribution: valid only if
             all items are independent.
         at_bound: whether a bound of the fit holds it.
         identified: whether the data determine it; with a ridge: whether they would without.
@@ -291,7 +292,7 @@ def _parameter(fit: _Fit, j: int, name: str, value: float, row: FloatArray) -> P
 
 
 def _unidentified(fit: _Fit, j: int, row: FloatArray) -> str | None:
-    """Say why the data do not determine a parameter; None where they do."""
+    """Say why the data do not determine a parameter; None if they do."""
     slope = bool(fit.design.is_slope[j])
     if not len(fit.design.matrix):
         return "there are no items"
@@ -308,10 +309,10 @@ def _unidentified(fit: _Fit, j: int, row: FloatArray) -> str | None:
     if not slope:
         return None
     if (fit.held & fit.design.is_slope).any():
-        return "another slope is held by a bound, and this one is only right beside it"
+        return "another slope is held by a bound, and this one is valid only given that bound"
     if condition > CONDITION_LIMIT:
         return (
-            f"not told apart from the other parameters: condition number {condition:,.0f}, "
+            f"not identified next to the other parameters: condition number {condition:,.0f}, "
             f"more than {CONDITION_LIMIT:,.0f}"
         )
     return _sign_open(fit, j)

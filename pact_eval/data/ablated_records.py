@@ -1,7 +1,7 @@
 """Ablated contexts as records without a reference.
 
 The base record of a pair without its changed focus sentence: by the certificate the focus fact is
-unknown there, so that nothing in the context tells the two references of the pair apart. Such a
+unknown there, so nothing in the context distinguishes the two references of the pair. Such a
 record keeps everything of the base record but its reference and certificate, and says under
 `ablation` which two answers it concerns:
 
@@ -50,7 +50,7 @@ def write_ablated_records(source: Path, out: Path, *, allow_missing: bool = Fals
 
     Args:
         source: dataset file with certificates.
-        out: file to write; it appears only when it is whole.
+        out: file to write; it appears only when complete.
         allow_missing: write what can be made although some pairs cannot be ablated.
 
     Returns:
@@ -58,7 +58,7 @@ def write_ablated_records(source: Path, out: Path, *, allow_missing: bool = Fals
 
     Raises:
         InputError: the file cannot be read, or the file to write exists.
-        RecordError: a line is no record, or a pair cannot be ablated and `allow_missing` is not
+        RecordError: a line is not a record, or a pair cannot be ablated and `allow_missing` is not
             set; all such pairs together.
     """
     if out.exists():
@@ -97,7 +97,7 @@ def ablated_record(members: list[Located]) -> dict[str, Json]:
         The JSON of a record without reference, with `ablation`.
 
     Raises:
-        ValueError: the family is no pair, its references do not differ, or the changed focus
+        ValueError: the family is not a pair, its references do not differ, or the changed focus
             sentence cannot be deleted.
     """
     base, other = _pair(members)

@@ -1,8 +1,8 @@
 """Evidence-ablated contexts: a record's context with one focus sentence deleted.
 
 The certificate says that without the sentence the focus fact is unknown. The sentence is looked for
-by certificate path, then as a whole leaf, then inside a leaf, then in the other member's wording. A
-turn that carried nothing else is deleted with it.
+by certificate path, then as a complete leaf, then inside a leaf, then in the other member's
+wording. A turn that contains nothing else is deleted with it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Ablation:
 
 
 def ablate(record: Record, sentence: FocusSentence) -> Ablation:
-    r"""Delete a focus sentence from a record's context, wherever it stands.
+    r"""Delete a focus sentence from a record's context, wherever it occurs.
 
     Args:
         record: base or counterfactual record; its own wording is looked for first.
@@ -88,7 +88,7 @@ def ablate(record: Record, sentence: FocusSentence) -> Ablation:
 
 
 def find_sentence(state: Json, wording: str, path: LeafPath) -> FoundBy | None:
-    """Find a sentence in a context: by its path, as a whole leaf, or inside a leaf.
+    """Find a sentence in a context: by its path, as a complete leaf, or inside a leaf.
 
     Args:
         state: the context.

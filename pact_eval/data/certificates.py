@@ -29,7 +29,7 @@ class FocusSentence:
             state. List indices may be written as strings.
         base: its wording in the base context.
         counterfactual: its wording in the counterfactual context.
-        quoted: the text that stands beside the path in the evidence; usually one of the two, None
+        quoted: the text next to the path in the evidence; usually one of the two, None
             where the sentence does not come from a certificate.
     """
 
@@ -73,7 +73,7 @@ def parse_certificate(value: Mapping[str, Json]) -> Certificate:
     """Read the `evidence_certificate` of a record.
 
     Args:
-        value: the object as it stands in the file.
+        value: the object as written in the file.
 
     Returns:
         The certificate. Base wordings are matched with the focus evidence by their text, else by

@@ -16,7 +16,7 @@ LeafPath = tuple[str | int, ...]
 
 
 def string_leaves(value: Json, path: LeafPath = ()) -> Iterator[tuple[LeafPath, str]]:
-    """Yield (path, text) of every string value inside a JSON value; keys are no leaves.
+    """Yield (path, text) of every string value inside a JSON value; keys are not leaves.
 
     Example:
         >>> list(string_leaves({"turns": [{"text": "a"}, "b"], "n": 1}))

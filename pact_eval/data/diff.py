@@ -29,7 +29,7 @@ class RecordPlace:
 
 @dataclass(frozen=True, slots=True)
 class RecordChange:
-    """A record that stands in both files and differs.
+    """A record that occurs in both files and differs.
 
     Attributes:
         id: the record's id.
@@ -57,7 +57,7 @@ class DatasetDiff:
         added: records that only the new file has, in its order.
         removed: records that only the old file has, in its order.
         changed: records that differ, in the order of the new file.
-        reordered: whether the records that both have stand in another order.
+        reordered: whether the records that both have occur in another order.
     """
 
     old_records: int
@@ -93,7 +93,7 @@ def diff_datasets(old: Path, new: Path) -> DatasetDiff:
 
     Raises:
         InputError: a file cannot be read.
-        RecordError: a line is no record, or an id stands twice.
+        RecordError: a line is not a record, or an id appears twice.
     """
     before = {each.id: each for each in _summaries(old)}
     added, changed, kept_lines = [], [], []

@@ -1,4 +1,4 @@
-"""The files of a dataset, what each is for, and the manifest beside them.
+"""The files of a dataset, what each is for, and the manifest next to them.
 
 A manifest (`manifest.json`) is one JSON object:
 
@@ -9,7 +9,7 @@ A manifest (`manifest.json`) is one JSON object:
                              the same of the training file
     eval_rows, eval_record_fingerprint
                              the same of the evaluation file; the fingerprint is the SHA-256 of the
-                             JSON of the list of its records with sorted keys, so that it outlives
+                             JSON of the list of its records with sorted keys, so it outlives
                              another order of keys and other white space
     storage_format           "nimble-self-contained-v1"
 
@@ -81,7 +81,7 @@ class FileFacts:
         sha256: of its bytes.
         rows: lines that are not blank.
         fingerprint: for an eval file, the SHA-256 of the JSON of the list of its records with
-            sorted keys; None for other files, and where a line is no JSON.
+            sorted keys; None for other files, and if a line is not JSON.
     """
 
     sha256: str
@@ -91,7 +91,7 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A manifest as it stands in its file.
+    """A manifest as written in its file.
 
     Attributes:
         name: as messages call it.
@@ -179,7 +179,7 @@ def _found_names(folder: Path) -> list[str]:
     """Return the names of the dataset files right in a folder.
 
     Raises:
-        InputError: one of them is no file of this folder: a link out of it, a pipe, a folder.
+        InputError: one of them is not a file of this folder: a link out of it, a pipe, a folder.
     """
     found = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".jsonl")
     for path in found:
@@ -225,8 +225,8 @@ def _role(path: Path, name: str, manifest: Mapping[str, Json]) -> Role:
             if word in known:
                 return role
     message = (
-        f"{path}: nothing tells what this file is for; name it train, selection, calibration or "
-        "eval (holdout, test), say so under roles in the manifest, or give --train and --eval"
+        f"{path}: the role of this file is unknown; name it train, selection, calibration or "
+        "eval (holdout, test), set its role under roles in the manifest, or give --train and --eval"
     )
     raise InputError(message)
 
@@ -245,8 +245,8 @@ def make_manifest(
             true.
 
     Returns:
-        The manifest. `train_sha256` and `training_rows` stand where there is one training file,
-        `eval_rows` and `eval_record_fingerprint` where there is one evaluation file.
+        The manifest. `train_sha256` and `training_rows` are present if there is one training file,
+        `eval_rows` and `eval_record_fingerprint` if there is one evaluation file.
 
     Example:
         >>> train = DataFile("train.jsonl", "train", Path("train.jsonl"))

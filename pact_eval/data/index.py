@@ -1,6 +1,6 @@
 """One pass over the files of a dataset: what every check needs to know of every record.
 
-The index holds one small row a record and the place of its line in the file, so that a dataset of
+The index holds one small row per record and the place of its line in the file, so a dataset of
 hundreds of thousands of records is audited without being held in memory: records are read again,
 one by one or family by family, by those checks that need their texts.
 """
@@ -51,7 +51,7 @@ COLUMNS: Final = {
     "context": pl.UInt64,
     "certified": pl.Boolean,
 }
-"""Columns of `Index.frame`: one row a healthy record. `file` counts the index's files, `offset` and
+"""Columns of `Index.frame`: one row per valid record. `file` counts the index's files, `offset` and
 `length` are the bytes of its line, `context` is a hash of its state, `source_id` may be null."""
 
 _CHUNK_ROWS = 20_000
@@ -59,11 +59,11 @@ _CHUNK_ROWS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A healthy record, its JSON as it stands in the file, and where.
+    """A valid record, its JSON as written in the file, and its place.
 
     Attributes:
         record: the record.
-        value: the whole object of its line.
+        value: the object on its line.
         file: the file it lies in.
     """
 
@@ -79,10 +79,10 @@ class Located:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is no record.
+    """A line that is not a record.
 
     Attributes:
-        place: where it stands.
+        place: where it occurs.
         is_json: whether it is JSON at all.
         message: what is wrong.
         family: the family it names, where that can be read.
@@ -98,7 +98,7 @@ class LineObserver(Protocol):
     """Sees every line once, in order, while the index is built."""
 
     def bad_line(self, line: BadLine) -> None:
-        """See a line that is no record."""
+        """See a line that is not a record."""
 
     def record(self, located: Located) -> None:
         """See a healthy record."""
@@ -111,8 +111,8 @@ class Index:
     Attributes:
         files: its files; `frame["file"]` counts them.
         facts: hash, rows and fingerprint of each file.
-        frame: one row a healthy record, in the order of the files; see `COLUMNS`.
-        damaged_families: families of which a line is no record.
+        frame: one row per valid record, in the order of the files; see `COLUMNS`.
+        damaged_families: families of which a line is not a record.
     """
 
     files: tuple[DataFile, ...]
@@ -157,7 +157,7 @@ class Index:
     def families(self) -> Iterator[list[Located]]:
         """Yield the members of every family of every file, in file order.
 
-        Members need not stand beside each other. A family of which a line is no record is left
+        Members need not be adjacent. A family of which a line is not a record is left
         out: that line has its own finding.
         """
         rows_of: dict[tuple[int, str], list[int]] = {}
@@ -199,8 +199,8 @@ def index_of_records(files: Sequence[DataFile]) -> Index:
 
     Raises:
         InputError: a file cannot be read.
-        RecordError: a line is no record, an id stands twice, or a file is empty; all problems of
-            the first such file together.
+        RecordError: a line is not a record, an id appears twice, or a file is empty; all problems
+            of the first such file together.
     """
     observer = _Strict()
     index = build_index(files, observer)
@@ -227,7 +227,7 @@ class _Strict:
         key = (located.file.name, located.record.id)
         first = self._line_of.setdefault(key, located.record.line)
         if first != located.record.line:
-            self._add(located.place, f"the id already stands at line {first}; ids must be unique")
+            self._add(located.place, f"the id already occurs at line {first}; ids must be unique")
 
     def _add(self, place: Place, message: str) -> None:
         problem = Problem(place.line, place.record_id, message)
@@ -287,7 +287,7 @@ class _Builder:
 
 
 class _NoJson:
-    """Marks a line that is no JSON at all."""
+    """Marks a line that is not JSON at all."""
 
 
 _NO_JSON: Final = _NoJson()

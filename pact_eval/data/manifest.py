@@ -61,7 +61,8 @@ def write_manifest(folder: Path) -> WrittenManifest:
 
     Raises:
         InputError: there is no dataset, or nothing tells what a file is for.
-        RecordError: a line is no record, or an id stands twice: nothing is written for such data.
+        RecordError: a line is not a record, or an id appears twice: nothing is written for such
+            data.
     """
     path = folder / MANIFEST_NAME
     previous = read_manifest(path).value if path.exists() else None

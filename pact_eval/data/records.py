@@ -66,7 +66,7 @@ class Answer:
 
     Attributes:
         key: the canonical name: the choice key, "false"/"true", or the level "0", "1", ...
-        description: the criteria text, or None where the schema gives none.
+        description: the criteria text, or None if the schema gives none.
     """
 
     key: str
@@ -118,10 +118,10 @@ class Record:
         variant: base or counterfactual; ablated where `ablation` is not None.
         state: the context: text, or any JSON value.
         field: the question.
-        reference: canonical index of the right answer; None where the record has no reference (an
+        reference: canonical index of the right answer; None if the record has no reference (an
             ablated context never has one).
-        certificate: the evidence certificate as it stands in the file, or None.
-        provenance: the source as it stands in the file.
+        certificate: the evidence certificate as written in the file, or None.
+        provenance: the source as written in the file.
         line: 1-based line in the file it was read from.
         ablation: what an ablated context was made of; None for every other record.
     """
@@ -149,7 +149,7 @@ class Record:
 def read_records(
     path: Path, *, require_reference: bool = True, allow_ablated: bool = False
 ) -> list[Record]:
-    """Read a whole dataset file.
+    """Read a dataset file.
 
     Args:
         path: JSON lines, split on line feeds only.
@@ -161,8 +161,8 @@ def read_records(
 
     Raises:
         InputError: the file cannot be read.
-        RecordError: any record is malformed, an id stands twice, ablated contexts stand among
-            records with references, or there is no record at all; all problems together.
+        RecordError: any record is malformed, an id appears twice, ablated contexts are mixed with
+            records that have references, or there are no records; all problems together.
     """
     records: list[Record] = []
     problems: list[Problem] = []
@@ -172,7 +172,7 @@ def read_records(
         if isinstance(item, Problem):
             problems.append(item)
         elif item.id in line_of:
-            message = f"the id already stands at line {line_of[item.id]}; ids must be unique"
+            message = f"the id already occurs at line {line_of[item.id]}; ids must be unique"
             problems.append(Problem(item.line, item.id, message))
         else:
             line_of[item.id] = item.line
@@ -269,7 +269,7 @@ def parse_record(
 
 
 def parse_field(name: str, value: Json) -> Field:
-    """Turn a question as it stands in a dataset or a request into a `Field`.
+    """Turn a question as written in a dataset or a request into a `Field`.
 
     Args:
         name: the field's name.
@@ -358,7 +358,7 @@ def _reference(obj: Mapping[str, Json], field: Field, *, required: bool) -> int 
     if key not in keys:
         expected = {"boolean": "true or false", "score": f"a level from 0 to {len(keys) - 1}"}
         wanted = expected.get(field.kind, f"one of {_listed(keys)}")
-        message = f"reference.target is no answer: expected {wanted}, got {_shown(target)}"
+        message = f"reference.target is not an answer: expected {wanted}, got {_shown(target)}"
         raise ValueError(message)
     return keys.index(key)
 
@@ -376,7 +376,7 @@ def _ablation(obj: Mapping[str, Json], field: Field) -> AblatedFrom | None:
     if value is None:
         return None
     if obj.get("reference") is not None:
-        message = "reference: expected none beside ablation, an ablated context has no right answer"
+        message = "reference: expected none, because an ablated context has no right answer"
         raise ValueError(message)
     record = value.get("record")
     if not isinstance(record, str) or not record:
@@ -395,13 +395,13 @@ def _ablation(obj: Mapping[str, Json], field: Field) -> AblatedFrom | None:
 
 
 def _mixed(records: Sequence[Record]) -> list[Problem]:
-    """Say where the first record of another sort stands than the file's first one."""
+    """Name the first record whose type differs from that of the file's first record."""
     for record in records:
         first = records[0]
         if (record.ablation is None) != (first.ablation is None):
             sorts = "an ablated context", "a record with a reference"
             here, there = sorts if first.ablation is None else sorts[::-1]
-            message = f"{here}, but line {first.line} is {there}: scored apart, in a file each"
+            message = f"{here}, but line {first.line} is {there}: put them into separate files"
             return [Problem(record.line, record.id, message)]
     return []
 

@@ -1,7 +1,7 @@
-"""Carving whole source families out of a training file, for selection and for calibration.
+"""Split a training file by source family into training, selection and calibration files.
 
 A checkpoint that was selected, or a temperature that was fitted, on records like those it is
-reported on flatters itself. Source families are what must not be shared, so that they are what is
+reported on flatters itself. Source families are what must not be shared, so they are what is
 dealt out; a family is never split.
 """
 
@@ -91,7 +91,7 @@ def split_training_file(
 ) -> tuple[SplitPart, ...]:
     """Split a training file into files for training, selection and calibration.
 
-    Lines are copied byte for byte, in their order. Beside them a manifest says what each file is
+    Lines are copied byte for byte, in their order. Next to them a manifest says what each file is
     for, and what they were made of.
 
     Args:
@@ -106,7 +106,7 @@ def split_training_file(
 
     Raises:
         InputError: there are too few source families, or a file to write exists.
-        RecordError: a line is no record, or a family belongs to two source families.
+        RecordError: a line is not a record, or a family belongs to two source families.
     """
     index = index_of_records([DataFile(str(source), "train", source)])
     _check_families(index, source)

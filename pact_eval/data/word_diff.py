@@ -125,7 +125,7 @@ def _common(a: list[str], b: list[str]) -> int:
 def _runs(
     a: list[str], b: list[str], inner: tuple[int, int, int, int]
 ) -> list[tuple[int, int, int, int]]:
-    """Return ranges of the two lists beside each other; equal or different as a whole."""
+    """Return ranges of the two lists next to each other; equal or different as blocks."""
     i, j, k, m = inner
     in_a, in_b = Counter(a[i:j]), Counter(b[k:m])
     if sum(n * in_b[word] for word, n in in_a.items()) > _MOST_MATCHES:

@@ -26,12 +26,12 @@ def rows_of(mask: npt.NDArray[np.bool_]) -> str:
 
 
 def check_whole(name: str, values: npt.ArrayLike) -> IntArray:
-    """Returns `values` as int64; floats pass where they are whole numbers."""
+    """Returns `values` as int64; floats pass where they are integers."""
     array: npt.NDArray[Any] = np.asarray(values)
     if array.dtype.kind in "iu" or array.size == 0:
         return array.astype(np.int64, copy=False)
     if array.dtype.kind != "f" or not (np.isfinite(array) & (array == np.floor(array))).all():
-        raise ValueError(f"{name}: expected whole numbers, got dtype {array.dtype}")
+        raise ValueError(f"{name}: expected integers, got dtype {array.dtype}")
     return array.astype(np.int64)
 
 

@@ -19,8 +19,8 @@ def answer_gap_nats(log_probs: npt.ArrayLike, answers: npt.ArrayLike) -> FloatAr
         answers: (n, 2) canonical indices of the two answers a and b of each item.
 
     Returns:
-        (n,) nats, 0 or more, lower is better; infinite where one of the two answers is impossible,
-        NaN where both are.
+        (n,) nats, 0 or more, lower is better; infinite if one of the two answers is impossible,
+        NaN if both are.
 
     Raises:
         ValueError: The shapes do not fit, a value is NaN or above 0, or an answer lies outside the

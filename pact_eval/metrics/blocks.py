@@ -38,7 +38,7 @@ class ItemBlock:
         probs_by_view: (K, C, m) probabilities of every view, uncalibrated.
         reference: (m,) canonical index of the right answer; None for ablated contexts.
         answers: (m, 2) the two answers that an ablated context cannot distinguish, or None.
-        answer_mass: (m, K) share of the next-token distribution on the answer letters; NaN where
+        answer_mass: (m, K) share of the next-token distribution on the answer letters; NaN if
             unknown.
     """
 

@@ -118,7 +118,7 @@ def ece_from_bin_sums(
         correct_sum: (..., bins) number of correct items in each bin.
 
     Returns:
-        (...) in [0, 1], lower is better; NaN where all counts are 0.
+        (...) in [0, 1], lower is better; NaN if all counts are 0.
 
     Raises:
         ValueError: The shapes differ.

@@ -18,7 +18,7 @@ def pairwise_tv(log_probs_by_view: npt.ArrayLike) -> FloatArray:
         log_probs_by_view: (n, K, C_max) normalised log-probabilities in canonical order.
 
     Returns:
-        (n,) fractions in [0, 1], lower is more consistent; NaN where K = 1 (no pair of views).
+        (n,) fractions in [0, 1], lower is more consistent; NaN if K = 1 (no pair of views).
 
     Raises:
         ValueError: The shape is not (n, K, C), or a value is NaN or above 0.
@@ -47,7 +47,7 @@ def flipped(log_probs_by_view: npt.ArrayLike) -> FloatArray:
 
     Returns:
         (n,) 1.0 where two views disagree, else 0.0; the mean is the flip rate, lower is more
-        consistent. NaN where K = 1.
+        consistent. NaN if K = 1.
 
     Raises:
         ValueError: The shape is not (n, K, C), or a value is NaN or above 0.

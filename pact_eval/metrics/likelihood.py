@@ -72,7 +72,7 @@ class NllSummary:
         mean: Mean over all items in nats; +inf where any item is infinite, NaN without items.
         items: Number of items.
         infinite_items: Items whose reference had probability 0.
-        finite_mean: Mean over the other items; NaN where there are none.
+        finite_mean: Mean over the other items; NaN if there are none.
     """
 
     mean: float
@@ -84,7 +84,7 @@ class NllSummary:
         """Bounds the mean NLL from below where zeros are numbers rounded down.
 
         A source that writes probabilities with four digits writes 0 for anything below 5e-5; each
-        such item costs at least -log 5e-5 nats, so that the true mean is at least
+        such item costs at least -log 5e-5 nats, so the true mean is at least
 
             (sum of the finite items + infinite_items * -log smallest_probability) / items.
 
@@ -115,7 +115,7 @@ def nll_summary(nll: npt.ArrayLike) -> NllSummary:
         nll: (n,) nats in [0, inf], as `nll_nats` returns them.
 
     Returns:
-        The summary; its `lower_bound` gives a finite figure to report beside an infinite mean.
+        The summary; its `lower_bound` gives a finite figure to report next to an infinite mean.
 
     Raises:
         ValueError: `nll` is not one-dimensional, or holds NaN.

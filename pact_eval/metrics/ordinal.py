@@ -39,7 +39,7 @@ def level_error(log_probs: npt.ArrayLike, reference: npt.ArrayLike) -> FloatArra
         reference: (n,) reference level.
 
     Returns:
-        (n,) whole levels in [0, C - 1], lower is better; the mean is the level MAE.
+        (n,) integer levels in [0, C - 1], lower is better; the mean is the level MAE.
 
     Raises:
         ValueError: A value is NaN or above 0, or a reference lies outside the slots.

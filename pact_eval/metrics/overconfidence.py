@@ -43,7 +43,7 @@ def confident_errors(
         threshold: Confidence from which an error counts as confident, in [0, 1].
 
     Returns:
-        A fraction of the errors in [0, 1], lower is better; NaN where there are no errors.
+        A fraction of the errors in [0, 1], lower is better; NaN if there are no errors.
 
     Raises:
         ValueError: Shapes differ, or a confidence or the threshold is outside [0, 1].

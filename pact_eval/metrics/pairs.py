@@ -105,7 +105,7 @@ def pair_correct(pairs: PairIndex, correct: npt.ArrayLike) -> BoolArray:
         (P,) bool; its mean is the pair accuracy.
 
     Raises:
-        ValueError: `correct` is not bool or does not have one value a row.
+        ValueError: `correct` is not bool or does not have one value per row.
 
     Examples:
         >>> from pact_eval.metrics import pair_correct, pair_rows
@@ -124,10 +124,10 @@ def pair_accuracy(pairs: PairIndex, correct: npt.ArrayLike) -> float:
         correct: (n,) bool for all rows that were indexed.
 
     Returns:
-        A fraction in [0, 1], higher is better; NaN where there is no complete pair.
+        A fraction in [0, 1], higher is better; NaN if there is no complete pair.
 
     Raises:
-        ValueError: `correct` is not bool or does not have one value a row.
+        ValueError: `correct` is not bool or does not have one value per row.
 
     Examples:
         >>> from pact_eval.metrics import pair_accuracy, pair_rows
@@ -150,7 +150,7 @@ class PairOutcomes:
         neither: Both wrong.
         same_answer: Both members got the same answer, right or not. Where the two references
             differ, as a contrast has it, such a model did not see the change.
-        incomplete_families: Families left out because they are no complete pair.
+        incomplete_families: Families left out because they are not complete pairs.
     """
 
     both_right: int
@@ -166,7 +166,7 @@ def pair_outcomes(
 ) -> PairOutcomes:
     """Counts the ways in which pairs come out.
 
-    The members of a pair share one schema, so that equal canonical indices are equal answers.
+    The members of a pair share one schema, so equal canonical indices are equal answers.
 
     Args:
         pairs: The complete pairs, from `pair_rows`.
@@ -174,10 +174,10 @@ def pair_outcomes(
         reference: (n,) canonical index of the right answer.
 
     Returns:
-        The counts; all 0 where there is no complete pair.
+        The counts; all 0 if there is no complete pair.
 
     Raises:
-        ValueError: An array does not have one whole number a row.
+        ValueError: An array does not have one integer per row.
 
     Examples:
         >>> from pact_eval.metrics import pair_outcomes, pair_rows

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 
 def item_mean(values: npt.ArrayLike) -> float:
-    """Returns the mean over items; NaN where there are none.
+    """Returns the mean over items; NaN if there are none.
 
     Args:
         values: (n,) numbers or bools. +inf (an unclipped NLL) makes the mean +inf; NaN (an item

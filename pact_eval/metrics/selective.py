@@ -89,7 +89,7 @@ def aurc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
 
     .. math:: AURC = \frac1n \sum_{i=1}^n risk(i)
 
-    Items of equal confidence (to 1e-12) count by their expected order, so that the value depends
+    Items of equal confidence (to 1e-12) count by their expected order, so the value depends
     neither on the order of the rows nor on rounding.
 
     Args:
@@ -150,15 +150,15 @@ def aurc_from_groups(counts: npt.ArrayLike, errors: npt.ArrayLike) -> FloatArray
               = e + \Big(E - \frac{e}{m} M\Big) \big(H(M + m) - H(M)\big)
 
     Args:
-        counts: (..., groups) items in each group, in descending confidence; whole numbers
+        counts: (..., groups) items in each group, in descending confidence; integers
             (bootstrap weights are), 0 allowed.
         errors: (..., groups) how many of them are wrong.
 
     Returns:
-        (...) in [0, 1], lower is better; NaN where all counts are 0.
+        (...) in [0, 1], lower is better; NaN if all counts are 0.
 
     Raises:
-        ValueError: The shapes differ, a number is not whole, or errors are not in 0..counts.
+        ValueError: The shapes differ, a number is not an integer, or errors are not in 0..counts.
 
     Examples:
         >>> from pact_eval.metrics import aurc_from_groups
@@ -169,7 +169,7 @@ def aurc_from_groups(counts: npt.ArrayLike, errors: npt.ArrayLike) -> FloatArray
     if m.shape != e.shape or m.ndim < 1:
         raise ValueError(f"expected two equal shapes (..., groups), got {m.shape} and {e.shape}")
     if ((e < 0) | (e > m)).any():
-        raise ValueError("errors: expected whole numbers in 0..counts in every group")
+        raise ValueError("errors: expected integers in 0..counts in every group")
     total = m.sum(axis=-1)
     followed = np.cumsum(m, axis=-1) - m
     followed_errors = np.cumsum(e, axis=-1) - e
@@ -271,7 +271,7 @@ def _next_chunk(ranked: npt.NDArray[np.int64], start: int) -> tuple[FloatArray, 
     """Returns confidences and errors from `start` to the end of a group of ties, and that end."""
     length = _CHUNK
     while True:
-        # One item more than is wanted shows whether the last group goes on.
+        # One item more than is wanted shows whether the last group is complete.
         keys = ranked[start : start + length + 1]
         confidence = (keys >> 1).view(np.float64)
         wrong = (keys & 1).astype(np.bool_)

@@ -170,7 +170,7 @@ def read_json_object(path: Path) -> dict[str, Json]:
             raise AdapterError(message)
         value = loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        message = f"{path.parent}: expected {path.name}, there is none"
+        message = f"{path.parent}: expected {path.name}, found none"
         raise AdapterError(message) from None
     except AdapterError:
         raise

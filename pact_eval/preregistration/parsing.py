@@ -158,7 +158,7 @@ def _hypothesis(table: _Table) -> Hypothesis:
     )
     says = [check.says for check in (*hypothesis.checks, *hypothesis.beside) if check.says]
     for twice in dict.fromkeys(each for each in says if says.count(each) > 1):
-        table.problem(f'two checks say "{twice}"; each needs words of its own')
+        table.problem(f'two checks say "{twice}"; each needs a different name')
     return hypothesis
 
 
@@ -179,7 +179,7 @@ def _check(table: _Table) -> Check:
         than=_instead(table, "than"),
         margin=_margin(table, relation, metric),
         judged_on=table.chosen("judged_on", JUDGED_ON),
-        seeds=table.whole_numbers("seeds", "a list of whole numbers, such as [17, 18, 19]"),
+        seeds=table.whole_numbers("seeds", "a list of integers, such as [17, 18, 19]"),
         needs=table.text("needs", "what it takes to test this", default="") or None,
     )
     contradiction = _contradiction(check) if len(table.problems) == before else None
@@ -364,7 +364,7 @@ class _Table:
         return [self.inside(each, f"{key} {n}: ") for n, each in enumerate(found, start=1)]
 
     def whole_numbers(self, key: str, example: str) -> tuple[int, ...] | None:
-        """Return a list of different whole numbers; None where the key is absent."""
+        """Return a list of different integers; None where the key is absent."""
         found = self.values.get(key)
         if found is None:
             return None

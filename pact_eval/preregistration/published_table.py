@@ -116,7 +116,7 @@ def _lines(path: Path) -> list[_Line]:
                 )
                 raise InputError(message)
             if len({*header}) < len(header):
-                message = f"{path}: a column stands twice in the header"
+                message = f"{path}: a column appears twice in the header"
                 raise InputError(message)
             return [_line(reader.line_num, header, row) for row in reader if row]
     except FileNotFoundError:
@@ -150,7 +150,7 @@ def _problems(line: _Line) -> Iterator[Problem]:
     if decoding not in _DECODINGS:
         yield problem(f'expected decoding, one of {", ".join(_DECODINGS)}, got "{decoding}"')
     if seed and not seed.removeprefix("-").isdecimal():
-        yield problem(f'expected a seed, a whole number or nothing, got "{seed}"')
+        yield problem(f'expected a seed, an integer or nothing, got "{seed}"')
     for column, metric in _COLUMNS.items():
         text = line.cells.get(column, "")
         value = _number(text)

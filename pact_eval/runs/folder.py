@@ -128,9 +128,9 @@ def read_run(folder: Path) -> Run:
     run = read_any_run(folder)
     if run.predictions.ablated:
         message = (
-            f"{folder}: a run on ablated contexts has no references, so that nothing in it is "
-            "right or wrong: it is good for `pact-eval report` and, beside the runs on whole "
-            "contexts, for `pact-eval scorecard`"
+            f"{folder}: a run on ablated contexts has no references, so its accuracy "
+            "is undefined; use it with `pact-eval report` or, together with the runs on full "
+            "contexts, with `pact-eval scorecard`"
         )
         raise RunError(message)
     return run
@@ -173,8 +173,8 @@ def open_run(folder: Path) -> RunFolder:
     if not (folder / _PREDICTIONS).exists():
         done = sum(len(_read_rows(part)) for part in _parts(folder))
         message = (
-            f"{folder}: the run is not complete ({done:,} views are scored); run the command that "
-            "began it again, it goes on where it stopped"
+            f"{folder}: the run is not complete ({done:,} views are scored); repeat the command "
+            "that started it to resume the run"
         )
         raise RunError(message)
     return RunFolder(folder, provenance)

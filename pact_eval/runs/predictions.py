@@ -78,7 +78,7 @@ def check_columns(frame: pl.DataFrame) -> None:
 
 
 def _family_of(dtype: pl.DataType) -> str:
-    """Tell text, whole numbers, numbers and lists of these apart, whatever their width."""
+    """Tell text, integers, numbers and lists of these apart, whatever their width."""
     name = str(dtype)
     for family, members in (("whole", r"U?Int\d+"), ("number", r"Float\d+")):
         name = re.sub(members, family, name)

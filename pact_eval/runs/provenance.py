@@ -295,7 +295,7 @@ class _Reader:
         return {key: text for key in self.value if (text := self.text(key)) is not None}
 
     def whole(self, key: str) -> int | None:
-        return self._typed(key, int, "a whole number")
+        return self._typed(key, int, "an integer")
 
     def number(self, key: str) -> float | None:
         found = self.value.get(key)

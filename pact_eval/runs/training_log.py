@@ -153,7 +153,7 @@ def _row(value: Json, last: int) -> dict[str, float]:
     step = value.get(_STEP)
     # Loggers write 1.0 for step 1.
     if _STEP not in row or row[_STEP] != int(row[_STEP]):
-        message = f"{_STEP}: expected a whole number, got {describe(step)}"
+        message = f"{_STEP}: expected an integer, got {describe(step)}"
         raise ValueError(message)
     if row[_STEP] <= last:
         message = f"{_STEP}: expected more than {last}, got {step}"

@@ -25,7 +25,7 @@ _SHAPE: Final = (192, 1024, 160)
 def onednn_stays_float32() -> bool:
     """Probe whether oneDNN's products on this CPU are float32.
 
-    The inner dimension is as long as those of small models, the shapes are no powers of two.
+    The inner dimension is as long as those of small models, the shapes are not powers of two.
     """
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False

@@ -33,7 +33,7 @@ class ForkEngine:
         device: where it runs.
         batch_tokens: tokens that a pass may have, padding included, and that the cache of branches
             that run together may hold; a single segment may be longer.
-        pass_tokens: tokens beyond which a wider pass of several segments is no faster.
+        pass_tokens: tokens beyond which a wider pass of several segments is not faster.
 
     Attributes:
         passes: how segments go through the decoder.

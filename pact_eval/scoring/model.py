@@ -114,7 +114,7 @@ class ScoringModel:
             "device": self.device.type,
             "dtype": str(self.dtype).removeprefix("torch."),
             "batch_tokens": self.batch_tokens,
-            # Only if they were requested, so that the defaults do not tie a run to an engine.
+            # Only if they were requested, so the defaults do not tie a run to an engine.
             **({} if self.engine == "auto" else {"engine": self.engine}),
             **({"merge": True} if self.merge else {}),
         }

@@ -42,7 +42,7 @@ class NaiveEngine:
 
 
 class BatchedEngine:
-    """Full prompts in length-sorted batches, padded on the left, so that the last column answers.
+    """Full prompts in length-sorted batches, padded on the left, so the last column answers.
 
     Args:
         model: a causal language model or its multimodal shell, with or without an adapter.

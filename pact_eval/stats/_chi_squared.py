@@ -15,7 +15,7 @@ def chi2_tail(value: float, dof: int) -> float:
 
     Args:
         value: x, finite and 0 or more.
-        dof: Degrees of freedom, a whole number from 1.
+        dof: Degrees of freedom, an integer from 1.
 
     Returns:
         The chance, within 1e-12 of itself up to 1,000 degrees of freedom.

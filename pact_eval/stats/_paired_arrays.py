@@ -12,7 +12,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 # The level at which results are called too few for any p-value below it.
 LEVEL: Final = 0.05
 
-# Largest label, as a multiple of the number of rows, up to which whole numbers are counted.
+# Largest label, as a multiple of the number of rows, up to which integers are counted.
 _DENSE: Final = 4
 
 
@@ -54,7 +54,7 @@ def cluster_codes(cluster: npt.ArrayLike, n: int) -> tuple[IntArray, int]:
     if labels.shape != (n,):
         raise ValueError(f"cluster: expected shape ({n},), got {labels.shape}")
     if labels.dtype.kind in "iu" and n and labels.min() >= 0 and labels.max() < _DENSE * n:
-        # Counting finds the codes of whole numbers without the sort that takes most of the time.
+        # Counting finds the codes of integers without the sort that takes most of the time.
         present = np.bincount(labels.astype(np.int64)) > 0
         return (np.cumsum(present) - 1)[labels], int(present.sum())
     names, codes = np.unique(labels, return_inverse=True)

@@ -39,7 +39,7 @@ class SignAgreement:
         sign: That direction, 1 or -1; 0 where `same` is False.
         n: Seeds.
         chance: Chance that n seeds agree if every sign were a coin toss; NaN for fewer than two.
-        reason: None where `same` is True, or else a sentence that says why not.
+        reason: None if `same` is True, or else a sentence that says why not.
     """
 
     same: bool
@@ -55,12 +55,12 @@ def seed_summary(values: npt.ArrayLike) -> SeedSummary:
     .. math:: \bar v = \frac{1}{n} \sum_s v_s, \quad
               s = \sqrt{\frac{1}{n - 1} \sum_s (v_s - \bar v)^2}
 
-    The deviation is that of training, over seeds on one holdout: it says nothing about other
+    The deviation is that of training, over seeds on one holdout: it does not cover other
     items. One seed has none. A seed without a value leaves no mean: the mean of the others
     would be that of another arm.
 
     Args:
-        values: (n,) one number a seed.
+        values: (n,) one number per seed.
 
     Returns:
         Both, with n and a reason where one is missing.
@@ -97,7 +97,7 @@ def same_sign(differences: npt.ArrayLike) -> SignAgreement:
     weak evidence: three agree by chance one time in four.
 
     Args:
-        differences: (n,) A minus B, one number a seed.
+        differences: (n,) A minus B, one number per seed.
 
     Returns:
         Whether all agree, in which direction, and how likely that is by chance.

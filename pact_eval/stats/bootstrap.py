@@ -271,7 +271,7 @@ def bootstrap_intervals(
               \quad w_b \sim Multinomial(F, 1/F), \quad \alpha = 1 - confidence
 
     Quantiles are interpolated linearly, as in `scipy.stats.bootstrap(method="percentile")`, except
-    beside an infinite replicate, where the outer neighbour is taken. NaN replicates are left out.
+    next to an infinite replicate, where the outer neighbour is taken. NaN replicates are left out.
 
     Args:
         statistics: By name, functions from (b, F) cluster weights to (b,) values.
@@ -290,7 +290,7 @@ def bootstrap_intervals(
 
     Raises:
         ValueError: A count is negative, `confidence` is outside (0, 1), or a statistic does not
-            return one value a resample.
+            return one value per resample.
 
     References:
         Efron and Tibshirani, "An introduction to the bootstrap", 1993, chapter 13.
@@ -317,7 +317,7 @@ class Resampled:
 
     Attributes:
         value: The statistic on the rows themselves.
-        replicates: (b,) the statistic on the resamples; NaN where it is undefined.
+        replicates: (b,) the statistic on the resamples; NaN if it is undefined.
         n: Rows.
         n_clusters: Clusters that the rows form.
     """
@@ -338,7 +338,7 @@ class Resampled:
         )
 
     def __sub__(self, other: Resampled) -> Resampled:
-        """Returns this minus another; NaN where either is NaN or both are the same infinity."""
+        """Returns this minus another; NaN if either is NaN or both are the same infinity."""
         with np.errstate(invalid="ignore"):
             return Resampled(
                 float(np.subtract(self.value, other.value)),
@@ -459,7 +459,7 @@ class _Stacked:
         """Returns the (b,) values of every statistic under (b, F) weights."""
         totals = [each @ np.ascontiguousarray(weights.T) for each in self.sparse]
         if self.dense.size:
-            totals.append(self.dense @ weights.T)  # last, so that -1 finds it
+            totals.append(self.dense @ weights.T)  # last: index -1 finds it
         found = {}
         for name, statistic in statistics.items():
             if isinstance(statistic, TotalsStatistic):
@@ -586,7 +586,7 @@ def _agree(replicates: FloatArray) -> bool:
 
 
 def _reason(value: float, replicates: FloatArray, n_clusters: int) -> str | None:
-    """Says why an estimate is NaN, infinite or curtailed; None where it is none of these."""
+    """Says why an estimate is NaN, infinite or curtailed; None if it is none of these."""
     if n_clusters == 0:
         return "no rows: nothing to estimate"
     if math.isnan(value):
@@ -604,5 +604,5 @@ def _reason(value: float, replicates: FloatArray, n_clusters: int) -> str | None
         if _says_nothing(replicates):
             sentences.append("the others all agree: no interval")
     elif _agree(replicates):
-        sentences.append("every resample agrees: the width 0 is no certainty")
+        sentences.append("all resamples agree; a zero-width interval does not mean certainty")
     return "; ".join(sentences) or None

@@ -1,6 +1,6 @@
 """Is a difference too small to matter, is it real, or can these data not tell?
 
-"Not significant" is never written as "the same": two runs are equivalent only where the whole
+"Not significant" is never written as "the same": two runs are equivalent only if the entire
 interval of their difference lies inside a margin that was chosen beforehand.
 """
 
@@ -16,7 +16,7 @@ Conclusion: TypeAlias = Literal[
 """What an interval says: about the margin, about 0, about both, or about neither."""
 
 Direction: TypeAlias = Literal["better", "worse", "higher", "lower"]
-"""How A stands to B where the two differ; higher and lower where neither is better."""
+"""How A compares with B if they differ; higher and lower for a metric without direction."""
 
 # Fewer clusters that differ cannot give an exact two-sided p-value below 0.05.
 _FEW_CLUSTERS = 6
@@ -24,7 +24,7 @@ _UPPER = 0.975
 _ROUNDING = 1e-12
 
 _SENTENCES: dict[Conclusion, str] = {
-    "equivalent": "A and B are equivalent: the whole interval lies inside the margin.",
+    "equivalent": "A and B are equivalent: the entire interval lies inside the margin.",
     "different": "A is {} than B; whether by more than the margin remains open.",
     "different within the margin": "A is {} than B, but by less than the margin.",
     "inconclusive": "Neither a difference nor equivalence is shown: the interval holds 0 and is "
@@ -39,7 +39,7 @@ class Verdict:
     Attributes:
         conclusion: "equivalent": inside the margin; "different": excludes 0; "different within the
             margin": both; "inconclusive": neither, or no interval to judge.
-        direction: How A stands to B where they differ; None where no difference is shown.
+        direction: How A compares with B if they differ; None if no difference is shown.
         low: Lower end of the interval that was judged.
         high: Upper end of it.
         margin: The largest difference that does not matter, in the unit of the difference.
@@ -79,7 +79,7 @@ def equivalence_verdict(
     beyond. Percentile intervals of rare, one-sided differences are a little short: where the margin
     is reached exactly, about 4% of holdouts claimed equivalence instead of 2.5% (7% instead of 5%).
 
-    A percentile interval is too short where hardly any cluster differs, and of no width where
+    A percentile interval is too short if almost no cluster differs, and has zero width if
     none does. `discordant_clusters` mends that for rates: with fewer than six of F clusters that
     differ, the interval is widened to hold plus and minus the 97.5% Clopper-Pearson bound of their
     share, which no difference in rates can exceed (where clusters are of one size). Without it, an
@@ -94,7 +94,7 @@ def equivalence_verdict(
             `SignFlipTest.discordant_clusters`; not for other metrics.
 
     Returns:
-        The verdict; inconclusive, with the estimate's own reason, where there is no interval.
+        The verdict; inconclusive, with the estimate's own reason, if there is no interval.
 
     Raises:
         ValueError: The margin is not a finite number above 0, or the count does not lie in
@@ -140,7 +140,7 @@ def _check_verdict(difference: Estimate, margin: float, discordant: int | None) 
 
 
 def _judged(difference: Estimate, discordant: int | None) -> tuple[float, float, str | None]:
-    """Returns the interval to judge, NaN where there is none, and what there is to say on it."""
+    """Returns the interval to judge, NaN if there is none, and what there is to say on it."""
     low, high = difference.low, difference.high
     if math.isnan(low) or math.isnan(high):
         return math.nan, math.nan, difference.reason or "there is no interval"
@@ -149,7 +149,11 @@ def _judged(difference: Estimate, discordant: int | None) -> tuple[float, float,
         bound = _largest_share(discordant, difference.clusters)
         return min(low, -bound), max(high, bound), reason
     if discordant is None and math.isfinite(low) and math.isclose(low, high, rel_tol=_ROUNDING):
-        return math.nan, math.nan, "every resample agrees: the width 0 is no certainty"
+        return (
+            math.nan,
+            math.nan,
+            "all resamples agree; a zero-width interval does not mean certainty",
+        )
     return low, high, difference.reason
 
 

@@ -8,9 +8,9 @@ class Estimate:
     """A value, its interval, and what both rest on.
 
     Attributes:
-        value: The point estimate; NaN where it is undefined, never 0 for want of data.
-        low: Lower end of the interval; NaN where there is none.
-        high: Upper end of the interval; NaN where there is none.
+        value: The point estimate; NaN if it is undefined, never 0 for lack of data.
+        low: Lower end of the interval; NaN if there is none.
+        high: Upper end of the interval; NaN if there is none.
         n: Rows behind the value.
         clusters: Clusters (families) that the rows form, the units that were resampled.
         method: How the interval was made, in words.

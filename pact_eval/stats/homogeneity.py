@@ -19,7 +19,7 @@ _LEVEL = 0.05
 
 @dataclass(frozen=True, eq=False)
 class SlotHomogeneity:
-    """How often each code position was picked, beside how often it held the reference.
+    """How often each code position was chosen, compared with how often it held the reference.
 
     Attributes:
         observed: (slots,) units that picked each code position.
@@ -83,7 +83,7 @@ def slot_homogeneity(
 
     With one unit a cluster it is the classical test, and with two slots McNemar's without
     continuity correction. It is asymptotic, and the statistic cannot exceed the number of
-    discordant clusters: where that is no larger than `dof`, even complete bias shows little.
+    discordant clusters: if that is not larger than `dof`, even complete bias shows little.
 
     Without any discordant cluster (all answers right, say) there is no evidence against equal
     margins: chi2 = 0, dof = 0 and p = 1, as McNemar's test has it, with a reason. Without units
@@ -124,7 +124,7 @@ def slot_homogeneity(
     if clusters == 0:
         chi2, reason = math.nan, "no rows: nothing to test"
     elif discordant == 0:
-        reason = "no family picks any code more often than its references stand there"
+        reason = "no family chooses a letter more often than it holds its references"
     elif chi2_tail(discordant, dof) > _LEVEL:
         reason = f"only {discordant} families differ: too few for a p-value below {_LEVEL}"
     return SlotHomogeneity(
@@ -149,7 +149,7 @@ def _counts(cluster: IntArray, slot: IntArray, shape: tuple[int, int]) -> IntArr
 def _quadratic_form(d: FloatArray, s: FloatArray) -> tuple[float, int]:
     """Returns d' S^+ d and rank(S) of a symmetric positive semidefinite S.
 
-    One eigendecomposition serves both, so that rank and inverse never disagree on what is 0.
+    One eigendecomposition serves both, so rank and inverse never disagree on what is 0.
     """
     if s.size == 0:
         return 0.0, 0

@@ -13,7 +13,7 @@ class HolmAdjustment:
     """P-values adjusted for how many were looked at.
 
     Attributes:
-        adjusted: (m,) adjusted p-values in the order given; NaN where there was no test.
+        adjusted: (m,) adjusted p-values in the order given; NaN if there was no test.
         tests: Tests that were adjusted for.
         left_out: P-values that were NaN, which count as no test.
     """
@@ -59,7 +59,7 @@ def holm(p_values: npt.ArrayLike) -> HolmAdjustment:
     if ((p[tested] < 0) | (p[tested] > 1)).any():
         raise ValueError("p_values: expected numbers in [0, 1] or NaN")
     tests = int(tested.sum())
-    # NaN sort last, so that the first `tests` places are those of the p-values.
+    # NaN sort last, so the first `tests` places are those of the p-values.
     order = np.argsort(p, kind="stable")[:tests]
     steps = np.maximum.accumulate(p[order] * np.arange(tests, 0, -1))
     adjusted = np.full(p.size, np.nan)

@@ -1,7 +1,7 @@
 """Intervals of differences between two runs on the same items.
 
 Any two statistics are subtracted under the same resamples by `difference_statistics`. A difference
-in accuracy depends on a cluster only through its size and its lead, so that its resamples can be
+in accuracy depends on a cluster only through its size and its lead, so its resamples can be
 drawn as counts of the few kinds of clusters: the same distribution, at a cost that does not depend
 on the number of items.
 """
@@ -28,7 +28,7 @@ def difference_statistic(statistic_a: Statistic, statistic_b: Statistic) -> Stat
         statistic_b: The same for the other run, on the same clusters in the same order.
 
     Returns:
-        The difference; NaN where either is NaN, or where both are infinite with one sign.
+        The difference; NaN if either is NaN, or if both are infinite with the same sign.
 
     Examples:
         >>> import numpy as np
@@ -227,5 +227,5 @@ def _bootstrap(
         replicates[start : start + rows] = (drawn @ lead) / (drawn @ size)
     low, high = np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2])
     agree = (replicates == replicates[0]).all()
-    reason = "every resample agrees: the width 0 is no certainty" if agree else None
+    reason = "all resamples agree; a zero-width interval does not mean certainty" if agree else None
     return Estimate(value, float(low), float(high), n, clusters, method, reason)

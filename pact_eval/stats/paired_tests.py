@@ -5,7 +5,7 @@ a coin toss? McNemar tosses a coin for every item that differs, as if items were
 sign flip tosses one for every cluster (family), and so holds its level where the members of a
 family err together; where every item is its own cluster it is McNemar's test.
 
-A large p-value is no evidence that two runs are the same: see `equivalence_verdict`.
+A large p-value is not evidence that two runs are the same: see `equivalence_verdict`.
 
 scipy is imported where it is called: `pact-eval report` tests no pairs, and would wait 0.6 s.
 """

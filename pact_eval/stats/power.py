@@ -21,7 +21,7 @@ class DesignEffect:
 
     Attributes:
         value: Variance over clusters divided by the variance as if rows were independent: 1 where
-            they are, 2 where pairs are copies; NaN where undefined.
+            they are, 2 where pairs are copies; NaN if undefined.
         n: Rows.
         clusters: Clusters (families) that they form.
         n_effective: Independent rows that would say as much, n / max(value, 1); NaN with it.
@@ -40,10 +40,10 @@ class DetectableDifference:
     """The smallest difference in accuracy that so many items are likely to show.
 
     Attributes:
-        value: True difference in accuracy, a fraction above 0; NaN where none is detectable.
+        value: True difference in accuracy, a fraction above 0; NaN if none is detectable.
         power: Chance to find a difference of `value` significant; NaN with it.
         n: Items.
-        n_effective: Independent items that they are worth, a whole number.
+        n_effective: Independent items that they are worth, an integer.
         discordance: Share of items that differ at `value`: the assumed share, or `value` itself
             where that is larger.
         level: Level of the test.
@@ -152,7 +152,7 @@ def detectable_difference(
 
     Returns:
         The difference, found to 1e-9. NaN, with a reason, where even runs that differ on every
-        item would not be told apart.
+        item would not be distinguished.
 
     Raises:
         ValueError: An argument is out of range.

@@ -58,9 +58,9 @@ def save_adapter(
         facts: further keys of `schema_config.json`, which may not be any of the above.
 
     Raises:
-        AdapterError: the base folder holds no weights, the model holds no LoRA, it trains weights
-            that are none and would be lost, or a weight is no finite number.
-        ValueError: `facts` names a key that is written anyway.
+        AdapterError: the base folder holds no weights, the model holds no LoRA, it trains other
+            weights, which would be lost, or a weight is not a finite number.
+        ValueError: `facts` names a reserved key.
 
     Example:
         >>> from inspect import signature
@@ -72,10 +72,10 @@ def save_adapter(
     schema |= {"arm": arm, "seed": seed}
     taken = sorted(set(schema) & set(facts or {}))
     if taken:
-        message = f"facts: these keys are written anyway: {', '.join(taken)}"
+        message = f"facts: these keys are reserved: {', '.join(taken)}"
         raise ValueError(message)
     state = _lora_weights(model, dtype)
-    # Written last: a folder without it is no adapter to `score`, however far this save came.
+    # Written last: `score` rejects a folder without it, so a partial save is never used.
     (folder / SCHEMA_CONFIG).unlink(missing_ok=True)
     # Left to itself, PEFT asks the hub for the base's configuration by name.
     model.save_pretrained(str(folder), state_dict=state, save_embedding_layers=False)
@@ -122,7 +122,7 @@ def _lora_weights(model: Any, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     ]
     if lost:
         message = (
-            f"{len(lost)} trained weights are no LoRA and would be lost, for the adapter holds "
+            f"{len(lost)} trained weights are not LoRA and would be lost, because an adapter holds "
             f"LoRA only: {lost[0]}"
         )
         raise AdapterError(message)

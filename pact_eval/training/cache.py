@@ -108,7 +108,7 @@ def cache_key(records: Sequence[Record], encoder: Encoder, plan: ViewPlan) -> st
 def _write(views: Sequence[TrainingView], path: Path) -> None:
     rows = [asdict(view) for view in views]
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Renamed into its place, so that two trainings that start together cannot read half a file.
+    # Renamed at the end: two trainings that start together cannot read a partial file.
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         pl.DataFrame(rows, schema=_SCHEMA).write_parquet(partial)

@@ -39,7 +39,7 @@ class ViewPlan:
 
 
 DEFAULT_PLAN: Final = ViewPlan()
-"""The published one: 2 primary, 2 permuted, 1 ablated view a family."""
+"""The published one: 2 primary, 2 permuted, 1 ablated view per family."""
 
 
 def training_views(
@@ -63,8 +63,8 @@ def training_views(
         repeats one, as in scoring.
 
     Raises:
-        RecordError: a family is no pair, its references do not flip or its ablated context cannot
-            be made; all of them together.
+        RecordError: a family is not a pair, its references do not flip or its ablated context
+            cannot be made; all of them together.
         PromptError: a prompt is over the limit.
 
     Example:
@@ -149,7 +149,9 @@ def _ablated(pair: tuple[Record, Record], view: EncodedView) -> TrainingView:
 
 def _view(record: Record, view: EncodedView, *, reference: int | None) -> TrainingView:
     if record.variant not in ("base", "counterfactual"):
-        message = f"record {record.id}: expected a base or counterfactual, got {record.variant}"
+        message = (
+            f"record {record.id}: expected a base or counterfactual record, got {record.variant}"
+        )
         raise ValueError(message)
     return TrainingView(
         record_id=record.id,

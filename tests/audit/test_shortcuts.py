@@ -224,7 +224,7 @@ def test_a_position_is_the_majority_and_no_shortcut(tmp_path: Path) -> None:
     assert not result.counts
     for probe in probes(result):
         assert probe.majority == probe.ceiling == 1
-        assert probe.reason == "no function of this text beats a guess"
+        assert probe.reason == "no function of this text beats the baseline"
 
 
 # against shuffled references
@@ -395,7 +395,7 @@ def test_pairs_of_booleans_have_nothing_that_a_shared_text_can_tell(tmp_path: Pa
     for probe in probes(result)[:FULL]:
         assert probe.accuracy.value == probe.baseline == probe.ceiling == 0.5
         assert math.isnan(probe.gain.value)
-        assert probe.reason == "no function of this text beats a guess"
+        assert probe.reason == "no function of this text beats the baseline"
     assert probes(result)[FULL].reason is None
 
 
@@ -450,7 +450,7 @@ def test_records_without_any_word_are_read(tmp_path: Path) -> None:
         for number in range(18)
     ]
     probe = probes(check(tmp_path, rows))[QUESTION]
-    assert probe.reason == "no function of this text beats a guess"
+    assert probe.reason == "no function of this text beats the baseline"
 
 
 def test_a_number_inside_a_question_tells(tmp_path: Path) -> None:

@@ -68,12 +68,12 @@ def test_what_json_has_no_number_for_is_null(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"mode": "vector"}, 'mode: expected one of "scalar", "per-kind", "contextual", got "vec'),
-        ({"mode": 3}, "mode: expected one of .* got a whole number"),
+        ({"mode": 3}, "mode: expected one of .* got an integer"),
         ({"weights": [1, 2]}, "weights: expected .* got a list"),
         ({"weights": {"bias": [0, 0, 0]}}, 'weights: expected .* got "bias"'),
         ({"format": "pact-calibrator-2"}, 'expected "pact-calibrator-1", got "pact-calibrator-2"'),
         ({"format": "pact-calibrator-1", "notes": 1}, 'got "notes"'),
-        ({"format": "pact-calibrator-1", "fit": 1}, "fit: expected an object, got a whole number"),
+        ({"format": "pact-calibrator-1", "fit": 1}, "fit: expected an object, got an integer"),
         ({"mode": "scalar"}, "mode scalar has no slopes"),
     ],
 )

@@ -2,7 +2,7 @@
 
 The prompt lengths behind them are not published. But the smallest and largest temperature of each
 run give, with its weights, the number of answers and the prompt length of the item they belong to:
-those must be whole numbers, and the same few items in all runs. And the published scores after
+those must be integers, and the same few items in all runs. And the published scores after
 calibration tell which prompt length, if all items had one, would give them.
 """
 

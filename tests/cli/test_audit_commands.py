@@ -245,7 +245,7 @@ def test_file_names_that_are_no_utf8(tmp_path: Path) -> None:
 
 def test_files_of_unknown_purpose_are_told(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "mine.jsonl", [record()])
-    assert "nothing tells what this file is for" in refused("data", tmp_path)
+    assert "the role of this file is unknown" in refused("data", tmp_path)
 
 
 def test_a_manifest_is_written_kept_and_checked(folder: Path) -> None:

@@ -59,15 +59,15 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"decision": question(criteria={"": "x", "b": None})}, "an answer's name is empty"),
     ({"decision": question("score", criteria={"0": "x"})}, "expected a list, got an object"),
     ({"decision": question("noul", criteria={"yes": "x"})}, "named false and true, got yes"),
-    ({"reference": {"target": "answer_9"}}, "reference.target is no answer: expected one of"),
-    ({"reference": {}}, "reference.target is no answer"),
+    ({"reference": {"target": "answer_9"}}, "reference.target is not an answer: expected one of"),
+    ({"reference": {}}, "reference.target is not an answer"),
     ({"reference": None}, "reference: expected an object, got null"),
     ({"decision": question("noul"), "reference": {"target": 1}}, "expected true or false, got 1"),
     ({"decision": question("score"), "reference": {"target": True}}, "a level from 0 to 2"),
     ({"decision": question("score"), "reference": {"target": 3}}, "a level from 0 to 2, got 3"),
     ({"decision": question("score"), "reference": {"target": "1"}}, "a level from 0 to 2"),
     ({"id": ""}, "id: expected text, got empty text"),
-    ({"id": 7}, "id: expected text, got a whole number"),
+    ({"id": 7}, "id: expected text, got an integer"),
     ({"family": None}, "family: expected text, got nothing"),
     ({"split": "test"}, 'split: expected train or validation, got "test"'),
     ({"variant": "edited"}, "variant: expected base or counterfactual"),
@@ -109,7 +109,7 @@ BAD_ABLATIONS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"ablation": {"answers": [0, 1]}}, "ablation.record: expected the id of the base record"),
     ({"ablation": "f1-base"}, "ablation: expected an object, got text"),
-    ({"reference": {"target": "answer_1"}}, "expected none beside ablation"),
+    ({"reference": {"target": "answer_1"}}, "reference: expected none"),
     ({"variant": "counterfactual"}, "variant: expected base or ablated"),
 ]
 
@@ -163,7 +163,7 @@ def test_all_problems_of_a_file_are_told_together_with_line_and_id(tmp_path: Pat
     assert [problem.line for problem in caught.value.problems] == [2, 3, 4, 5]
     text = str(caught.value)
     assert f"{path}:2: not valid JSON" in text
-    assert f"{path}:3 (id f1-base): the id already stands at line 1" in text
+    assert f"{path}:3 (id f1-base): the id already occurs at line 1" in text
     assert f'{path}:4 (id f3-base): split: expected train or validation, got "test"' in text
     assert f'{path}:5: duplicate key "id"' in text
 

@@ -48,7 +48,7 @@ def test_impossible_answers() -> None:
         ([0, 1], r"shape \(2, 2\)"),
         ([[0, 1], [0, 2]], "indices in 0..1, got 2 in row 1"),
         ([[0, 1], [-1, 0]], "got -1 in row 1"),
-        ([[0, 1], [0.5, 1]], "whole numbers"),
+        ([[0, 1], [0.5, 1]], "integers"),
     ],
 )
 def test_answers_that_are_none(answers: list[object], words: str) -> None:

@@ -47,7 +47,7 @@ def test_correct_against_hand_computation() -> None:
         ([-0.5, -1.0], [0], "expected 2 dimensions"),
         ([[-0.5, -1.0]], [2], r"reference: expected indices in 0..1, got 2 in row 0"),
         ([[-0.5, -1.0]], [-1], "reference: expected indices"),
-        ([[-0.5, -1.0]], [0.5], "reference: expected whole numbers"),
+        ([[-0.5, -1.0]], [0.5], "reference: expected integers"),
         ([[-0.5, -1.0]], [0, 0], r"reference: expected shape \(1,\), got \(2,\)"),
     ],
 )

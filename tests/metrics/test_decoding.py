@@ -118,7 +118,7 @@ def test_no_items_decode_to_no_rows() -> None:
         ([[0.0, 1.0]], [0], "n_choices: expected 1..2, got 0"),
         ([[0.0, 1.0]], [2, 2], "expected logits"),
         ([0.0, 1.0], [2], "expected logits"),
-        ([[0.0, 1.0]], [1.5], "n_choices: expected whole numbers"),
+        ([[0.0, 1.0]], [1.5], "n_choices: expected integers"),
         ([[0.0, 1.0], [0.0, np.nan]], [2, 2], "got nan in row 1"),
         ([[0.0, INF]], [2], "below [+]inf, got inf"),
         ([[-INF, -INF, 0.0]], [2], "every answer is -inf"),

@@ -115,7 +115,7 @@ def test_all_bad_rows_are_told_with_their_lines(tmp_path: Path) -> None:
         read_metric_table(path)
     assert str(caught.value).splitlines() == [
         f"{path}:2: expected accuracy as a fraction in 0 to 1, got 84.0",
-        f'{path}:3: expected a seed, a whole number or nothing, got "x"',
+        f'{path}:3: expected a seed, an integer or nothing, got "x"',
         f'{path}:4: expected decoding, one of single, single_calibrated, ensemble, got "double"',
         f'{path}:4: expected nll as a number, got "many"',
         f"{path}:5: expected as many cells as the header has columns",
@@ -128,7 +128,7 @@ def test_all_bad_rows_are_told_with_their_lines(tmp_path: Path) -> None:
 def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="lacks decoding, group"):
         read_metric_table(csv_file(tmp_path, header="run,seed,accuracy\n"))
-    with pytest.raises(InputError, match="stands twice in the header"):
+    with pytest.raises(InputError, match="appears twice in the header"):
         read_metric_table(csv_file(tmp_path, header="run,seed,decoding,group,ece,ece\n"))
     with pytest.raises(InputError, match="no such file"):
         read_metric_table(tmp_path / "missing.csv")

@@ -158,7 +158,7 @@ def test_margins_have_the_unit_of_their_metric(metric: str, text: str, margin: M
         ),
         (
             edited('"means"', '"means"\nseeds = [17, true]'),
-            "mine.toml: (id H1): check 1: expected seeds as a list of whole numbers, such as "
+            "mine.toml: (id H1): check 1: expected seeds as a list of integers, such as "
             "[17, 18, 19], got a list",
         ),
         (
@@ -228,7 +228,7 @@ def test_what_is_not_understood_is_refused(text: str, message: str) -> None:
 def test_checks_of_one_hypothesis_have_words_of_their_own() -> None:
     check = GOOD.split("\n\n")[2]
     assert problems(f"{GOOD}\n{check.replace('.check', '.beside')}") == [
-        'mine.toml: (id H1): two checks say "higher accuracy"; each needs words of its own'
+        'mine.toml: (id H1): two checks say "higher accuracy"; each needs a different name'
     ]
 
 

@@ -32,7 +32,7 @@ def test_unknown_keys_are_kept_at_every_level(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        ({"seed": "17"}, "run.json: seed: expected a whole number, got"),
+        ({"seed": "17"}, "run.json: seed: expected an integer, got"),
         ({"arm": 3}, "run.json: arm: expected text, got"),
         ({"settings": []}, "run.json: settings: expected an object, got"),
         ({"settings": {"data": {"sha256": 1}}}, "settings: data: sha256: expected text, got"),

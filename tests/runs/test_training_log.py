@@ -56,8 +56,8 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ("[1]", "2: expected an object, got a list"),
-        ('{"ce": 1}', "2: step: expected a whole number, got null"),
-        ('{"step": 2.5}', "2: step: expected a whole number, got a number"),
+        ('{"ce": 1}', "2: step: expected an integer, got null"),
+        ('{"step": 2.5}', "2: step: expected an integer, got a number"),
         ('{"step": 1}', "2: step: expected more than 1, got 1"),
         ('{"step": 2, "ce": "x"}', "2: ce: expected a number, got text"),
         ('{"step": 2, "ce": true}', "2: ce: expected a number, got true/false"),

@@ -36,7 +36,7 @@ def test_a_missing_folder(qwen3: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_without_configuration(qwen3: Path, tmp_path: Path) -> None:
-    assert "expected adapter_config.json, there is none" in refused(tmp_path, qwen3)
+    assert "expected adapter_config.json, found none" in refused(tmp_path, qwen3)
 
 
 def test_a_folder_without_weights(qwen3: Path, adapter: Path) -> None:

@@ -264,7 +264,7 @@ def test_a_ratio_that_rests_on_one_family_has_no_interval() -> None:
 def test_a_mean_that_never_varies_keeps_its_interval() -> None:
     estimate = interval_of(mean_statistic(np.ones(20), np.arange(10).repeat(2), 10), 10)
     assert (estimate.low, estimate.value, estimate.high) == (1.0, 1.0, 1.0)
-    assert estimate.reason == "every resample agrees: the width 0 is no certainty"
+    assert estimate.reason == "all resamples agree; a zero-width interval does not mean certainty"
 
 
 def test_few_undefined_resamples_pass_without_a_word() -> None:

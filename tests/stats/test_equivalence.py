@@ -35,7 +35,7 @@ def judged(
             -0.01,
             0.015,
             "equivalent",
-            "A and B are equivalent: the whole interval lies inside the margin.",
+            "A and B are equivalent: the entire interval lies inside the margin.",
         ),
         (
             0.03,
@@ -128,7 +128,9 @@ def test_no_width_is_no_certainty() -> None:
     """Two runs that agree on every item have the interval [0, 0], on 3 items as on 3,000."""
     verdict = judged(0.0, 0.0)
     assert verdict.conclusion == "inconclusive"
-    assert verdict.sentence == ("No verdict: every resample agrees: the width 0 is no certainty.")
+    assert verdict.sentence == (
+        "No verdict: all resamples agree; a zero-width interval does not mean certainty."
+    )
     assert math.isnan(verdict.low)
 
 

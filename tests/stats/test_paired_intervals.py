@@ -248,7 +248,9 @@ def test_runs_that_agree_everywhere_are_no_certainty() -> None:
         ),
     ):
         assert (estimate.low, estimate.value, estimate.high) == (0.0, 0.0, 0.0)
-        assert estimate.reason == "every resample agrees: the width 0 is no certainty"
+        assert (
+            estimate.reason == "all resamples agree; a zero-width interval does not mean certainty"
+        )
 
 
 def test_the_interval_does_not_depend_on_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ def test_trained_weights_that_would_be_lost_are_named(tmp_path: Path) -> None:
         task_type="CAUSAL_LM", r=4, target_modules=["v_proj"], modules_to_save=["lm_head"]
     )
     model: Any = get_peft_model(load_base(MODEL)[0], config)
-    with pytest.raises(AdapterError, match=r"1 trained weights are no LoRA .*: .*lm_head"):
+    with pytest.raises(AdapterError, match=r"1 trained weights are not LoRA .*: .*lm_head"):
         save_adapter(model, tmp_path / "adapter", base=MODEL)
     assert not (tmp_path / "adapter").exists()
 
@@ -136,5 +136,5 @@ def test_a_model_without_lora_is_refused(tmp_path: Path) -> None:
 
 
 def test_facts_may_not_replace_what_is_written_anyway(model: Any, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="these keys are written anyway: seed, task"):
+    with pytest.raises(ValueError, match="these keys are reserved: seed, task"):
         save_adapter(model, tmp_path / "a", base=MODEL, facts={"task": "x", "seed": 1})

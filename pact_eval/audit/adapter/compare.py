@@ -22,12 +22,12 @@ _UNORDERED = ("target_modules", "exclude_modules", "modules_to_save")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One row of a table with a column an adapter.
+    """One row of a table with a column per adapter.
 
     Attributes:
         topic: where the two differ: a derived fact, a key of a configuration, or a file.
         name: the fact, key or file.
-        left: the first adapter's value as text; None where it has none.
+        left: the first adapter's value as text; None if it has none.
         right: the second adapter's.
     """
 
@@ -51,8 +51,8 @@ class WeightsComparison:
         not_compared: tensors of both whose numbers could not be: a dtype that is not read, or
             numbers that are not finite.
         largest_difference: the largest relative Frobenius difference of a tensor, from 0 (equal)
-            to 2 (opposite); NaN where none was compared.
-        largest_name: the tensor that has it, or None where none differs.
+            to 2 (opposite); NaN if none was compared.
+        largest_name: the tensor that has it, or None if none differs.
     """
 
     identical_bytes: bool
@@ -72,7 +72,7 @@ class AdapterComparison:
 
     Attributes:
         differences: the rows that differ: facts, configurations, files.
-        weights: the tensors; None where those of one adapter cannot be read.
+        weights: the tensors; None if those of one adapter cannot be read.
     """
 
     differences: tuple[Difference, ...]
@@ -184,7 +184,7 @@ def _by_name(tensors: Iterable[TensorInfo]) -> dict[str, TensorInfo]:
 def _differences(
     folders: tuple[Path, Path], pairs: Iterable[tuple[TensorInfo, TensorInfo]]
 ) -> dict[str, float]:
-    """Return the relative difference of each pair by name; NaN where it cannot be told."""
+    """Return the relative difference of each pair by name; NaN if it cannot be told."""
     left_path, right_path = (folder / ADAPTER_WEIGHTS for folder in folders)
     apart: dict[str, float] = {}
     for left, right in pairs:

@@ -150,7 +150,7 @@ class _Reader:
         value = self._config.get(key)
         if _is_number(value, whole=whole):
             return value
-        self._refuse(key, f"a {'whole ' if whole else ''}number above 0", value)
+        self._refuse(key, f"{'an integer' if whole else 'a number'} above 0", value)
         return None
 
     def pattern(self, key: str, *, whole: bool) -> dict[str, float]:
@@ -164,7 +164,9 @@ class _Reader:
         read: dict[str, float] = {}
         for name, number in value.items():
             if not _is_regex(name) or not _is_number(number, whole=whole):
-                expected = f"a regular expression and a {'whole ' if whole else ''}number above 0"
+                expected = (
+                    f"a regular expression and {'an integer' if whole else 'a number'} above 0"
+                )
                 self._refuse(key, expected, {name: number})
                 continue
             read[name] = number

@@ -78,7 +78,7 @@ def targeted(settings: LoraSettings, names: Sequence[str]) -> frozenset[str] | N
         names: the modules' full names.
 
     Returns:
-        Those that are targeted; None where names alone do not tell (all linear modules, no targets
+        Those that are targeted; None if names alone do not tell (all linear modules, no targets
         at all, or a regular expression for the list of layers).
 
     Raises:

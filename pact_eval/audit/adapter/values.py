@@ -57,10 +57,10 @@ class TensorValues:
     """What the numbers of one tensor are like.
 
     Attributes:
-        nans: how many are no number.
+        nans: how many are NaN.
         infinities: how many are infinite.
         is_zero: whether all of them are 0; False for a tensor that holds none.
-        largest: the largest absolute number, infinite where one is not finite; 0 for none at all.
+        largest: the largest absolute number, infinite if one is not finite; 0 for none at all.
     """
 
     nans: int
@@ -117,7 +117,7 @@ def relative_difference(
         right: the second, of the same shape; its dtype may be another.
 
     Returns:
-        From 0 (equal; also where both are zero) to 2 (opposite); NaN where a number is not finite.
+        From 0 (equal; also if both are zero) to 2 (opposite); NaN if a number is not finite.
 
     Raises:
         OSError: a file cannot be read.

@@ -124,7 +124,7 @@ def read_rows(path: Path, mapping: Mapping[str, str]) -> ImportedRows:
             record_id = reader.id_if_readable(value)
             key, row = reader.read(value)
             if key in seen:
-                message = f"the same id and view already stand at line {seen[key]}"
+                message = f"the same id and view already occur at line {seen[key]}"
                 raise ValueError(message)
             seen[key] = number
             rows.append(row)
@@ -244,7 +244,7 @@ class _RowReader:
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
             return value
         name = "/".join(self._names[column])
-        message = f"{name}: expected a whole number from {low} to {high}, got {_found(value)}"
+        message = f"{name}: expected an integer from {low} to {high}, got {_found(value)}"
         raise ValueError(message)
 
     def _logits(self, obj: Mapping[str, Json]) -> list[float]:

@@ -65,7 +65,7 @@ def bytes_of(values: npt.NDArray[np.generic], dtype: str) -> bytes:
     Bytes of one significance are alike, so that they compress better beside each other.
 
     Args:
-        values: whole numbers.
+        values: integers.
         dtype: u1, u2, u4 or i4.
 
     Example:

@@ -170,7 +170,7 @@ def test_an_interval_of_no_width_is_left_out_with_the_reason(tmp_path: Path) -> 
     folder = run_of(tmp_path / "a", [True] * 60, arm="a", seed=1)
     page = words(page_of([folder], figures=("confidence",)))
     assert "[100.0, 100.0]" not in page
-    assert "every resample agrees: the width 0 is no certainty" in page
+    assert "all resamples agree; a zero-width interval does not mean certainty" in page
 
 
 def test_runs_on_ablated_contexts_have_a_table(folders: list[Path], tmp_path: Path) -> None:
