@@ -272,7 +272,8 @@ def test_letter_bias_and_notes(tmp_path: Path) -> None:
     biased = [
         run.label
         for run in experiment.runs
-        if experiment.evaluation(run).letters.p_value < d.LETTER_LEVEL
+        if (letters := experiment.evaluation(run).letters) is not None
+        and letters.p_value < d.LETTER_LEVEL
     ]
     assert [each.run for each in found if isinstance(each, d.LetterBias)] == biased
     # Both runs hold the same items, of which some have two answers and four views.

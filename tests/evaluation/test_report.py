@@ -67,6 +67,9 @@ def test_every_group_against_the_published_summary(published: Predictions, by: G
 def test_pairs_and_confident_errors_against_the_paper(published: Predictions) -> None:
     result = evaluated(published)
     everything, choice, boolean, _ = result.groups
+    assert everything.pairs is not None
+    assert choice.pairs is not None
+    assert boolean.pairs is not None
     assert everything.pairs.both_right == 109
     assert everything.pairs.only_base == 35
     assert everything.pairs.only_counterfactual == 13
@@ -205,6 +208,7 @@ def test_letters_of_unknown_order_are_left_out() -> None:
         "code_order": [[0, 1], [], [0, 1], [1, 0]],
     }
     letters = evaluated(frame_of(**columns)).letters
+    assert letters is not None
     assert letters.units == 3
     assert letters.observed.tolist() == [2, 1]
 
@@ -224,6 +228,7 @@ def test_low_answer_mass_and_repeated_views_are_noted() -> None:
 def test_letters_are_counted_over_items_and_views() -> None:
     letters = evaluated(two_views()).letters
     # a1 picks A then A (answer 1 stands at A in view 1), a2 B then A, b1 A then B, b2 A then B.
+    assert letters is not None
     assert letters.observed.tolist() == [5, 3]
     assert letters.expected.tolist() == [4, 4]
     assert letters.units == 8
@@ -250,6 +255,7 @@ def test_an_infinite_nll_is_reported_with_its_count_and_bound() -> None:
     result = evaluated(Predictions.from_frame(frame))
     everything = result.groups[0]
     assert everything.estimates["nll_nats"].value == math.inf
+    assert everything.nll is not None
     assert everything.nll.infinite_items == 1
     assert everything.nll.finite_mean == pytest.approx(-math.log(0.9) / 2)
     bound = (-math.log(0.9) - math.log(0.1)) / 3

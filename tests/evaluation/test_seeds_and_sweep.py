@@ -21,7 +21,7 @@ from pact_eval.evaluation import (
 from pact_eval.runs import Predictions
 
 
-def arm(first_seed: int, seeds: tuple[int, ...], skill: float) -> dict[int, ScoredItems]:
+def arm(first_seed: int, seeds: tuple[int, ...], skill: float) -> dict[int | None, ScoredItems]:
     return {
         seed: ScoredItems.of(predictions(first_seed + seed, skill=skill), "single")
         for seed in seeds
@@ -31,8 +31,8 @@ def arm(first_seed: int, seeds: tuple[int, ...], skill: float) -> dict[int, Scor
 def test_means_deviations_and_signs_against_direct_computation() -> None:
     arms = {"good": arm(0, (17, 18, 19), 3.0), "poor": arm(50, (18, 17, 20), 0.0)}
     compared = compare_arms(arms, by="kind", rng=np.random.default_rng(1), resamples=100)
-    accuracy = {
-        name: {seed: run.correct.mean() for seed, run in runs.items()}
+    accuracy: dict[str, dict[int | None, float]] = {
+        name: {seed: float(run.correct.mean()) for seed, run in runs.items()}
         for name, runs in arms.items()
     }
     good = next(each for each in compared.arms if each.name == "good")
@@ -60,7 +60,7 @@ def test_one_seed_has_no_deviation() -> None:
 
 
 @pytest.mark.parametrize("arms", [{}, {"a": {}}, {"a": {}, "b": {}}])
-def test_fewer_than_two_arms_are_refused(arms: dict[str, dict[int, ScoredItems]]) -> None:
+def test_fewer_than_two_arms_are_refused(arms: dict[str, dict[int | None, ScoredItems]]) -> None:
     with pytest.raises(InputError, match="two arms or more"):
         compare_arms(arms, by="kind", rng=np.random.default_rng(1))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from pact_reports.writers.terminal import show, to_text
 GROUPS = ("all", "choice", "score")
 
 
-def metrics(**options: int) -> Table:
+def metrics(**options: Any) -> Table:
     columns = [Column("", "left")]
     columns += [Column(name, "left", below="324 items, 162 fam.") for name in GROUPS]
     accuracy = [Cell("64.8", interval="[59.3, 70.1]") for _ in GROUPS]

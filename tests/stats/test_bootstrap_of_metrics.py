@@ -23,17 +23,14 @@ def test_statistics_against_resampled_rows(name: str) -> None:
         rows = np.repeat(np.arange(len(items)), row[items.family].astype(int))
         sure, right = items.confidence[rows], items.correct[rows]
         drawn = np.repeat(np.arange(len(pairs)), row[items.family[pairs.base]].astype(int))
-        expected.append(
-            {
-                "aurc": lambda sure=sure, right=right: metrics.aurc(sure, right),
-                "ece": lambda sure=sure, right=right: metrics.ece(sure, right),
-                "confident_errors": lambda s=sure, r=right: metrics.confident_errors(s, r),
-                "pair_accuracy": lambda d=drawn: metrics.pair_correct(pairs, items.correct)[
-                    d
-                ].mean(),
-                "nll_nats": lambda rows=rows: items.nll[rows].mean(),
-            }[name]()
-        )
+        values = {
+            "aurc": metrics.aurc(sure, right),
+            "ece": metrics.ece(sure, right),
+            "confident_errors": metrics.confident_errors(sure, right),
+            "pair_accuracy": metrics.pair_correct(pairs, items.correct)[drawn].mean(),
+            "nll_nats": items.nll[rows].mean(),
+        }
+        expected.append(values[name])
     np.testing.assert_allclose(statistic(weights), expected, rtol=0, atol=1e-12)
 
 

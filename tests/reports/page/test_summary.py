@@ -48,8 +48,8 @@ SETTINGS = ("resamples", "decoding", "method")
 
 def page_of(folders: list[Path], **changes: object) -> str:
     settings = {"resamples": 200} | {k: v for k, v in changes.items() if k in SETTINGS}
-    chosen = {"figures": (), "tables": ("main",)}
-    chosen |= {k: v for k, v in changes.items() if k not in SETTINGS}  # type: ignore[dict-item]
+    chosen: dict[str, object] = {"figures": (), "tables": ("main",)}
+    chosen |= {k: v for k, v in changes.items() if k not in SETTINGS}
     experiment = Experiment.read(folders, Settings(**settings))  # type: ignore[arg-type]
     return unescape(make_page(PageRequest(experiment, **chosen)))  # type: ignore[arg-type]
 
