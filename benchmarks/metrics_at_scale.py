@@ -153,12 +153,12 @@ def report_rows(folder: Path, items: int, few: int = 10_000) -> list[Row]:
     rng = np.random.default_rng(0)
     right = rng.random((2, few)) < np.array([[0.75], [0.72]])
     lead = right[0].astype(np.float64) - right[1]
-    counts = [int(items * share) for share in (0.12, 0.09)]
+    only_a, only_b = int(items * 0.12), int(items * 0.09)
     name = f"scipy.stats.bootstrap, percentile, {few:,} items"
     rows.append(
         Row(
             f"bootstrap of an accuracy difference over items, {items:,} items",
-            lambda: item_accuracy_difference(*counts, items, rng=np.random.default_rng(1)),
+            lambda: item_accuracy_difference(only_a, only_b, items, rng=np.random.default_rng(1)),
             0.02,
             [Peer(name, partial(peer_bootstrap, lead), few / items)],
         )

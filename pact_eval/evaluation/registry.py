@@ -139,7 +139,8 @@ def register_metric(metric: Metric) -> None:
 
     Example:
         >>> import numpy as np
-        >>> from pact_eval.evaluation import Metric, MetricSpec, registered_metrics
+        >>> from pact_eval.evaluation import Metric, MetricSpec
+        >>> from pact_eval.evaluation import registered_metrics, temporary_metric
         >>> def margin(block):  # distance of the two largest probabilities
         ...     largest = np.sort(block.probs, axis=0)
         ...     return largest[-1] - largest[-2]
@@ -252,8 +253,8 @@ def _aurc(items: ScoredItems, _name: str) -> Reduced:
 
 
 def _aurc_of_totals(totals: FloatArray) -> FloatArray:
-    by_level = totals.reshape(len(totals), -1, 2)[:, ::-1]
-    return metrics.aurc_from_groups(by_level.sum(axis=2), by_level[:, :, 1])
+    right, wrong = totals.T[-2::-2], totals.T[::-2]
+    return metrics.aurc_of_levels(right + wrong, wrong)
 
 
 def _levels(confidence: FloatArray, n_families: int) -> npt.NDArray[np.int64]:
