@@ -80,11 +80,6 @@ from pact_eval.stats import (
     SlotHomogeneity,
 )
 
-# Former names, until the last caller has changed.
-CollectedRun = ExperimentRun
-RunCollection = Experiment
-collect_runs = Experiment.read
-
 __all__ = [
     "ABLATED_CONFIDENCE",
     "ABLATED_GAP",
@@ -95,7 +90,6 @@ __all__ = [
     "ArmPair",
     "ArmsComparison",
     "Calibration",
-    "CollectedRun",
     "Comparison",
     "Estimate",
     "Evaluation",
@@ -117,7 +111,6 @@ __all__ = [
     "Note",
     "PairOutcomes",
     "RepeatedViews",
-    "RunCollection",
     "ScoredItems",
     "SeedMatch",
     "SeedSummary",
@@ -129,7 +122,6 @@ __all__ = [
     "Unit",
     "UnmatchedSeeds",
     "align",
-    "collect_runs",
     "compare",
     "compare_arms",
     "compare_seeds",

@@ -12,7 +12,7 @@ import pytest
 from reports.tables.table_runs import run_of, share
 
 from pact_eval.calibration import Calibrator, Weights, inverse_softplus, write_calibrator
-from pact_eval.evaluation import collect_runs
+from pact_eval.evaluation import Experiment
 from pact_reports.tables import TableRequest, build_tables, write_tables
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def _tables(runs: list[Path], out: Path) -> dict[str, Path]:
-    collection = collect_runs(runs)
+    collection = Experiment.read(runs)
     files = write_tables(build_tables(TableRequest(collection)), collection, out, ["latex"])
     return {name: paths[0] for name, paths in files.items()}
 

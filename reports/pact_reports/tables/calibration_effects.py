@@ -9,7 +9,7 @@ from typing import Final
 
 from pact_eval.calibration import TemperatureSummary
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Calibration, CollectedRun
+from pact_eval.evaluation import Calibration, ExperimentRun
 from pact_eval.preregistration import (
     METRIC_SPECS,
     DecodingName,
@@ -102,7 +102,7 @@ def calibrated_runs(
     return tuple(found)
 
 
-def temperatures(runs: tuple[CollectedRun, ...]) -> dict[RunKey, TemperatureSummary]:
+def temperatures(runs: tuple[ExperimentRun, ...]) -> dict[RunKey, TemperatureSummary]:
     """Return mean and range of T(x) over the items of every run with a calibrator."""
     found = {}
     for run in runs:

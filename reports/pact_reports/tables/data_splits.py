@@ -11,7 +11,7 @@ from typing import Final
 from pact_eval._files import sha256_of_file
 from pact_eval.data import Record, Role, read_records
 from pact_eval.errors import InputError
-from pact_eval.evaluation import RunCollection
+from pact_eval.evaluation import Experiment
 from pact_eval.runs import Predictions, RunFolder
 from pact_reports.table import Column, Row, Table
 from pact_reports.tables.cells import count_cell, count_column, text_cell
@@ -55,7 +55,7 @@ class Split:
     sha256: str | None
 
 
-def run_splits(collection: RunCollection) -> tuple[Split, ...]:
+def run_splits(collection: Experiment) -> tuple[Split, ...]:
     """Count what the runs scored: one split for each file of data, told apart by its SHA-256."""
     found: dict[tuple[str, int], Split] = {}
     scored: list[tuple[RunFolder, Predictions]] = [

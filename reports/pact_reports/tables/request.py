@@ -11,9 +11,8 @@ from typing import Final
 from pact_eval.data import MANIFEST_NAME, DataFile, dataset_files, read_manifest
 from pact_eval.errors import InputError
 from pact_eval.evaluation import (
-    CollectedRun,
     Experiment,
-    RunCollection,
+    ExperimentRun,
     Settings,
 )
 from pact_eval.preregistration import (
@@ -46,7 +45,7 @@ class TableRequest:
         bootstrap_seed: seed of the bootstrap; every table starts from it.
     """
 
-    collection: RunCollection
+    collection: Experiment
     decoding: Decoding = "single"
     method: str | None = None
     criteria: Path | None = None
@@ -87,7 +86,7 @@ class TableRequest:
         return {None} in seeds or bool(seeds[0] & seeds[1])
 
     @property
-    def comparable(self) -> tuple[CollectedRun, ...]:
+    def comparable(self) -> tuple[ExperimentRun, ...]:
         """The runs on whole contexts, all on the same items.
 
         Raises:
@@ -161,7 +160,7 @@ class TableRequest:
         return default_method(self.collection)
 
 
-def default_method(collection: RunCollection) -> str:
+def default_method(collection: Experiment) -> str:
     """Return the arm that others are compared with where nobody says: the first with a seed."""
     arms = collection.arms
     seeded = (arm for arm, runs in arms.items() if any(run.seed is not None for run in runs))

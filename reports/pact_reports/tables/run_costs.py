@@ -10,7 +10,7 @@ from typing import Final
 
 from pact_eval._json import Json, loads
 from pact_eval.errors import InputError
-from pact_eval.evaluation import CollectedRun, RunCollection
+from pact_eval.evaluation import Experiment, ExperimentRun
 from pact_eval.runs import RunFolder
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import count_cell, count_column, text_cell
@@ -53,7 +53,7 @@ class RunCost:
     training_steps: float | None
 
 
-def run_costs(collection: RunCollection) -> tuple[RunCost, ...]:
+def run_costs(collection: Experiment) -> tuple[RunCost, ...]:
     """Gather what the runs took, from `run.json` and from `training.json` beside their adapters."""
     return tuple(_cost(run) for runs in collection.arms.values() for run in runs)
 
@@ -101,7 +101,7 @@ def cost_table(costs: tuple[RunCost, ...]) -> Table:
     )
 
 
-def _cost(run: CollectedRun) -> RunCost:
+def _cost(run: ExperimentRun) -> RunCost:
     provenance, settings = run.run.provenance, run.run.settings
     training = _training(run.run)
     return RunCost(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import RunCollection
+from pact_eval.evaluation import Experiment
 from pact_reports.table import Table
 from pact_reports.tables.registry import TABLES
 from pact_reports.tables.request import TableRequest
@@ -89,7 +89,7 @@ def build_tables(
 
 
 def write_tables(
-    built: BuiltTables, collection: RunCollection, out: Path, formats: Sequence[str] = FORMATS
+    built: BuiltTables, collection: Experiment, out: Path, formats: Sequence[str] = FORMATS
 ) -> dict[str, tuple[Path, ...]]:
     """Write tables into a folder; with Markdown, also the document that joins them.
 
@@ -121,7 +121,7 @@ def write_tables(
     return files
 
 
-def markdown_report(collection: RunCollection, built: BuiltTables | None = None) -> str:
+def markdown_report(collection: Experiment, built: BuiltTables | None = None) -> str:
     """Join tables into one Markdown document.
 
     Args:

@@ -9,7 +9,7 @@ import pytest
 from published import published_path
 from reports.tables.table_runs import cells, marked, run_of, texts
 
-from pact_eval.evaluation import collect_runs
+from pact_eval.evaluation import Experiment
 from pact_eval.preregistration import Cell as Place
 from pact_eval.preregistration import (
     MetricRow,
@@ -263,7 +263,7 @@ def test_paired_tests_as_printed(tmp_path_factory: pytest.TempPathFactory) -> No
                 folders.append(run_of(folder, control.tolist(), arm=row[0], seed=seed))
     base = (np.arange(n) < right_by_base).tolist()
     folders.append(run_of(tmp / "base", base, arm="base", seed=None))
-    made = build_tables(TableRequest(collect_runs(folders)), ["paired"]).tables["paired"]
+    made = build_tables(TableRequest(Experiment.read(folders)), ["paired"]).tables["paired"]
     heads = ("B", "Seed", "Acc. A", "Acc. B", "A - B", "Only A/B", "McNemar p")
     wanted = printed(PAIRED)
     assert sorted(texts(made, *heads)) == [row[:7] for row in wanted]
@@ -289,7 +289,7 @@ def test_splits_of_the_published_rows(tmp_path_factory: pytest.TempPathFactory) 
     """The last row of the paper's table of data splits."""
     run = tmp_path_factory.mktemp("rows") / "run"
     import_run(published_path("shipped_holdout_rows.jsonl"), {}, run, {"arm": "pact", "seed": 18})
-    built = build_tables(TableRequest(collect_runs([run])))
+    built = build_tables(TableRequest(Experiment.read([run])))
     (row,) = texts(built.tables["splits"])
     assert row[2:] == ["6", "324", "162", "162", "146", "114", "64", "1"]
     accuracy = texts(built.tables["main"], "Accuracy", "Pair accuracy", "NLL", "ECE", "AURC")

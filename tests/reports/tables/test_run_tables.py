@@ -13,7 +13,7 @@ from run_frames import ablated_rows, rows, write_run
 
 from pact_eval.calibration import Calibrator, Weights, inverse_softplus, write_calibrator
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import Experiment, Settings, collect_runs
+from pact_eval.evaluation import Experiment, Settings
 from pact_eval.preregistration import METRIC_SPECS
 from pact_eval.stats import seed_summary
 from pact_reports.tables import (
@@ -36,7 +36,7 @@ HOSTILE = "=x|<b>_%\n\\end{table}\u202e"
 
 
 def build(folders: list[Path], *names: str, **options: object) -> BuiltTables:
-    request = TableRequest(collect_runs(folders), **options)  # type: ignore[arg-type]
+    request = TableRequest(Experiment.read(folders), **options)  # type: ignore[arg-type]
     return build_tables(request, names or None)
 
 
@@ -259,7 +259,7 @@ def test_runs_on_other_items_are_not_compared(tmp_path: Path) -> None:
     assert built.skipped["main"] == (
         "the runs hold other items, so that their numbers do not compare"
     )
-    report = markdown_report(collect_runs(folders), built)
+    report = markdown_report(Experiment.read(folders), built)
     assert "> item sets differ: 0 items only in" in report
     assert "- main: the runs hold other items" in report
 
@@ -272,7 +272,7 @@ def test_runs_on_ablated_contexts_alone(tmp_path: Path) -> None:
 
 
 def test_choices_that_cannot_be_met_are_refused(arms: list[Path], tmp_path: Path) -> None:
-    collection = collect_runs(arms)
+    collection = Experiment.read(arms)
     with pytest.raises(InputError, match="no run of arm 'c'; there are a, b, base"):
         TableRequest(collection, method="c").check()
     with pytest.raises(InputError, match="no such file"):
@@ -300,7 +300,7 @@ def test_hostile_arm_names_do_no_harm(tmp_path: Path) -> None:
         for arm in (1, 2)
         for seed in (17, 18)
     ]
-    collection = collect_runs(folders)
+    collection = Experiment.read(folders)
     built = build_tables(TableRequest(collection, resamples=200))
     assert set(built.skipped) == {"scorecard", "calibration"}
     for table in built.tables.values():
@@ -319,7 +319,7 @@ def test_hostile_arm_names_do_no_harm(tmp_path: Path) -> None:
 def test_the_same_bytes_every_time(tmp_path: Path, arms: list[Path]) -> None:
     written = []
     for name in ("one", "two"):
-        collection = collect_runs(arms)
+        collection = Experiment.read(arms)
         built = build_tables(TableRequest(collection))
         files = write_tables(built, collection, tmp_path / name)
         written.append({path.name: path.read_bytes() for each in files.values() for path in each})
