@@ -142,7 +142,7 @@ class Predictions:
             >>> predictions.logits.shape, predictions.reference.tolist()
             ((1, 2, 2), [1])
         """
-        ablated = int((frame["variant"] == ABLATED).sum())
+        ablated = int((frame["variant"].cast(pl.String) == ABLATED).sum())
         if ablated and ablated != len(frame):
             message = (
                 f"expected ablated contexts alone or none, got {ablated:,} in {len(frame):,} rows"

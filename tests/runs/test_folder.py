@@ -221,7 +221,7 @@ def test_truncated_predictions_are_told_wherever_they_are_cut(tmp_path: Path, ke
 def test_reading_an_unfinished_run_says_how_to_go_on(tmp_path: Path) -> None:
     with RunWriter(tmp_path / "a", SETTINGS, {}) as writer:
         writer.write_part(0, rows(0, 4))
-    with pytest.raises(RunError, match=r"not complete .8 views are scored.; run the command"):
+    with pytest.raises(RunError, match=r"not complete .8 views are scored.; repeat the command"):
         read_run(tmp_path / "a")
 
 
