@@ -91,7 +91,7 @@ def test_prompts_that_share_nothing_hang_on_an_empty_root() -> None:
 
 def test_no_prompt_and_an_empty_one_are_refused() -> None:
     for prompts in ([], [(1,), ()]):
-        with pytest.raises(ValueError, match="one token at least"):
+        with pytest.raises(ValueError, match="at least one token"):
             prefix_tree(prompts)
 
 
