@@ -455,6 +455,8 @@ class Experiment:
             InputError: the run has fewer views, or no calibrator.
             RunError: the run holds ablated contexts, which have no references.
         """
+        if run.ablated:
+            read_run(run.folder)  # raises: ablated contexts have no references
         settings, predictions = self.settings, run.predictions
         return sweep(
             predictions,
