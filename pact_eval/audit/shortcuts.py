@@ -22,7 +22,7 @@ from scipy.stats import norm, t
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
-from threadpoolctl import threadpool_limits  # comes with sklearn
+from threadpoolctl import threadpool_limits
 
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.audit.context import DataContext

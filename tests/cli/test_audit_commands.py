@@ -272,9 +272,9 @@ def test_no_manifest_is_written_for_lines_that_are_no_records(tmp_path: Path) ->
 
 def test_a_split_is_shown_and_passes_its_own_audit(tmp_path: Path) -> None:
     source = FIXTURES / "data" / "train.jsonl"
-    text = run("split", source, "--out", tmp_path / "parts").stdout
-    assert "select checkpoints" in text
-    assert "fit temperatures" in text
+    # Cells wrap beside a long path.
+    words = set(run("split", source, "--out", tmp_path / "parts").stdout.split())
+    assert {"select", "checkpoints", "fit", "temperatures"} <= words
     run("data", tmp_path / "parts", *QUICK, "--only", "separation")
     holdout = FIXTURES / "data" / "holdout.jsonl"
     text = run("data", tmp_path / "parts", "--eval", holdout, *QUICK, "--only", "separation").stdout
