@@ -229,7 +229,7 @@ def accuracy_rows(encoder: Encoder, items: Items, vocabulary: int) -> list[list[
         for name in ("fork", "batched", "naive"):
             scorer = Scorer(model, 4096, name)
             scorer.prepare(views)
-            scorer.forget_counts()
+            scorer.reset_counts()
             scored = scorer.score(views)
             flips = sum(
                 a.logits.argmax() != b.logits.argmax() for a, b in zip(scored, plain, strict=True)

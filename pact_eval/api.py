@@ -100,7 +100,7 @@ def score(
         adapter: adapter folder; None scores the base model alone.
         base_model: folder or hub id; None takes what the adapter names.
         k: views per record.
-        order_seed: seed of the code orders.
+        order_seed: seed of the letter orders.
         limit: score only the first records.
         arm: name of the recipe.
         seed: seed of the training.

@@ -1,8 +1,8 @@
 """Batches for the objective: tensors and index tables, checked once, and the collator from views.
 
-Rows are views. The logits of a row are in code order; `code_order` brings them into canonical
+Rows are views. The logits of a row are in letter order; `code_order` brings them into canonical
 order. Three tables list the rows that belong together: `pairs` (the two members of a family),
-`views` (two code orders of one record) and `ablations` (contexts without the decisive sentence).
+`views` (two letter orders of one record) and `ablations` (contexts without the decisive sentence).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class PactBatch:
     """A batch of n rows (views) with up to C answers.
 
     Attributes:
-        code_order: shape (n, C), int64; canonical index shown at each code position, unused slots
+        code_order: shape (n, C), int64; canonical index shown at each letter, unused slots
             -1, all of them after the used ones.
         reference: shape (n,), int64; canonical index of the right answer, `NO_REFERENCE` for a row
             without a label.
         is_score: shape (n,), bool; rows of Score fields, whose answers are ordered levels.
         pairs: shape (n_pairs, 2), int64; rows (base, counterfactual).
-        views: shape (n_views, 2), int64; rows that show one record under two code orders, with one
-            reference.
+        views: shape (n_views, 2), int64; rows that show one record under two letter orders,
+            with one reference.
         ablations: shape (n_ablations, 3), int64; (row, y_a, y_b) with canonical answers.
         weight: shape (n,), float32 or float64, above 0 and finite; weight of the row in every mean.
             A pair or two views weigh the mean of their rows.
@@ -50,7 +50,7 @@ class PactBatch:
             elsewhere.
         attention_mask: shape (n, tokens), int64; 0 on padding. Given together with input_ids or
             not at all.
-        code_tokens: shape (n, C), int64; token of the letter at each code position, unused
+        code_tokens: shape (n, C), int64; token of each letter shown, unused
             slots 0.
 
     The checks run once, when a batch is made: `to` and `pin_memory` do not repeat them, since each

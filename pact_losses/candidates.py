@@ -16,7 +16,7 @@ from pact_losses.errors import BatchError
 
 
 def candidate_logits(model: nn.Module, batch: PactBatch) -> Tensor:
-    """Run the model and read the logits of the code tokens at the answer position.
+    """Run the model and read the logits of the letter tokens at the answer position.
 
     The full model is called, so adapters, autocast, gradient checkpointing and
     `DistributedDataParallel` work as usual. Logits for every token of a prompt are never computed.
@@ -31,7 +31,7 @@ def candidate_logits(model: nn.Module, batch: PactBatch) -> Tensor:
             any device.
 
     Returns:
-        Logits in code order, shape (n, C), float32 (float64 from a float64 model), on the model's
+        Logits in letter order, shape (n, C), float32 (float64 from a float64 model), on the model's
         device; unused slots are 0 and carry no gradient.
 
     Raises:

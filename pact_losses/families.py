@@ -1,7 +1,7 @@
 """Batching by family: which views belong together, and batches that never split them.
 
 The counterfactual margin needs both members of a pair in one forward pass, and the consistency term
-both code orders of a record. So a family with all of its views is what is shuffled and cut.
+both letter orders of a record. So a family with all of its views is what is shuffled and cut.
 """
 
 from __future__ import annotations

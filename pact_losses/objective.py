@@ -171,8 +171,8 @@ class PactLoss(nn.Module):
         """Measure every term of a batch.
 
         Args:
-            code_logits: shape (n, C), any floating type; logits of the code tokens at the last
-                position, in code order. Values in unused slots are ignored.
+            code_logits: shape (n, C), any floating type; logits of the letter tokens at the last
+                position, in letter order. Values in unused slots are ignored.
             batch: what the n rows are.
             progress: share of the training that is done, step / total_steps.
             totals: for gradient accumulation, `unit_totals` of all batches of the optimiser step.

@@ -31,7 +31,7 @@ def selection_nll(
         model: what `candidate_logits` takes.
         batches: of the selection split, made by `PactCollator`; `require_pairs=False` makes them of
             primary views alone.
-        code_logits: gives the logits of a batch in code order, shape (n, C).
+        code_logits: gives the logits of a batch in letter order, shape (n, C).
 
     Returns:
         -log p(reference) in nats, the mean over views by their weights, in float64.

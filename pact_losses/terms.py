@@ -21,13 +21,13 @@ MASKED_LOGIT: Final = -1e30
 
 
 def to_canonical(code_logits: Tensor, code_order: Tensor) -> Tensor:
-    """Scatter logits from code order into canonical order (the paper's canonical choice space).
+    """Scatter logits from letter order into canonical order (the paper's canonical choice space).
 
     The content of an unused slot, even NaN, affects neither the value nor the gradient.
 
     Args:
         code_logits: shape (..., C), any floating type; logits of the letters, in nats.
-        code_order: shape (..., C), int64; canonical index shown at each code position, negative in
+        code_order: shape (..., C), int64; canonical index shown at each letter, negative in
             unused slots.
 
     Returns:

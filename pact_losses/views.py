@@ -1,8 +1,9 @@
 """A view for training: one rendering of a record as token ids, and what the loss must know of it.
 
 A family is the two records of a contrastive pair with all of their views: the canonical (primary)
-view of each, permuted views under other code orders, and an ablated view of the base record without
-its decisive sentence. Nothing here knows of records or prompts: whoever encodes them makes these.
+view of each, permuted views under other letter orders, and an ablated view of the base record
+without its decisive sentence. This module does not use records or prompts: the encoder of a trainer
+creates views.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ class TrainingView:
             base record.
         family: the contrastive pair.
         variant: which member of the pair; an ablated view is of the base.
-        view: 0 is the canonical code order, 1, 2, ... are permuted ones; an ablated view is 0.
+        view: 0 is the canonical letter order, 1, 2, ... are permuted ones; an ablated view is 0.
         kind: of the field.
         token_ids: the prompt, one id per token.
-        code_tokens: the token of the code letter at each code position, C of them.
-        code_order: the canonical index shown at each code position, a permutation of 0..C-1.
+        code_tokens: the token of each letter, C of them.
+        code_order: the canonical index shown at each letter, a permutation of 0..C-1.
         reference: canonical index of the right answer; None for an ablated view.
         ablated_answers: for an ablated view the two references that nothing in its context tells
             apart: (base, counterfactual); None for a labelled view.
@@ -99,7 +100,7 @@ class TrainingView:
         if n < 2 or sorted(self.code_order) != list(range(n)):
             return f"expected a permutation of two or more answers, got {list(self.code_order)}"
         if len(self.code_tokens) != n or len(set(self.code_tokens)) != n:
-            return f"expected {n} distinct code tokens, got {list(self.code_tokens)}"
+            return f"expected {n} distinct letter tokens, got {list(self.code_tokens)}"
         if not 0 < self.weight < math.inf:
             return f"expected a finite weight above 0, got {self.weight}"
         if self.ablated_answers is None:

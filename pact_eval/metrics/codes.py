@@ -18,14 +18,14 @@ def _slots(answer: IntArray, code_order: IntArray) -> IntArray:
 
 
 def picked_slot(predicted: npt.ArrayLike, code_order: npt.ArrayLike) -> IntArray:
-    """Returns the code position of the predicted answer: 0 for A, 1 for B, ...
+    """Returns the letter position of the predicted answer: 0 for A, 1 for B, ...
 
     Args:
         predicted: (n, K) canonical index that each view predicts.
-        code_order: (n, K, C_max) canonical index shown at each code position, padded with -1.
+        code_order: (n, K, C_max) canonical index shown at each letter, padded with -1.
 
     Returns:
-        (n, K) code positions.
+        (n, K) letter positions.
 
     Raises:
         ValueError: Shapes do not fit, or an answer is not shown at exactly one code.
@@ -45,14 +45,14 @@ def picked_slot(predicted: npt.ArrayLike, code_order: npt.ArrayLike) -> IntArray
 
 
 def reference_slot(reference: npt.ArrayLike, code_order: npt.ArrayLike) -> IntArray:
-    """Returns the code position of the reference in each view: 0 for A, 1 for B, ...
+    """Returns the letter position of the reference in each view: 0 for A, 1 for B, ...
 
     Args:
         reference: (n,) canonical index of the right answer.
-        code_order: (n, K, C_max) canonical index shown at each code position, padded with -1.
+        code_order: (n, K, C_max) canonical index shown at each letter, padded with -1.
 
     Returns:
-        (n, K) code positions.
+        (n, K) letter positions.
 
     Raises:
         ValueError: Shapes do not fit, or a reference is not shown at exactly one code.

@@ -1,7 +1,7 @@
 """Adapter and base-model folders, read without torch.
 
-Weights are data: only safetensors are accepted, and pickled files (`.bin`, `.pt`, ...) are refused
-before a library that would unpickle them is called.
+Weights are data. Only safetensors are accepted. Pickled files (`.bin`, `.pt`, ...) are refused
+before any library could unpickle them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 from safetensors import SafetensorError, safe_open
 
 from pact_eval._files import sha256_of_file
-from pact_eval._json import Json, loads
+from pact_eval._json import Json, describe, loads
 from pact_eval.errors import AdapterError
 
 ADAPTER_CONFIG: Final = "adapter_config.json"
@@ -25,7 +25,7 @@ ADAPTER_WEIGHTS: Final = "adapter_model.safetensors"
 SCHEMA_CONFIG: Final = "schema_config.json"
 
 PICKLED_SUFFIXES: Final = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
-"""Suffixes of files that Python would unpickle, and so run."""
+"""Suffixes of pickled files; unpickling can run code."""
 
 _MAX_JSON_BYTES = 1 << 26
 
@@ -36,7 +36,7 @@ class TensorInfo:
 
     Attributes:
         name: its key in the file.
-        dtype: as safetensors spells it: "F32", "BF16", ...
+        dtype: its dtype as named by safetensors: "F32", "BF16", ...
         shape: its dimensions.
         offset_bytes: position of its first byte in the file.
         size_bytes: number of bytes.
@@ -50,7 +50,7 @@ class TensorInfo:
 
     @property
     def size(self) -> int:
-        """The number of values that it holds."""
+        """Number of values."""
         return math.prod(self.shape)
 
 
@@ -63,8 +63,8 @@ class AdapterFiles:
         config: the parsed `adapter_config.json`.
         schema_config: the parsed `schema_config.json`, or None if there is none.
         tensors: the tensors of `adapter_model.safetensors`.
-        sha256: of `adapter_model.safetensors`.
-        config_sha256: of `adapter_config.json`, which holds the scale of the adapter.
+        sha256: SHA-256 of `adapter_model.safetensors`.
+        config_sha256: SHA-256 of `adapter_config.json`, which sets the scale of the adapter.
     """
 
     folder: Path
@@ -134,7 +134,7 @@ def named_base_model(
 
     Args:
         config: the parsed `adapter_config.json`, or None if it cannot be read.
-        schema_config: the parsed `schema_config.json`, which goes first; or None.
+        schema_config: the parsed `schema_config.json`, which takes precedence; or None.
 
     Example:
         >>> named_base_model({"base_model_name_or_path": "Qwen/Qwen3-0.6B"}, {"model": ""})
@@ -161,7 +161,7 @@ def read_json_object(path: Path) -> dict[str, Json]:
     """Read a configuration file that must hold one JSON object.
 
     Raises:
-        AdapterError: it is missing, not a JSON object, or far too long for a configuration.
+        AdapterError: it is missing, is not a JSON object, or is far too long for a configuration.
     """
     try:
         size = path.stat().st_size
@@ -178,20 +178,20 @@ def read_json_object(path: Path) -> dict[str, Json]:
         message = f"{path}: {error}"
         raise AdapterError(message) from None
     if not isinstance(value, dict):
-        message = f"{path}: expected a JSON object"
+        message = f"{path}: expected a JSON object, got {describe(value)}"
         raise AdapterError(message)
     return value
 
 
 def safetensors_header(path: Path) -> tuple[TensorInfo, ...]:
-    """Read what a safetensors file holds, and check that its data are complete.
+    """Read the header of a safetensors file, and check that its data are complete.
 
     The safetensors library checks the header: dtypes are known, sizes fit shapes, and the tensors
-    tile the data with no gap and no overlap. It accepts duplicate names, which are refused here,
-    and it does not give the offsets of the data, so the JSON of a valid header is read once more.
+    cover the data without gaps or overlaps. It accepts duplicate names, which are refused here. It
+    does not give the offsets of the data, so the JSON of a valid header is read again.
 
     Args:
-        path: the file: 8 bytes of header length, a JSON header, the data.
+        path: the file: 8 bytes with the header length, a JSON header, the data.
 
     Returns:
         One entry per tensor, in the order of the header.
@@ -228,14 +228,14 @@ def safetensors_header(path: Path) -> tuple[TensorInfo, ...]:
 
 
 def sha256_of_weights(folder: Path) -> str:
-    """Return one SHA-256 for all the weight files of a base-model folder.
+    """Return one SHA-256 for all weight files of a base-model folder.
 
-    One file: its own hash. Several shards: the hash of the lines `<sha256>  <name>` by name,
-    as `sha256sum *.safetensors | sha256sum` gives it.
+    For one file, it is the hash of that file. For several shards, it is the hash of the lines
+    `<sha256>  <name>`, sorted by name, as computed by `sha256sum *.safetensors | sha256sum`.
 
     Raises:
-        AdapterError: there are no safetensors (the message says so if the weights are pickled),
-            one of them is damaged, or the folder holds an adapter.
+        AdapterError: there are no safetensors (the message names pickled weights), one of them is
+            damaged, or the folder is an adapter.
     """
     files = weight_files(folder)
     for file in files:
@@ -251,8 +251,8 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     """Return the safetensors files of a base-model folder, by name.
 
     Raises:
-        AdapterError: there are none (the message says so if the weights are pickled), or the
-            folder holds an adapter.
+        AdapterError: there are none (the message names pickled weights), or the folder is an
+            adapter.
     """
     if (folder / ADAPTER_CONFIG).exists():
         # transformers would silently load the adapter and the base that it names.
@@ -271,4 +271,4 @@ def _without_weights(folder: Path, expected: str) -> str:
             f"{folder}: expected {expected}, found {', '.join(pickled)}; pickled weights can run "
             "code and are refused: save the weights as safetensors"
         )
-    return f"{folder}: expected weights ({expected}), there are none"
+    return f"{folder}: expected weights ({expected}), found none"

@@ -1,4 +1,4 @@
-"""Prompts: the contract interface, the Nimble contract, code orders, requests, and token ids."""
+"""Prompts: the contract interface, the Nimble contract, letter orders, requests, and token ids."""
 
 from pact_eval.prompts.code_orders import to_canonical
 from pact_eval.prompts.contract import CODES, PromptContract, canonical_code_order

@@ -1,13 +1,13 @@
-"""Views: the code orders under which one record is shown.
+"""Views: the letter orders under which one record is shown.
 
 View 0 shows the answers in canonical order; further views permute which letter is shown next to
 which answer. Orders are determined by (seed, record id, view) alone. They do not depend on the
 order of the file, on batching, on the number of views, or on the number of scoring processes.
 
-How they are balanced: the first C orders of a record form a Latin square (over C views every answer
-is at every code position once, so over K < C views no answer visits a position twice), the next
-C orders another Latin square, and so on until all C! orders have been used; then they repeat. The
-squares are the cosets of a cyclic group of order C, keyed by the record.
+Orders are balanced. The first C orders of a record form a Latin square: over C views, every answer
+is at every letter once, and over K < C views no answer is at the same letter twice. The next C
+orders form another Latin square, and so on, until all C! orders have been used; then they repeat.
+The squares are the cosets of a cyclic group of order C, keyed by the record.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ Order = tuple[int, ...]
 
 
 def code_orders(seed: int, record_id: str, n_choices: int, k: int) -> list[Order]:
-    """Return the code orders of views 0 to k - 1 of a record.
+    """Return the letter orders of views 0 to k - 1 of a record.
 
     Args:
-        seed: seed of the code orders, recorded in the run.
+        seed: seed of the letter orders, recorded in the run.
         record_id: id of the record.
         n_choices: number of answers C, at least 2.
         k: number of views, at least 1.
 
     Returns:
-        K tuples; entry j of one is the canonical index of the answer shown at code position j. The
-        first is the identity; the others are distinct as long as C! allows, and then repeat.
+        K tuples; entry j of a tuple is the canonical index of the answer shown at letter j. The
+        first tuple is the identity. Orders repeat only after all C! orders have been used.
 
     Raises:
         ValueError: fewer than 2 answers, or fewer than 1 view.
@@ -56,7 +56,7 @@ def code_orders(seed: int, record_id: str, n_choices: int, k: int) -> list[Order
 
 
 def code_order(seed: int, record_id: str, n_choices: int, view: int) -> Order:
-    """Return the code order of one view; see `code_orders`.
+    """Return the letter order of one view; see `code_orders`.
 
     Example:
         >>> code_order(0, "scale-001-base", 3, 3)
@@ -68,11 +68,11 @@ def code_order(seed: int, record_id: str, n_choices: int, view: int) -> Order:
 def to_canonical(
     code_values: npt.NDArray[np.floating], code_order: Sequence[int]
 ) -> npt.NDArray[np.floating]:
-    """Scatter values in code order into canonical order.
+    """Scatter values in letter order into canonical order.
 
     Args:
-        code_values: shape (..., C); entry j belongs to the answer at code position j.
-        code_order: the canonical index shown at each code position.
+        code_values: shape (..., C); entry j belongs to the answer at letter j.
+        code_order: the canonical index shown at each letter.
 
     Returns:
         Array of the same shape and dtype; entry i belongs to canonical answer i.
@@ -86,9 +86,7 @@ def to_canonical(
     """
     order = np.asarray(code_order)
     if code_values.shape[-1] != len(order) or sorted(order.tolist()) != list(range(len(order))):
-        message = (
-            f"expected an order of {code_values.shape[-1]} code positions, got {list(code_order)}"
-        )
+        message = f"expected an order of {code_values.shape[-1]} letters, got {list(code_order)}"
         raise ValueError(message)
     canonical = np.empty_like(code_values)
     canonical[..., order] = code_values
@@ -108,7 +106,7 @@ def _next_square(key: str, index: int, n_choices: int, used: list[list[Order]]) 
         if first not in taken:
             break
         attempt += 1
-    # Shift 0 stays in front: it makes view 0 canonical; the other shifts come in keyed order.
+    # Shift 0 comes first and makes view 0 canonical; the other shifts follow in keyed order.
     shifts = [0] + [1 + s for s in _keyed_permutation(f"{key}/{index}/shifts", n_choices - 1)]
     return [
         tuple(sigma[(position[answer] + shift) % n_choices] for answer in first) for shift in shifts

@@ -19,7 +19,7 @@ from pact_eval._json import Json
 from pact_eval.data import MAX_ANSWERS, Field, parse_field
 
 CODES: Final = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-"""The letters shown next to answers, by code position."""
+"""The letters shown next to answers, in order."""
 
 
 class Message(TypedDict):
@@ -53,7 +53,7 @@ class PromptContract(Protocol):
             state: the context: text, or any JSON value.
             fields: all fields of the schema, in schema order.
             requested: name of the requested field.
-            code_order: the canonical index shown at each code position of the requested field; the
+            code_order: the canonical index shown at each letter of the requested field; the
                 other fields are in canonical order.
 
         Raises:
@@ -73,7 +73,7 @@ class PromptContract(Protocol):
 
 
 def canonical_code_order(field: Field) -> tuple[int, ...]:
-    """Return the identity: answer i is at code position i."""
+    """Return the identity: answer i has letter i."""
     return tuple(range(len(field.answers)))
 
 

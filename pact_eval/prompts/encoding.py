@@ -1,7 +1,7 @@
-"""Views to token ids and code tokens: one code path for scoring and for training.
+"""Encode views as token ids and letter tokens: one code path for scoring and for training.
 
-An `Encoder` joins a tokenizer with a prompt contract. It checks once that every letter is exactly
-one ordinary token at the answer boundary, and it refuses a prompt over the limit: nothing is
+An `Encoder` combines a tokenizer with a prompt contract. It checks once that every letter is
+exactly one ordinary token at the answer boundary. It refuses prompts over the limit; nothing is
 truncated.
 """
 
@@ -44,8 +44,8 @@ class EncodedView:
         record_id: id of the record.
         view: number of the view; 0 is canonical.
         token_ids: the prompt's token ids.
-        code_tokens: token id of the letter at each code position, C of them.
-        code_order: the canonical index shown at each code position.
+        code_tokens: token id of each letter shown, in order, C of them.
+        code_order: the canonical index shown at each letter.
     """
 
     record_id: str
@@ -107,7 +107,7 @@ class Encoder:
         max_prompt_tokens: longest prompt accepted; the contract's own limit by default.
 
     Attributes:
-        fingerprint: SHA-256 of a probe's text, token ids and code tokens: it changes with the
+        fingerprint: SHA-256 of a probe's text, token ids and letter tokens: it changes with the
             contract, the chat template and the tokenizer.
 
     Raises:
@@ -138,7 +138,7 @@ class Encoder:
         Args:
             records: dataset records.
             k: views per record.
-            seed: seed of the code orders.
+            seed: seed of the letter orders.
 
         Returns:
             `len(records) * k` views, record by record.
@@ -152,13 +152,13 @@ class Encoder:
         return views
 
     def check_lengths(self, records: Sequence[Record], k: int, seed: int) -> int:
-        """Tokenise everything once, in windows, so a prompt that is too long is found at the start.
+        """Tokenise all prompts in windows, to find prompts that are too long before scoring starts.
 
         Returns:
-            Tokens of the longest prompt.
+            Length of the longest prompt, in tokens.
 
         Raises:
-            PromptError: as `encode`, for all records together.
+            PromptError: as for `encode`, for all records together.
         """
         longest = 0
         too_long: list[str] = []
@@ -171,7 +171,7 @@ class Encoder:
         return longest
 
     def prompt_tokens(self, records: Sequence[Record], k: int, seed: int) -> list[int]:
-        """Return the tokens of the longest of the K prompts of each record, without a limit."""
+        """Return the length of the longest of the K prompts of each record, without a limit."""
         texts = [
             self._text(record.state, [record.field], record.field.name, order)
             for record in records
@@ -223,7 +223,7 @@ class Encoder:
     ) -> list[EncodedView]:
         """Encode one request of several fields: K views of each field, field by field.
 
-        The views carry the field's name as `record_id`; it also keys the code orders.
+        The views carry the field's name as `record_id`; it also keys the letter orders.
 
         Raises:
             PromptError: a prompt is over the limit.
@@ -250,7 +250,9 @@ class Encoder:
         messages = self.contract.messages(state, fields, requested, order)
         prompt, boundary = _rendered(self.tokenizer, messages)
         if boundary != self._boundary:
-            message = "the chat template must end every prompt in the same way, found two endings"
+            message = (
+                "expected the chat template to end every prompt in the same way, got two endings"
+            )
             raise PromptError(message)
         return prompt + boundary
 
@@ -269,7 +271,7 @@ class Encoder:
 
 
 def _code_tokens(tokenizer: ChatTokenizer, prompt: str) -> tuple[int, ...]:
-    """Tokenise prompt + code and compare with the prompt's own ids, for all 26 codes."""
+    """Tokenise prompt + letter and compare with the prompt's own ids, for all 26 letters."""
     texts = [prompt, *(prompt + code for code in CODES[:MAX_ANSWERS])]
     bare, *coded = tokenizer(texts, add_special_tokens=False)["input_ids"]
     special = set(tokenizer.all_special_ids)

@@ -16,7 +16,7 @@ from pact_eval._json import Json, describe, loads
 from pact_eval.data import Field, parse_field
 from pact_eval.errors import RequestError
 
-# One word with a slash or an extension: it was probably meant as a file name.
+# One word with a slash or an extension is probably meant as a file name.
 _FILE_NAME = re.compile(r"\S*/\S*|\S+\.[A-Za-z0-9]{1,5}")
 
 
@@ -26,9 +26,9 @@ class Decision:
 
     Attributes:
         field: the question.
-        probabilities: of each answer, canonical order, over K views.
-        answer_mass: mean share of the next-token distribution on the letters.
-        views_agree: whether every view has the same most probable answer; None for one view.
+        probabilities: probability of each answer over the K views, canonical order.
+        answer_mass: mean probability on the answer letters.
+        views_agree: whether all views have the same most probable answer; None for one view.
     """
 
     field: Field

@@ -1,13 +1,14 @@
 """The run folder: the scored views of one adapter on one dataset, and where they come from.
 
-    run.json              provenance; `settings` decides the numbers and is what resuming compares
-    predictions.parquet   one row an item and view, once the run is complete (with a column more,
-                          and without references, where the items are ablated contexts)
-    parts/                the same rows while the run is being written, one file a window of records
+    run.json              provenance; `settings` determines the numbers and is compared on resuming
+    predictions.parquet   one row per item and view, once the run is complete (rows of ablated
+                          contexts have no references and one more column)
+    parts/                the same rows while the run is being written, one file per window of
+                          records
 
-A part is written beside its place and renamed into it, so that a part either is whole or is not
-there. A killed run goes on with the first missing part. Part n always holds the same records in the
-same batches, so an interrupted run ends with the same bytes as one that was not.
+A part is written under another name and then renamed: a part is either complete or absent. A killed
+run resumes with the first missing part. Part n always holds the same records in the same batches.
+An interrupted run therefore ends with the same bytes as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from pact_eval.runs.provenance import (
 )
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 
-if sys.platform != "win32":  # on Windows two writers in one folder are the user's own care
+if sys.platform != "win32":  # on Windows, two writers in one folder are not detected
     import fcntl
 
 _PARTS = "parts"
@@ -54,7 +55,7 @@ class RunFolder:
     """A complete run; its rows are not read.
 
     Attributes:
-        folder: the run folder as it was given.
+        folder: the run folder, as given.
         provenance: what `run.json` records.
     """
 
@@ -73,12 +74,12 @@ class RunFolder:
 
     @property
     def seed(self) -> int | None:
-        """Seed of the training; None for a base model, or if the run does not record one."""
+        """Training seed; None for a base model, or if the run does not record one."""
         return self.provenance.seed
 
     @property
     def settings(self) -> Mapping[str, Json]:
-        """What decided the numbers: adapter, base, dataset, K, ... as recorded."""
+        """The recorded settings that determine the numbers: adapter, base, dataset, K, ..."""
         return self.provenance.settings
 
     @property
@@ -88,7 +89,7 @@ class RunFolder:
 
     @cached_property
     def ablated(self) -> bool:
-        """Whether the rows are ablated contexts, which have no references; reads one value.
+        """Whether the rows are ablated contexts, which have no references. Reads one value.
 
         Raises:
             RunError: the file is damaged.
@@ -97,7 +98,7 @@ class RunFolder:
             first = pl.scan_parquet(self.predictions_file, glob=False).select("variant").head(1)
             return first.collect().to_series().to_list() == [ABLATED]
         except (pl.exceptions.PolarsError, OSError):
-            # The one reader of rows says what is wrong, and where.
+            # `_read_rows` raises an error that says what is wrong, and where.
             return bool((_read_rows(self.predictions_file)["variant"].head(1) == ABLATED).any())
 
 
@@ -122,7 +123,7 @@ def read_run(folder: Path) -> Run:
         The run.
 
     Raises:
-        RunError: the folder is no run, is of a later format, is not complete, is damaged, or holds
+        RunError: the folder is not a run, has another format, is not complete, is damaged, or holds
             ablated contexts, which have no references.
     """
     run = read_any_run(folder)
@@ -146,7 +147,7 @@ def read_any_run(folder: Path) -> Run:
         The run.
 
     Raises:
-        RunError: the folder is no run, is of a later format, is not complete, or is damaged.
+        RunError: the folder is not a run, has another format, is not complete, or is damaged.
     """
     provenance = open_run(folder).provenance
     frame = _read_rows(folder / _PREDICTIONS)
@@ -158,23 +159,23 @@ def read_any_run(folder: Path) -> Run:
 
 
 def open_run(folder: Path) -> RunFolder:
-    """Read what a complete run says of itself, and none of its rows.
+    """Read the provenance of a complete run, without its rows.
 
     Args:
         folder: a run folder.
 
     Returns:
-        The folder with its provenance; `predictions_file` is there to be read.
+        The folder with its provenance; `predictions_file` exists.
 
     Raises:
-        RunError: the folder is no run, is of a later format, or is not complete.
+        RunError: the folder is not a run, has another format, or is not complete.
     """
     provenance = read_provenance(folder)
     if not (folder / _PREDICTIONS).exists():
         done = sum(len(_read_rows(part)) for part in _parts(folder))
         message = (
             f"{folder}: the run is not complete ({done:,} views are scored); repeat the command "
-            "that started it to resume the run"
+            "that started it to resume"
         )
         raise RunError(message)
     return RunFolder(folder, provenance)
@@ -184,13 +185,14 @@ class RunWriter:
     """Writes a run part by part; opening an unfinished run resumes it.
 
     Args:
-        folder: the run folder; made where it does not exist.
-        settings: everything that decides the numbers, JSON values, nested objects allowed.
-        labels: what names the run without changing its numbers (command line, arm, ...).
+        folder: the run folder; created if it does not exist.
+        settings: everything that determines the numbers: JSON values, possibly nested.
+        labels: everything that names the run but does not change its numbers (command line, arm,
+            ...).
 
     Raises:
-        RunError: the folder holds something else, is damaged, or another process writes it.
-        RunSettingsError: the folder belongs to other settings; the message names them.
+        RunError: the folder holds something else, is damaged, or another process writes to it.
+        RunSettingsError: the folder has a run with other settings; the message names them.
     """
 
     def __init__(
@@ -207,9 +209,9 @@ class RunWriter:
             self.close()
             raise
         for stale in (each for each in folder.iterdir() if _PARTIAL.fullmatch(each.name)):
-            stale.unlink()  # of a process that was killed while it wrote
+            stale.unlink()  # left by a process that was killed while writing
         if self.complete:
-            # A process that was killed while it closed the run may have left these.
+            # Left by a process that was killed while closing the run.
             shutil.rmtree(folder / _PARTS, ignore_errors=True)
         else:
             (folder / _PARTS).mkdir(exist_ok=True)
@@ -222,7 +224,7 @@ class RunWriter:
 
     @property
     def rows_done(self) -> int:
-        """Number of item views that were already scored when the run was opened, or since."""
+        """Number of item views scored so far, earlier processes included."""
         return sum(self._done.values())
 
     def has_part(self, number: int) -> bool:
@@ -238,25 +240,25 @@ class RunWriter:
         """Join the parts into `predictions.parquet` and close the run.
 
         Args:
-            wall_seconds: time this process spent scoring; added to that of earlier ones.
-            facts: what was found out while scoring (counts, drift, ...), kept in `run.json`.
+            wall_seconds: time this process spent scoring; added to that of earlier processes.
+            facts: results of scoring (counts, largest difference, ...), kept in `run.json`.
         """
         parts = [_read_rows(part) for part in _parts(self.folder)]
         self._provenance.update({"status": "complete", "finished": _now(), **facts})
         self.add_wall_seconds(wall_seconds)
-        # Last, because it is what makes the run complete: killed before, it is closed again.
+        # Written last: it marks the run as complete. A run killed before this is finished again.
         _write_parquet(pl.concat(parts), self.folder / _PREDICTIONS)
         shutil.rmtree(self.folder / _PARTS)
 
     def add_wall_seconds(self, wall_seconds: float) -> None:
-        """Add scoring time to the record, also when the run is left unfinished."""
+        """Add scoring time to `run.json`, also for an unfinished run."""
         before = self._provenance.get("wall_seconds")
         earlier = float(before) if isinstance(before, int | float) else 0.0
         self._provenance["wall_seconds"] = round(earlier + wall_seconds, 3)
         write_provenance(self.folder, self._provenance)
 
     def close(self) -> None:
-        """Let go of the folder; safe to call twice."""
+        """Release the lock on the folder; safe to call twice."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -271,12 +273,12 @@ class RunWriter:
 def _provenance_of(
     folder: Path, settings: Mapping[str, Json], labels: Mapping[str, Json]
 ) -> dict[str, Json]:
-    """Return what is known of the run in the folder, or a new beginning."""
+    """Return the provenance of the run in the folder, or a new one."""
     if not _holds_rows(folder):
         return _new_provenance(settings, labels)
     provenance = dict(read_provenance(folder))
     _refuse_other_settings(folder, provenance.get("settings"), settings)
-    # Labels decide no number, but a run must not pass for another arm or seed in silence.
+    # Labels do not change numbers, but arm and seed of a run must not change silently.
     known = {key: provenance[key] for key in _FIXED_LABELS if provenance.get(key) is not None}
     given = {key: labels[key] for key in known if labels.get(key) is not None}
     _refuse_other_settings(folder, known, known | given)
@@ -317,7 +319,7 @@ def _refuse_other_settings(folder: Path, found: Json, wanted: Mapping[str, Json]
             for key in differing
         ]
         message = (
-            f"{folder} belongs to a run with other settings; give another --out, or remove it:\n"
+            f"{folder} has a run with other settings; give another --out, or remove the folder:\n"
             + "\n".join(lines)
         )
         raise RunSettingsError(message)
@@ -333,7 +335,7 @@ def _flat(value: Json, prefix: str = "") -> dict[str, Json]:
 
 
 def _holds_rows(folder: Path) -> bool:
-    """A run that failed before its first row (a wrong base model, say) binds nobody."""
+    """Whether the run has rows; a run without rows imposes no settings."""
     return (folder / _PREDICTIONS).exists() or bool(_parts(folder))
 
 
@@ -342,12 +344,12 @@ def _make_folder(folder: Path) -> None:
     entries = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     foreign = [name for name in entries if name not in known and not _PARTIAL.fullmatch(name)]
     if foreign and not (folder / PROVENANCE_NAME).exists():
-        message = f"{folder}: the folder is not empty and holds no run; give another --out"
+        message = f"{folder}: the folder is not empty and is not a run; give another --out"
         raise RunError(message)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        message = f"{folder}: cannot be made ({error.strerror})"
+        message = f"{folder}: cannot be created ({error.strerror})"
         raise RunError(message) from None
 
 
@@ -359,7 +361,7 @@ def _locked(folder: Path) -> IO[str] | None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.close()
-        message = f"{folder}: another process is writing this run"
+        message = f"{folder}: another process is writing to this run"
         raise RunError(message) from None
     return file
 
@@ -374,14 +376,14 @@ def _part_number(part: Path) -> int:
 
 def _read_rows(path: Path) -> pl.DataFrame:
     try:
-        # Without globbing: a folder may be called "[new]".
+        # Without globbing: a folder name may contain "[".
         frame = pl.read_parquet(path, glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         advice = (
-            "; remove it and run the scoring command again, only its items are scored anew"
+            "; remove it and repeat the scoring command, which scores only its items again"
             if path.parent.name == _PARTS
-            else "; restore it from a copy, or remove the run folder and make the run again"
+            else "; restore it from a copy, or remove the run folder and repeat the run"
         )
         message = f"{path}: damaged or cut short ({reason}){advice}"
         raise RunError(message) from None

@@ -1,9 +1,9 @@
 """Predictions: the scored views of one run as arrays, and the decodings made from them.
 
-This is where a run's rows (`runs`) or rows from elsewhere (`imports`) become the arrays that
-`metrics` reads: items by views by answers, padded, in canonical order.
+This module turns the rows of a run, scored or imported, into the arrays that `metrics` reads: items
+by views by answers, padded, in canonical order.
 
-Ablated contexts have no right answer: their references are absent, and asking for them is an error.
+Ablated contexts have no correct answer. Their references are absent; reading them is an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pact_eval.errors import RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax
 
 Decoding = Literal["single", "ensemble"]
-"""How probabilities are made from a run: view 0 alone, or the K views together."""
+"""How probabilities are computed from a run: from view 0 alone, or from all K views."""
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -47,21 +47,21 @@ SCHEMA: Final = pl.Schema(
 
 ABLATED_SCHEMA: Final = pl.Schema({**SCHEMA, "answers": pl.List(pl.Int16())})
 """Columns of a run on ablated contexts: `reference` is null, `variant` is "ablated", and `answers`
-holds the two canonical indices that nothing in the context tells apart."""
+holds the two canonical indices between which the context no longer decides."""
 
 ABLATED: Final = "ablated"
 
 
 def check_columns(frame: pl.DataFrame) -> None:
-    """Refuse a frame that does not hold the rows of a run.
+    """Check that a frame holds the rows of a run.
 
     Raises:
-        RunError: a column is missing or of another type, or a list is not as long as its item has
-            answers.
+        RunError: a column is missing or has another type, or the length of a list is not the
+            number of answers of its item.
     """
     missing = [name for name in SCHEMA if name not in frame.columns]
     if missing:
-        message = f"expected the columns of a run, lacks {', '.join(missing)}"
+        message = f"expected the columns of a run, missing: {', '.join(missing)}"
         raise RunError(message)
     for name, dtype in SCHEMA.items():
         found = frame.schema[name]
@@ -73,12 +73,12 @@ def check_columns(frame: pl.DataFrame) -> None:
     if not (frame["logits"].list.len() == n_choices).all() or not (
         ((orders == n_choices) | (orders == 0)).all()
     ):
-        message = "expected as many logits and codes as an item has answers"
+        message = "expected one logit and one letter per answer"
         raise RunError(message)
 
 
 def _family_of(dtype: pl.DataType) -> str:
-    """Tell text, integers, numbers and lists of these apart, whatever their width."""
+    """Return the family of a type: text, integer, float, or a list of them, whatever the width."""
     name = str(dtype)
     for family, members in (("whole", r"U?Int\d+"), ("number", r"Float\d+")):
         name = re.sub(members, family, name)
@@ -89,21 +89,21 @@ def _family_of(dtype: pl.DataType) -> str:
 class Predictions:
     """The scored views of one run: n items, K views, up to C answers.
 
-    A run on ablated contexts has no references: its items have two answers instead, which nothing
-    in the context tells apart.
+    A run on ablated contexts has no references. Each item has two answers instead, between which
+    the context no longer decides.
 
     Attributes:
         ids: shape (n,), text.
-        family, source_family, domain, kind, variant: shape (n,), text; variant is "" where unknown.
+        family, source_family, domain, kind, variant: shape (n,), text; variant is "" if unknown.
         n_choices: shape (n,), number of answers of each item.
         logits: shape (n, K, C), canonical order, float64, unused slots -inf.
-        code_order: shape (n, K, C), canonical index at each code position, unused slots -1; all of
-            a view is -1 where its order is unknown (some imports).
-        prompt_tokens: shape (n,), length of view 0; NaN where unknown.
-        answer_mass: shape (n, K), share of the next-token distribution on the codes, or NaN.
-        references: shape (n,), canonical index of the right answer; None for ablated contexts.
-        answers: shape (n, 2), the references of the base record and of its counterfactual; None
-            except for ablated contexts.
+        code_order: shape (n, K, C), canonical index at each letter, unused slots -1; all -1 in a
+            view whose order is unknown (some imports).
+        prompt_tokens: shape (n,), length of view 0; NaN if unknown.
+        answer_mass: shape (n, K), probability on the answer letters; NaN if unknown.
+        references: shape (n,), canonical index of the correct answer; None for ablated contexts.
+        answers: shape (n, 2), the references of the base record and of its counterfactual; only
+            for ablated contexts, otherwise None.
     """
 
     ids: npt.NDArray[np.str_]
@@ -122,11 +122,11 @@ class Predictions:
 
     @classmethod
     def from_frame(cls, frame: pl.DataFrame) -> Predictions:
-        """Gather the rows of a run, one an item and view, into arrays.
+        """Gather the rows of a run, one per item and view, into arrays.
 
         Args:
-            frame: columns as in `SCHEMA` or, where the variant of the rows is "ablated", as in
-                `ABLATED_SCHEMA`. Items keep the order of their first rows.
+            frame: columns as in `SCHEMA`, or as in `ABLATED_SCHEMA` if the variant of the rows is
+                "ablated". Items keep the order of their first rows.
 
         Raises:
             RunError: an item lacks a view or a reference, only some rows are ablated contexts, or
@@ -145,13 +145,13 @@ class Predictions:
         ablated = int((frame["variant"].cast(pl.String) == ABLATED).sum())
         if ablated and ablated != len(frame):
             message = (
-                f"expected ablated contexts alone or none, got {ablated:,} in {len(frame):,} rows"
+                f"expected only ablated contexts or none, got {ablated:,} in {len(frame):,} rows"
             )
             raise RunError(message)
         first, views = _gathered(frame)
         known = first["reference"].count()
         if ablated and known:
-            message = f"{known:,} ablated contexts have a reference"
+            message = f"expected ablated contexts without references, {known:,} have one"
             raise RunError(message)
         if ablated:
             return cls(**views, answers=_two_answers(first, views["n_choices"]))
@@ -165,7 +165,7 @@ class Predictions:
 
     @property
     def k(self) -> int:
-        """Number of views of every item."""
+        """Number of views per item."""
         return int(self.logits.shape[1])
 
     @property
@@ -175,13 +175,13 @@ class Predictions:
 
     @property
     def reference(self) -> IntArray:
-        """Canonical index of the right answer, shape (n,).
+        """Canonical index of the correct answer, shape (n,).
 
         Raises:
             RunError: the items are ablated contexts.
         """
         if self.references is None:
-            raise RunError("ablated contexts have no references: no answer is right or wrong")
+            raise RunError("ablated contexts have no references: no answer is correct or wrong")
         return self.references
 
     def log_probs(self, decoding: Decoding) -> FloatArray:
@@ -195,7 +195,7 @@ class Predictions:
         return log_softmax(self.logits, self.n_choices)
 
     def taken(self, rows: IntArray) -> Predictions:
-        """Return the items of some rows, in their order."""
+        """Return the items at the given rows, in that order."""
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
         known = {name: column[rows] for name, column in columns.items() if column is not None}
         return replace(self, **known)
@@ -212,7 +212,7 @@ def _gathered(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
     n, k = len(first), int(frame["view"].max() or 0) + 1  # type: ignore[arg-type]
     views = frame["view"].to_numpy()
     if len(frame) != n * k or not (views.reshape(n, k) == np.arange(k)).all():
-        message = f"expected {k} views of each of {n:,} items, got {len(frame):,} rows"
+        message = f"expected {k} views for each of {n:,} items, got {len(frame):,} rows"
         raise RunError(message)
     n_choices = first["n_choices"].to_numpy().astype(np.int64)
     width = int(n_choices.max(initial=2))
@@ -231,14 +231,14 @@ def _gathered(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
 def _two_answers(first: pl.DataFrame, n_choices: IntArray) -> IntArray:
     dtype = ABLATED_SCHEMA["answers"]
     if "answers" not in first.columns or _family_of(first.schema["answers"]) != _family_of(dtype):
-        message = f"expected the column answers ({dtype}) of ablated contexts"
+        message = f"ablated contexts: expected a column answers ({dtype})"
         raise RunError(message)
     if (first["answers"].list.len() == 2).all() and first["answers"].null_count() == 0:
         answers = _padded(first["answers"], 2, -1)
         inside = (answers >= 0) & (answers < n_choices[:, None])
         if inside.all() and (answers[:, 0] != answers[:, 1]).all():
             return answers.astype(np.int64)
-    message = "answers: expected two different answers of each ablated context"
+    message = "answers: expected two different answers for each ablated context"
     raise RunError(message)
 
 
@@ -251,7 +251,7 @@ def _floats(column: pl.Series) -> FloatArray:
 
 
 def _padded(lists: pl.Series, width: int, fill: float) -> FloatArray:
-    """Turn a list column into a (rows, width) array, ragged ends filled."""
+    """Turn a list column into a (rows, width) array; short lists are filled up."""
     lengths = lists.list.len().to_numpy().astype(np.int64)
     padded = np.full((len(lists), width), fill, dtype=np.float64)
     values = lists.explode(empty_as_null=False)

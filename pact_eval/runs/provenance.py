@@ -1,4 +1,4 @@
-"""Provenance: what `run.json` records about a run, typed; nothing else reads or writes that file.
+"""Provenance: the typed content of `run.json`. No other module reads or writes that file.
 
     {"format_version": 2, "status": "complete", "created": ..., "finished": ...,
      "source": "score" | "import", "arm": ..., "seed": ..., "adapter": path, "base_model": ...,
@@ -7,8 +7,8 @@
                   "data": {"sha256", "records"}, "dtype": ..., "k": ..., ...},
      "versions": {...}, "counts": {...}, "engine": {...}, "wall_seconds": ..., ...}
 
-`settings` decides the numbers and is what resuming compares. A key that we do not know is kept, and
-is in `extra`; a key that we know and whose value has the wrong type is an error.
+`settings` determines the numbers and is compared on resuming. Unknown keys are kept in `extra`. A
+known key whose value has the wrong type is an error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pact_eval.errors import RunError
 
 FORMAT_VERSION: Final = 2
 NAME: Final = "run.json"
-"""The file's name in a run folder."""
+"""Name of the file in a run folder."""
 
 _Value = TypeVar("_Value")
 
@@ -36,9 +36,9 @@ class Weights:
     """Identity of an adapter or of a base model.
 
     Attributes:
-        sha256: of the weights.
-        config_sha256: of the configuration file.
-        revision: of a base model from a hub.
+        sha256: SHA-256 of the weights.
+        config_sha256: SHA-256 of the configuration file.
+        revision: revision of a base model from a hub.
     """
 
     sha256: str | None = None
@@ -51,7 +51,7 @@ class Contract:
     """The prompt contract of a run.
 
     Attributes:
-        name: of the contract.
+        name: name of the contract.
         fingerprint: SHA-256 of the renderings of the probe set.
         mismatch: why the adapter's own contract differs, if that was allowed; None otherwise.
     """
@@ -66,7 +66,7 @@ class Data:
     """The dataset file of a run.
 
     Attributes:
-        sha256: of the whole file.
+        sha256: SHA-256 of the file.
         records: number of records scored.
     """
 
@@ -79,8 +79,9 @@ class Engine:
     """How views were scored.
 
     Attributes:
-        name: of the engine.
-        largest_logit_difference: of the engine's check against one plain pass per prompt.
+        name: name of the engine.
+        largest_logit_difference: largest difference from one plain pass per prompt, measured on a
+            sample.
     """
 
     name: str | None = None
@@ -89,11 +90,11 @@ class Engine:
 
 @dataclass(frozen=True)
 class Counts:
-    """What a run holds.
+    """Counts of a run.
 
     Attributes:
         items: number of items.
-        views: number of views of all items.
+        views: number of views over all items.
     """
 
     items: int | None = None
@@ -102,36 +103,36 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Provenance(Mapping[str, Json]):
-    """What a run records about itself; None where it does not say.
+    """The provenance of a run; a value that is not recorded is None.
 
-    It is also a mapping: the parsed `run.json`, every key as it is in the file.
+    It is also a mapping: the parsed `run.json` with its original keys.
 
     Attributes:
         status: "running" or "complete".
         source: "score", or "import" for predictions made elsewhere.
         arm: the recorded recipe; use `Run.arm`, which falls back to the name of the folder.
-        seed: seed of the training.
-        created: when the run began; None if the recorded text is not a time with its offset.
-        adapter_folder: the adapter that was scored, as it was named; None for a base model.
-        base_model: the base model, as it was named.
-        data_file: the dataset file, as it was named.
+        seed: training seed.
+        created: start time of the run; None if the recorded text is not a time with a UTC offset.
+        adapter_folder: the scored adapter, as given; None for a base model.
+        base_model: the base model, as given.
+        data_file: the dataset file, as given.
         adapter: identity of the adapter; None for a base model or an import.
         base: identity of the base model.
         contract: the prompt contract.
         data: identity of the dataset.
-        k: views of every item.
+        k: views per item.
         dtype: precision, such as "float32".
         device: such as "cpu".
-        batch_tokens: tokens of one pass, padding included.
+        batch_tokens: tokens per pass, padding included.
         engine: how views were scored.
         counts: items and views.
-        versions: of Python and of the libraries, by name.
-        resumed_with_versions: those of a later process that resumed the run, if they differ.
+        versions: versions of Python and of the libraries, by name.
+        resumed_with_versions: versions in a later process that resumed the run, if they differ.
         longest_prompt_tokens: length of the longest prompt.
         wall_seconds: time spent scoring.
-        settings: the recorded object that decides the numbers.
-        extra: top-level keys that this version does not know.
-        recorded: the whole file.
+        settings: the recorded object that determines the numbers.
+        extra: unknown top-level keys.
+        recorded: the full content of the file.
     """
 
     status: str | None
@@ -162,11 +163,11 @@ class Provenance(Mapping[str, Json]):
 
     @classmethod
     def of(cls, recorded: Mapping[str, Json], source: str = NAME) -> Provenance:
-        """Check and type the content of a `run.json`.
+        """Read typed values from the content of a `run.json`.
 
         Args:
             recorded: the parsed file.
-            source: its name in messages.
+            source: name of the file in messages.
 
         Raises:
             RunError: a value has the wrong type; the message names the key.
@@ -241,7 +242,7 @@ def read_provenance(folder: Path) -> Provenance:
     """Read the `run.json` of a run folder, complete or not.
 
     Raises:
-        RunError: there is no such folder or file, it is damaged, or it is of another format.
+        RunError: the folder or the file does not exist, is damaged, or has another format.
     """
     path = folder / NAME
     if not folder.is_dir():
@@ -263,9 +264,9 @@ def read_provenance(folder: Path) -> Provenance:
 
 
 def write_provenance(folder: Path, recorded: Mapping[str, Json]) -> None:
-    """Write the `run.json` of a run folder, whole or not at all."""
+    """Write the `run.json` of a run folder atomically."""
     text = json.dumps(dict(recorded), ensure_ascii=False, allow_nan=False, indent=2) + "\n"
-    # A path that is not valid Unicode is still only a label.
+    # A path may hold bytes that are not valid Unicode; it is only a label.
     write_atomically(folder / NAME, text.encode("utf-8", errors="replace"))
 
 
@@ -304,7 +305,7 @@ class _Reader:
         return self._typed(key, float, "a number")
 
     def time(self, key: str) -> dt.datetime | None:
-        """Return a time; None also for text that is not a time with its offset."""
+        """Return a time; None also for text that is not a time with a UTC offset."""
         try:
             found = dt.datetime.fromisoformat(self.text(key) or "")
         except ValueError:

@@ -1,9 +1,9 @@
-"""Training logs: the `log.jsonl` beside an adapter, one JSON object a training step.
+"""Training logs: the `log.jsonl` in an adapter folder, one JSON object per training step.
 
     {"step": 1, "total": 1.9, "ce": 1.2, "pair_margin": -0.3, ..., "selection_nll_nats": 0.9}
 
-A number may be absent at a step: a batch has no ablated view, or nobody looked at the selection
-split there.
+A number may be absent at a step, for example if the batch has no ablated view or the selection
+split was not evaluated.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from pact_eval.runs.folder import RunFolder
 __all__ = ["LOG_NAME", "SELECTION_NLL", "TrainingLog", "read_training_log", "training_log_of_run"]
 
 LOG_NAME: Final = "log.jsonl"
-"""A log's name in an adapter folder."""
+"""Name of the log in an adapter folder."""
 
 SELECTION_NLL: Final = "selection_nll_nats"
-"""The NLL of the selection split, at the steps at which it was looked at."""
+"""The NLL of the selection split, at the steps that evaluated it."""
 
 _STEP: Final = "step"
 _WEIGHTS: Final = "adapter_model.safetensors"
@@ -37,11 +37,11 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TrainingLog:
-    """What training said of itself, step by step.
+    """The numbers that training logged at each step.
 
     Attributes:
-        steps: (n,) numbers of the steps, ascending.
-        columns: by name, (n,) numbers; NaN where a step does not say.
+        steps: (n,) step numbers, ascending.
+        columns: name -> (n,) numbers; NaN if a step did not log the number.
     """
 
     steps: npt.NDArray[np.int64]
@@ -51,29 +51,29 @@ class TrainingLog:
         return len(self.steps)
 
     def missing(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return those of `names` that no step says."""
+        """Return those of `names` that no step logged."""
         return tuple(name for name in names if name not in self.columns)
 
     def known(self, name: str) -> tuple[npt.NDArray[np.int64], FloatArray]:
-        """Return the steps that say a number, and the number: both (m,).
+        """Return the steps that logged a number, and its values: both (m,).
 
         Raises:
-            InputError: no step says it.
+            InputError: no step logged it.
         """
         if name not in self.columns:
-            said = ", ".join(self.columns) or "nothing"
-            message = f"the training log lacks {name}; its steps say {said}"
+            names = ", ".join(self.columns) or "nothing"
+            message = f"the training log lacks {name}; its columns are {names}"
             raise InputError(message)
         values = self.columns[name]
-        there = ~np.isnan(values)
-        return self.steps[there], values[there]
+        logged = ~np.isnan(values)
+        return self.steps[logged], values[logged]
 
     @property
     def selected(self) -> tuple[int, float]:
-        """Step of the lowest selection NLL, the first of several, and that NLL in nats.
+        """First step with the lowest selection NLL, and that NLL in nats.
 
         Raises:
-            InputError: no step looked at the selection split.
+            InputError: no step evaluated the selection split.
         """
         steps, nll = self.known(SELECTION_NLL)
         best = int(nll.argmin())
@@ -84,11 +84,12 @@ def read_training_log(path: Path) -> TrainingLog:
     """Read a training log.
 
     Args:
-        path: JSON lines with `step` (whole, ascending) and finite numbers under other names.
+        path: JSON lines with `step` (ascending integers) and finite numbers under other names.
 
     Raises:
         InputError: the file is missing or cannot be read.
-        RecordError: lines are no such objects, all of them together; or there are none.
+        RecordError: some lines are not such objects (one error lists all of them), or the file is
+            empty.
     """
     problems: list[Problem] = []
     rows: list[dict[str, float]] = []
@@ -102,7 +103,7 @@ def read_training_log(path: Path) -> TrainingLog:
         last = int(row[_STEP])
         rows.append(row)
     if not rows and not problems:
-        problems.append(Problem(None, None, "expected one JSON object a training step, got none"))
+        problems.append(Problem(None, None, "expected one JSON object per training step, got none"))
     if problems:
         raise RecordError(str(path), problems)
     names = dict.fromkeys(name for row in rows for name in row if name != _STEP)
@@ -115,12 +116,12 @@ def read_training_log(path: Path) -> TrainingLog:
 def training_log_of_run(run: RunFolder) -> TrainingLog:
     """Read the training log of the adapter that a run scored.
 
-    The adapter is looked for where `run.json` says, from the current folder and from the folders
-    above the run.
+    `run.json` names the adapter folder. A relative path is tried from the current folder and from
+    every folder above the run.
 
     Raises:
-        InputError: the run names no adapter, its folder or log is not there, or the folder holds
-            other weights than those that were scored.
+        InputError: the run names no adapter, its folder or log does not exist, or the weights in
+            the folder are not the scored ones.
         RecordError: the log cannot be read; see `read_training_log`.
     """
     named = run.provenance.adapter_folder
@@ -130,11 +131,11 @@ def training_log_of_run(run: RunFolder) -> TrainingLog:
     above = [Path(), *run.folder.resolve().parents]
     folders = [parent / named for parent in above if (parent / named).is_dir()]
     if not folders:
-        message = f"the adapter folder {named} is not there"
+        message = f"the adapter folder {named} does not exist"
         raise InputError(message)
     folder = next((each for each in folders if (each / LOG_NAME).is_file()), None)
     if folder is None:
-        message = f"the adapter folder {named} holds no {LOG_NAME}"
+        message = f"the adapter folder {named} has no {LOG_NAME}"
         raise InputError(message)
     _refuse_other_weights(run, folder)
     return read_training_log(folder / LOG_NAME)
@@ -165,5 +166,5 @@ def _refuse_other_weights(run: RunFolder, folder: Path) -> None:
     sha256 = None if run.provenance.adapter is None else run.provenance.adapter.sha256
     weights = folder / _WEIGHTS
     if sha256 is not None and weights.is_file() and sha256_of_file(weights) != sha256:
-        message = f"{folder}: the adapter there is not the one that was scored (other SHA-256)"
+        message = f"{folder}: the adapter is not the one that was scored (its SHA-256 differs)"
         raise InputError(message)

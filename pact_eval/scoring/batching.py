@@ -14,8 +14,8 @@ def length_sorted_batches(lengths: Sequence[int], batch_tokens: int) -> list[lis
             than the budget gets its own batch.
 
     Returns:
-        Indices into `lengths`, longest first, so memory runs out in the first batch or never. The
-        grouping depends on the lengths alone; equal lengths keep their order.
+        Indices into `lengths`, longest first. The first batch needs the most memory. The grouping
+        depends on the lengths alone; equal lengths keep their order.
 
     Example:
         >>> length_sorted_batches([5, 9, 5, 2], batch_tokens=10)
@@ -33,14 +33,14 @@ def length_sorted_batches(lengths: Sequence[int], batch_tokens: int) -> list[lis
 def tight_batches(
     lengths: Sequence[int], *, prefix: int, new_tokens: int, cached_tokens: float, padding: float
 ) -> list[list[int]]:
-    """Group continuations of a cached prefix so that little is padding.
+    """Group continuations of a cached prefix with little padding.
 
     Args:
         lengths: new tokens of each row.
-        prefix: tokens that every row has in the cache.
-        new_tokens: rows times longest row allowed in a batch.
-        cached_tokens: rows times (prefix + longest row) allowed in a batch.
-        padding: share of a batch's tokens that may be padding, from 0 (equal lengths only) to 1.
+        prefix: cached tokens of each row.
+        new_tokens: limit on rows times longest row in a batch.
+        cached_tokens: limit on rows times (prefix + longest row) in a batch.
+        padding: largest share of padding in a batch, from 0 (equal lengths only) to 1.
 
     Returns:
         Indices into `lengths`, longest first; a row over the budgets gets its own batch.
@@ -70,13 +70,14 @@ def tight_batches(
 def consecutive_batches(
     lengths: Sequence[int], behind: Sequence[int], new_tokens: int, cached_tokens: float
 ) -> list[list[int]]:
-    """Group segments that are placed side by side without padding, in their order.
+    """Group segments in their order, for passes that concatenate them without padding.
 
     Args:
-        lengths: new tokens of each.
-        behind: tokens of its prefix.
-        new_tokens: new tokens of a batch.
-        cached_tokens: new tokens of a batch plus those of the prefixes, counted once per segment.
+        lengths: new tokens of each segment.
+        behind: tokens of the prefix of each segment.
+        new_tokens: limit on the new tokens of a batch.
+        cached_tokens: limit on the new tokens of a batch plus those of the prefixes, counted once
+            per segment.
 
     Returns:
         Indices into `lengths`; a segment over the budgets gets its own batch.

@@ -1,4 +1,4 @@
-"""Two settings that make scoring on a CPU faster: faster float32 products, and kept memory."""
+"""Two settings that make scoring on a CPU faster: oneDNN for float32 products, and kept memory."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Final
 import torch
 
 FLOAT32_ERROR: Final = 5e-6
-"""Largest error of a product, as a share of its largest entry, that passes for float32.
+"""Largest error of a product, relative to its largest entry, that counts as float32.
 
-On the probe's sums of 1,024 products float32 came to 4e-7 (MKL) and 6e-7 (oneDNN), which leaves
-room for other orders of summation; factors rounded as TF32 has them came to 3e-4, as bfloat16 has
-them to 2e-3.
+On the probe's sums of 1,024 products, the error of float32 was 4e-7 (MKL) and 6e-7 (oneDNN), which
+leaves room for other orders of summation. With factors rounded to TF32 it was 3e-4, and with
+factors rounded to bfloat16 2e-3.
 """
 
 _SHAPE: Final = (192, 1024, 160)
@@ -25,7 +25,7 @@ _SHAPE: Final = (192, 1024, 160)
 def onednn_stays_float32() -> bool:
     """Probe whether oneDNN's products on this CPU are float32.
 
-    The inner dimension is as long as those of small models, the shapes are not powers of two.
+    The inner dimension is that of small models. The shapes are not powers of two.
     """
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
@@ -44,7 +44,7 @@ def fast_float32(device: torch.device, dtype: torch.dtype) -> Iterator[str]:
     """Compute float32 products on a CPU with oneDNN, if the probe allows it.
 
     Yields:
-        What computes the products: "oneDNN, float32 by probe", or "default".
+        The backend: "oneDNN, float32 by probe", or "default".
     """
     if device.type != "cpu" or dtype != torch.float32 or not onednn_stays_float32():
         yield "default"
@@ -63,7 +63,7 @@ def _matmul_precision(name: str) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-# <malloc.h>: blocks up to the first size come from the heap, which is cut down at the second.
+# <malloc.h>: blocks up to the first size come from the heap, which is trimmed at the second.
 _TRIM_THRESHOLD: Final = -1
 _MMAP_THRESHOLD: Final = -3
 _LARGEST_KEPT: Final = 1 << 30
@@ -71,12 +71,12 @@ _NEVER: Final = (1 << 31) - 1
 
 
 def keep_freed_memory() -> bool:
-    """Let glibc keep what the process frees, up to blocks of 1 GiB, until the process ends.
+    """Let glibc keep freed blocks of up to 1 GiB until the process ends.
 
-    The peak of memory in use is the same; what was freed stays with the process.
+    The peak memory in use does not change; freed memory stays with the process.
 
     Returns:
-        Whether the C library took the setting; False on systems without glibc.
+        Whether the C library accepted the setting; False on systems without glibc.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

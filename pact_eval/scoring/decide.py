@@ -23,7 +23,7 @@ def decide(
         state: the context: text, or any JSON value.
         fields: the schema; every prompt shows all of it.
         k: views per field; their canonical log-probabilities are averaged.
-        order_seed: seed of the code orders.
+        order_seed: seed of the letter orders.
 
     Returns:
         One decision per field, in schema order.
@@ -34,10 +34,10 @@ def decide(
         AdapterError: the adapter changes nothing.
     """
     views = loaded.source.encoder.encode_request(state, fields, k=k, seed=order_seed)
-    # On all views: a single one does not share a prefix with another, so it would not check that.
+    # With all views: a single view shares no prefix, so it would not check prefix sharing.
     loaded.scorer.prepare(views)
     if loaded.source.adapter is not None:
-        loaded.scorer.prove_adapter(views[:1])
+        loaded.scorer.check_adapter_effect(views[:1])
         if loaded.source.merge:
             loaded.scorer.merge_adapter(views)
     scored = loaded.scorer.score(views)

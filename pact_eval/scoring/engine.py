@@ -1,11 +1,11 @@
 """The interface of an engine: encoded views in, logits of the answer letters out.
 
 To add an engine (another way through a model, or a server), write a class with the members of
-`Engine`. It receives views: `token_ids` are the prompt, `code_tokens` the letters in the order
+`Engine`. It receives views: `token_ids` is the prompt, `code_tokens` has the letters in the order
 shown. It returns one `ScoredView` per view, made with `scored_view`. Then add its name to
 `EngineName` and `ENGINES`, and construct it in `Scorer._made` (`scorer.py`). Before the scorer uses
-an engine, it compares it with `NaiveEngine` on the first views, and it halves `batch_tokens` when
-memory runs out. An engine does neither.
+an engine, it compares the engine with `NaiveEngine` on the first views. When memory runs out, it
+halves `batch_tokens`. An engine does neither itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pact_eval.scoring.prefix_tree import PrefixTree
 EngineName = Literal["auto", "fork", "batched", "naive"]
 
 ENGINES: Final[tuple[EngineName, ...]] = ("auto", "fork", "batched", "naive")
-"""Names of engines; auto is the first of the others that the model allows."""
+"""Names of engines; auto is the first of the others that works with the model."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ScoredView:
 
     Attributes:
         logits: shape (C,), float32, canonical order.
-        answer_mass: share of the full next-token distribution on the C letters, from 0 to 1.
+        answer_mass: probability on the C answer letters under the full next-token distribution.
     """
 
     logits: npt.NDArray[np.float32]
@@ -43,7 +43,7 @@ class ScoredView:
 
 
 OnScored = Callable[[Sequence[int], Sequence[ScoredView]], None]
-"""Called with numbers of views and their scores, as soon as they are known."""
+"""Called with indices of views and their scores, as soon as these are known."""
 
 
 @dataclass
@@ -52,8 +52,8 @@ class TokenCount:
 
     Attributes:
         prompts: tokens of all prompts, each counted in full.
-        floor: the least that must pass, if every shared prefix is computed once.
-        passed: tokens that did pass, padding included.
+        floor: the minimum number that must pass, if every shared prefix is computed once.
+        passed: tokens that passed, padding included.
     """
 
     prompts: int = 0
@@ -83,10 +83,10 @@ class Engine(Protocol):
     """Runs views through a model.
 
     Attributes:
-        name: of the engine, recorded in the run.
-        batch_tokens: tokens that a pass may have, padding included; the scorer lowers it when
+        name: name of the engine, recorded in the run.
+        batch_tokens: limit on the tokens of a pass, padding included; the scorer lowers it when
             memory runs out.
-        shares_prefix: whether attention reads a shared prefix that is in memory once; recorded in
+        shares_prefix: whether attention reads a shared prefix from one copy in memory; recorded in
             the run.
         count: tokens that have gone through the model so far.
     """
@@ -107,7 +107,7 @@ class Engine(Protocol):
 
         Raises:
             AdapterError: a logit is not a finite number.
-            torch.OutOfMemoryError: memory ran out; scores that were handed over remain valid.
+            torch.OutOfMemoryError: memory ran out; scores already passed on remain valid.
         """
 
 
@@ -118,7 +118,7 @@ def scored_view(
 
     Args:
         view: the view.
-        code_logits: (C,) float32, in code order.
+        code_logits: (C,) float32, in letter order.
         log_normaliser: (), log-sum-exp of the logits of the full vocabulary.
 
     Raises:

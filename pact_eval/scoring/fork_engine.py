@@ -31,12 +31,12 @@ class ForkEngine:
         decoder: the model without its output head, adapter included.
         head: its output head.
         device: where it runs.
-        batch_tokens: tokens that a pass may have, padding included, and that the cache of branches
-            that run together may hold; a single segment may be longer.
-        pass_tokens: tokens beyond which a wider pass of several segments is not faster.
+        batch_tokens: limit on the tokens of a pass, padding included, and on those in the cache of
+            branches that run together; a single segment may be longer.
+        pass_tokens: number of tokens beyond which a wider pass of several segments is not faster.
 
     Attributes:
-        passes: how segments go through the decoder.
+        passes: runs segments through the decoder.
     """
 
     name = "fork"
@@ -58,7 +58,7 @@ class ForkEngine:
 
     @property
     def shares_prefix(self) -> bool:
-        """Whether attention reads a prefix that is in memory once."""
+        """Whether attention reads a shared prefix from one copy in memory."""
         return self.passes.shares_prefix
 
     @torch.inference_mode()
@@ -75,8 +75,8 @@ class ForkEngine:
         """Group leaves by number.
 
         Args:
-            prefixes: what is behind them.
-            rows: the prefix of each leaf, in order.
+            prefixes: the prefixes that the leaves continue.
+            rows: number of the prefix of each leaf, ascending.
             lengths: tokens of each leaf.
         """
         # Keys of prefixes that are not shared are copied for the pass, one layer at a time.
@@ -86,7 +86,7 @@ class ForkEngine:
     def branch_batches(
         self, prefixes: Prefixes, rows: Sequence[int], lengths: Sequence[int]
     ) -> list[list[int]]:
-        """Group branches as `leaf_batches` groups leaves; they leave their own cache."""
+        """Group branches as `leaf_batches` groups leaves; branches add to the cache."""
         padding = 0.0 if self.passes.exact_prefixes else _PADDING
         return self._batches(prefixes, rows, lengths, self.batch_tokens, padding)
 
@@ -130,7 +130,7 @@ class _Walk:
         self._down(start, [tree.root])
 
     def _down(self, prefixes: Prefixes, branches: Sequence[Branch]) -> None:
-        """Run what follows branches; branch number i is behind prefix i."""
+        """Run the children of branches; prefix i ends with branch i."""
         leaves = [(row, leaf) for row, branch in enumerate(branches) for leaf in branch.leaves]
         rows, lengths = [row for row, _ in leaves], [len(leaf.ids) for _, leaf in leaves]
         for batch in self.engine.leaf_batches(prefixes, rows, lengths):
@@ -153,7 +153,7 @@ class _Walk:
         self.engine.count.passed += passed
         ends = [
             (row, number) for row, leaf in enumerate(leaves) for number in leaf.prompts
-        ]  # identical prompts are read with the codes and the order of each view
+        ]  # identical prompts are read with the letters and the order of each view
         numbers = [number for _, number in ends]
         repeated = hidden[[row for row, _ in ends]]
         self.on_scored(
@@ -231,7 +231,7 @@ class PlainHead:
         total = torch.full((len(hidden),), -torch.inf, device=hidden.device)
         for start in range(0, len(self.weight), _BLOCK_ROWS):
             block = slice(start, start + _BLOCK_ROWS)
-            # In float32, as the letters are: rounded to 16 bits, the sum was less than a part.
+            # In float32, as the letters are: a 16-bit sum could be less than one of its terms.
             bias = None if self.bias is None else self.bias[block].float()
             weight = self.weight[block].float()
             logits = torch.nn.functional.linear(hidden.float(), weight, bias)
@@ -242,9 +242,9 @@ class PlainHead:
 def plain_head(inner: Any) -> PlainHead | None:
     """Return a model's output head if it is a linear layer and nothing else.
 
-    None if an adapter wraps the head, or if the model caps or scales its logits. A model may do
-    other things after its head that this does not see: the scorer compares the engine with the full
-    model before it uses it.
+    None if an adapter wraps the head, or if the model caps or scales its logits. Other steps after
+    the head are not detected here: the scorer compares the engine with the full model before it
+    uses the engine.
 
     Args:
         inner: a causal language model, or its multimodal shell, without PEFT around it.
@@ -256,7 +256,7 @@ def plain_head(inner: Any) -> PlainHead | None:
 
 
 def _changes_logits(config: Any) -> bool:
-    """Tell whether a model's configuration has its logits capped (Gemma 2) or scaled (Cohere)."""
+    """Whether a model's configuration caps its logits (Gemma 2) or scales them (Cohere)."""
     scales = (getattr(config, name, None) for name in ("logits_scaling", "logit_scale"))
     capped = getattr(config, "final_logit_softcapping", None) is not None
     return capped or any(scale not in (None, 1.0) for scale in scales)

@@ -1,9 +1,9 @@
-"""The model that is scored: found, checked, identified by its hashes, then loaded.
+"""Find, check, identify and load the model that is scored.
 
-The base model comes from a folder, or from the hub if an id was given. A checkpoint whose language
-model sits in a multimodal shell loads as the language model alone if transformers can do that, and
-as the shell if the adapter was trained on it. Every tensor of the adapter must fit: a key that is
-missing, unexpected or of another shape is an error.
+The base model comes from a folder, or from the hub if an id was given. A language model inside a
+multimodal shell is loaded without the shell if transformers can do that, and with the shell if the
+adapter was trained on the shell. Every tensor of the adapter must fit: a key that is missing,
+unexpected or of another shape is an error.
 """
 
 from __future__ import annotations
@@ -33,24 +33,25 @@ from pact_eval.scoring.engine import EngineName
 from pact_eval.scoring.scorer import Scorer
 from pact_eval.scoring.tokenizer import load_tokenizer
 
-# Larger batches are not faster on a CPU; a GPU wants to be full.
+# Larger batches are not faster on a CPU; they are on a GPU.
 _BATCH_TOKENS: Final = {"cpu": 4096, "cuda": 32768}
 
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """What to score, as the user asked for it.
+    """What to score, and how, as the user requested it.
 
     Attributes:
         adapter: adapter folder, or None for a base model alone.
-        base_model: folder or hub id; None takes what the adapter names.
+        base_model: folder or hub id; None takes the one that the adapter names.
         apply_adapter: False scores the base model that the adapter names.
         device: auto, cpu or cuda.
         dtype: auto or a name in `loading.DTYPES`.
         batch_tokens: tokens per pass, padding included; None takes the device's default.
         allow_contract_mismatch: score an adapter that was trained on another prompt contract.
-        engine: which engine; auto takes the fastest one that agrees with the plain forward pass.
-        merge: add the adapter to the weights before scoring, and record the drift.
+        engine: name of the engine; auto takes the fastest one that agrees with the plain forward
+            pass.
+        merge: add the adapter to the weights before scoring, and record how much logits change.
     """
 
     adapter: Path | None
@@ -66,18 +67,18 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class ScoringModel:
-    """A model that is identified by its hashes and not loaded yet.
+    """A model identified by its hashes, not loaded yet.
 
     Attributes:
         adapter: the adapter's files, or None.
         base: the base model on disk.
-        contract: the prompt contract that it is scored on.
+        contract: the prompt contract used for scoring.
         contract_mismatch: how the adapter's contract differs, if that was allowed.
-        device: where it will run.
-        dtype: in what precision.
+        device: device that runs the model.
+        dtype: precision of weights and computation.
         batch_tokens: tokens per pass, padding included.
         encoder: turns records into token ids.
-        engine: which engine was requested.
+        engine: name of the requested engine.
         merge: whether the adapter is added to the weights before scoring.
     """
 
@@ -94,7 +95,7 @@ class ScoringModel:
 
     @property
     def settings(self) -> Mapping[str, Json]:
-        """What identifies the model in `run.json`."""
+        """The settings that identify the model in `run.json`."""
         adapter = self.adapter
         return {
             "adapter": None
@@ -114,7 +115,7 @@ class ScoringModel:
             "device": self.device.type,
             "dtype": str(self.dtype).removeprefix("torch."),
             "batch_tokens": self.batch_tokens,
-            # Only if they were requested, so the defaults do not tie a run to an engine.
+            # Only if requested: a run with defaults can resume with any engine.
             **({} if self.engine == "auto" else {"engine": self.engine}),
             **({"merge": True} if self.merge else {}),
         }
@@ -157,7 +158,7 @@ def identify(request: ModelRequest) -> ScoringModel:
     """Find a model and check everything that does not need its weights in memory.
 
     Args:
-        request: what the user asked for.
+        request: the model and the settings that the user requested.
 
     Returns:
         The model, not loaded yet.
@@ -219,14 +220,14 @@ def _refuse_other_base(files: AdapterFiles, base: BaseModel) -> None:
     wanted = config.get("base_weights_sha256")
     if wanted is not None and wanted != base.sha256:
         message = (
-            f"{files.folder}: trained on another base: its schema_config.json names "
-            f"weights with SHA-256 {wanted}, {base.folder} has {base.sha256}"
+            f"{files.folder}: trained on another base model: expected weights with SHA-256 {wanted}"
+            f" (from schema_config.json), {base.folder} has {base.sha256}"
         )
         raise AdapterError(message)
 
 
 def _max_prompt_tokens(files: AdapterFiles | None, base: BaseModel) -> int:
-    """The contract's limit, or the adapter's own; never more than the base has positions."""
+    """The adapter's limit, or else the contract's; at most the positions of the base model."""
     adapter = (files.schema_config if files is not None else None) or {}
     config = read_json_object(base.folder / "config.json")
     text_config = config.get("text_config")
@@ -257,10 +258,10 @@ class BaseModel:
     """A base model on disk.
 
     Attributes:
-        name: as the user or the adapter named it.
-        folder: of its files.
+        name: name as given by the user or the adapter.
+        folder: folder of its files.
         revision: the commit, if it came from the hub; otherwise None.
-        sha256: of its weights; see `pact_eval.models.sha256_of_weights`.
+        sha256: hash of its weights; see `pact_eval.models.sha256_of_weights`.
     """
 
     name: str
@@ -270,7 +271,7 @@ class BaseModel:
 
     @property
     def label(self) -> str:
-        """The hub id and revision, or the folder: how a reader finds it."""
+        """The hub id with its revision, or the folder."""
         if self.revision is not None:
             return f"{self.name} ({self.revision})"
         return os.path.normpath(self.folder)
@@ -281,9 +282,9 @@ def resolve_base(name: str, start: Path, revision: str | None) -> BaseModel:
 
     Args:
         name: path, or `organisation/name` of a hub model.
-        start: where a relative path starts: the current folder for a name that the user gave, the
-            adapter's folder for a name that the adapter gives.
-        revision: revision to ask the hub for.
+        start: start of a relative path: the current folder for a name from the user, the adapter's
+            folder for a name from the adapter.
+        revision: revision to request from the hub.
 
     Returns:
         The model on disk.
@@ -333,9 +334,9 @@ def load_base(
 
     Args:
         base: the model on disk.
-        adapter: decides whether a multimodal shell is needed; None for the base alone.
-        device: where to put it.
-        dtype: of weights and computation.
+        adapter: determines whether a multimodal shell is needed; None for the base alone.
+        device: device that runs the model.
+        dtype: precision of weights and computation.
 
     Returns:
         A causal language model, or the multimodal shell around one.
@@ -379,7 +380,7 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
         AdapterError: a tensor is missing, unexpected or of the wrong shape; the message names them.
     """
     with warnings.catch_warnings():
-        # PEFT warns about keys that do not match; below they are fatal, with their names.
+        # PEFT only warns about keys that do not match; `_refuse_misfit` below raises an error.
         warnings.simplefilter("ignore")
         try:
             config = LoraConfig.from_pretrained(str(adapter.folder))
@@ -388,7 +389,7 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
         except Exception as error:  # PEFT fails in many ways on a malformed configuration
             message = f"{adapter.folder}: does not fit this base model ({_first_line(error)})"
             raise AdapterError(message) from error
-        # Left at "auto", PEFT asks the hub for the configuration of the base that is named there.
+        # With "auto", PEFT asks the hub for the configuration of the base model named there.
         wanted = get_peft_model_state_dict(wrapped, save_embedding_layers=False)
         _refuse_misfit(adapter, wanted)
         try:
@@ -414,7 +415,7 @@ def _refuse_misfit(adapter: AdapterFiles, wanted: dict[str, torch.Tensor]) -> No
     lines = [f"  {len(names)} {fault}: {_some(names)}" for fault, names in faults.items() if names]
     if lines:
         message = (
-            f"{adapter.folder}: the adapter does not fit this base model (is it for another one?)\n"
+            f"{adapter.folder}: the adapter does not fit this base model; it may need another:\n"
             + "\n".join(lines)
         )
         raise AdapterError(message)
@@ -448,7 +449,7 @@ def _from_hub(name: str, revision: str | None) -> Path:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the progress bars and notes of loading; missing weights are checked afterwards."""
+    """Silence progress bars and warnings of loading; missing weights are checked afterwards."""
     before = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]

@@ -1,16 +1,16 @@
-"""Passes through a decoder: segments of prompts, each behind a cached prefix.
+"""Passes through a decoder: segments of prompts, each of which continues a cached prefix.
 
-If all layers are plain attention over shared prefixes, segments are placed side by side in one row
-without padding. Otherwise they are rows, padded on the right.
+If all layers are plain attention over shared prefixes, segments are concatenated in one row without
+padding. Otherwise each segment is a row, padded on the right.
 
 The cache of a prefix serves several rows. transformers keeps one layer object per layer in a
 `DynamicCache`. Attention layers append new keys and values in a new tensor, so the old tensor can
 serve many rows. Linear attention layers overwrite their convolution and recurrent states in place,
 so these are copied.
 
-In the last layer, every position leaves keys and values, but the output of a position is read at
-answers only. So the MLP and the output projection of that layer, which treat each position by
-itself, run only for positions that are read. That saves most of one layer for nearly all tokens.
+The last layer stores keys and values of every position, but its output is read at answers only. The
+MLP and the output projection of that layer treat each position separately, so they run only at the
+positions that are read. That saves most of one layer for nearly all tokens.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Prefixes:
     Attributes:
         cache: their keys, values and states.
         lengths: tokens of each row.
-        mask: (rows, slots) of the cache, False for slots of padding; None without padding.
+        mask: (rows, slots) of the cache, False at padding; None without padding.
     """
 
     cache: DynamicCache
@@ -55,7 +55,7 @@ class Prefixes:
 
     @property
     def slots(self) -> int:
-        """Tokens that a row of the cache has room for."""
+        """Number of token slots in a row of the cache."""
         return max(self.lengths) if self.mask is None else self.mask.shape[1]
 
 
@@ -64,12 +64,12 @@ class Passes:
 
     Args:
         decoder: the model without its output head, adapter included.
-        device: where it runs.
+        device: device that runs it.
         pad_token_id: any valid id.
 
     Attributes:
-        shares_prefix: whether attention reads a prefix that is in memory once.
-        exact_prefixes: whether a prefix that is continued must not have padding.
+        shares_prefix: whether attention reads a shared prefix from one copy in memory.
+        exact_prefixes: whether prefixes that are continued must have no padding.
     """
 
     def __init__(self, decoder: Any, device: torch.device, pad_token_id: int = 0) -> None:
@@ -84,7 +84,7 @@ class Passes:
 
     @property
     def packs(self) -> bool:
-        """Whether segments of a pass are placed side by side, without padding."""
+        """Whether the segments of a pass are concatenated without padding."""
         return self.shares_prefix and not self.exact_prefixes
 
     @contextmanager
@@ -103,15 +103,15 @@ class Passes:
     def extend(
         self, prefixes: Prefixes, rows: Sequence[int], segments: Sequence[Sequence[int]]
     ) -> tuple[Prefixes, int]:
-        """Run segments, each behind a prefix.
+        """Run segments, each of which continues a prefix.
 
         Args:
-            prefixes: what is cached; not changed.
+            prefixes: the cached prefixes; not changed.
             rows: the prefix that each segment continues; segments of one prefix are adjacent.
             segments: token ids.
 
         Returns:
-            The longer prefixes, and the tokens that passed, padding included.
+            The extended prefixes, and the number of tokens that passed, padding included.
         """
         _, longer, passed = self._run(prefixes, rows, segments, final=False)
         return longer, passed
@@ -119,7 +119,7 @@ class Passes:
     def last_states(
         self, prefixes: Prefixes, rows: Sequence[int], segments: Sequence[Sequence[int]]
     ) -> tuple[Tensor, int]:
-        """Run segments as `extend` does; return (n, H) states at their ends, and tokens passed."""
+        """Run segments as `extend` does; return the (n, H) states at their ends, and the tokens."""
         states, _, passed = self._run(prefixes, rows, segments, final=True)
         return states, passed
 
@@ -152,7 +152,7 @@ class Passes:
         return states.reshape(-1, states.shape[-1])[ends], longer, ids.numel()
 
     def _behind(self, prefixes: Prefixes, where: Segments) -> tuple[DynamicCache, Tensor | None]:
-        """Return the cache of a pass and the mask over its slots."""
+        """Return the cache for a pass, and the mask over its slots."""
         if self.shares_prefix:
             unread = self._last_layer.known and not where.final
             return forked_in_place(prefixes.cache, where, last_unread=unread), None
@@ -178,7 +178,7 @@ class Passes:
 def _joined_mask(prefixes: Prefixes, rows: Tensor, where: Segments) -> Tensor | None:
     """Return the mask of old and new slots, or None if every slot that is read is real."""
     width = max(where.lengths)
-    # No token looks back at the padding after a leaf's last token.
+    # No token attends to the padding after the last token of a leaf.
     padded = not where.final and min(where.lengths) < width
     if prefixes.mask is None and not padded:
         return None
@@ -189,7 +189,7 @@ def _joined_mask(prefixes: Prefixes, rows: Tensor, where: Segments) -> Tensor | 
     return torch.cat([before, after], dim=1)
 
 
-# These exact types, not subclasses: an unknown layer may have state that is not copied here.
+# These exact types, not subclasses: an unknown type may have state that is not copied here.
 _ATTENTION: Final = (
     DynamicLayer,
     DynamicSlidingWindowLayer,
@@ -199,7 +199,7 @@ _LINEAR: Final = (LinearAttentionLayer, LinearAttentionAndFullAttentionLayer)
 
 
 def new_cache(decoder: Any) -> DynamicCache:
-    """Return an empty cache for a decoder; without its configuration hybrid models raise."""
+    """Return an empty cache for a decoder; hybrid models need its configuration."""
     return DynamicCache(config=decoder.config)
 
 
@@ -212,19 +212,19 @@ def can_fork(cache: DynamicCache) -> bool:
 def has_recurrent_or_window_layers(cache: DynamicCache) -> bool:
     """Return whether a cached prefix must not have padding on its right.
 
-    A recurrent state would include the padding, and a sliding window would count it.
+    A recurrent state would include the padding; a sliding window would count it.
     """
     return any(type(layer) is not DynamicLayer for layer in cache.layers)
 
 
 def forked(cache: DynamicCache, rows: Tensor, *, final: bool) -> DynamicCache:
-    """Return a cache whose rows are rows of another one, which is not changed.
+    """Return a cache made of rows of another cache, which is not changed.
 
     Args:
-        cache: of B rows.
-        rows: (n,) numbers of rows, in any order and with repetitions.
-        final: the new cache serves one pass and is not continued; its attention layers then keep
-            nothing of that pass.
+        cache: a cache of B rows.
+        rows: (n,) row numbers, in any order and with repetitions.
+        final: the new cache serves one pass and is not continued. Its attention layers then do not
+            store the keys and values of that pass.
 
     Returns:
         A cache of n rows. Keys and values are views if B is 1.
@@ -247,9 +247,9 @@ def forked_in_place(
     """Return a cache as `forked` does, for a pass through `shared_prefix_attention`.
 
     Args:
-        cache: an empty one, or one that this function returned and that a pass has gone through.
-        segments: of the pass; the prefixes are the rows of `cache`.
-        last_unread: of the last layer, only keys and values are read.
+        cache: an empty cache, or one that this function returned and that a pass has used.
+        segments: segments of the pass; the prefixes are the rows of `cache`.
+        last_unread: only the keys and values of the last layer are read.
 
     Returns:
         A cache with one row per segment. It shares the keys and values of prefixes with `cache`.
@@ -273,9 +273,9 @@ def _with_states(layer: Any, rows: Tensor) -> Any:
 
 
 class _ReadOnlyLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """An attention layer that returns old and new keys and values together and keeps the old ones.
+    """An attention layer that returns old and new keys and values but stores the old ones only.
 
-    So the widest pass holds copies of the prefix for one layer at a time, not for all of them.
+    The widest pass then holds copies of the prefix for one layer at a time, not for all layers.
     """
 
     def update(
@@ -312,15 +312,16 @@ def _copy_states(layer: Any, rows: Tensor) -> None:
 
 
 class LastLayer:
-    """The parts of a decoder's last layer that treat every position by itself.
+    """The parts of a decoder's last layer that treat every position separately.
 
     Args:
         decoder: a model without its output head, adapter included.
-        cached: layers of its cache; if the decoder has more, some layers read the keys of others.
+        cached: number of layers in its cache; if the decoder has more layers, some of them read the
+            keys of others.
 
     Attributes:
-        known: whether the layer is attention and MLP, as in Llama, Qwen and Gemma; other layers
-            run in full.
+        known: whether the layer is attention followed by an MLP, as in Llama, Qwen and Gemma; other
+            layers run in full.
     """
 
     def __init__(self, decoder: Any, cached: int) -> None:
@@ -338,10 +339,10 @@ class LastLayer:
 
     @contextmanager
     def read_at(self, ends: Tensor | None) -> Iterator[None]:
-        """Run the parts at some positions, with zeros elsewhere; restore them afterwards.
+        """Run the parts at some positions only, with zeros elsewhere; restore them afterwards.
 
         Args:
-            ends: numbers of positions, row after row; None for nowhere.
+            ends: indices of positions, row after row; None for no position.
         """
         with ExitStack() as stack:
             for part, width in self._parts:

@@ -15,7 +15,7 @@ from pact_eval.scoring.prefix_tree import prefix_tree
 
 
 class NaiveEngine:
-    """One unpadded prompt at a time through the plain forward pass: the oracle for the others.
+    """One unpadded prompt at a time through the plain forward pass; other engines must match it.
 
     Args:
         model: a causal language model or its multimodal shell, with or without an adapter.
@@ -42,11 +42,11 @@ class NaiveEngine:
 
 
 class BatchedEngine:
-    """Full prompts in length-sorted batches, padded on the left, so the last column answers.
+    """Full prompts in length-sorted batches, padded on the left; the last column is the answer.
 
     Args:
         model: a causal language model or its multimodal shell, with or without an adapter.
-        batch_tokens: padded tokens that a batch may hold; a longer prompt runs alone.
+        batch_tokens: limit on the tokens of a batch, padding included; a longer prompt runs alone.
     """
 
     name = "batched"

@@ -1,8 +1,8 @@
-"""Which tokens of many prompts must pass through a model once: their prefix tree. Pure Python.
+"""The prefix tree of prompts: each shared token passes through a model once. Pure Python.
 
-The views of a record share everything up to the first permuted answer, the members of a pair
-everything up to the edited sentence, and all prompts the system message. The tree is built on token
-ids, never on text: tokenising a prefix alone can give other ids.
+The views of a record share everything up to the first permuted answer. The members of a pair share
+everything up to the edited sentence. All prompts share the system message. The tree is built on
+token ids, never on text, because tokenising a prefix alone can give other ids.
 
     system message ── state of a pair ─┬─ base ───────────┬─ view 0
                                        │                  └─ view 1
@@ -26,7 +26,7 @@ class Leaf:
     """The end of a prompt.
 
     Attributes:
-        ids: what follows its branch; one token at least, the last of which is the answer position.
+        ids: the tokens after its branch, at least one; the last one is the answer position.
         prompts: numbers of the prompts that end here; several if prompts are identical.
     """
 
@@ -36,12 +36,12 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Tokens that several prompts share, and what follows them.
+    """Tokens that several prompts share, and their continuations.
 
     Attributes:
-        ids: what follows the branch above; empty at a root whose prompts share nothing.
-        branches: longer prefixes that continue from here.
-        leaves: prompts that end without sharing more.
+        ids: the tokens after the parent branch; empty at a root whose prompts share nothing.
+        branches: longer shared prefixes that continue from here.
+        leaves: prompts that share no further tokens.
     """
 
     ids: Ids
@@ -60,10 +60,9 @@ class PrefixTree:
 
     Attributes:
         root: the beginning of all prompts.
-        prompt_tokens: tokens of all prompts together, each counted in full.
-        floor: tokens of the finest tree: the least that must pass through the model.
-        tokens: tokens of this tree; more than the floor by what very short branches would have
-            saved.
+        prompt_tokens: tokens of all prompts, each counted in full.
+        floor: tokens of the finest tree: the minimum that must pass through the model.
+        tokens: tokens of this tree; it exceeds the floor because very short branches are left out.
     """
 
     root: Branch
@@ -72,7 +71,7 @@ class PrefixTree:
     tokens: int
 
     def prompts(self) -> Iterator[tuple[int, Ids]]:
-        """Yield (number, token ids) of every prompt, put together again from the tree."""
+        """Yield (number, token ids) of every prompt, reassembled from the tree."""
         stack: list[tuple[Branch, Ids]] = [(self.root, ())]
         while stack:
             branch, before = stack.pop()
@@ -86,13 +85,13 @@ class PrefixTree:
 def prefix_tree(prompts: Sequence[Ids], min_saving: int = _MIN_SAVING) -> PrefixTree:
     """Build the prefix tree of prompts.
 
-    Identical prompts become one leaf. Every leaf keeps at least one token, even if a prompt is the
-    beginning of another one.
+    Identical prompts become one leaf. Every leaf keeps at least one token, even if its prompt is a
+    prefix of another prompt.
 
     Args:
-        prompts: token ids of every prompt, one token at least.
-        min_saving: a branch below the root is kept if it saves this many tokens; a pass through
-            the model for fewer costs more than it saves.
+        prompts: token ids of every prompt, at least one token each.
+        min_saving: a branch below the root is kept if it saves at least this many tokens; below
+            that, an extra pass through the model costs more than it saves.
 
     Raises:
         ValueError: there is no prompt, or an empty one.
@@ -110,7 +109,7 @@ def prefix_tree(prompts: Sequence[Ids], min_saving: int = _MIN_SAVING) -> Prefix
     numbers: dict[Ids, list[int]] = {}
     for number, ids in enumerate(prompts):
         numbers.setdefault(tuple(ids), []).append(number)
-    # In order, the first and the last of a group share what all of the group share.
+    # In sorted order, the first and the last prompt of a group share what the full group shares.
     ordered = [(ids, tuple(numbers[ids])) for ids in sorted(numbers)]
     root = _pruned(_branch(ordered, 0), min_saving)
     return PrefixTree(
@@ -122,11 +121,11 @@ def prefix_tree(prompts: Sequence[Ids], min_saving: int = _MIN_SAVING) -> Prefix
 
 
 def _branch(group: Sequence[tuple[Ids, tuple[int, ...]]], start: int) -> Branch:
-    """Return the branch of prompts in order that share their tokens up to `start`."""
+    """Return the branch of sorted prompts that share their tokens up to `start`."""
     shortest = min(len(ids) for ids, _ in group)
     end = min(_common(group[0][0], group[-1][0], start), shortest - 1)
     branches, leaves = [], []
-    # A prompt that ends with the next token leaves the group here, though others may go on with it.
+    # A prompt that ends with the next token becomes a leaf here, even if others continue with it.
     ending = [(ids, which) for ids, which in group if len(ids) == end + 1]
     leaves += [Leaf(ids[end:], which) for ids, which in ending]
     longer = [(ids, which) for ids, which in group if len(ids) > end + 1]
@@ -140,7 +139,7 @@ def _branch(group: Sequence[tuple[Ids, tuple[int, ...]]], start: int) -> Branch:
 
 
 def _common(a: Ids, b: Ids, start: int) -> int:
-    """Return how many tokens two prompts share that share `start` of them."""
+    """Return how many leading tokens two prompts share; they share at least `start`."""
     shorter = min(len(a), len(b))
     if a[start:shorter] == b[start:shorter]:
         return shorter
@@ -155,13 +154,13 @@ def _common(a: Ids, b: Ids, start: int) -> int:
 
 
 def _floor(ordered: Sequence[Ids]) -> int:
-    """Count the nodes of the finest tree: what each prompt adds to the one before it."""
+    """Count the tokens of the finest tree: those that each prompt adds to the one before it."""
     shared = [0, *(_common(a, b, 0) for a, b in pairwise(ordered))]
     return sum(len(ids) - common for ids, common in zip(ordered, shared, strict=True))
 
 
 def _pruned(branch: Branch, min_saving: int) -> Branch:
-    """Give the tokens of branches that save too little to what follows them."""
+    """Merge branches that save too little into their children."""
     branches: list[Branch] = []
     leaves = list(branch.leaves)
     for child in branch.branches:

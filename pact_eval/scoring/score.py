@@ -1,7 +1,7 @@
-"""Score a dataset: records in, a run folder out, resumable at every window of records.
+"""Score a dataset: records in, a run folder out. A run can resume at every window of records.
 
-A window is a fixed number of records in file order. It is the unit of batching, of writing and of
-resuming, so the records that a record is batched with do not depend on where a run was interrupted.
+A window is a fixed number of records in file order. Batching, writing and resuming all work on
+windows. Batches therefore do not depend on where a run was interrupted.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Dataset:
-    """The records to be scored and how they are shown.
+    """The records to be scored, and their views.
 
     Attributes:
         path: the file.
-        sha256: of the full file.
-        records: what is scored of it, in file order.
+        sha256: SHA-256 of the full file.
+        records: the records that are scored, in file order.
         k: views per record.
-        order_seed: seed of the code orders.
+        order_seed: seed of the letter orders.
     """
 
     path: Path
@@ -52,7 +52,7 @@ class Dataset:
 
     @property
     def settings(self) -> Mapping[str, Json]:
-        """What identifies the dataset and its views in `run.json`."""
+        """The settings that identify the dataset and its views in `run.json`."""
         return {
             "data": {"sha256": self.sha256, "records": len(self.records)},
             "k": self.k,
@@ -68,13 +68,13 @@ def read_dataset(path: Path, *, k: int, order_seed: int = 0, limit: int | None =
         path: a dataset file: records with references, or ablated contexts as `pact-audit ablate`
             writes them.
         k: views per record, at least 1.
-        order_seed: seed of the code orders.
-        limit: score only this many records, the first of the file.
+        order_seed: seed of the letter orders.
+        limit: score only this many records, from the start of the file.
 
     Raises:
         InputError: the file cannot be read.
-        RecordError: a record is malformed or of a different type than the first one (ablated or
-            not), even beyond the limit.
+        RecordError: a record is malformed, even beyond the limit, or the file mixes ablated
+            contexts and records with references.
     """
     records = read_records(path, allow_ablated=True)
     return Dataset(path, sha256_of_file(path), records[:limit], k, order_seed)
@@ -96,13 +96,13 @@ def score(
         model: the model.
         dataset: the records and their views.
         out: the run folder.
-        labels: names that do not affect any number: arm, seed, command line.
+        labels: values that do not affect any number: arm, seed, command line.
         progress: called after every batch.
 
     Raises:
         PromptError: a prompt is over the limit; nothing was scored.
         AdapterError: the model cannot be loaded, or the adapter changes nothing.
-        RunError: the folder cannot be used, or belongs to other settings.
+        RunError: the folder cannot be used, or has a run with other settings.
     """
     try:
         longest = model.encoder.check_lengths(dataset.records, dataset.k, dataset.order_seed)
@@ -135,14 +135,14 @@ def _score_windows(
 ) -> dict[str, Json]:
     records, total = dataset.records, len(dataset.records)
     facts: dict[str, Json] = {"attention": loaded.attention}
-    # Always on the first records, so a resumed run chooses the same engine.
+    # Always with the first records: a resumed run then chooses the same engine.
     proof = _encode(loaded, dataset, records[:_PROOF_RECORDS])
     loaded.scorer.prepare(proof)
     if loaded.source.adapter is not None:
-        facts["adapter_largest_logit_change"] = loaded.scorer.prove_adapter(proof)
+        facts["adapter_largest_logit_change"] = loaded.scorer.check_adapter_effect(proof)
         if loaded.source.merge:
             facts["merge_drift"] = loaded.scorer.merge_adapter(proof)
-    loaded.scorer.forget_counts()
+    loaded.scorer.reset_counts()
     progress(writer.rows_done // dataset.k, total)
     for number, start in enumerate(range(0, total, WINDOW_RECORDS)):
         if writer.has_part(number):

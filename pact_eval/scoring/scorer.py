@@ -1,8 +1,8 @@
-"""Scores encoded views with the fastest engine that agrees with the plain forward pass.
+"""Score encoded views with the fastest engine that agrees with the plain forward pass.
 
-Engines are tried in order on the first views, and compared with one plain forward pass per prompt
+Engines are tried in order on the first views and compared with one plain forward pass per prompt
 (the oracle). An engine that disagrees is not used, and the run records why. If memory runs out, the
-budget per pass is halved and scoring continues; what is already scored is kept.
+budget per pass is halved and scoring continues; earlier scores are kept.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from pact_eval.scoring.fork_engine import fork_engine
 from pact_eval.scoring.plain_engines import BatchedEngine, NaiveEngine
 
 TOLERANCE: Final = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
-"""Largest accepted difference from a logit of the oracle, by dtype: far above rounding, far below
-the effect of a wrong mask."""
+"""Largest accepted difference from the oracle's logits, by dtype: far above rounding errors, far
+below the effect of a wrong mask."""
 
 _OUT_OF_MEMORY: Final = (
-    "out of memory with one prompt at a time; what was scored is kept: run the command again on a "
-    "device with more memory, or with a smaller --dtype in another folder"
+    "out of memory with one prompt at a time; scores so far are kept: repeat the command on a "
+    "device with more memory, or use a smaller --dtype and another folder"
 )
 
 _OUT_OF_MEMORY_WORDS: Final = (
@@ -40,8 +40,8 @@ _OUT_OF_MEMORY_WORDS: Final = (
     "could not create a memory object",
 )
 
-# The views that engines are checked on: the first ones share a prefix, the last ones have other
-# lengths; then pieces of them.
+# Engines are checked on the first views, which share a prefix, on the last views, which have other
+# lengths, and on pieces of them.
 _FIRST, _LAST = 4, 2
 _CUT: Final = (1, 2, 5)
 _TRUNK: Final = 40
@@ -56,8 +56,8 @@ class Scorer:
 
     Args:
         model: a causal language model (or its multimodal shell), with or without an adapter.
-        batch_tokens: tokens that a pass may have, padding included; lowered when memory runs out.
-        engine: which engine; auto takes the first of fork, batched and naive that works.
+        batch_tokens: limit on the tokens of a pass, padding included; lowered when memory runs out.
+        engine: name of the engine; auto takes the first of fork, batched and naive that works.
     """
 
     def __init__(self, model: Any, batch_tokens: int, engine: EngineName = "auto") -> None:
@@ -74,7 +74,7 @@ class Scorer:
 
     @property
     def facts(self) -> dict[str, Json]:
-        """How views were scored, for `run.json`; empty before the first were."""
+        """How views were scored, for `run.json`; empty before any were scored."""
         if self._engine is None:
             return {}
         count = self._engine.count
@@ -89,10 +89,10 @@ class Scorer:
         }
 
     def prepare(self, views: Sequence[EncodedView]) -> None:
-        """Choose the engine and check it on a few views; does nothing the second time.
+        """Choose the engine and check it on a few views; does nothing if called again.
 
         Args:
-            views: of the data that will be scored, at least one.
+            views: views of the data that will be scored, at least one.
 
         Raises:
             AdapterError: the requested engine does not work with this model, or memory runs out
@@ -151,17 +151,17 @@ class Scorer:
         rest, apart = iter(short), iter(alone)
         return [next(apart) if n in long else next(rest) for n in range(len(views))]
 
-    def prove_adapter(self, views: Sequence[EncodedView]) -> float:
-        """Prove that the adapter changes the logits.
+    def check_adapter_effect(self, views: Sequence[EncodedView]) -> float:
+        """Check that the adapter changes the logits.
 
         Args:
             views: a few views of the data that will be scored.
 
         Returns:
-            The largest absolute difference of a logit with the adapter on and off.
+            The largest absolute difference between a logit with and without the adapter.
 
         Raises:
-            AdapterError: every logit is identical: the adapter is not applied or never trained.
+            AdapterError: all logits are identical: the adapter is not applied, or is untrained.
         """
         on = self.score(views)
         with self.model.disable_adapter():
@@ -169,14 +169,14 @@ class Scorer:
         difference = largest_difference(on, off)
         if difference == 0.0:
             message = (
-                f"the adapter changes nothing: on {len(views)} views every logit is identical with "
+                f"the adapter has no effect: on {len(views)} views all logits are identical with "
                 "the adapter switched off (is it untrained?)"
             )
             raise AdapterError(message)
         return difference
 
     def merge_adapter(self, views: Sequence[EncodedView]) -> dict[str, Json]:
-        """Add the adapter to the weights, which saves its own products from now on.
+        """Add the adapter to the weights: later passes need no separate products for it.
 
         Args:
             views: a few views of the data that will be scored.
@@ -186,7 +186,7 @@ class Scorer:
             views whose most probable answer changes.
 
         Raises:
-            AdapterError: a logit changes by more than rounding does.
+            AdapterError: a logit changes by more than rounding errors.
         """
         before = self.score(views)
         self.model = self.model.merge_and_unload()
@@ -195,8 +195,8 @@ class Scorer:
         drift = largest_difference(before, after)
         if not drift <= TOLERANCE[self.dtype]:
             message = (
-                f"merging the adapter changes a logit by {drift:.2g}, which is more than rounding "
-                "does: score without --merge"
+                f"merging the adapter changes a logit by {drift:.2g}, more than rounding errors "
+                "would: score without --merge"
             )
             raise AdapterError(message)
         flips = sum(
@@ -204,8 +204,8 @@ class Scorer:
         )
         return {"views": len(views), "largest_logit_difference": drift, "flips": flips}
 
-    def forget_counts(self) -> None:
-        """Set the token counts to zero: everything before was for the checks."""
+    def reset_counts(self) -> None:
+        """Set the token counts to zero, to leave out the passes of the checks."""
         self._chosen.count.reset()
 
     @property
@@ -222,14 +222,14 @@ class Scorer:
         return forks if self._requested == "fork" else (self._requested,)
 
     def _made(self, name: str) -> Engine | str:
-        """Return an engine, or why this model cannot have it."""
+        """Return an engine, or the reason why it does not work with this model."""
         if name == "batched":
             return BatchedEngine(self.model, self._batch_tokens)
         if name == "naive":
             return NaiveEngine(self.model)
         engine = fork_engine(self.model, self.device, self._batch_tokens)
         if name == "fork by rows":
-            # With the model's own attention, which knows options that ours does not.
+            # With the model's own attention, which supports options that ours does not.
             if isinstance(engine, str) or not engine.shares_prefix:
                 return ""
             engine.passes.shares_prefix = False
@@ -238,9 +238,9 @@ class Scorer:
     def _tried(
         self, name: str, sample: Sequence[EncodedView], oracle: Sequence[ScoredView]
     ) -> str | None:
-        """Take an engine if it agrees with the oracle, or return why it was not taken.
+        """Use an engine if it agrees with the oracle; otherwise return why not.
 
-        An empty reason says that this engine would be the same as the one before it.
+        An empty reason means that this engine would be the same as the previous one.
         """
         engine = self._made(name)
         if isinstance(engine, str):
@@ -280,22 +280,21 @@ class Scorer:
 
 
 def one_by_one(model: Any, views: Sequence[EncodedView]) -> list[ScoredView]:
-    """Score one unpadded prompt at a time with the plain forward pass: the oracle for engines."""
+    """Score one unpadded prompt at a time with the plain forward pass (the oracle)."""
     scored: list[ScoredView] = []
     NaiveEngine(model).score(views, lambda _numbers, results: scored.extend(results))
     return scored
 
 
 def check_views(views: Sequence[EncodedView]) -> list[EncodedView]:
-    """Return views to compare an engine with the oracle on: some real ones, and pieces of them.
+    """Return the views that engines are checked on: some real views, and pieces of them.
 
-    Real prompts of a window look alike: their leaves have similar lengths, and an error in a
-    recurrent state has faded at their ends. The pieces do not look alike: prompts that begin
-    another one, leaves of one token, two branches of which one is padded, and a prompt much shorter
-    than the rest of a batch.
+    Real prompts are alike: their leaves have similar lengths, and an error in a recurrent state has
+    faded at their ends. The pieces differ: a prompt that is a prefix of another, a leaf of one
+    token, two branches of which one is padded, and a prompt much shorter than the rest of a batch.
 
     Args:
-        views: of the data that will be scored, at least one.
+        views: views of the data that will be scored, at least one.
 
     Example:
         >>> view = EncodedView("a", 0, tuple(range(100)), (7, 8), (0, 1))
@@ -312,7 +311,7 @@ def check_views(views: Sequence[EncodedView]) -> list[EncodedView]:
 
 
 def largest_difference(a: Sequence[ScoredView], b: Sequence[ScoredView]) -> float:
-    """Return the largest absolute difference of a logit between two scores of the same views."""
+    """Return the largest absolute difference between logits in two scores of the same views."""
     return max(
         float(np.abs(mine.logits - theirs.logits).max()) for mine, theirs in zip(a, b, strict=True)
     )
@@ -323,10 +322,10 @@ def drain(
 ) -> list[ScoredView] | None:
     """Score all views; each time memory runs out, halve the tokens per pass and continue.
 
-    Scores from before are kept, and the engine keeps the smaller budget.
+    Earlier scores are kept, and the engine keeps the smaller budget.
 
     Args:
-        engine: runs the views.
+        engine: the engine that runs the views.
         views: the views.
         on_batch: called after every batch with the number of views that are done.
 
@@ -344,7 +343,7 @@ def drain(
         counting = engine.count.of_prompts_counted_before()
         if engine.batch_tokens <= 1:
             return None
-        # Here, where no traceback keeps the tensors of the pass that failed.
+        # Only here: within the `except` block, the traceback keeps the tensors of the failed pass.
         engine.batch_tokens //= 2
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -380,7 +379,7 @@ def is_out_of_memory(error: BaseException) -> bool:
         >>> is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED"))
         True
     """
-    # On a CPU torch raises a plain RuntimeError, and the libraries below it use other words.
+    # On a CPU torch raises a plain RuntimeError, and the libraries below it use other messages.
     known = isinstance(error, torch.OutOfMemoryError | MemoryError)
     return known or any(words in str(error) for words in _OUT_OF_MEMORY_WORDS)
 
@@ -388,8 +387,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 def _rope_limit(model: Any) -> float:
     """Return the longest prompt, in tokens, that may share a pass with others.
 
-    Beyond it, dynamic and long RoPE use other frequencies, chosen for a full pass by its longest
-    prompt.
+    Beyond this length, dynamic and long RoPE use other frequencies, which depend on the longest
+    prompt of a pass.
     """
     config = model.config.get_text_config()
     rope = getattr(config, "rope_parameters", None) or {}

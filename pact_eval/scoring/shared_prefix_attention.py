@@ -1,15 +1,15 @@
-r"""Attention of many prompts to prefixes that are in memory once, on a CPU.
+r"""Attention of many prompts to shared prefixes that are stored once, on a CPU.
 
-A pass has segments: runs of tokens side by side, each of which continues a prefix. Segments of the
-same prefix share its keys and values without a copy, and need no mask over its positions: their
-queries attend to it as one long row. After the prefix, a query attends to the tokens before it in
-its own segment,
+A pass concatenates segments: runs of tokens, each of which continues a prefix. Segments of the same
+prefix share its keys and values without a copy, and need no mask over its positions: their queries
+attend to it as one long row. After the prefix, a query attends to the earlier tokens of its own
+segment,
 
 .. math:: o = \mathrm{softmax}\left(q \, [K_p ; K]^T + [0 ; M]\right) [V_p ; V]
 
 with :math:`M` zero there and minus infinity elsewhere. (Juravsky et al., "Hydragen: high-throughput
-LLM inference with shared prefixes", 2024, for the folding of rows on GPUs.) Queries pass in blocks,
-so scores stay in the processor's cache; keys after a block are never read.
+LLM inference with shared prefixes", 2024, fold rows in this way on GPUs.) Queries are processed in
+blocks, which keeps scores in the processor's cache; keys after a block are never read.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from transformers.cache_utils import DynamicCache, DynamicLayer, LinearAttention
 _NAME: Final = "pact_shared_prefix"
 _LAYER: Final = "_pact_layer"
 
-# Soft-capping, sinks and other changes of the weights that models ask for.
+# Soft-capping, sinks and other options of models that change the attention weights.
 _UNKNOWN: Final = ("softcap", "s_aux", "sinks", "sliding_window", "position_bias")
 
-# Queries that pass together, for each key head: enough for the products to run at full speed.
+# Queries per block and key head: enough for the products to run at full speed.
 _BLOCK: Final = 512
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Segments behind one prefix whose queries pass together.
+    """Segments of one prefix whose queries are processed together.
 
     Attributes:
-        segments: number of the first one, and of the one after the last.
-        tokens: their tokens in the pass, likewise.
-        mask: (tokens, tokens) to be added to the scores of several segments; None for one, which
-            is causal.
+        segments: range of segments: the first, and the one after the last.
+        tokens: range of their tokens in the pass, likewise.
+        mask: (tokens, tokens) to be added to the scores of several segments; None for one segment,
+            which is causal.
     """
 
     segments: tuple[int, int]
@@ -56,11 +56,12 @@ class Segments:
     """The segments of a pass, in the order of their tokens.
 
     Attributes:
-        lengths: tokens of each.
-        prefixes: number of the prefix that each continues; segments of one prefix are adjacent.
-        width: tokens from the start of one to the next, if they are rows with padding on their
-            right; None if they are placed side by side without padding.
-        final: nothing continues from the pass, so nothing of it is kept.
+        lengths: tokens of each segment.
+        prefixes: number of the prefix that each segment continues; segments of one prefix are
+            adjacent.
+        width: tokens from the start of one segment to the next, if segments are rows padded on the
+            right; None if they are concatenated without padding.
+        final: nothing continues from this pass, so its keys and values are not stored.
     """
 
     lengths: Sequence[int]
@@ -71,16 +72,16 @@ class Segments:
 
     @property
     def starts(self) -> list[int]:
-        """The first token of each, and the token after the last."""
+        """The first token of each segment, and the end of the last one."""
         if self.width is not None:
             return [self.width * number for number in range(len(self.lengths) + 1)]
         return [0, *accumulate(self.lengths)]
 
     def chunks(self, at_once: int) -> list[Chunk]:
-        """Group the segments; the same for every layer, and so computed once.
+        """Group the segments. All layers use the same groups, so these are computed once.
 
         Args:
-            at_once: tokens of a chunk of several segments.
+            at_once: limit on the tokens of a chunk of several segments.
         """
         if at_once not in self._chunks:
             self._chunks[at_once] = list(self._grouped(at_once))
@@ -101,7 +102,7 @@ class Segments:
 
 
 def _ahead_or_elsewhere(starts: Sequence[int]) -> Tensor:
-    """Return 0 for positions that a query may read, for segments between starts, else -inf."""
+    """Return the mask of segments between `starts`: 0 if a query reads a position, else -inf."""
     mask = torch.full((starts[-1], starts[-1]), -torch.inf)
     for start, stop in pairwise(starts):
         mask[start:stop, start:stop] = _ahead(stop - start)
@@ -113,14 +114,14 @@ def _ahead(length: int) -> Tensor:
 
 
 class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-    """An attention layer that passes new keys and values on, with itself attached to them.
+    """An attention layer that returns new keys and values with itself attached to them.
 
     Attributes:
-        parts: keys, turned round, and values of each prefix, (key heads, d, length) and (key heads,
+        parts: transposed keys and values of each prefix, (key heads, d, length) and (key heads,
             length, d); empty before the first pass. After a pass that is not final, those of each
             segment.
-        before: what `parts` was before the pass.
-        segments: of the pass.
+        before: the value of `parts` before the pass.
+        segments: segments of the pass.
         unread: only the keys and values of the layer are read, not its output.
     """
 
@@ -135,8 +136,8 @@ class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         """Attach the layer; append keys and values to the prefixes unless the pass is final.
 
         Args:
-            key_states: (n, key heads, S, d) of the new tokens.
-            value_states: likewise.
+            key_states: (n, key heads, S, d), keys of the new tokens.
+            value_states: likewise, values.
         """
         setattr(key_states, _LAYER, self)
         self.before = self.parts
@@ -153,10 +154,10 @@ class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         return key_states, value_states
 
     def joined(self, number: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys, turned round, and values behind the prefix of a segment.
+        """Return transposed keys and values, with those of the segment's prefix in front.
 
         Args:
-            number: of the segment.
+            number: number of the segment.
             keys: (key heads, length, d).
             values: likewise.
         """
@@ -172,11 +173,11 @@ class SharedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
 
 
 def shared_layer(layer: DynamicLayer, segments: Segments, *, unread: bool) -> SharedLayer:
-    """Return the layer for a pass that continues a layer, which is not changed.
+    """Return a layer for a pass that continues `layer`, which is not changed.
 
     Args:
-        layer: an empty one, or one that this function returned.
-        segments: of the pass.
+        layer: an empty layer, or one that this function returned.
+        segments: segments of the pass.
         unread: see `SharedLayer`.
     """
     shared = SharedLayer()  # type: ignore[no-untyped-call]
@@ -187,12 +188,12 @@ def shared_layer(layer: DynamicLayer, segments: Segments, *, unread: bool) -> Sh
 
 
 def can_share(cache: DynamicCache, device: torch.device, attention: str) -> bool:
-    """Tell whether a model's passes can go through `shared_prefix_attention`.
+    """Whether a model's passes can use `shared_prefix_attention`.
 
     Args:
-        cache: an empty one of the model.
-        device: where the model runs.
-        attention: the implementation that the model uses otherwise.
+        cache: an empty cache of the model.
+        device: device that runs the model.
+        attention: the attention implementation that the model uses otherwise.
     """
     known = all(type(layer) in (DynamicLayer, LinearAttentionLayer) for layer in cache.layers)
     return known and device.type == "cpu" and attention in ("sdpa", "eager")
@@ -200,7 +201,7 @@ def can_share(cache: DynamicCache, device: torch.device, attention: str) -> bool
 
 @contextmanager
 def shared_attention(decoder: Any) -> Iterator[None]:
-    """Let a decoder attend through `shared_prefix_attention`; restore it afterwards."""
+    """Switch a decoder to `shared_prefix_attention`; restore it afterwards."""
     before = decoder.config._attn_implementation
     AttentionInterface.register(_NAME, shared_prefix_attention)
     decoder.set_attn_implementation(_NAME)
@@ -221,29 +222,29 @@ def shared_prefix_attention(
 ) -> tuple[Tensor, None]:
     """Attend to the prefix of each segment, and causally to the segment.
 
-    Products and softmax are float32, whatever the model is.
+    Products and softmax are computed in float32, whatever the dtype of the model.
 
     Args:
         query: (n, heads, S, d).
         key: (n, key heads, S, d), as a `SharedLayer` returns them.
         value: (n, key heads, S, width of a value).
         attention_mask: None; a mask would be ignored.
-        scaling: of the products; None for 1/sqrt(d).
+        scaling: factor of the products; None for 1/sqrt(d).
         more: other arguments that models pass to attention functions.
 
     Returns:
-        (n, S, heads, width of a value), zeros if nothing reads them; and None for the weights,
-        which are not kept.
+        (n, S, heads, width of a value), zeros if nothing reads them; and None in place of the
+        attention weights, which are not kept.
 
     Raises:
-        RuntimeError: there is a mask, or an option that changes the weights.
+        RuntimeError: a mask is given, or an option that changes the attention weights.
     """
     if attention_mask is not None:
         message = "shared-prefix attention takes no mask"
         raise RuntimeError(message)
     changed = [name for name in _UNKNOWN if more.get(name) is not None]
     if changed:
-        message = f"shared-prefix attention does not know {', '.join(changed)}"
+        message = f"shared-prefix attention does not support {', '.join(changed)}"
         raise RuntimeError(message)
     n, heads, length, width = query.shape
     layer: SharedLayer = getattr(key, _LAYER)
@@ -273,10 +274,10 @@ def _flat(states: Tensor) -> Tensor:
 
 
 def _seen(layer: SharedLayer, chunk: Chunk, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the keys, turned round, and the values of a chunk's prefix and of the chunk."""
+    """Return the transposed keys and the values of a chunk's prefix followed by the chunk."""
     first, last = chunk.segments
     kept = not layer.segments.final and last - first == 1
-    # What is kept ends with the segment; the row of a padded one has queries beyond it.
+    # Stored keys end with the segment; the row of a padded segment has further queries.
     if kept and layer.segments.lengths[first] == keys.shape[1]:
         turned, joined = layer.parts[first]
     else:
@@ -290,11 +291,11 @@ def _attend(
     """Attend for one chunk, block by block.
 
     Args:
-        queries: (key heads, T, heads a key head, d), scaled.
+        queries: (key heads, T, heads per key head, d), scaled.
         keys: (key heads, d, P + T).
         values: (key heads, P + T, width of a value).
-        mask: (T, T) to be added to scores behind the prefix; None for a causal one.
-        output: (T, key heads, heads a key head, width of a value), written to.
+        mask: (T, T) to be added to scores after the prefix; None for a causal mask.
+        output: (T, key heads, heads per key head, width of a value), written to.
     """
     key_heads, tokens, each, width = queries.shape
     before = keys.shape[2] - tokens

@@ -19,7 +19,7 @@ def load_tokenizer(folder: Path) -> Any:
         AdapterError: the folder does not have a readable tokenizer.
     """
     if not any((folder / name).exists() for name in _TOKENIZER_FILES):
-        # transformers 5 would create an empty tokenizer from the model's type.
+        # transformers 5 would otherwise create an empty tokenizer from the model's type.
         message = f"{folder}: expected a tokenizer, found none of {', '.join(_TOKENIZER_FILES)}"
         raise AdapterError(message)
     try:

@@ -19,10 +19,10 @@ _LEVEL = 0.05
 
 @dataclass(frozen=True, eq=False)
 class SlotHomogeneity:
-    """How often each code position was chosen, compared with how often it held the reference.
+    """How often each letter was chosen, compared with how often it was correct.
 
     Attributes:
-        observed: (slots,) units that picked each code position.
+        observed: (slots,) units that picked each letter position.
         expected: (slots,) units whose reference stood there.
         chi2: Test statistic, 0 or more; NaN without units.
         dof: Degrees of freedom: the rank of the covariance.
@@ -59,7 +59,7 @@ def _check_slots(
         )
     for name, slots in (("picked", picks), ("reference", truth)):
         if slots.size and (slots.dtype.kind not in "iu" or slots.min() < 0):
-            raise ValueError(f"{name}: expected code positions 0, 1, ..., got {slots.dtype}")
+            raise ValueError(f"{name}: expected letter positions 0, 1, ..., got {slots.dtype}")
     codes, _ = cluster_codes(labels, len(labels))
     views = picks.shape[1] if picks.ndim == 2 else 1
     return (
@@ -72,7 +72,7 @@ def _check_slots(
 def slot_homogeneity(
     picked: npt.ArrayLike, reference: npt.ArrayLike, cluster: npt.ArrayLike
 ) -> SlotHomogeneity:
-    r"""Tests whether picked and reference code positions have equal margins.
+    r"""Tests whether picked and reference letter positions have equal margins.
 
     The Stuart-Maxwell test of marginal homogeneity, made robust to clusters: with
     :math:`d_u = e_{picked} - e_{reference}` for a unit (item and view) and :math:`d_f` its sum
@@ -90,12 +90,12 @@ def slot_homogeneity(
     chi2 and p are NaN.
 
     Args:
-        picked: (n,) or (n, K) code position of the predicted answer of each item (and view).
-        reference: The same shape: code position of the reference.
+        picked: (n,) or (n, K) letter position of the predicted answer of each item (and view).
+        reference: The same shape: letter position of the reference.
         cluster: (n,) family labels of any sortable dtype.
 
     Returns:
-        Counts for each code position, and the test.
+        Counts for each letter position, and the test.
 
     Raises:
         ValueError: The shapes do not fit, or a position is negative or no integer.

@@ -1,4 +1,4 @@
-"""What a trainer needs that knows records and the prompt contract: views, their cache, saving."""
+"""Helpers for trainers: training views of records, a cache of them, and saving adapters."""
 
 from pact_eval.training.adapters import save_adapter
 from pact_eval.training.cache import cache_key, cached_training_views

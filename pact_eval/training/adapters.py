@@ -1,7 +1,8 @@
 """Saving a trained adapter so that `pact-eval score` accepts it.
 
-PEFT writes the weights; what makes the folder a typed-decision adapter is `schema_config.json`: the
-prompt contract that it was trained on, the base model and the hash of its weights, arm and seed.
+PEFT writes the weights. `schema_config.json` makes the folder a typed-decision adapter: it records
+the prompt contract of the training, the base model and the hash of its weights, the arm and the
+seed.
 """
 
 from __future__ import annotations
@@ -46,19 +47,20 @@ def save_adapter(
 
     Args:
         model: the trained model.
-        folder: where to save; files of an adapter that is there already are replaced.
-        base: hub id of the base model, or its folder (a string that names a folder is one, as in
-            transformers): written as a path relative to `folder`, with the hash of its weights.
+        folder: destination; the files of an existing adapter are replaced.
+        base: hub id of the base model, or its folder. As in transformers, a string that names an
+            existing folder is a folder. It is written as a path relative to `folder`, with the hash
+            of its weights.
         arm: the recipe, for reports.
-        seed: that it was trained with.
-        contract: that its prompts were made with.
-        max_prompt_tokens: the limit of its prompts; the contract's by default.
-        revision: of a hub model.
-        dtype: of the saved weights.
-        facts: further keys of `schema_config.json`, which may not be any of the above.
+        seed: training seed.
+        contract: prompt contract of the training.
+        max_prompt_tokens: limit on the length of prompts; the contract's by default.
+        revision: revision of a hub model.
+        dtype: dtype of the saved weights.
+        facts: further keys of `schema_config.json`, none of the above.
 
     Raises:
-        AdapterError: the base folder holds no weights, the model holds no LoRA, it trains other
+        AdapterError: the base folder has no weights, the model has no LoRA layers, it trains other
             weights, which would be lost, or a weight is not a finite number.
         ValueError: `facts` names a reserved key.
 
@@ -75,14 +77,14 @@ def save_adapter(
         message = f"facts: these keys are reserved: {', '.join(taken)}"
         raise ValueError(message)
     state = _lora_weights(model, dtype)
-    # Written last: `score` rejects a folder without it, so a partial save is never used.
+    # Written last: `score` refuses a folder without it, so a partial save is never used.
     (folder / SCHEMA_CONFIG).unlink(missing_ok=True)
-    # Left to itself, PEFT asks the hub for the base's configuration by name.
+    # By default, PEFT asks the hub for the base's configuration by name.
     model.save_pretrained(str(folder), state_dict=state, save_embedding_layers=False)
-    (folder / "README.md").unlink(missing_ok=True)  # PEFT's empty form
+    (folder / "README.md").unlink(missing_ok=True)  # PEFT's empty template
     config = json.loads((folder / ADAPTER_CONFIG).read_text("utf-8"))
     if isinstance(config.get("target_modules"), list):
-        config["target_modules"].sort()  # a set in memory: otherwise in another order every time
+        config["target_modules"].sort()  # a set in memory: its order would vary
     config["base_model_name_or_path"] = _public_name(config.get("base_model_name_or_path"))
     _write_json(folder / ADAPTER_CONFIG, config)
     (folder / ADAPTER_WEIGHTS).chmod(0o644)
@@ -122,19 +124,18 @@ def _lora_weights(model: Any, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     ]
     if lost:
         message = (
-            f"{len(lost)} trained weights are not LoRA and would be lost, because an adapter holds "
-            f"LoRA only: {lost[0]}"
+            f"{len(lost)} trained weights are not LoRA weights and would be lost; first: {lost[0]}"
         )
         raise AdapterError(message)
     broken = [name for name, weight in state.items() if not bool(torch.isfinite(weight).all())]
     if broken:
-        message = f"{len(broken)} weights hold a number that is not finite in {dtype}: {broken[0]}"
+        message = f"{len(broken)} weights are not finite in {dtype}; first: {broken[0]}"
         raise AdapterError(message)
     return state
 
 
 def _public_name(name: Json) -> Json:
-    """Return the base's name without the folders of this machine."""
+    """Return the name of the base model without local folders."""
     return Path(name).name if isinstance(name, str) and Path(name).exists() else name
 
 

@@ -1,8 +1,8 @@
-"""Encoded training views on disk, by content: what was encoded once is not encoded again.
+"""A cache on disk of encoded training views: the same records are encoded only once.
 
-The name of a cache file is a hash of all that decides its content: the records, the tokenizer and
-prompt (the encoder's fingerprint, and the contract's), the limit, and the plan of views. A file
-that is damaged is made anew. Nothing in it is trusted for more than its numbers.
+The name of a cache file is a hash of everything that determines its content: the records, the
+tokenizer and prompt (the fingerprints of the encoder and of the contract), the limit, and the plan
+of views. A damaged file is replaced. A cache file contains plain columns and no code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pact_eval.prompts import Encoder
 from pact_eval.training.views import ViewPlan, training_views
 from pact_losses import PactLossError, TrainingView
 
-# Part of every key: raised whenever the columns or the making of views change.
+# Part of every key. Increase it whenever the columns or the construction of views change.
 _FORMAT: Final = 1
 _PROBES: Final = 64
 
@@ -52,15 +52,15 @@ def cached_training_views(
     source: str = "training records",
     log: Callable[[str], None] = lambda _line: None,
 ) -> list[TrainingView]:
-    """Return `training_views`, from a file in `folder` where they were made before.
+    """Return `training_views`, read from the cache if they were encoded before.
 
     Args:
         records: as for `training_views`.
         encoder: likewise.
         plan: likewise.
-        folder: of the cache; made where it does not exist. Files are a Parquet table each.
-        source: what the records are called in messages.
-        log: told in a line what was read, made, or found damaged.
+        folder: folder of the cache, created if it does not exist; one Parquet file per key.
+        source: name of the records in messages.
+        log: called with one line about what was read, encoded or found damaged.
 
     Raises:
         RecordError: as for `training_views`.
@@ -71,9 +71,9 @@ def cached_training_views(
         try:
             views = _read(path)
         except (OSError, pl.exceptions.PolarsError, PactLossError, TypeError) as error:
-            log(f"{path}: damaged, made anew ({str(error).splitlines()[0]})")
+            log(f"{path}: damaged, encoding again ({str(error).splitlines()[0]})")
         else:
-            log(f"{path}: {len(views):,} views, encoded before")
+            log(f"{path}: {len(views):,} views read")
             return views
     views = training_views(records, encoder, plan, source=source)
     _write(views, path)
@@ -82,13 +82,13 @@ def cached_training_views(
 
 
 def cache_key(records: Sequence[Record], encoder: Encoder, plan: ViewPlan) -> str:
-    """Return the SHA-256 of all that decides the views, as 64 hex digits.
+    """Return the SHA-256 of everything that determines the views, as 64 hex digits.
 
-    The line of a record in its file decides nothing; its state, question, reference, certificate
-    and names do, and so does the order of the records.
+    The key depends on the state, question, reference, certificate and names of each record, and on
+    the order of the records. It does not depend on line numbers.
     """
     digest = hashlib.sha256()
-    # The fingerprint knows one probe; a tokenizer that differs elsewhere differs on the records.
+    # The fingerprint covers one probe only; other tokenizer differences show on the records.
     probes = records[:: max(1, len(records) // _PROBES)]
     head: dict[str, Json] = {
         "format": _FORMAT,
@@ -108,7 +108,7 @@ def cache_key(records: Sequence[Record], encoder: Encoder, plan: ViewPlan) -> st
 def _write(views: Sequence[TrainingView], path: Path) -> None:
     rows = [asdict(view) for view in views]
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Renamed at the end: two trainings that start together cannot read a partial file.
+    # Renamed at the end: two trainings that start together never read a partial file.
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
         pl.DataFrame(rows, schema=_SCHEMA).write_parquet(partial)
@@ -118,7 +118,7 @@ def _write(views: Sequence[TrainingView], path: Path) -> None:
 
 
 def _read(path: Path) -> list[TrainingView]:
-    # Without globbing: a folder may be called "[new]".
+    # Without globbing: a folder name may contain "[".
     frame = pl.read_parquet(path, glob=False)
     if frame.schema != _SCHEMA:
         message = f"expected the columns {', '.join(_SCHEMA)}"

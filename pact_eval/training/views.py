@@ -1,8 +1,8 @@
-"""Records to training views, through the encoding that scores them.
+"""Training views of records, encoded as for scoring.
 
-A family gives its canonical views, permuted views of both members, and one ablated view: the base
-context without its changed focus sentence. The prompts come from the same `Encoder` as in scoring,
-so that training and scoring cannot drift apart.
+The views of a family are the canonical and permuted views of both members, and one ablated view:
+the base context without its changed focus sentence. Training and scoring use the same `Encoder`, so
+their prompts are identical.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from pact_losses import TrainingView
 
 @dataclass(frozen=True, slots=True)
 class ViewPlan:
-    """Which views a family gives.
+    """The views of a family.
 
     Attributes:
-        permuted: permuted views of each member, 0 or more.
-        ablated: whether the base gives an ablated view.
-        seed: of the code orders.
+        permuted: number of permuted views of each member, 0 or more.
+        ablated: whether the base also has an ablated view.
+        seed: seed of the letter orders.
     """
 
     permuted: int = 1
@@ -39,7 +39,7 @@ class ViewPlan:
 
 
 DEFAULT_PLAN: Final = ViewPlan()
-"""The published one: 2 primary, 2 permuted, 1 ablated view per family."""
+"""The published plan: 2 primary, 2 permuted and 1 ablated view per family."""
 
 
 def training_views(
@@ -49,22 +49,21 @@ def training_views(
     *,
     source: str = "training records",
 ) -> list[TrainingView]:
-    """Encode every view that a training run shows.
+    """Encode all views of a training run.
 
     Args:
         records: labelled records, both members of every family.
         encoder: tokenizer and prompt contract.
-        plan: which views.
-        source: what the records are called in messages, usually their file.
+        plan: the views of a family.
+        source: name of the records in messages, usually their file.
 
     Returns:
-        The views of one family after the other: base, counterfactual, their permuted views, the
-        ablated view. A record whose answers allow no further order (C = 2 and `permuted` above 1)
-        repeats one, as in scoring.
+        The views, family by family: base, counterfactual, their permuted views, the ablated view. A
+        record with too few orders (C = 2 and `permuted` above 1) repeats one, as in scoring.
 
     Raises:
-        RecordError: a family is not a pair, its references do not flip or its ablated context
-            cannot be made; all of them together.
+        RecordError: a family is not a pair, its references do not differ, or its ablated context
+            cannot be made; one error lists all of them.
         PromptError: a prompt is over the limit.
 
     Example:
@@ -120,17 +119,17 @@ def _faults(members: Sequence[Record]) -> Iterator[str]:
         return
     first, second = members
     if first.reference is None or second.reference is None:
-        yield f"{family}: expected references, a member has none"
+        yield f"{family}: expected a reference in both members, one has none"
     elif first.field.answers != second.field.answers or first.field.kind != second.field.kind:
         yield f"{family}: expected the same answers in both members"
     elif first.reference == second.reference:
-        yield f"{family}: expected references that differ, both are {first.reference}"
+        yield f"{family}: expected different references, both are {first.reference}"
 
 
 def _without_evidence(base: Record) -> Record:
     """Return the base record in its ablated context."""
     if base.certificate is None:
-        message = "expected an evidence certificate to make the ablated view from, got none"
+        message = "expected an evidence certificate (for the ablated view), got none"
         raise ValueError(message)
     return replace(base, state=ablate(base, parse_certificate(base.certificate).changed).state)
 
@@ -141,7 +140,7 @@ def _labelled(record: Record, view: EncodedView) -> TrainingView:
 
 def _ablated(pair: tuple[Record, Record], view: EncodedView) -> TrainingView:
     y_a, y_b = (member.reference for member in pair)
-    if y_a is None or y_b is None:  # `_faults` has seen to it
+    if y_a is None or y_b is None:  # ruled out by `_faults`
         message = f"record {pair[0].id}: expected references"
         raise ValueError(message)
     return replace(_view(pair[0], view, reference=y_a), reference=None, ablated_answers=(y_a, y_b))

@@ -37,7 +37,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = published_path("shipped_holdout_rows.jsonl")
     result = run("import", rows, "--out", folder, "--arm", "pact_full", "--seed", "18")
     assert result.exit_code == 0
-    assert result.stderr == "Not used: the columns permutation_tv.\n"
+    assert result.stderr == "Ignored columns: permutation_tv.\n"
     return folder
 
 
@@ -144,7 +144,7 @@ def test_control_characters_of_data_never_reach_the_terminal(tmp_path: Path) -> 
     assert "\\x1b[2J" in message
     odd = write_jsonl(tmp_path / "odd.jsonl", [row | {"\x1b[2J\n": 1}])
     remark = run("import", odd, "--out", tmp_path / "odd").stderr
-    assert "Not used: the columns \\x1b[2J\\n.\n" in remark
+    assert "Ignored columns: \\x1b[2J\\n.\n" in remark
 
 
 def test_bad_input_is_one_message_and_exit_code_1(tmp_path: Path, published: Path) -> None:

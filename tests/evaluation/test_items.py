@@ -171,7 +171,7 @@ def test_rows_that_are_no_run_are_refused(tmp_path: Path) -> None:
     frame = rows(16, families=4, k=2)
     ids = frame["id"].to_list()
     for changed, message in (
-        (frame.drop("logits"), "lacks logits"),
+        (frame.drop("logits"), "missing: logits"),
         (frame.with_columns(logits=pl.lit("x")), "column logits: expected List"),
         (frame.clear(), "the run holds no item"),
         (frame.with_columns(reference=pl.lit(None, dtype=pl.Int16)), "16 of 16 rows have no ref"),

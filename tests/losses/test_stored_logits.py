@@ -113,7 +113,7 @@ def read_stored(run: Path) -> pl.DataFrame:
 
 
 def stored_batch(frame: pl.DataFrame) -> tuple[PactBatch, torch.Tensor]:
-    """The rows of a run as a batch, and their logits in code order."""
+    """The rows of a run as a batch, and their logits in letter order."""
     table = frame.to_dicts()
     place = {(row["id"], row["view"]): number for number, row in enumerate(table)}
     logits = torch.zeros(len(table), max(row["n_choices"] for row in table), dtype=torch.float64)

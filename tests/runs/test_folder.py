@@ -162,8 +162,8 @@ def test_a_path_that_is_no_unicode_is_only_a_label(tmp_path: Path) -> None:
     ("change", "words"),
     [
         (pl.col("reference").cast(pl.String), "column reference: expected Int16, got String"),
-        (pl.col("logits").list.head(1), "as many logits and codes as an item has answers"),
-        (pl.col("code_order").list.head(1), "as many logits and codes"),
+        (pl.col("logits").list.head(1), "expected one logit and one letter per answer"),
+        (pl.col("code_order").list.head(1), "expected one logit and one letter per answer"),
     ],
 )
 def test_rows_of_another_shape_are_refused(tmp_path: Path, change: pl.Expr, words: str) -> None:
@@ -227,7 +227,7 @@ def test_reading_an_unfinished_run_says_how_to_go_on(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(RunError, match="not empty and holds no run"):
+    with pytest.raises(RunError, match="not empty and is not a run"):
         RunWriter(tmp_path, SETTINGS, {})
     with pytest.raises(RunError, match="not a run folder"):
         read_run(tmp_path)
@@ -251,10 +251,10 @@ def test_predictions_without_a_column_or_a_view_are_told(tmp_path: Path) -> None
     folder = finished(tmp_path / "a")
     frame = pl.read_parquet(folder / "predictions.parquet")
     frame.drop("logits").write_parquet(folder / "predictions.parquet")
-    with pytest.raises(RunError, match="lacks logits"):
+    with pytest.raises(RunError, match="missing: logits"):
         read_run(folder)
     frame.head(13).write_parquet(folder / "predictions.parquet")
-    with pytest.raises(RunError, match="expected 2 views of each of 7 items, got 13 rows"):
+    with pytest.raises(RunError, match="expected 2 views for each of 7 items, got 13 rows"):
         read_run(folder)
 
 
@@ -283,7 +283,7 @@ def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
     try:
         while not ready.exists():
             assert process.is_alive()
-        with pytest.raises(RunError, match="another process is writing this run"):
+        with pytest.raises(RunError, match="another process is writing to this run"):
             RunWriter(tmp_path / "a", SETTINGS, {})
     finally:
         ready.unlink(missing_ok=True)

@@ -24,7 +24,7 @@ def row(record_id: str = "a", **changes: Any) -> dict[str, Any]:
 def test_the_published_rows_are_accepted_as_they_are(tmp_path: Path) -> None:
     path = published_path("shipped_holdout_rows.jsonl")
     imported = import_run(path, {}, tmp_path / "run", {"arm": "pact_full", "seed": 18})
-    assert imported.remarks == ("Not used: the columns permutation_tv.",)
+    assert imported.remarks == ("Ignored columns: permutation_tv.",)
     run = read_run(tmp_path / "run")
     assert run.provenance["counts"] == {"items": 324, "views": 324}
     published = {(r := json.loads(line))["id"]: r for line in path.read_text().splitlines()}
@@ -103,11 +103,11 @@ BAD: list[tuple[list[Any], str]] = [
     ([row(code_order=[True, False])], "code_order: expected an order"),
     (
         [row(), row(view=1, reference=0)],
-        r"reference: expected the same in every view, got 1 and 0",
+        r"reference: expected the same value in every view, got 1 and 0",
     ),
     (
         [row(), row(view=1, probabilities=[0.2, 0.3, 0.5])],
-        "n_choices: expected the same in every view, got 2 and 3",
+        "n_choices: expected the same value in every view, got 2 and 3",
     ),
     ([row(id=None)], ":1: id: expected text, got nothing"),
     (
@@ -118,7 +118,7 @@ BAD: list[tuple[list[Any], str]] = [
     ([row(kind="rating")], 'kind: expected choice, noul, boolean, score, got "rating"'),
     ([row(probabilities=None)], "expected one of probabilities, .*, got none"),
     ([row(logits=[1, 2])], "got probabilities, logits"),
-    ([row(), row("b", probabilities=None, logits=[1, 2])], "as in the rows before, got logits"),
+    ([row(), row("b", probabilities=None, logits=[1, 2])], "as in earlier rows, got logits"),
     ([row(probabilities=[0.5, 0.6])], "expected a sum of 1, got 1.1"),
     ([row(probabilities=[-0.1, 1.1])], "values from 0 to 1"),
     ([row(probabilities=[1.0])], "a list of 2 to 26 numbers, got 1 numbers"),
@@ -126,7 +126,7 @@ BAD: list[tuple[list[Any], str]] = [
     ([row(probabilities=["a", "b"])], "expected finite numbers"),
     (['{"id": "a", "probabilities": [NaN, 1]}'], "finite number, got NaN"),
     (['{"id": "a", "id": "b"}'], 'duplicate key "id"'),
-    ([row(), row()], r":2 \(id a\): the same id and view already occur at line 1"),
+    ([row(), row()], r":2 \(id a\): the same id and view already occur on line 1"),
     ([row(view=1)], r"expected views 0 to 1, got \[1\]"),
     ([row(code_order=[0, 0])], "code_order: expected an order of 0 to 1"),
     (["[1]"], "expected an object, got a list"),
@@ -168,7 +168,7 @@ def test_views_without_code_order_say_nothing_about_letters(tmp_path: Path) -> N
     # Orders were once taken for canonical, and a model that always answers A passed the test.
     rows = [row(f"{item}", view=view) for item in range(9) for view in range(2)]
     imported = read_rows(write_jsonl(tmp_path / "rows.jsonl", rows), {})
-    assert "nothing can be said about letters" in imported.remarks[0]
+    assert "the effect of letters" in imported.remarks[0]
     predictions = Predictions.from_frame(imported.frame)
     assert (predictions.code_order[:, 0] == [0, 1]).all()
     assert (predictions.code_order[:, 1] == -1).all()

@@ -104,7 +104,7 @@ def test_a_chat_template_that_cannot_render_is_told(template: str | None) -> Non
 def test_a_template_that_ends_prompts_in_different_ways_is_refused() -> None:
     template = PLAIN_TEMPLATE + "{{ messages[1]['content'][13] }}"
     encoder = Encoder(character_tokenizer(template), NIMBLE)
-    with pytest.raises(PromptError, match="must end every prompt in the same way"):
+    with pytest.raises(PromptError, match="to end every prompt in the same way"):
         encoder.encode([parse_record(record(state="zzz"))], k=1, seed=0)
 
 

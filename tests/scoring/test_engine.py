@@ -121,7 +121,7 @@ def test_an_adapter_of_the_language_model_loads_on_a_shell_checkpoint(
     adapter = make_adapter(qwen3_5_shell)
     loaded = identify(ModelRequest(adapter, str(qwen3_5_shell))).load()
     assert type(loaded.model.get_base_model()).__name__ == "Qwen3_5ForCausalLM"
-    assert loaded.scorer.prove_adapter(views[:3]) > 0
+    assert loaded.scorer.check_adapter_effect(views[:3]) > 0
 
 
 def test_an_adapter_against_its_delta_added_to_the_weights_by_hand(
@@ -153,8 +153,8 @@ def test_an_adapter_that_changes_nothing_is_fatal(
     qwen3: Path, make_adapter: Make, views: list[EncodedView]
 ) -> None:
     loaded = identify(ModelRequest(make_adapter(qwen3, zero=True), str(qwen3))).load()
-    with pytest.raises(AdapterError, match="changes nothing: on 3 views every logit is identical"):
-        loaded.scorer.prove_adapter(views[:3])
+    with pytest.raises(AdapterError, match="no effect: on 3 views all logits are identical"):
+        loaded.scorer.check_adapter_effect(views[:3])
 
 
 @pytest.mark.parametrize("engine", ["batched", "naive"])
@@ -218,7 +218,7 @@ def test_the_check_is_recorded_and_counts_only_what_is_scored(
     scorer = Scorer(model, 2000)
     assert scorer.facts == {}
     scorer.prepare(views)
-    scorer.forget_counts()
+    scorer.reset_counts()
     scorer.score(views)
     check, tokens = scorer.facts["check"], scorer.facts["tokens"]
     assert isinstance(check, dict)

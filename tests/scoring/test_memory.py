@@ -61,7 +61,7 @@ def test_half_the_budget_is_taken_until_it_fits_and_nothing_is_scored_twice(
     plain = one_by_one(model, views)
     scorer = Scorer(model, 100_000, "fork")
     scorer.prepare(views)
-    scorer.forget_counts()
+    scorer.reset_counts()
     tried = _limit(monkeypatch, Passes, "_run", 50)
     done: list[int] = []
     assert largest_difference(scorer.score(views, done.append), plain) < 1e-4
@@ -84,7 +84,7 @@ def test_a_fork_that_never_fits_gives_way_to_whole_prompts_one_by_one(
     scorer = Scorer(model, 4096)
     scorer.prepare(views)
     assert scorer.facts["name"] == "fork"
-    scorer.forget_counts()
+    scorer.reset_counts()
     _limit(monkeypatch, Passes, "_run", 10)
     _limit(monkeypatch, BatchedEngine, "_forward", 80)
     assert largest_difference(scorer.score(views), one_by_one(model, views)) < 1e-4

@@ -130,7 +130,7 @@ def test_an_adapter_for_another_base_by_its_shapes(
     qwen3_5_shell: Path, qwen3: Path, make_adapter: Make
 ) -> None:
     message = refused(make_adapter(qwen3_5_shell), qwen3)
-    assert "does not fit this base model (is it for another one?)" in message
+    assert "does not fit this base model; it may need another" in message
 
 
 def test_an_adapter_for_another_base_by_its_hash(qwen3: Path, make_adapter: Make) -> None:

@@ -151,7 +151,7 @@ def test_an_untrained_adapter_is_refused_before_anything_is_written(
     qwen3: Path, make_adapter: Make, tmp_path: Path
 ) -> None:
     untrained = identify(ModelRequest(make_adapter(qwen3, zero=True), str(qwen3)))
-    with pytest.raises(AdapterError, match="changes nothing"):
+    with pytest.raises(AdapterError, match="no effect"):
         score(untrained, read_dataset(HOLDOUT, k=1, limit=4), tmp_path / "run", labels={})
     assert not list((tmp_path / "run" / "parts").iterdir())
 
@@ -212,7 +212,7 @@ def test_resuming_scores_only_what_is_missing(
         return plain(scorer, views, *rest)
 
     monkeypatch.setattr(Scorer, "score", counted)
-    monkeypatch.setattr(Scorer, "prove_adapter", lambda *_: 1.0)
+    monkeypatch.setattr(Scorer, "check_adapter_effect", lambda *_: 1.0)
     score(model, dataset, tmp_path / "run", labels={})
     missing = {one.id for one in dataset.records[WINDOW_RECORDS:]}
     assert set(asked) == missing

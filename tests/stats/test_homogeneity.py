@@ -175,7 +175,7 @@ def test_bad_arguments_are_refused() -> None:
         slot_homogeneity([0, 1], [0], [0, 1])
     with pytest.raises(ValueError, match="expected picked and reference of one shape"):
         slot_homogeneity([[0, 1]], [[0, 1]], [0, 1])
-    with pytest.raises(ValueError, match="picked: expected code positions"):
+    with pytest.raises(ValueError, match="picked: expected letter positions"):
         slot_homogeneity([-1], [0], [0])
-    with pytest.raises(ValueError, match="reference: expected code positions"):
+    with pytest.raises(ValueError, match="reference: expected letter positions"):
         slot_homogeneity([0], [0.5], [0])

@@ -110,13 +110,13 @@ def test_families_that_cannot_be_trained_on_are_named_together(
     with pytest.raises(RecordError) as caught:
         training_views(bad, encoder, source="train.jsonl")
     said = str(caught.value)
-    assert f"train.jsonl:1 (id {records[0].id}): family {records[0].family}: expected ref" in said
-    assert "references that differ, both are" in said
+    assert f"train.jsonl:1 (id {records[0].id}): family {records[0].family}: expected diff" in said
+    assert "expected different references, both are" in said
     assert f"train.jsonl:3 (id {records[2].id})" in said
     assert "expected one base and one counterfactual record, got base" in said
     assert f"train.jsonl:5 (id {records[4].id}): expected an evidence certificate" in said
     assert f"train.jsonl:7 (id {records[6].id})" in said
-    assert "expected references, a member has none" in said
+    assert "expected a reference in both members, one has none" in said
     assert len(caught.value.problems) == 4
 
 
@@ -161,7 +161,7 @@ def test_the_cache_gives_back_what_was_encoded(
     first = cached_training_views(records, encoder, plan, tmp_path, log=lines.append)
     again = cached_training_views(records, encoder, plan, tmp_path, log=lines.append)
     assert first == again == training_views(records, encoder, plan)
-    assert ["encoded before" in line for line in lines] == [False, True]
+    assert ["views read" in line for line in lines] == [False, True]
     assert [path.suffix for path in tmp_path.iterdir()] == [".parquet"]
 
 
@@ -171,7 +171,7 @@ def test_a_cache_folder_may_have_any_name(
     lines: list[str] = []
     for _ in range(2):
         cached_training_views(records, encoder, ViewPlan(), tmp_path / "[new]", log=lines.append)
-    assert lines[1].endswith("encoded before")
+    assert lines[1].endswith("views read")
 
 
 def test_a_damaged_cache_is_made_anew(
@@ -183,7 +183,7 @@ def test_a_damaged_cache_is_made_anew(
     path.write_bytes(path.read_bytes()[:-100])
     lines: list[str] = []
     assert cached_training_views(records, encoder, plan, tmp_path, log=lines.append) == first
-    assert "damaged, made anew" in lines[0]
+    assert "damaged, encoding again" in lines[0]
 
 
 def test_the_cache_key_knows_all_that_decides_the_views(

@@ -1,8 +1,8 @@
 """Import rows of JSON lines, one per item or per item and view.
 
-A row is one item, or one item and view. It names the item, its reference and its probabilities (or
-logits, or log-probabilities) in canonical order. A probability of 0 stays 0: its logit is minus
-infinity, and the report says how many items that makes infinitely wrong.
+A row holds one item, or one view of an item: its id, its reference, and its probabilities (or
+logits, or log-probabilities) in canonical order. A probability of 0 stays 0. Its logit is minus
+infinity, and the report says how many items have an infinite NLL.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "prompt_tokens": ("prompt_tokens",),
     "answer_mass": ("answer_mass",),
 }
-"""Our columns, and the names under which they are found without `--map`."""
+"""Our columns, and the names that are tried without `--map`."""
 
 _VALUES = ("probabilities", "log_probabilities", "logits")
 _KINDS = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
@@ -80,7 +80,7 @@ def import_run(
 
     Args:
         path: JSON lines; see `COLUMNS`.
-        mapping: our column -> its name in the file, over the defaults.
+        mapping: our column -> its name in the file; overrides the defaults.
         out: the run folder.
         labels: what names the run: arm, seed, command line.
 
@@ -89,8 +89,8 @@ def import_run(
 
     Raises:
         InputError: the file cannot be read.
-        RecordError: any row is malformed; nothing is written then.
-        RunError: the folder cannot be used, or belongs to other settings.
+        RecordError: any row is malformed; then nothing is written.
+        RunError: the folder cannot be used, or has a run with other settings.
     """
     started = time.monotonic()
     rows = read_rows(path, mapping)
@@ -102,15 +102,15 @@ def read_rows(path: Path, mapping: Mapping[str, str]) -> ImportedRows:
     """Read a file of predictions.
 
     Args:
-        path: JSON lines; see `COLUMNS` for the names looked for.
-        mapping: our column -> its name in the file, over the defaults.
+        path: JSON lines; see `COLUMNS` for the expected names.
+        mapping: our column -> its name in the file; overrides the defaults.
 
     Returns:
-        The rows and what was noticed about them.
+        The rows, with remarks.
 
     Raises:
         InputError: the file cannot be read.
-        RecordError: any row is malformed; all problems are in the one error.
+        RecordError: any row is malformed; one error lists all problems.
     """
     rows: list[dict[str, Json]] = []
     problems: list[Problem] = []
@@ -124,7 +124,7 @@ def read_rows(path: Path, mapping: Mapping[str, str]) -> ImportedRows:
             record_id = reader.id_if_readable(value)
             key, row = reader.read(value)
             if key in seen:
-                message = f"the same id and view already occur at line {seen[key]}"
+                message = f"the same id and view already occur on line {seen[key]}"
                 raise ValueError(message)
             seen[key] = number
             rows.append(row)
@@ -132,9 +132,9 @@ def read_rows(path: Path, mapping: Mapping[str, str]) -> ImportedRows:
         except ValueError as error:
             problems.append(Problem(number, record_id, str(error)))
     if not rows and not problems:
-        problems.append(Problem(None, None, "expected at least one row, the file is empty"))
+        problems.append(Problem(None, None, "expected at least one row, got an empty file"))
     if not problems:
-        problems += reader.unmet_mapping() + _views_missing(seen) + _views_that_differ(rows)
+        problems += reader.unmet_mapping() + _missing_views(seen) + _inconsistent_views(rows)
     if problems:
         raise RecordError(str(path), problems)
     schema = dict(SCHEMA) | {"logits": pl.List(pl.Float64())}
@@ -148,7 +148,7 @@ def read_rows(path: Path, mapping: Mapping[str, str]) -> ImportedRows:
 
 
 class _RowReader:
-    """Reads rows one by one and counts what it notices."""
+    """Reads rows one by one and collects remarks about them."""
 
     def __init__(self, mapping: Mapping[str, str]) -> None:
         self._names = {
@@ -167,12 +167,12 @@ class _RowReader:
         return self._read(obj, self._text(obj, "id"))
 
     def id_if_readable(self, value: Json) -> str | None:
-        """Return the id of a row that may be malformed otherwise."""
+        """Return the id of a row, even if the row is otherwise malformed."""
         found = self._get(value, "id") if isinstance(value, dict) else None
         return found if isinstance(found, str) else None
 
     def unmet_mapping(self) -> list[Problem]:
-        """Name the mapped columns that no row has."""
+        """Return one problem per mapped column that no row has."""
         return [
             Problem(None, None, f"--map {column}={name}: no row has a column {name}")
             for column, name in self._mapped_but_not_met.items()
@@ -253,7 +253,7 @@ class _RowReader:
             message = f"expected one of {', '.join(_VALUES)}, got {', '.join(given) or 'none'}"
             raise ValueError(message)
         if self.values not in (None, given[0]):
-            message = f"expected {self.values} as in the rows before, got {given[0]}"
+            message = f"expected {self.values} as in earlier rows, got {given[0]}"
             raise ValueError(message)
         self.values = given[0]
         numbers = _numbers(self._get(obj, given[0]), given[0])
@@ -276,7 +276,7 @@ class _RowReader:
         self.renormalised += off > _EXACT_SUM
 
     def _code_order(self, obj: Mapping[str, Json], n_choices: int, view: int) -> list[int]:
-        """View 0 is canonical by definition; the order of another view is known only if given."""
+        """View 0 is canonical by definition; other views need the column, or are unknown (-1)."""
         value = self._get(obj, "code_order")
         if value is None:
             return list(range(n_choices)) if view == 0 else []
@@ -288,8 +288,8 @@ class _RowReader:
         return order
 
 
-def _views_missing(seen: Mapping[tuple[str, int], int]) -> list[Problem]:
-    """Every item needs the same views 0 to K - 1."""
+def _missing_views(seen: Mapping[tuple[str, int], int]) -> list[Problem]:
+    """Check that every item has the views 0 to K - 1."""
     k = max(view for _, view in seen) + 1 if seen else 0
     views: dict[str, set[int]] = {}
     for record_id, view in seen:
@@ -301,8 +301,8 @@ def _views_missing(seen: Mapping[tuple[str, int], int]) -> list[Problem]:
     ]
 
 
-def _views_that_differ(rows: Sequence[Mapping[str, Json]]) -> list[Problem]:
-    """What belongs to the item must be the same in all of its views."""
+def _inconsistent_views(rows: Sequence[Mapping[str, Json]]) -> list[Problem]:
+    """Check that the values of an item are the same in all of its views."""
     columns = ("family", "source_family", "domain", "kind", "variant", "reference", "n_choices")
     first: dict[str, Mapping[str, Json]] = {}
     problems = []
@@ -311,7 +311,7 @@ def _views_that_differ(rows: Sequence[Mapping[str, Json]]) -> list[Problem]:
         for column in columns:
             if known[column] != row[column]:
                 found = f"{_found(known[column])} and {_found(row[column])}"
-                message = f"{column}: expected the same in every view, got {found}"
+                message = f"{column}: expected the same value in every view, got {found}"
                 problems.append(Problem(None, str(row["id"]), message))
     return problems
 

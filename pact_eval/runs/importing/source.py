@@ -1,6 +1,6 @@
-"""What all sources of imported predictions share: the rows they give, and the run made of them.
+"""Imported predictions, whatever their source: their rows, and the run written from them.
 
-A source is one file of this package: it reads its own format into `ImportedRows` and calls
+A source is one file of this package. It reads its format into `ImportedRows` and calls
 `write_import`.
 """
 
@@ -20,15 +20,15 @@ from pact_eval.runs.folder import RunWriter
 
 @dataclass(frozen=True)
 class ImportedRows:
-    """What an import found.
+    """The rows of an import, with remarks.
 
     Attributes:
         frame: the rows of a run, logits as float64.
-        values: which column the predictions came from.
-        ignored_columns: columns of the file that a run has no use for.
-        renormalised: rows whose probabilities summed to 1 only within 1e-3 (rounded elsewhere);
-            their log-probabilities are renormalised on reading.
-        zero_on_reference: rows with a probability of exactly 0 on the reference.
+        values: the column that the predictions came from.
+        ignored_columns: columns of the file that a run does not use.
+        renormalised: number of rows whose probabilities sum to 1 only within 1e-3, because they
+            were rounded; their log-probabilities are renormalised.
+        zero_on_reference: number of rows with a probability of exactly 0 on the reference.
     """
 
     frame: pl.DataFrame
@@ -39,19 +39,19 @@ class ImportedRows:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the user should know about the import, in sentences."""
+        """Remarks about the import for the user, one sentence each."""
         remarks = []
         if self.frame["code_order"].list.len().min() == 0:
-            remarks.append("No code_order: nothing can be said about letters in those views.")
+            remarks.append("No code_order: the effect of letters in those views is unknown.")
         if self.ignored_columns:
-            remarks.append(f"Not used: the columns {', '.join(self.ignored_columns)}.")
+            remarks.append(f"Ignored columns: {', '.join(self.ignored_columns)}.")
         if self.renormalised:
             remarks.append(
-                f"{self.renormalised:,} rows summed to 1 only roughly and were renormalised."
+                f"{self.renormalised:,} rows summed to 1 only roughly; they were renormalised."
             )
         if self.zero_on_reference:
             remarks.append(
-                f"{self.zero_on_reference:,} rows give the right answer probability 0: NLL is "
+                f"{self.zero_on_reference:,} rows give the reference a probability of 0, so NLL is "
                 "infinite."
             )
         return tuple(remarks)
@@ -66,18 +66,18 @@ def write_import(
     settings: Mapping[str, Json],
     started: float,
 ) -> None:
-    """Write imported rows as a run; importing the same file again leaves the run as it is.
+    """Write imported rows as a run; importing the same file again leaves the run unchanged.
 
     Args:
-        rows: what was read.
-        path: the file it was read from.
+        rows: the imported rows.
+        path: the file that they were read from.
         out: the run folder.
-        labels: what names the run: arm, seed, command line.
-        settings: options of the source that decide the rows.
+        labels: arm, seed and command line of the run.
+        settings: options of the source that determine the rows.
         started: `time.monotonic()` when reading began.
 
     Raises:
-        RunError: the folder cannot be used, or belongs to other settings.
+        RunError: the folder cannot be used, or has a run with other settings.
     """
     decided: dict[str, Json] = {
         "data": {"sha256": sha256_of_file(path)},
