@@ -1,4 +1,4 @@
-"""Files: their lines, their text, their hashes, and writing them atomically.
+"""Files: their lines, text, JSON and hashes, and writing them atomically.
 
 `read_lines` splits on the line feed alone: texts contain U+2028, U+2029 and U+0085, which
 `str.splitlines` would split on.
@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from pact_eval._json import Json, loads
 from pact_eval.errors import InputError
 
 _CHUNK_BYTES: Final = 1 << 20
@@ -40,21 +41,70 @@ def read_lines_at(path: Path) -> Iterator[tuple[int, int, bytes]]:
     if path.exists() and not path.is_file() and not path.is_dir():
         message = f"{path}: expected a file, got a pipe or device (its bytes are hashed later)"
         raise InputError(message)
+    with reading(path), path.open("rb") as file:
+        offset = 0
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield number, offset, line
+            offset += len(line)
+
+
+@contextmanager
+def reading(path: Path, *, missing: str = "no such file") -> Iterator[None]:
+    """Raise what prevents reading a file as an `InputError` that names it.
+
+    Args:
+        path: the file that the block reads.
+        missing: what to say if it does not exist.
+
+    Raises:
+        InputError: the block met a file that is missing, a folder, unreadable, or not UTF-8.
+
+    Example:
+        >>> with reading(Path("lock.json"), missing="no such lock"):
+        ...     text = Path("lock.json").read_text()
+        Traceback (most recent call last):
+            ...
+        pact_eval.errors.InputError: lock.json: no such lock
+    """
     try:
-        with path.open("rb") as file:
-            offset = 0
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield number, offset, line
-                offset += len(line)
+        yield
     except FileNotFoundError:
-        message = f"{path}: no such file"
-        raise InputError(message) from None
+        message = f"{path}: {missing}"
     except IsADirectoryError:
-        message = f"{path}: expected a file of JSON lines, got a folder"
-        raise InputError(message) from None
+        message = f"{path}: expected a file, got a folder"
     except OSError as error:
-        message = f"{path}: cannot be read ({error.strerror})"
+        message = f"{path}: cannot be read ({error.strerror or error})"
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        message = f"{path}:{line}: not valid UTF-8 (byte {error.start + 1} of the file)"
+    else:
+        return
+    raise InputError(message)
+
+
+def read_text(path: Path, *, missing: str = "no such file") -> str:
+    """Return the text of a UTF-8 file with its line ends as they are.
+
+    Raises:
+        InputError: the file is missing, cannot be read, or is not UTF-8.
+    """
+    with reading(path, missing=missing):
+        # Not `Path.read_text`, which turns CRLF into LF: prompts are byte-exact.
+        return path.read_bytes().decode("utf-8")
+
+
+def read_json(path: Path, *, missing: str = "no such file") -> Json:
+    """Return the JSON value in a file, read strictly.
+
+    Raises:
+        InputError: the file is missing, cannot be read, or is not strict JSON.
+    """
+    text = read_text(path, missing=missing)
+    try:
+        return loads(text)
+    except ValueError as error:
+        message = f"{path}: {error}"
         raise InputError(message) from None
 
 
@@ -103,7 +153,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         path: the file to write; its folder exists.
 
     Raises:
-        OSError: the file cannot be written.
+        InputError: the file cannot be written.
 
     Example:
         >>> import tempfile
@@ -114,14 +164,23 @@ def atomic_path(path: Path) -> Iterator[Path]:
         ...     path.read_text(), [each.name for each in Path(folder).iterdir()]
         ('3', ['counts.txt'])
     """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        yield path  # a pipe or device, such as /dev/stdout, is written directly
+        return
+    if path.is_symlink():
+        path = path.resolve()
     partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield partial
         with partial.open("r+b") as file:
             os.fsync(file.fileno())
         partial.replace(path)
+    except OSError as error:
+        message = f"{path}: cannot be written ({error.strerror or error})"
+        raise InputError(message) from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
@@ -132,7 +191,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         content: bytes, or text to be written as UTF-8 without changing line feeds.
 
     Raises:
-        OSError: the file cannot be written.
+        InputError: the file cannot be written.
     """
     with atomic_path(path) as partial:
         partial.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)

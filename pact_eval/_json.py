@@ -55,6 +55,9 @@ def loads(text: str) -> Json:
             parse_float=_finite_float,
         )
     except json.JSONDecodeError as error:
+        if text.startswith("\ufeff"):
+            message = "the text starts with a byte order mark; save it as plain UTF-8"
+            raise ValueError(message) from None
         message = f"not valid JSON ({error.msg} at column {error.pos + 1})"
         raise ValueError(message) from None
     except RecursionError:

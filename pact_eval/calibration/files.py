@@ -11,12 +11,11 @@ Scalar and contextual calibrators read bias[0] for all kinds; we write it three 
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, cast
 
-from pact_eval._files import decoded
-from pact_eval._json import Json, describe, dumps, loads
+from pact_eval._files import read_json, write_atomically
+from pact_eval._json import Json, describe, dumps
 from pact_eval.calibration.temperatures import MODES, Calibrator, Weights
 from pact_eval.errors import InputError
 
@@ -105,17 +104,7 @@ def read_calibrator(path: Path) -> Calibrator:
     Raises:
         InputError: the file cannot be read, is not JSON, or is not a calibrator.
     """
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        message = f"{path}: cannot be read ({error.strerror})"
-        raise InputError(message) from None
-    try:
-        value = loads(decoded(raw, 1))
-    except ValueError as error:
-        message = f"{path}: {error}"
-        raise InputError(message) from None
-    return calibrator_from_json(value, str(path))
+    return calibrator_from_json(read_json(path), str(path))
 
 
 def write_calibrator(path: Path, calibrator: Calibrator) -> None:
@@ -124,16 +113,7 @@ def write_calibrator(path: Path, calibrator: Calibrator) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    text = dumps(calibrator_to_json(calibrator)) + "\n"
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            part.unlink()
-        message = f"{path}: cannot be written ({error.strerror})"
-        raise InputError(message) from None
+    write_atomically(path, dumps(calibrator_to_json(calibrator)) + "\n")
 
 
 def _check_released(value: dict[str, Json], source: str) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pact_eval._files import atomic_path
 from pact_eval._json import Json, dumps
 from pact_eval.data.ablation import ablate
 from pact_eval.data.certificates import parse_certificate
@@ -68,8 +69,7 @@ def write_ablated_records(source: Path, out: Path, *, allow_missing: bool = Fals
     problems: list[Problem] = []
     written = families = 0
     out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(f"{out.name}.partial")
-    try:
+    with atomic_path(out) as partial:
         with partial.open("w", encoding="utf-8", newline="\n") as file:
             for members in index.families():
                 families += 1
@@ -81,9 +81,6 @@ def write_ablated_records(source: Path, out: Path, *, allow_missing: bool = Fals
                     problems.append(Problem(last.line, last.id, str(error)))
         if problems and not (allow_missing and written):
             raise RecordError(str(source), problems)
-        partial.replace(out)
-    finally:
-        partial.unlink(missing_ok=True)
     return AblatedFile(out, written, families, tuple(problems))
 
 

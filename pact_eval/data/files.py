@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from pact_eval._json import Json, describe, loads
+from pact_eval._files import read_json
+from pact_eval._json import Json, describe
 from pact_eval.errors import InputError
 
 __all__ = [
@@ -108,19 +109,9 @@ def read_manifest(path: Path) -> Manifest:
     """Read a manifest; what it says is not checked here.
 
     Raises:
-        InputError: it is missing, unreadable, or no JSON object.
+        InputError: it is missing, cannot be read, or is not a JSON object.
     """
-    try:
-        value = loads(path.read_bytes().decode("utf-8"))
-    except FileNotFoundError:
-        message = f"{path}: no such manifest"
-        raise InputError(message) from None
-    except OSError as error:
-        message = f"{path}: cannot be read ({error.strerror})"
-        raise InputError(message) from None
-    except ValueError as error:
-        message = f"{path}: {error}"
-        raise InputError(message) from None
+    value = read_json(path, missing="no such manifest")
     if not isinstance(value, dict):
         message = f"{path}: expected one JSON object, got {describe(value)}"
         raise InputError(message)

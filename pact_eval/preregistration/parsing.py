@@ -11,7 +11,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pact_eval.errors import InputError, Problem, RecordError
+from pact_eval._files import read_text
+from pact_eval.errors import Problem, RecordError
 from pact_eval.preregistration.criteria import (
     DECODINGS,
     FORMAT,
@@ -69,18 +70,7 @@ def read_hypotheses(path: Path) -> Hypotheses:
         RecordError: it is no TOML, or says something that is not understood; all problems
             together, each with its hypothesis and key.
     """
-    try:
-        text = path.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        message = f"{path}: no such file"
-        raise InputError(message) from None
-    except OSError as error:
-        message = f"{path}: cannot be read ({error.strerror})"
-        raise InputError(message) from None
-    except UnicodeDecodeError as error:
-        line = error.object[: error.start].count(b"\n") + 1
-        raise RecordError(str(path), [Problem(line, None, "not valid UTF-8")]) from None
-    return parse_hypotheses(text, str(path))
+    return parse_hypotheses(read_text(path), str(path))
 
 
 def pact_hypotheses() -> Hypotheses:

@@ -12,12 +12,14 @@ under both. A group `noul` is `boolean`. Empty cells are no numbers.
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pact_eval._files import read_text
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.preregistration.criteria import (
     MEAN_CONFIDENCE,
@@ -104,29 +106,23 @@ def read_metric_table(path: Path) -> MetricTable:
 
 
 def _lines(path: Path) -> list[_Line]:
+    text = read_text(path).removeprefix("\ufeff")
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            header = [name.strip() for name in next(reader, [])]
-            missing = [name for name in _NEEDED if name not in header]
-            if missing:
-                message = (
-                    f"{path}: expected a table with the columns {', '.join(_NEEDED)} and metrics, "
-                    f"lacks {', '.join(missing)}"
-                )
-                raise InputError(message)
-            if len({*header}) < len(header):
-                message = f"{path}: a column appears twice in the header"
-                raise InputError(message)
-            return [_line(reader.line_num, header, row) for row in reader if row]
-    except FileNotFoundError:
-        message = f"{path}: no such file"
-        raise InputError(message) from None
-    except OSError as error:
-        message = f"{path}: cannot be read ({error.strerror})"
-        raise InputError(message) from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        message = f"{path}: not a CSV table in UTF-8 ({error})"
+        header = [name.strip() for name in next(reader, [])]
+        missing = [name for name in _NEEDED if name not in header]
+        if missing:
+            message = (
+                f"{path}: expected a table with the columns {', '.join(_NEEDED)} and metrics, "
+                f"lacks {', '.join(missing)}"
+            )
+            raise InputError(message)
+        if len({*header}) < len(header):
+            message = f"{path}: a column appears twice in the header"
+            raise InputError(message)
+        return [_line(reader.line_num, header, row) for row in reader if row]
+    except csv.Error as error:
+        message = f"{path}: not a CSV table ({error})"
         raise InputError(message) from None
 
 

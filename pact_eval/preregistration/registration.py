@@ -27,8 +27,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal
 
-from pact_eval._files import sha256_of_file
-from pact_eval._json import Json, dumps, loads
+from pact_eval._files import read_json, reading, sha256_of_file, write_atomically
+from pact_eval._json import Json, dumps, dumps_indented
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.preregistration.criteria import FORMAT, Check, Hypotheses, Hypothesis, Instead
 from pact_eval.preregistration.parsing import read_hypotheses
@@ -235,16 +235,8 @@ def register(path: Path, *, data: Sequence[Path] = (), now: dt.datetime) -> Lock
     place = lock_path(path)
     if place.exists():
         return _unchanged(place, lock)
-    text = json.dumps(
-        {**lock.content, "lock_sha256": lock.lock_sha256}, ensure_ascii=False, indent=2
-    )
-    beside = place.with_name(f".{place.name}.tmp")
-    try:
-        beside.write_text(text + "\n", encoding="utf-8")
-        beside.replace(place)
-    except OSError as error:
-        message = f"{place}: cannot be written ({error.strerror})"
-        raise InputError(message) from None
+    text = dumps_indented({**lock.content, "lock_sha256": lock.lock_sha256})
+    write_atomically(place, text)
     return lock
 
 
@@ -254,17 +246,7 @@ def read_lock(path: Path) -> Lock:
     Raises:
         InputError: it is missing, or does not have the form of a lock.
     """
-    try:
-        value = loads(path.read_bytes().decode("utf-8"))
-    except FileNotFoundError:
-        message = f"{path}: no such lock; `pact-eval register` makes one"
-        raise InputError(message) from None
-    except OSError as error:
-        message = f"{path}: cannot be read ({error.strerror})"
-        raise InputError(message) from None
-    except ValueError as error:
-        message = f"{path}: {error}"
-        raise InputError(message) from None
+    value = read_json(path, missing="no such lock; `pact-eval register` makes one")
     try:
         return _lock(value)
     except ValueError as error:
@@ -307,11 +289,8 @@ def _names(data: Sequence[DataHash]) -> str:
 
 
 def _sha256(path: Path) -> str:
-    try:
+    with reading(path):
         return sha256_of_file(path)
-    except OSError as error:
-        message = f"{path}: cannot be read ({error.strerror})"
-        raise InputError(message) from None
 
 
 def _version() -> str:

@@ -8,7 +8,6 @@ of views. A damaged file is replaced. A cache file contains plain columns and no
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from pact_eval._files import atomic_path
 from pact_eval._json import Json, dumps
 from pact_eval.data import Record
 from pact_eval.prompts import Encoder
@@ -108,13 +108,15 @@ def cache_key(records: Sequence[Record], encoder: Encoder, plan: ViewPlan) -> st
 def _write(views: Sequence[TrainingView], path: Path) -> None:
     rows = [asdict(view) for view in views]
     path.parent.mkdir(parents=True, exist_ok=True)
+<<<<<<< HEAD
     # Renamed at the end: two trainings that start together never read a partial file.
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
+=======
+    # Two trainings that start together cannot read a partial file.
+    with atomic_path(path) as partial:
+>>>>>>> 4b7a2e1 (One way to read a text or JSON file and to write one: errors name the file, and nobody sees half of it)
         pl.DataFrame(rows, schema=_SCHEMA).write_parquet(partial)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> list[TrainingView]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import InputError, TamperedError
 from pact_reports.plain_text import one_line
@@ -174,7 +175,7 @@ def write_report(
         tables = write_tables(built, experiment, outputs.tables, outputs.table_formats)
     if outputs.markdown is not None:
         text = markdown_report(experiment, built)
-        outputs.markdown.write_bytes(text.encode("utf-8", errors="backslashreplace"))
+        write_atomically(outputs.markdown, text.encode("utf-8", errors="backslashreplace"))
     return WrittenReport(
         html=outputs.html,
         figures=None if drawn is None else drawn.files,

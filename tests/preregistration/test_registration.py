@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -316,7 +317,7 @@ def test_what_is_no_lock_is_refused(
 def test_locks_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such lock; `pact-eval register` makes one"):
         read_lock(tmp_path / "hypotheses.lock")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="expected a file, got a folder"):
         read_lock(tmp_path)
     (tmp_path / "list.lock").write_text("[]", encoding="utf-8")
     with pytest.raises(InputError, match="expected a lock"):
@@ -413,13 +414,13 @@ def test_data_of_a_lock_are_a_list(toml: Path, data: Path) -> None:
 
 
 def test_a_lock_that_cannot_be_written(toml: Path) -> None:
-    (toml.parent / ".hypotheses.lock.tmp").mkdir()
+    (toml.parent / f".hypotheses.lock.{os.getpid()}.tmp").mkdir()
     with pytest.raises(InputError, match=r"hypotheses\.lock: cannot be written"):
         register(toml, now=NOW)
 
 
 def test_data_that_cannot_be_read(toml: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"missing\.jsonl: cannot be read"):
+    with pytest.raises(InputError, match=r"missing\.jsonl: no such file"):
         register(toml, data=[tmp_path / "missing.jsonl"], now=NOW)
     assert not lock_path(toml).exists()
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import matplotlib.style
 from matplotlib.figure import Figure
 
+from pact_eval._files import write_atomically
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
 from pact_reports.figures.figure import FigureFile, reason
@@ -177,7 +178,7 @@ def _write(
     for format_ in dict.fromkeys(formats):
         raw, heard = figure_bytes(file, format_)
         paths.append(out / f"{name}.{format_}")
-        paths[-1].write_bytes(raw)
+        write_atomically(paths[-1], raw)
         notes += heard
     return paths, notes
 

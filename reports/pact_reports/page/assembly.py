@@ -7,6 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
+from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import InputError
 from pact_eval.preregistration import decoding_name
@@ -80,11 +81,7 @@ def write_page(page: str, path: Path) -> None:
     if not path.parent.is_dir():
         message = f"{path.parent}: folder not found; cannot write {path.name} to"
         raise InputError(message)
-    try:
-        path.write_bytes(page.encode("utf-8", errors="backslashreplace"))
-    except OSError as error:
-        message = f"{path}: cannot be written ({error.strerror})"
-        raise InputError(message) from None
+    write_atomically(path, page.encode("utf-8", errors="backslashreplace"))
 
 
 def _span(step: Progress, start: int, end: int) -> Progress:

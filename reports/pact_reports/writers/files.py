@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pact_eval._files import write_atomically
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment
 from pact_reports.table import Table
@@ -153,7 +154,7 @@ def markdown_report(collection: Experiment, built: BuiltTables | None = None) ->
 
 def _written(path: Path, text: str) -> Path:
     # In bytes: neither line ends nor a path that is no valid Unicode may change on the way.
-    path.write_bytes(text.encode("utf-8", errors="backslashreplace"))
+    write_atomically(path, text.encode("utf-8", errors="backslashreplace"))
     return path
 
 
