@@ -108,14 +108,8 @@ def cache_key(records: Sequence[Record], encoder: Encoder, plan: ViewPlan) -> st
 def _write(views: Sequence[TrainingView], path: Path) -> None:
     rows = [asdict(view) for view in views]
     path.parent.mkdir(parents=True, exist_ok=True)
-<<<<<<< HEAD
-    # Renamed at the end: two trainings that start together never read a partial file.
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
-    try:
-=======
     # Two trainings that start together cannot read a partial file.
     with atomic_path(path) as partial:
->>>>>>> 4b7a2e1 (One way to read a text or JSON file and to write one: errors name the file, and nobody sees half of it)
         pl.DataFrame(rows, schema=_SCHEMA).write_parquet(partial)
 
 
