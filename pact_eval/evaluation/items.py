@@ -505,7 +505,7 @@ def _score(views: _ViewSlice, scoring: _Scoring) -> _Part:
                 values[name] = np.empty(n, dtype=found.dtype)
             values[name][block.rows] = found
         if scoring.letters:
-            picks[block.rows] = block.predicted_by_view.T
+            picks[block.rows] = block.predicted_by_view
             smallest = min(smallest, block.smallest_log_prob)
     for name in (metric.name for metric in metrics_for(_contexts(views)) if metric.per_item):
         values.setdefault(name, np.full(n, np.nan))

@@ -18,11 +18,15 @@ _ROUNDING = 1e-9
 TIE = 1e-12
 
 
-def rows_of(mask: npt.NDArray[np.bool_]) -> str:
-    """Names the first true rows of a mask, for an error message: "row 3 and 2 more"."""
+def rows_of(mask: npt.NDArray[np.bool_], numbers: IntArray | None = None) -> str:
+    """Names the first true rows of a mask, for an error message: "row 3 and 2 more".
+
+    `numbers` are those of the rows, if they are a part of all rows.
+    """
     per_row = mask.reshape(len(mask), -1).any(axis=1)
     first, more = int(np.argmax(per_row)), int(per_row.sum()) - 1
-    return f"row {first}" + (f" and {more} more" if more else "")
+    number = first if numbers is None else numbers[first]
+    return f"row {number}" + (f" and {more} more" if more else "")
 
 
 def check_whole(name: str, values: npt.ArrayLike) -> IntArray:

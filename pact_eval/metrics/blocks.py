@@ -1,10 +1,9 @@
-"""Items scored in blocks of equal numbers of answers.
+"""Items decoded in blocks of equal numbers of answers, for runs of millions of items.
 
-The other modules take one padded array of log-probabilities to one metric. For millions of items
-that reads and writes the same numbers many times. Here ragged logits, as they lie in a Parquet
-file, are cut into blocks of items with the same number of answers, small enough for the processor's
-cache, with the answers along the first axis: no slot is padding, and every sum over answers runs
-over full rows. The numbers are those of the other modules.
+Ragged logits, as they lie in a Parquet file, are cut into blocks of items with the same number of
+answers, small enough for the processor's cache, with the answers along the first axis: no slot is
+padding, and every sum over answers runs over full rows. The metrics of a block are those of the
+other modules, which take either memory layout.
 """
 
 from __future__ import annotations
@@ -12,12 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.metrics._arrays import TIE, BoolArray, FloatArray, IntArray, check_whole
+from pact_eval.metrics import decisions
+from pact_eval.metrics._arrays import BoolArray, FloatArray, IntArray, check_whole
+from pact_eval.metrics.ablated import answer_gap_nats
+from pact_eval.metrics.consistency import flipped, pairwise_tv
+from pact_eval.metrics.decoding import ALL_IMPOSSIBLE, NONE_LEFT, normalise
+from pact_eval.metrics.likelihood import brier, nll_nats
+from pact_eval.metrics.ordinal import expected_level_error
 
 # Items of a block: six answers of them, in float64, fit a processor's second-level cache.
 _BLOCK_ITEMS = 2**13
@@ -35,7 +39,6 @@ class ItemBlock:
         logits: (K, C, m) as the run has them.
         log_probs: (C, m) canonical log-probabilities under the decoding.
         log_probs_by_view: (K, C, m) those of every view, uncalibrated.
-        probs_by_view: (K, C, m) probabilities of every view, uncalibrated.
         reference: (m,) canonical index of the right answer; None for ablated contexts.
         answers: (m, 2) the two answers that an ablated context cannot distinguish, or None.
         answer_mass: (m, K) share of the next-token distribution on the answer letters; NaN if
@@ -46,7 +49,6 @@ class ItemBlock:
     logits: FloatArray
     log_probs: FloatArray
     log_probs_by_view: FloatArray
-    probs_by_view: FloatArray
     reference: IntArray | None
     answers: IntArray | None
     answer_mass: FloatArray
@@ -63,13 +65,13 @@ class ItemBlock:
 
     @cached_property
     def predicted(self) -> IntArray:
-        """(m,) lowest index among the most probable answers, ties to 1e-12."""
-        return _predicted(self.log_probs)
+        """(m,) see `metrics.predicted`."""
+        return decisions.predicted(self.log_probs.T)
 
     @cached_property
     def confidence(self) -> FloatArray:
-        """(m,) probability of the predicted answer."""
-        return np.asarray(np.exp(self.log_probs.max(axis=0)), dtype=np.float64)
+        """(m,) see `metrics.confidence`."""
+        return decisions.confidence(self.log_probs.T)
 
     @cached_property
     def correct(self) -> BoolArray:
@@ -78,79 +80,62 @@ class ItemBlock:
 
     @cached_property
     def nll_nats(self) -> FloatArray:
-        """(m,) nats, +inf where the reference has probability 0."""
-        log_prob = self.log_probs[self._reference, np.arange(self.rows.size)]
-        return np.asarray(0.0 - log_prob, dtype=np.float64)
+        """(m,) see `metrics.nll_nats`."""
+        return nll_nats(self.log_probs.T, self._reference)
 
     @cached_property
     def brier(self) -> FloatArray:
-        """(m,) not halved."""
-        difference = self.probs.copy()
-        difference[self._reference, np.arange(self.rows.size)] -= 1.0
-        return np.asarray(np.square(difference).sum(axis=0), dtype=np.float64)
+        """(m,) see `metrics.brier`."""
+        return brier(self.log_probs.T, self._reference)
 
     @cached_property
     def expected_level_error(self) -> FloatArray:
-        """(m,) distance of the expected level from the reference; for Score fields only."""
-        levels = np.arange(len(self.probs), dtype=np.float64)
-        error = np.abs(levels @ self.probs - self._reference)
-        return np.asarray(error, dtype=np.float64)
+        """(m,) see `metrics.expected_level_error`; for Score fields only."""
+        return expected_level_error(self.log_probs.T, self._reference)
 
     @cached_property
     def level_error(self) -> FloatArray:
-        """(m,) distance of the predicted level from the reference; for Score fields only."""
+        """(m,) see `metrics.level_error`; for Score fields only."""
         return np.asarray(np.abs(self.predicted - self._reference), dtype=np.float64)
 
     @cached_property
     def predicted_by_view(self) -> IntArray:
-        """(K, m) canonical index that each view predicts."""
-        return _predicted(self.log_probs_by_view)
+        """(m, K) canonical index that each view predicts."""
+        return decisions.predicted(self._by_item)
 
     @cached_property
     def view_tv(self) -> FloatArray:
-        """(m,) mean total variation distance over pairs of views; NaN for one view."""
-        p = self.probs_by_view
-        pairs = list(combinations(range(self.k), 2))
-        if not pairs:
-            return np.full(self.rows.size, np.nan)
-        distance = sum(np.abs(p[k] - p[m]).sum(axis=0) for k, m in pairs)
-        return np.asarray(distance / (2 * len(pairs)))
+        """(m,) see `metrics.pairwise_tv`."""
+        return pairwise_tv(self._by_item)
 
     @cached_property
     def flipped(self) -> FloatArray:
-        """(m,) 1.0 where two views predict different answers, else 0.0; NaN for one view."""
-        if self.k < 2:
-            return np.full(self.rows.size, np.nan)
-        picks = self.predicted_by_view
-        return np.asarray((picks != picks[0]).any(axis=0), dtype=np.float64)
+        """(m,) see `metrics.flipped`."""
+        return flipped(self._by_item)
 
     @cached_property
     def ensemble_gain(self) -> FloatArray:
         """(m,) right by K views minus right by view 0.
 
-        NaN for one view, and where the views together rule out every answer.
+        NaN for one view, and if the views together rule out every answer.
         """
         gain = np.full(self.rows.size, np.nan)
         if self.k < 2:
             return gain
-        mean = self.log_probs_by_view.mean(axis=0)
-        possible = np.isfinite(mean.max(axis=0))
+        mean = self._by_item.mean(axis=1)
+        possible = np.isfinite(mean.max(axis=1))
         y = self._reference[possible]
-        together, _ = _normalised(mean[:, possible], self.rows[possible], "unreachable")
-        single = self.predicted_by_view[0, possible] == y
-        gain[possible] = (_predicted(together) == y).astype(np.float64) - single
+        together = decisions.predicted(normalise(mean[possible], NONE_LEFT, self.rows[possible]))
+        single = self.predicted_by_view[possible, 0]
+        gain[possible] = (together == y).astype(np.float64) - (single == y)
         return gain
 
     @cached_property
     def answer_gap_nats(self) -> FloatArray:
-        """(m,) distance in log-probability of the two answers of an ablated context."""
+        """(m,) see `metrics.answer_gap_nats`."""
         if self.answers is None:
             raise ValueError("the answer gap needs the two answers of ablated contexts")
-        at = np.arange(self.rows.size)
-        with np.errstate(invalid="ignore"):
-            return np.abs(
-                self.log_probs[self.answers[:, 0], at] - self.log_probs[self.answers[:, 1], at]
-            )
+        return answer_gap_nats(self.log_probs.T, self.answers)
 
     @cached_property
     def logit_gap(self) -> FloatArray:
@@ -170,6 +155,11 @@ class ItemBlock:
             return smallest
         finite = self.log_probs_by_view[np.isfinite(self.log_probs_by_view)]
         return float(finite.min(initial=0.0))
+
+    @property
+    def _by_item(self) -> FloatArray:
+        """(m, K, C) log-probabilities of every view, as the functions of one metric take them."""
+        return self.log_probs_by_view.transpose(2, 0, 1)
 
     @property
     def _reference(self) -> IntArray:
@@ -234,16 +224,15 @@ def item_blocks(
         for at in range(0, same.size, _BLOCK_ITEMS):
             rows = same[at : at + _BLOCK_ITEMS]
             z = _gathered(values, starts[rows], views * width).reshape(views, width, rows.size)
-            by_view, probs = _normalised(
-                z, rows, "every answer is -inf, which leaves none possible"
+            by_view = normalise(z.transpose(2, 0, 1), ALL_IMPOSSIBLE, rows)
+            decoded = (
+                normalise(by_view.mean(axis=1), NONE_LEFT, rows) if ensemble else by_view[:, 0]
             )
-            decoded = _together(by_view, rows) if ensemble else by_view[0]
             yield ItemBlock(
                 rows=rows,
                 logits=z,
-                log_probs=decoded if decode is None else decode(decoded.T, rows).T,
-                log_probs_by_view=by_view,
-                probs_by_view=probs,
+                log_probs=(decoded if decode is None else decode(decoded, rows)).T,
+                log_probs_by_view=by_view.transpose(1, 2, 0),
                 reference=None if y is None else y[rows],
                 answers=None if answers is None else answers[rows],
                 answer_mass=mass[rows],
@@ -264,45 +253,9 @@ def _checked_reference(reference: npt.ArrayLike, choices: IntArray) -> IntArray:
     return y
 
 
-def _predicted(log_probs: FloatArray) -> IntArray:
-    """Returns the (..., m) lowest index among the most probable of (..., C, m) answers."""
-    least = log_probs.max(axis=-2) - TIE
-    answers = log_probs.shape[-2]
-    found = np.full(least.shape, answers - 1, dtype=np.int64)
-    for index in range(answers - 2, -1, -1):
-        np.copyto(found, index, where=log_probs[..., index, :] >= least)
-    return found
-
-
 def _gathered(values: npt.NDArray[np.floating], starts: IntArray, length: int) -> FloatArray:
     """Returns (length, m): the `length` values from each start on."""
     gathered = np.empty((length, starts.size))
     for offset in range(length):
         gathered[offset] = values[starts + offset]
     return gathered
-
-
-def _normalised(z: FloatArray, rows: IntArray, impossible: str) -> tuple[FloatArray, FloatArray]:
-    """Returns log softmax and softmax over the answers, as `metrics.log_softmax` computes it."""
-    highest = z.max(axis=-2, keepdims=True)
-    # NaN compares false, and an infinite maximum means no distribution either way.
-    fine = np.isfinite(highest)
-    if not fine.all():
-        where = int(np.flatnonzero(~fine.all(axis=tuple(range(z.ndim - 1))))[0])
-        nothing_left = bool(np.isneginf(highest[..., where]).any())
-        problem = impossible if nothing_left else "expected logits below +inf, and no NaN"
-        raise ValueError(f"{problem}: row {rows[where]}")
-    shifted = z - highest
-    probs = np.exp(shifted)
-    total = probs.sum(axis=-2, keepdims=True)
-    shifted -= np.log(total)
-    probs /= total
-    return shifted, probs
-
-
-def _together(by_view: FloatArray, rows: IntArray) -> FloatArray:
-    return _normalised(
-        by_view.mean(axis=0),
-        rows,
-        "ensemble undefined: each answer has probability 0 in some view, so none is left",
-    )[0]

@@ -32,8 +32,12 @@ def predicted(log_probs: npt.ArrayLike) -> IntArray:
         array([1, 2])
     """
     log_p = check_log_probs(log_probs, ndim=None)
-    best = log_p >= log_p.max(axis=-1, keepdims=True) - TIE
-    return np.asarray(best.argmax(axis=-1), dtype=np.int64)
+    least = log_p.max(axis=-1) - TIE
+    # One answer at a time, from the last: `argmax` would copy arrays with the answers first.
+    found = np.full(least.shape, log_p.shape[-1] - 1, dtype=np.int64)
+    for index in range(log_p.shape[-1] - 2, -1, -1):
+        np.copyto(found, index, where=log_p[..., index] >= least)
+    return found
 
 
 def confidence(log_probs: npt.ArrayLike) -> FloatArray:

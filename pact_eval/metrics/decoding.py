@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.metrics._arrays import FloatArray, check_whole, rows_of
+from pact_eval.metrics._arrays import FloatArray, IntArray, check_whole, rows_of
 
 
 def _check_logits(logits: npt.ArrayLike, n_choices: npt.ArrayLike) -> FloatArray:
@@ -27,22 +27,37 @@ def _check_logits(logits: npt.ArrayLike, n_choices: npt.ArrayLike) -> FloatArray
             f"n_choices: expected 1..{z.shape[-1]}, got {choices[outside][0]} in {rows_of(outside)}"
         )
     used = np.arange(z.shape[-1]) < choices.reshape(-1, *[1] * (z.ndim - 1))
-    z = np.where(used, z, -np.inf)
-    # Written so that NaN, which compares false, is refused too.
-    bad = ~(z < np.inf)
-    if bad.any():
-        raise ValueError(f"logits: expected numbers below +inf, got {z[bad][0]} in {rows_of(bad)}")
-    return z
+    return np.where(used, z, -np.inf)
 
 
-def _normalise(z: FloatArray, impossible: str) -> FloatArray:
-    """Returns log softmax of z over the last axis; `impossible` says what an all -inf row means."""
+def normalise(z: FloatArray, impossible: str, rows: IntArray | None = None) -> FloatArray:
+    """Returns log softmax over the last axis of logits without padding.
+
+    Args:
+        z: (n, ..., C) logits; any memory layout, which the result keeps.
+        impossible: what it means that all logits of a row are -inf.
+        rows: (n,) numbers of the rows in messages; None for 0..n-1.
+
+    Raises:
+        ValueError: A logit is NaN or +inf, or all logits of a row are -inf.
+    """
     largest = z.max(axis=-1, keepdims=True)
-    empty = np.isneginf(largest[..., 0])
-    if empty.any():
-        raise ValueError(f"{impossible}: {rows_of(empty)}")
+    undefined = ~np.isfinite(largest[..., 0])
+    if undefined.any():
+        empty = np.isneginf(largest[..., 0])
+        wrong = undefined & ~empty
+        if wrong.any():
+            found = largest[..., 0][wrong][0]
+            where = rows_of(wrong, rows)
+            raise ValueError(f"logits: expected numbers below +inf, got {found} in {where}")
+        raise ValueError(f"{impossible}: {rows_of(empty, rows)}")
     below = z - largest
-    return np.asarray(below - np.log(np.exp(below).sum(axis=-1, keepdims=True)))
+    below -= np.log(np.exp(below).sum(axis=-1, keepdims=True))
+    return below
+
+
+ALL_IMPOSSIBLE = "logits: every answer is -inf, which leaves none possible"
+NONE_LEFT = "ensemble undefined: each answer has probability 0 in some view, so none is left"
 
 
 def _check_temperature(temperature: npt.ArrayLike | None, n: int) -> FloatArray:
@@ -91,7 +106,7 @@ def log_softmax(logits: npt.ArrayLike, n_choices: npt.ArrayLike) -> FloatArray:
                [0.333, 0.333, 0.333]])
     """
     z = _check_logits(logits, n_choices)
-    return _normalise(z, "logits: every answer is -inf, which leaves none possible")
+    return normalise(z, ALL_IMPOSSIBLE)
 
 
 def decode_single(
@@ -154,7 +169,4 @@ def decode_ensemble(
     z = _check_views(logits)
     scale = _check_temperature(temperature, len(z))
     by_view = log_softmax(z / scale[:, None, None], n_choices)
-    return _normalise(
-        by_view.mean(axis=1),
-        "ensemble undefined: each answer has probability 0 in some view, so none is left",
-    )
+    return normalise(by_view.mean(axis=1), NONE_LEFT)
