@@ -226,10 +226,7 @@ def _ece(items: ScoredItems, _name: str) -> Reduced:
 
 
 def _ece_of_totals(totals: FloatArray) -> FloatArray:
-    gap = np.abs(totals[:, 1:]).sum(axis=1)
-    ece = np.full(len(gap), np.nan)
-    np.divide(gap, totals[:, 0], out=ece, where=totals[:, 0] > 0)
-    return ece
+    return metrics.ece_of_gaps(totals[:, 0], totals[:, 1:])
 
 
 def _aurc(items: ScoredItems, _name: str) -> Reduced:

@@ -13,10 +13,9 @@ from pact_eval.metrics.calibration_error import (
     Reliability,
     bin_index,
     ece,
-    ece_from_bin_sums,
+    ece_of_gaps,
     reliability,
 )
-from pact_eval.metrics.codes import picked_slot, reference_slot
 from pact_eval.metrics.consistency import flipped, pairwise_tv
 from pact_eval.metrics.decisions import confidence, correct, predicted
 from pact_eval.metrics.decoding import decode_ensemble, decode_single, log_softmax
@@ -36,11 +35,8 @@ from pact_eval.metrics.reduction import item_mean
 from pact_eval.metrics.selective import (
     RiskCoverage,
     aurc,
-    aurc_from_groups,
-    aurc_from_keys,
     aurc_in_row_order,
     aurc_of_levels,
-    confidence_keys,
     confidence_levels,
     risk_coverage,
 )
@@ -56,8 +52,6 @@ __all__ = [
     "RiskCoverage",
     "answer_gap_nats",
     "aurc",
-    "aurc_from_groups",
-    "aurc_from_keys",
     "aurc_in_row_order",
     "aurc_of_levels",
     "bin_index",
@@ -66,14 +60,13 @@ __all__ = [
     "check_reference",
     "check_whole",
     "confidence",
-    "confidence_keys",
     "confidence_levels",
     "confident_errors",
     "correct",
     "decode_ensemble",
     "decode_single",
     "ece",
-    "ece_from_bin_sums",
+    "ece_of_gaps",
     "expected_level_error",
     "flipped",
     "is_confident",
@@ -89,9 +82,7 @@ __all__ = [
     "pair_rows",
     "pairs_of_codes",
     "pairwise_tv",
-    "picked_slot",
     "predicted",
-    "reference_slot",
     "reliability",
     "risk_coverage",
     "rows_of",

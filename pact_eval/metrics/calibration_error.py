@@ -104,42 +104,29 @@ def reliability(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = B
     )
 
 
-def ece_from_bin_sums(
-    count: npt.ArrayLike, confidence_sum: npt.ArrayLike, correct_sum: npt.ArrayLike
-) -> FloatArray:
+def ece_of_gaps(n: npt.ArrayLike, gaps: npt.ArrayLike) -> FloatArray:
     r"""Expected calibration error from sums per bin, over any leading axes.
 
     .. math:: \sum_b \frac{n_b}{n} |acc_b - conf_b|
-              = \frac1n \sum_b \Big|\sum_{i \in b} 1[correct_i] - \sum_{i \in b} c_i\Big|
+              = \frac1n \sum_b \Big|\sum_{i \in b} (c_i - 1[correct_i])\Big|
+
+    The sums are linear in the weights of items, so a bootstrap resamples them.
 
     Args:
-        count: (..., bins) items (or bootstrap weight) in each bin.
-        confidence_sum: (..., bins) sum of the confidences in each bin.
-        correct_sum: (..., bins) number of correct items in each bin.
+        n: (...) items, or their weight.
+        gaps: (..., bins) sum over the items of each bin of confidence minus 1 if correct, else 0.
 
     Returns:
-        (...) in [0, 1], lower is better; NaN if all counts are 0.
-
-    Raises:
-        ValueError: The shapes differ.
+        (...) in [0, 1], lower is better; NaN if n is 0.
 
     Examples:
-        >>> from pact_eval.metrics import ece_from_bin_sums
-        >>> ece_from_bin_sums([[2.0, 2.0], [0.0, 0.0]], [[0.8, 1.8], [0, 0]], [[1, 1], [0, 0]])
+        >>> from pact_eval.metrics import ece_of_gaps
+        >>> ece_of_gaps([4.0, 0.0], [[-0.2, 0.8], [0.0, 0.0]])
         array([0.25,  nan])
     """
-    n_b, conf_b, right_b = (
-        np.asarray(values, dtype=np.float64) for values in (count, confidence_sum, correct_sum)
-    )
-    if not n_b.shape == conf_b.shape == right_b.shape:
-        raise ValueError(
-            f"expected three equal shapes (..., bins), got {n_b.shape}, {conf_b.shape} "
-            f"and {right_b.shape}"
-        )
-    n = n_b.sum(axis=-1)
-    gap = np.abs(right_b - conf_b).sum(axis=-1)
-    mean_gap = np.divide(gap, n, out=np.full(np.shape(n), np.nan), where=n > 0)
-    return np.asarray(mean_gap, dtype=np.float64)
+    weight = np.asarray(n, dtype=np.float64)
+    gap = np.abs(np.asarray(gaps, dtype=np.float64)).sum(axis=-1)
+    return np.divide(gap, weight, out=np.full(weight.shape, np.nan), where=weight > 0)
 
 
 def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = BINS) -> float:
@@ -168,4 +155,5 @@ def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = BINS) -> 
     """
     _check_bins(bins)
     c, right = check_confidence(confidence, correct)
-    return float(ece_from_bin_sums(*_bin_sums(c, right, bins)))
+    gaps = np.bincount(_bins_of(c, bins), weights=c - right, minlength=bins)
+    return float(ece_of_gaps(c.size, gaps))

@@ -5,7 +5,6 @@ is wrong. A float64 in [0, 1] has its two highest bits at 0, and among such numb
 bits is the order of the values: shifted by one bit, they leave the lowest bit for the outcome.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +17,13 @@ from pact_eval.metrics._arrays import (
     FloatArray,
     IntArray,
     check_confidence,
-    check_whole,
 )
 from pact_eval.metrics.reduction import item_mean
+
+# Items unpacked at a time.
+_CHUNK = 2**18
+# Numbers of levels and resamples handled at a time: few enough for a processor's cache.
+_LEVEL_NUMBERS = 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +115,18 @@ def aurc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
         >>> round(aurc([0.9, 0.6, 0.6], [True, True, False]), 6)
         0.194444
     """
-    return aurc_from_keys(confidence_keys(confidence, correct))
+    c, right = check_confidence(confidence, correct)
+    # Confidence and outcome in one integer: a sort of plain integers is several times faster than
+    # one that carries rows along. Adding 0 makes a negative zero a positive one.
+    ranked = np.sort(((c + 0.0).view(np.int64) << 1) | ~right)[::-1]
+    n = ranked.size
+    area, errors, start = 0.0, 0, 0
+    while start < n:
+        sure, wrong, stop = _next_chunk(ranked, start)
+        area += _area(sure, wrong, start, errors)
+        errors += int(wrong.sum())
+        start = stop
+    return area / n if n else float("nan")
 
 
 def aurc_in_row_order(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
@@ -143,48 +157,28 @@ def aurc_in_row_order(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> floa
     return item_mean(np.cumsum(wrong) / np.arange(1, c.size + 1))
 
 
-def aurc_from_groups(counts: npt.ArrayLike, errors: npt.ArrayLike) -> FloatArray:
-    r"""AURC from groups of equal confidence, over any leading axes.
+def aurc_of_levels(counts: npt.NDArray[Any], errors: npt.NDArray[Any]) -> FloatArray:
+    r"""AURC of many resamples from groups of equal confidence.
 
     A group of m items with e errors, that follows M items with E errors, contributes
 
     .. math:: \sum_{j=1}^m \frac{E + j\,e/m}{M + j}
               = e + \Big(E - \frac{e}{m} M\Big) \big(H(M + m) - H(M)\big)
 
-    Args:
-        counts: (..., groups) items in each group, in descending confidence; integers
-            (bootstrap weights are), 0 allowed.
-        errors: (..., groups) how many of them are wrong.
-
-    Returns:
-        (...) in [0, 1], lower is better; NaN if all counts are 0.
-
-    Raises:
-        ValueError: The shapes differ, a number is not an integer, or errors are not in 0..counts.
-
-    Examples:
-        >>> from pact_eval.metrics import aurc_from_groups
-        >>> aurc_from_groups([[1, 2], [0, 0]], [[0, 1], [0, 0]]).round(6)
-        array([0.194444,      nan])
-    """
-    m, e = check_whole("counts", counts), check_whole("errors", errors)
-    if m.shape != e.shape or m.ndim < 1:
-        raise ValueError(f"expected two equal shapes (..., groups), got {m.shape} and {e.shape}")
-    if ((e < 0) | (e > m)).any():
-        raise ValueError("errors: expected integers in 0..counts in every group")
-    flat = (math.prod(m.shape[:-1]), m.shape[-1])
-    return aurc_of_levels(m.reshape(flat).T, e.reshape(flat).T).reshape(m.shape[:-1])
-
-
-def aurc_of_levels(counts: npt.NDArray[Any], errors: npt.NDArray[Any]) -> FloatArray:
-    """AURC as `aurc_from_groups` has it, of many resamples at once and without checks.
+    Nothing is checked: a bootstrap calls this for every batch of resamples.
 
     Args:
-        counts: (groups, b) items in each group, in descending confidence.
+        counts: (groups, b) items in each group, in descending confidence; integers, 0 allowed.
         errors: (groups, b) how many of them are wrong.
 
     Returns:
-        (b,) in [0, 1], lower is better; NaN where all counts are 0.
+        (b,) in [0, 1], lower is better; NaN if all counts are 0.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.metrics import aurc_of_levels
+        >>> aurc_of_levels(np.array([[1, 0], [2, 0]]), np.array([[0, 0], [1, 0]])).round(6)
+        array([0.194444,      nan])
     """
     found = np.full(counts.shape[1], np.nan)
     step = max(1, _LEVEL_NUMBERS // max(len(counts), 1))
@@ -227,69 +221,6 @@ def confidence_levels(confidence: npt.ArrayLike) -> tuple[IntArray, int]:
     rank = np.repeat(np.arange(starts.size), np.diff(starts, append=c.size))
     level[order] = starts.size - 1 - rank
     return level, int(starts.size)
-
-
-# Keys taken apart at a time.
-_CHUNK = 2**18
-# Numbers of levels and resamples handled at a time: few enough for a processor's cache.
-_LEVEL_NUMBERS = 2**16
-
-
-def confidence_keys(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Packs confidence and outcome of each item into one integer, without loss.
-
-    Args:
-        confidence: (n,) top probabilities in [0, 1].
-        correct: (n,) bool.
-
-    Returns:
-        (n,) keys, which sort by confidence.
-
-    Raises:
-        ValueError: Shapes differ, or a confidence is NaN or outside [0, 1].
-
-    Examples:
-        >>> from pact_eval.metrics import aurc_from_keys, confidence_keys
-        >>> keys = confidence_keys([0.6, 0.9, 0.6], [True, True, False])
-        >>> round(aurc_from_keys(keys), 6)
-        0.194444
-    """
-    c, right = check_confidence(confidence, correct)
-    # Adding 0 makes a negative zero, whose highest bit is set, a positive one.
-    return np.asarray(((c + 0.0).view(np.int64) << 1) | ~right, dtype=np.int64)
-
-
-def aurc_from_keys(keys: npt.ArrayLike) -> float:
-    r"""Area under the risk-coverage curve, as `aurc` has it, from packed items.
-
-    Args:
-        keys: (n,) from `confidence_keys`, in any order.
-
-    Returns:
-        A fraction in [0, 1], lower is better; items of equal confidence (to 1e-12) count by their
-        expected order. NaN without items.
-
-    Raises:
-        ValueError: `keys` is not one-dimensional, or is of another dtype than int64.
-
-    Examples:
-        >>> from pact_eval.metrics import aurc_from_keys, confidence_keys
-        >>> aurc_from_keys(confidence_keys([0.9, 0.6], [True, False]))
-        0.25
-    """
-    packed = np.asarray(keys)
-    if packed.ndim != 1 or (packed.dtype != np.int64 and packed.size):
-        raise ValueError(f"keys: expected int64 (n,), got {packed.dtype} of {packed.shape}")
-    # A sort of plain integers is several times faster than one that carries rows along.
-    ranked = np.sort(packed)[::-1]
-    n = ranked.size
-    area, errors, start = 0.0, 0, 0
-    while start < n:
-        confidence, wrong, stop = _next_chunk(ranked, start)
-        area += _area(confidence, wrong, start, errors)
-        errors += int(wrong.sum())
-        start = stop
-    return area / n if n else float("nan")
 
 
 def _next_chunk(ranked: npt.NDArray[np.int64], start: int) -> tuple[FloatArray, BoolArray, int]:

@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 from pact_eval import metrics
 from pact_eval.metrics import (
     aurc,
-    aurc_from_keys,
     aurc_in_row_order,
     brier,
     confidence,
-    confidence_keys,
     confident_errors,
     correct,
     decode_ensemble,
@@ -108,9 +106,6 @@ METRICS = {
     "brier": Metric(of_items(brier), high=2.0),
     "ece": Metric(of_confidence(ece)),
     "aurc": Metric(of_confidence(aurc), duplication=False),
-    "aurc_from_keys": Metric(
-        of_confidence(lambda *items: aurc_from_keys(confidence_keys(*items))), duplication=False
-    ),
     "aurc_in_row_order": Metric(
         of_confidence(aurc_in_row_order), duplication=False, row_order=True
     ),
@@ -127,7 +122,6 @@ METRICS = {
 # The public functions that return one number, and where the registry calls them.
 AGGREGATES = {
     "aurc": "aurc",
-    "aurc_from_keys": "aurc_from_keys",
     "aurc_in_row_order": "aurc_in_row_order",
     "confident_errors": "confident_errors",
     "ece": "ece",
@@ -235,7 +229,7 @@ def test_one_row_is_the_value_of_that_row(name: str, sample: Items) -> None:
     assert METRICS[name].sometimes_undefined or not np.isnan(value)
     if name == "pair_accuracy":
         assert np.isnan(value)
-    if name in {"aurc", "aurc_from_keys", "aurc_in_row_order"}:
+    if name in {"aurc", "aurc_in_row_order"}:
         assert value == 1 - METRICS["accuracy"].compute(sample.take([0]))
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from pact_eval.metrics import (
     aurc,
-    aurc_from_groups,
     aurc_in_row_order,
+    aurc_of_levels,
     confidence,
     confidence_levels,
     decode_single,
@@ -58,21 +58,20 @@ def test_aurc_against_naive_loop(n: int, levels: int) -> None:
     assert aurc(sure, right) == pytest.approx(expected, rel=0, abs=1e-12)
 
 
-def test_aurc_from_groups_against_repeated_rows() -> None:
+def test_aurc_of_levels_against_repeated_rows() -> None:
     sure, right = tied_items(60, 12)
     weights = np.random.default_rng(50).integers(0, 4, (20, 60))
     expected = [aurc(np.repeat(sure, row), np.repeat(right, row)) for row in weights]
     level, levels = confidence_levels(sure)
     counts = np.array([np.bincount(level, row, levels)[::-1] for row in weights])
     errors = np.array([np.bincount(level, row * ~right, levels)[::-1] for row in weights])
-    np.testing.assert_allclose(aurc_from_groups(counts, errors), expected, rtol=0, atol=1e-13)
-    stacked = aurc_from_groups(counts.reshape(4, 5, -1), errors.reshape(4, 5, -1))
-    np.testing.assert_allclose(stacked.ravel(), expected, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(aurc_of_levels(counts.T, errors.T), expected, rtol=0, atol=1e-13)
 
 
 def test_groups_may_be_empty() -> None:
-    full = aurc_from_groups([2, 3, 1], [0, 2, 1])
-    assert aurc_from_groups([0, 2, 0, 3, 1, 0], [0, 0, 0, 2, 1, 0]) == full
+    full = aurc_of_levels(np.array([[2], [3], [1]]), np.array([[0], [2], [1]]))
+    gaps = np.array([[0], [2], [0], [3], [1], [0]]), np.array([[0], [0], [0], [2], [1], [0]])
+    assert aurc_of_levels(*gaps) == full
 
 
 def test_row_order_matters_only_among_ties() -> None:
@@ -112,16 +111,5 @@ def test_no_items_have_no_aurc() -> None:
     assert np.isnan(aurc([], []))
     assert np.isnan(aurc_in_row_order([], []))
     assert risk_coverage([], []).error_rate.shape == (0,)
-    assert np.isnan(aurc_from_groups(np.zeros((2, 3)), np.zeros((2, 3)))).all()
-    assert np.isnan(aurc_from_groups(np.zeros((2, 0)), np.zeros((2, 0)))).all()
-
-
-def test_bad_groups_and_weights_are_refused() -> None:
-    with pytest.raises(ValueError, match="counts: expected integers"):
-        aurc_from_groups([1.5], [1.0])
-    with pytest.raises(ValueError, match=r"errors: expected integers in 0\.\.counts"):
-        aurc_from_groups([1], [2])
-    with pytest.raises(ValueError, match=r"errors: expected integers in 0\.\.counts"):
-        aurc_from_groups([-1], [-1])
-    with pytest.raises(ValueError, match="two equal shapes"):
-        aurc_from_groups([1, 1], [1])
+    assert np.isnan(aurc_of_levels(np.zeros((3, 2)), np.zeros((3, 2)))).all()
+    assert np.isnan(aurc_of_levels(np.zeros((0, 2)), np.zeros((0, 2)))).all()
