@@ -19,9 +19,6 @@ from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
 from pact_eval.stats.multiplicity import HolmAdjustment, holm
 from pact_eval.stats.paired_intervals import (
-    cluster_accuracy_difference,
-    difference_statistic,
-    difference_statistics,
     item_accuracy_difference,
 )
 from pact_eval.stats.paired_tests import (
@@ -55,12 +52,9 @@ __all__ = [
     "TotalsStatistic",
     "Verdict",
     "bootstrap_intervals",
-    "cluster_accuracy_difference",
     "cluster_sums",
     "design_effect",
     "detectable_difference",
-    "difference_statistic",
-    "difference_statistics",
     "equivalence_verdict",
     "holm",
     "item_accuracy_difference",

@@ -11,8 +11,9 @@ from scipy import stats
 from pact_eval.stats import (
     Estimate,
     Verdict,
-    cluster_accuracy_difference,
+    bootstrap_intervals,
     equivalence_verdict,
+    mean_statistic,
     sign_flip_test,
 )
 
@@ -178,7 +179,10 @@ def test_false_equivalence_where_the_margin_is_reached(
     claims = np.zeros(2)
     for _ in range(tries):
         runs = Pairs(families, discordance, margin, copies).draw(rng)
-        estimate = cluster_accuracy_difference(runs.a, runs.b, runs.family, rng=rng, resamples=500)
+        lead = mean_statistic(runs.a.astype(float) - runs.b, runs.family, families)
+        estimate = bootstrap_intervals(
+            {"lead": lead}, n_clusters=families, n=2 * families, rng=rng, resamples=500
+        )["lead"]
         discordant = sign_flip_test(runs.a, runs.b, runs.family).discordant_clusters
         for column, count in enumerate((discordant, None)):
             verdict = equivalence_verdict(estimate, margin, discordant_clusters=count)

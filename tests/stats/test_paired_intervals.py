@@ -6,20 +6,17 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from paired_runs import Pairs
+from paired_runs import PairedRuns, Pairs
 from scipy import stats
 
 from pact_eval.stats import (
     Estimate,
-    Statistic,
+    Resampled,
     bootstrap_intervals,
-    cluster_accuracy_difference,
-    difference_statistic,
-    difference_statistics,
     item_accuracy_difference,
     mean_statistic,
+    resample,
 )
-from pact_eval.stats import paired_intervals as module
 
 # (b, c, low, high) of the published table: 324 items, ends in points.
 PUBLISHED = [
@@ -128,35 +125,22 @@ def test_ten_million_items_take_no_more_memory_than_three_hundred() -> None:
     assert many < 2_000_000
 
 
-def test_clusters_against_bootstrap_intervals() -> None:
-    """Kinds of clusters drawn by count, or clusters drawn one by one: the same quantiles."""
-    rng = np.random.default_rng(6)
-    n, families = 150, 60
-    a, b, family = rng.random(n) < 0.8, rng.random(n) < 0.7, rng.integers(0, families, n)
-    codes = np.unique(family, return_inverse=True)[1]
-    clusters = int(codes.max()) + 1
-    gap = difference_statistic(
-        mean_statistic(a, codes, clusters), mean_statistic(b, codes, clusters)
-    )
-    general = bootstrap_intervals(
-        {"gap": gap}, n_clusters=clusters, n=n, rng=rng, resamples=40_000
-    )["gap"]
-    ours = cluster_accuracy_difference(a, b, family, rng=rng, resamples=40_000)
-    assert ours.value == pytest.approx(general.value, rel=1e-12)
-    # Quantiles of 40,000 replicates, each with a standard error of 0.0134 of their spread.
-    spread = (general.high - general.low) / 3.92
-    tolerance = 5 * math.sqrt(2) * 0.0134 * spread
-    assert (ours.low, ours.high) == pytest.approx((general.low, general.high), abs=tolerance)
-    assert (ours.n, ours.clusters) == (150, clusters)
-    assert ours.method == "95% percentile bootstrap over clusters, paired, 40,000 resamples"
+def family_difference(runs: PairedRuns, rng: np.random.Generator, resamples: int) -> Estimate:
+    """Returns the accuracy difference with its interval over families, as `compare` computes it."""
+    families = int(runs.family.max()) + 1
+    by_run = {
+        name: mean_statistic(right, runs.family, families)
+        for name, right in (("a", runs.a), ("b", runs.b))
+    }
+    drawn = resample(by_run, n_clusters=families, n=len(runs.a), rng=rng, resamples=resamples)
+    return (drawn["a"] - drawn["b"]).estimate()
 
 
 def test_width_against_the_analytic_standard_error() -> None:
     runs = Pairs(4000, 0.2, 0.03, copies=0.6).draw(np.random.default_rng(7))
     lead = (runs.a.astype(int) - runs.b).reshape(-1, 2).mean(axis=1)
     expected = stats.norm.interval(0.95, lead.mean(), lead.std() / math.sqrt(4000))
-    rng = np.random.default_rng(8)
-    ours = cluster_accuracy_difference(runs.a, runs.b, runs.family, rng=rng)
+    ours = family_difference(runs, np.random.default_rng(8), 4_000)
     tolerance = 0.13 * float(lead.std()) / math.sqrt(4000)
     assert (ours.low, ours.high) == pytest.approx(expected, abs=tolerance)
 
@@ -166,97 +150,59 @@ def covers(estimate: Estimate, truth: float) -> bool:
 
 
 def test_coverage_of_a_paired_difference_on_dependent_pairs() -> None:
-    """Families cover at their nominal 95% in both implementations; items do not."""
+    """Families cover at their nominal 95%; items do not."""
     rng, truth, tries, families = np.random.default_rng(9), 0.05, 400, 100
-    covered = np.zeros(3)
+    covered = np.zeros(2)
     for _ in range(tries):
         runs = Pairs(families, 0.18, truth, copies=0.6).draw(rng)
-        by_run = (
-            {"accuracy": mean_statistic(correct, runs.family, families)}
-            for correct in (runs.a, runs.b)
-        )
-        general = bootstrap_intervals(
-            difference_statistics(*by_run), n_clusters=families, n=200, rng=rng, resamples=400
-        )["accuracy"]
-        fast = cluster_accuracy_difference(runs.a, runs.b, runs.family, rng=rng, resamples=400)
         only_a, only_b = int((runs.a & ~runs.b).sum()), int((runs.b & ~runs.a).sum())
         items = item_accuracy_difference(only_a, only_b, 200, rng=rng, resamples=400)
-        covered += [covers(general, truth), covers(fast, truth), covers(items, truth)]
+        covered += [covers(family_difference(runs, rng, 400), truth), covers(items, truth)]
     low, high = stats.binom.interval(1 - 2e-4, tries, 0.95)
     # A percentile interval from 100 clusters and 400 resamples really covers about 94%.
     assert low - 0.01 * tries <= covered[0] <= high
-    assert low - 0.01 * tries <= covered[1] <= high
-    assert covered[2] < low - 0.01 * tries
+    assert covered[1] < low - 0.01 * tries
 
 
 def test_all_metrics_share_one_set_of_resamples() -> None:
-    """A metric and its copy have one interval, and the difference that never varies has none."""
-    rng = np.random.default_rng(10)
-    values = rng.random((3, 40))
+    """A metric and its copy have one interval, and the difference that never varies has width 0."""
+    values = np.random.default_rng(10).random((3, 40))
     a, b, c = (mean_statistic(row, np.arange(20).repeat(2), 20) for row in values)
 
     def shifted(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return np.asarray(b(weights) + 1.0)
 
-    gaps = difference_statistics({"x": a, "y": a, "z": b}, {"x": c, "y": c, "z": shifted})
-    assert list(gaps) == ["x", "y", "z"]
-    found = bootstrap_intervals(gaps, n_clusters=20, n=40, rng=rng)
-    assert found["x"] == found["y"]
-    assert (found["z"].low, found["z"].value, found["z"].high) == pytest.approx((-1, -1, -1))
-    assert found["x"].value == pytest.approx(values[0].mean() - values[2].mean())
+    statistics = {"a": a, "copy": a, "b": b, "c": c, "shifted": shifted}
+    drawn = resample(statistics, n_clusters=20, n=40, rng=np.random.default_rng(10))
+    gap = (drawn["a"] - drawn["c"]).estimate()
+    assert gap == (drawn["copy"] - drawn["c"]).estimate()
+    assert gap.value == pytest.approx(values[0].mean() - values[2].mean())
+    constant = (drawn["b"] - drawn["shifted"]).estimate()
+    assert (constant.low, constant.value, constant.high) == pytest.approx((-1, -1, -1))
 
 
 def test_the_difference_of_infinities_is_undefined() -> None:
-    def infinite(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return np.full(len(weights), np.inf)
-
-    finite = mean_statistic([1.0, 2.0], [0, 1], 2)
-    weights = np.ones((1, 2))
-    assert difference_statistic(infinite, finite)(weights).tolist() == [np.inf]
-    assert difference_statistic(finite, infinite)(weights).tolist() == [-np.inf]
-    assert np.isnan(difference_statistic(infinite, infinite)(weights)).all()
-
-
-def test_other_metrics_in_one_run_are_refused() -> None:
-    mean = mean_statistic([1.0, 2.0], [0, 1], 2)
-    one: dict[str, Statistic] = {"nll_nats": mean, "view_tv": mean}
-    with pytest.raises(
-        ValueError, match=r"the same metrics in both runs, got \['view_tv'\] in one"
-    ):
-        difference_statistics(one, {"nll_nats": mean})
+    infinite = Resampled(math.inf, np.full(3, np.inf), 4, 2)
+    finite = Resampled(1.0, np.ones(3), 4, 2)
+    assert (infinite - finite).value == math.inf
+    assert (finite - infinite).replicates.tolist() == [-math.inf] * 3
+    assert math.isnan((infinite - infinite).value)
+    assert np.isnan((infinite - infinite).replicates).all()
 
 
 def test_nothing_to_estimate_has_a_reason() -> None:
-    rng = np.random.default_rng(11)
     empty = item_interval(0, 0, 0)
     assert np.isnan([empty.value, empty.low, empty.high]).all()
     assert empty.reason == "no rows: nothing to estimate"
-    assert cluster_accuracy_difference([], [], [], rng=rng).reason == empty.reason
     one = item_interval(1, 0, 1)
     assert (one.value, one.reason) == (1.0, "one item: no interval")
-    family = cluster_accuracy_difference([True, True], [True, False], [4, 4], rng=rng)
-    assert (family.value, family.n, family.clusters) == (0.5, 2, 1)
-    assert family.reason == "one family: no interval"
-    assert np.isnan([one.low, one.high, family.low, family.high]).all()
+    assert np.isnan([one.low, one.high]).all()
 
 
 def test_runs_that_agree_everywhere_are_no_certainty() -> None:
-    for estimate in (
-        item_interval(0, 0, 50),
-        cluster_accuracy_difference(
-            [True] * 4, [True] * 4, [0, 0, 1, 1], rng=np.random.default_rng(12)
-        ),
-    ):
-        assert (estimate.low, estimate.value, estimate.high) == (0.0, 0.0, 0.0)
-        assert (
-            estimate.reason == "all resamples agree; a zero-width interval does not mean certainty"
-        )
-
-
-def test_the_interval_does_not_depend_on_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = item_interval(9, 4, 60)
-    monkeypatch.setattr(module, "_BATCH_NUMBERS", 100)
-    assert item_interval(9, 4, 60) == whole
+    estimate = item_interval(0, 0, 50)
+    assert (estimate.low, estimate.value, estimate.high) == (0.0, 0.0, 0.0)
+    assert estimate.reason == "all resamples agree; a zero-width interval does not mean certainty"
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
@@ -282,25 +228,6 @@ def test_swapping_the_runs_mirrors_the_item_interval(b: int, c: int, agreed: int
         assert one.low == pytest.approx(-other.high, abs=tolerance)
 
 
-rows = st.lists(st.tuples(st.booleans(), st.booleans(), st.integers(0, 6)), min_size=1, max_size=30)
-
-
-@given(st.data())
-def test_permuting_rows_changes_nothing(data: st.DataObject) -> None:
-    drawn = data.draw(rows)
-
-    def estimate(sample: list[tuple[bool, bool, int]]) -> Estimate:
-        a, b, family = zip(*sample, strict=True)
-        rng = np.random.default_rng(13)
-        return cluster_accuracy_difference(a, b, family, rng=rng, resamples=50)
-
-    one, other = estimate(drawn), estimate(data.draw(st.permutations(drawn)))
-    if one.clusters > 1:
-        assert one == other
-    else:
-        assert (one.value, one.reason) == (other.value, other.reason)
-
-
 def test_bad_arguments_are_refused() -> None:
     rng = np.random.default_rng(14)
     with pytest.raises(ValueError, match="got b=3, c=2, n=4"):
@@ -311,5 +238,3 @@ def test_bad_arguments_are_refused() -> None:
         item_interval(1, 1, 4, resamples=0)
     with pytest.raises(ValueError, match=r"confidence: expected a number in \(0, 1\), got 95"):
         item_accuracy_difference(1, 1, 4, rng=rng, confidence=95)
-    with pytest.raises(ValueError, match="the same items in both runs"):
-        cluster_accuracy_difference([True], [True, False], [0], rng=rng)
