@@ -126,7 +126,9 @@ def ece_of_gaps(n: npt.ArrayLike, gaps: npt.ArrayLike) -> FloatArray:
     """
     weight = np.asarray(n, dtype=np.float64)
     gap = np.abs(np.asarray(gaps, dtype=np.float64)).sum(axis=-1)
-    return np.divide(gap, weight, out=np.full(weight.shape, np.nan), where=weight > 0)
+    mean: FloatArray = np.full(weight.shape, np.nan)
+    np.divide(gap, weight, out=mean, where=weight > 0)
+    return mean
 
 
 def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = BINS) -> float:

@@ -51,7 +51,7 @@ def normalise(z: FloatArray, impossible: str, rows: IntArray | None = None) -> F
             where = rows_of(wrong, rows)
             raise ValueError(f"logits: expected numbers below +inf, got {found} in {where}")
         raise ValueError(f"{impossible}: {rows_of(empty, rows)}")
-    below = z - largest
+    below: FloatArray = z - largest
     below -= np.log(np.exp(below).sum(axis=-1, keepdims=True))
     return below
 
