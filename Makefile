@@ -26,7 +26,6 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy tests
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers: 6 minutes on two quiet cores
