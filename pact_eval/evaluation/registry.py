@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,12 @@ Unit = Literal["percent", "points", "nats", "score", "levels"]
 Need = Literal["references", "ablated contexts", "several views", "score items"]
 """What a metric cannot be computed without. One without references and without ablated contexts is
 computed for both types of run."""
+
+Summary = Literal["main results", "figure of arms", "every run", "sweep"]
+"""What shows some of the metrics, not all: the table of main results, the figure of arms (rates
+only), the table of every run on the page, and the table of a sweep."""
+
+SUMMARIES: Final[frozenset[Summary]] = frozenset(get_args(Summary))
 
 CONFIDENT: Final = 0.9
 """An error with this confidence or more is a confident error."""
@@ -58,6 +64,11 @@ class MetricSpec:
     title: str
     unit: Unit
     better: Literal[-1, 0, 1]
+
+    @property
+    def difference_unit(self) -> Unit:
+        """Unit of a difference between two values: points if the metric is a rate."""
+        return "points" if self.unit == "percent" else self.unit
 
 
 @dataclass(frozen=True)
@@ -107,17 +118,29 @@ class Metric:
         per_item: takes a block of m items to (m,) numbers or bools; None if the reduction needs
             no numbers except confidence, prediction and reference.
         reduction: makes the metric of a group of items.
+        summaries: what shows it in addition to report and comparison, which show every metric.
+        of_top_answer: whether it depends on the most probable answer only, so that no temperature
+            changes it.
+        reported: False if only hypotheses ask for it, and no report or comparison.
     """
 
     spec: MetricSpec
     needs: frozenset[Need]
     per_item: Callable[[metrics.ItemBlock], npt.NDArray[Any]] | None = None
     reduction: Reduction = field(default=mean_over_items)
+    summaries: frozenset[Summary] = SUMMARIES
+    of_top_answer: bool = False
+    reported: bool = True
 
     @property
     def name(self) -> str:
         """Key in JSON."""
         return self.spec.name
+
+    @property
+    def of_views(self) -> bool:
+        """Whether it is a metric of the K views, whichever decoding is evaluated."""
+        return "several views" in self.needs
 
     def applies_to(self, contexts: Contexts) -> bool:
         """Whether the metric is defined for runs on such contexts."""
@@ -166,13 +189,50 @@ def temporary_metric(metric: Metric) -> Iterator[None]:
 
 
 def metrics_for(contexts: Contexts) -> tuple[Metric, ...]:
-    """Return the registered metrics of one type of contexts, in the order of the report."""
-    return tuple(metric for metric in _REGISTRY.values() if metric.applies_to(contexts))
+    """Return the reported metrics of one type of contexts, in the order of the report."""
+    return tuple(
+        metric for metric in _REGISTRY.values() if metric.reported and metric.applies_to(contexts)
+    )
 
 
-def registered_metrics(contexts: Contexts = "full") -> tuple[MetricSpec, ...]:
-    """Return name, title, unit and direction of the metrics, in the order of the report."""
-    return tuple(metric.spec for metric in metrics_for(contexts))
+def registered_metrics(
+    contexts: Contexts = "full", summary: Summary | None = None
+) -> tuple[MetricSpec, ...]:
+    """Return name, title, unit and direction of the reported metrics, in the order of the report.
+
+    Args:
+        contexts: of the runs.
+        summary: only the metrics that this table or figure shows; None returns all.
+    """
+    return tuple(
+        metric.spec
+        for metric in metrics_for(contexts)
+        if summary is None or summary in metric.summaries
+    )
+
+
+def find_metric(name: str) -> Metric:
+    """Return the entry of a metric.
+
+    Raises:
+        KeyError: there is no metric of that name.
+    """
+    return _REGISTRY[name]
+
+
+def metric_spec(name: str) -> MetricSpec:
+    """Return name, title, unit and direction of a metric.
+
+    Example:
+        >>> metric_spec("aurc").title
+        'AURC'
+    """
+    return find_metric(name).spec
+
+
+def metric_names() -> tuple[str, ...]:
+    """Return the names of all registered metrics, also of those that only hypotheses ask for."""
+    return tuple(_REGISTRY)
 
 
 def _where(items: ScoredItems, mask: npt.NDArray[np.bool_], reason: str) -> Basis:
@@ -267,92 +327,147 @@ def _levels(confidence: FloatArray, n_families: int) -> npt.NDArray[np.int64]:
     return np.searchsorted(edges, confidence, side="right").astype(np.int64)
 
 
+def _mean_confidence(items: ScoredItems, _name: str) -> Reduced:
+    return Reduced(mean_statistic(items.confidence, items.family, items.n_families))
+
+
 _FULL: Final[frozenset[Need]] = frozenset({"references"})
 _SCORE: Final[frozenset[Need]] = frozenset({"references", "score items"})
 _VIEWS: Final[frozenset[Need]] = frozenset({"several views"})
 _ABLATED: Final[frozenset[Need]] = frozenset({"ablated contexts"})
+_NONE: Final[frozenset[Summary]] = frozenset()
+_MAIN: Final[frozenset[Summary]] = frozenset({"main results"})
+_TABLES: Final[frozenset[Summary]] = frozenset({"main results", "every run", "sweep"})
+_RUNS: Final[frozenset[Summary]] = frozenset({"every run", "sweep"})
 
 
 def _add_metrics_of_references() -> None:
-    _add(MetricSpec("accuracy", "Accuracy", "percent", 1), _FULL, lambda block: block.correct)
-    _add(MetricSpec("pair_accuracy", "Pair accuracy", "percent", 1), _FULL, None, _pair_accuracy)
-    _add(MetricSpec("nll_nats", "NLL", "nats", -1), _FULL, lambda block: block.nll_nats)
-    _add(MetricSpec("brier", "Brier", "score", -1), _FULL, lambda block: block.brier)
-    _add(MetricSpec("ece", "ECE", "percent", -1), _FULL, None, _ece)
-    _add(MetricSpec("aurc", "AURC", "percent", -1), _FULL, None, _aurc)
     _add(
-        MetricSpec("score_mae", "Score MAE", "levels", -1),
-        _SCORE,
-        lambda block: block.expected_level_error,
-        _over_score_items,
+        Metric(
+            MetricSpec("accuracy", "Accuracy", "percent", 1),
+            _FULL,
+            lambda block: block.correct,
+            of_top_answer=True,
+        ),
+        Metric(
+            MetricSpec("pair_accuracy", "Pair accuracy", "percent", 1),
+            _FULL,
+            reduction=_pair_accuracy,
+            of_top_answer=True,
+        ),
+        Metric(
+            MetricSpec("nll_nats", "NLL", "nats", -1),
+            _FULL,
+            lambda block: block.nll_nats,
+            summaries=_TABLES,
+        ),
+        Metric(
+            MetricSpec("brier", "Brier", "score", -1),
+            _FULL,
+            lambda block: block.brier,
+            summaries=_MAIN,
+        ),
+        Metric(MetricSpec("ece", "ECE", "percent", -1), _FULL, reduction=_ece),
+        Metric(
+            MetricSpec("aurc", "AURC", "percent", -1),
+            _FULL,
+            reduction=_aurc,
+            summaries=_MAIN | {"every run"},
+        ),
     )
+
+
+def _add_metrics_of_score_items() -> None:
     _add(
-        MetricSpec("score_level_mae", "Score level MAE", "levels", -1),
-        _SCORE,
-        lambda block: block.level_error,
-        _over_score_items,
+        Metric(
+            MetricSpec("score_mae", "Score MAE", "levels", -1),
+            _SCORE,
+            lambda block: block.expected_level_error,
+            _over_score_items,
+            summaries=_MAIN,
+        ),
+        Metric(
+            MetricSpec("score_level_mae", "Score level MAE", "levels", -1),
+            _SCORE,
+            lambda block: block.level_error,
+            _over_score_items,
+            summaries=_NONE,
+            of_top_answer=True,
+        ),
     )
 
 
 def _add_metrics_of_views_and_ablated_contexts() -> None:
     _add(
-        MetricSpec(ABLATED_CONFIDENCE, "Mean confidence", "percent", -1),
-        _ABLATED,
-        lambda block: block.confidence,
-    )
-    _add(
-        MetricSpec(ABLATED_GAP, "Answer gap", "nats", -1),
-        _ABLATED,
-        lambda block: block.answer_gap_nats,
-    )
-    _add(
-        MetricSpec("view_tv", "View TV", "percent", -1),
-        _VIEWS,
-        lambda block: block.view_tv,
-        _over_views,
-    )
-    _add(
-        MetricSpec("flip_rate", "Flip rate", "percent", -1),
-        _VIEWS,
-        lambda block: block.flipped,
-        _over_views,
-    )
-    _add(
-        MetricSpec("ensemble_gain", "Ensemble gain", "points", 0),
-        _FULL | _VIEWS,
-        lambda block: block.ensemble_gain,
-        _over_views,
-    )
-    _add(
-        MetricSpec("confident_errors", "Confident errors", "percent", -1),
-        _FULL,
-        None,
-        _confident_errors,
-    )
-    _add(
-        MetricSpec("answer_mass", "Answer mass", "percent", 1),
-        _ABLATED,
-        lambda block: block.answer_mass.mean(axis=1),
+        Metric(
+            MetricSpec(ABLATED_CONFIDENCE, "Mean confidence", "percent", -1),
+            _ABLATED,
+            lambda block: block.confidence,
+        ),
+        Metric(
+            MetricSpec(ABLATED_GAP, "Answer gap", "nats", -1),
+            _ABLATED,
+            lambda block: block.answer_gap_nats,
+        ),
+        Metric(
+            MetricSpec("view_tv", "View TV", "percent", -1),
+            _VIEWS,
+            lambda block: block.view_tv,
+            _over_views,
+            summaries=_RUNS | {"figure of arms"},
+        ),
+        Metric(
+            MetricSpec("flip_rate", "Flip rate", "percent", -1),
+            _VIEWS,
+            lambda block: block.flipped,
+            _over_views,
+            summaries=_RUNS,
+            of_top_answer=True,
+        ),
+        Metric(
+            MetricSpec("ensemble_gain", "Ensemble gain", "points", 0),
+            _FULL | _VIEWS,
+            lambda block: block.ensemble_gain,
+            _over_views,
+            summaries=frozenset({"sweep"}),
+            of_top_answer=True,
+        ),
     )
 
 
-def _add(
-    spec: MetricSpec,
-    needs: frozenset[Need],
-    per_item: Callable[[metrics.ItemBlock], npt.NDArray[Any]] | None,
-    reduction: Reduction = mean_over_items,
-) -> None:
-    register_metric(Metric(spec, needs, per_item, reduction))
+def _add_metrics_of_confidence() -> None:
+    _add(
+        Metric(
+            MetricSpec("confident_errors", "Confident errors", "percent", -1),
+            _FULL,
+            reduction=_confident_errors,
+            summaries=_NONE,
+        ),
+        Metric(
+            MetricSpec("answer_mass", "Answer mass", "percent", 1),
+            _ABLATED,
+            lambda block: block.answer_mass.mean(axis=1),
+        ),
+        Metric(
+            MetricSpec(MEAN_CONFIDENCE, "Mean confidence", "percent", 0),
+            _FULL,
+            reduction=_mean_confidence,
+            summaries=_NONE,
+            reported=False,
+        ),
+    )
+
+
+def _add(*found: Metric) -> None:
+    for metric in found:
+        register_metric(metric)
 
 
 ABLATED_CONFIDENCE: Final = "ablated_confidence"
 ABLATED_GAP: Final = "ablated_gap"
+MEAN_CONFIDENCE: Final = "mean_confidence"
 
 _add_metrics_of_references()
+_add_metrics_of_score_items()
 _add_metrics_of_views_and_ablated_contexts()
-
-METRICS: Final = registered_metrics("full")
-"""The built-in metrics of the report, in its order."""
-
-ABLATED_METRICS: Final = registered_metrics("ablated")
-"""The built-in metrics of the report on ablated contexts, in its order."""
+_add_metrics_of_confidence()

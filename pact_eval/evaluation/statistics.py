@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.registry import Basis, GroupBy, metrics_for
+from pact_eval.evaluation.registry import Basis, GroupBy, Metric, find_metric, metrics_for
 from pact_eval.stats import Estimate, Resampled, Statistic, TotalsStatistic, resample
 
 
@@ -61,16 +62,14 @@ class GroupStatistics:
         return self.items.pairs
 
 
-def group_statistics(items: ScoredItems) -> GroupStatistics:
+def group_statistics(items: ScoredItems, wanted: Sequence[Metric] | None = None) -> GroupStatistics:
     """Build the statistics of a group of items.
 
     Args:
         items: the items of the group, one or more.
-
-    Returns:
-        The statistics of every registered metric that is defined for such items.
+        wanted: the metrics; None takes every reported metric that is defined for such items.
     """
-    found = metrics_for(items.contexts)
+    found = metrics_for(items.contexts) if wanted is None else wanted
     bases: dict[str, Basis] = {}
     sets = []
     for score in (False, True):
@@ -105,6 +104,36 @@ def point_values(group: GroupStatistics) -> dict[str, float]:
             else:
                 values[name] = float(statistic(np.ones((1, each.n_clusters)))[0])
     return values
+
+
+def point_estimates(
+    items: ScoredItems, by: GroupBy, names: Sequence[str] | None = None
+) -> dict[str, dict[str, Estimate]]:
+    """Return metrics of all items and of each group of them, without intervals.
+
+    Args:
+        items: the items of a run under one decoding.
+        by: kind, domain or source_family.
+        names: of the metrics; None takes every reported metric that is defined for such items.
+
+    Returns:
+        By group, all items first, and by metric.
+    """
+    wanted = None if names is None else [find_metric(name) for name in names]
+    found = {}
+    for group, rows in items.rows_by_group(by).items():
+        statistics = group_statistics(items.taken(rows), wanted)
+        found[group] = {
+            name: _point(statistics, name, value)
+            for name, value in point_values(statistics).items()
+        }
+    return found
+
+
+def _point(group: GroupStatistics, name: str, value: float) -> Estimate:
+    basis = group.bases.get(name) or Basis(len(group.items), group.items.n_families, "")
+    reason = basis.reason_if_none if math.isnan(value) else None
+    return Estimate(value, math.nan, math.nan, basis.units, basis.families, "none", reason or None)
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,14 @@
 """Registered hypotheses: criteria written down first, frozen in a lock, and judged on numbers.
 
 `read_hypotheses` reads the criteria (`pact_hypotheses` those of the PACT paper), `register` freezes
-them; `read_metric_table`, `rows_from_evaluation`, `rows_from_ablated` and `rows_from_items` bring
-the numbers; `judge` gives a scorecard of verdicts with their evidence, and `check_lock` says what
-the lock proves.
+them; `read_metric_table` and `rows_from_evaluation` bring the numbers; `judge` gives a scorecard of
+verdicts with their evidence, and `check_lock` says what the lock proves.
 """
 
 from pact_eval.preregistration.criteria import (
     DECODINGS,
     FORMAT,
-    MEAN_CONFIDENCE,
-    METRIC_SPECS,
     RELATIONS,
-    TEMPERATURE_FREE,
-    VIEW_METRICS,
     Cell,
     Check,
     DecodingName,
@@ -25,6 +20,7 @@ from pact_eval.preregistration.criteria import (
     Quantity,
     Question,
     Relation,
+    decoding_name,
     describe_check,
     margin_unit,
 )
@@ -66,17 +62,13 @@ from pact_eval.preregistration.run_metrics import (
     metric_row,
     metric_sizes,
     repeated_arms,
+    rows_from_evaluation,
     run_seeds,
 )
 from pact_eval.preregistration.run_scorecard import (
-    ABLATED_ROWS,
     JudgedHypotheses,
-    decoding_name,
     judge_experiment,
     judge_sources,
-    rows_from_ablated,
-    rows_from_evaluation,
-    rows_from_items,
 )
 from pact_eval.preregistration.scorecard import (
     OUTCOMES,
@@ -93,17 +85,12 @@ from pact_eval.preregistration.scorecard import (
 from pact_eval.preregistration.table import MetricRow, MetricTable
 
 __all__ = [
-    "ABLATED_ROWS",
     "DECODINGS",
     "FORMAT",
     "LOCK_FORMAT",
-    "MEAN_CONFIDENCE",
-    "METRIC_SPECS",
     "OUTCOMES",
     "RELATIONS",
-    "TEMPERATURE_FREE",
     "VERDICTS",
-    "VIEW_METRICS",
     "ArmValue",
     "ArmValues",
     "Cell",
@@ -166,9 +153,7 @@ __all__ = [
     "read_metric_table",
     "register",
     "repeated_arms",
-    "rows_from_ablated",
     "rows_from_evaluation",
-    "rows_from_items",
     "run_facts",
     "run_seeds",
 ]

@@ -8,18 +8,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from pact_eval.evaluation import (
-    ABLATED_CONFIDENCE,
-    ABLATED_GAP,
-    METRICS,
-    MetricSpec,
-    Unit,
-)
+from pact_eval.evaluation import Calibration, Unit, metric_spec
+from pact_eval.runs import Decoding
 
 DecodingName = Literal["single", "single_calibrated", "ensemble", "ensemble_calibrated"]
 """View 0 alone or the K views together; raw, or divided by a fitted temperature."""
 
 DECODINGS: Final[tuple[DecodingName, ...]] = get_args(DecodingName)
+
+_DECODING_NAMES: Final[dict[tuple[Decoding, Calibration], DecodingName]] = {
+    ("single", "raw"): "single",
+    ("single", "calibrated"): "single_calibrated",
+    ("ensemble", "raw"): "ensemble",
+    ("ensemble", "calibrated"): "ensemble_calibrated",
+}
+
+
+def decoding_name(decoding: Decoding, calibration: Calibration) -> DecodingName:
+    """Return the name of a decoding in hypotheses and tables.
+
+    Example:
+        >>> decoding_name("single", "raw"), decoding_name("ensemble", "calibrated")
+        ('single', 'ensemble_calibrated')
+    """
+    return _DECODING_NAMES[decoding, calibration]
+
 
 Relation = Literal["higher", "lower", "not higher", "not lower", "similar"]
 """How the first quantity of a check stands to the second."""
@@ -30,33 +43,6 @@ JudgedOn = Literal["matched", "means"]
 """Seed by seed, or on the means over seeds."""
 
 JUDGED_ON: Final[tuple[JudgedOn, ...]] = get_args(JudgedOn)
-
-MEAN_CONFIDENCE: Final = "mean_confidence"
-
-METRIC_SPECS: Final = {
-    spec.name: spec
-    for spec in (
-        *METRICS,
-        MetricSpec(MEAN_CONFIDENCE, "Mean confidence", "percent", 0),
-        MetricSpec(ABLATED_CONFIDENCE, "Confidence on ablated contexts", "percent", -1),
-        MetricSpec(ABLATED_GAP, "Answer gap on ablated contexts", "nats", -1),
-    )
-}
-"""Every metric that a check may name: those of the report, the mean top probability, and two on
-contexts without their changed focus sentence: the mean top probability, and the mean distance of
-the logits of the two answers that nothing tells apart there."""
-
-VIEW_METRICS: Final = ("view_tv", "flip_rate", "ensemble_gain")
-"""Metrics of the K views; they stand under the ensemble decodings."""
-
-TEMPERATURE_FREE: Final = (
-    "accuracy",
-    "pair_accuracy",
-    "score_level_mae",
-    "flip_rate",
-    "ensemble_gain",
-)
-"""Metrics of the argmax: no temperature changes them."""
 
 _UNIT_WORDS: Final[dict[Unit, str]] = {
     "percent": "points",
@@ -105,7 +91,7 @@ def margin_unit(metric: str) -> str:
         >>> margin_unit("accuracy"), margin_unit("score_mae"), margin_unit("brier")
         ('points', 'levels', '')
     """
-    return _UNIT_WORDS[METRIC_SPECS[metric].unit]
+    return _UNIT_WORDS[metric_spec(metric).unit]
 
 
 def parse_margin(text: str, metric: str) -> Margin:
@@ -113,7 +99,7 @@ def parse_margin(text: str, metric: str) -> Margin:
 
     Args:
         text: a number and the unit of the metric's differences.
-        metric: a name in `METRIC_SPECS`.
+        metric: name of a registered metric.
 
     Raises:
         ValueError: it is no number at least 0 in that unit.
@@ -147,7 +133,7 @@ class Cell:
     """One number of an arm; every seed has its own.
 
     Attributes:
-        metric: a name in `METRIC_SPECS`.
+        metric: name of a registered metric.
         arm: the arm.
         decoding: how the probabilities are made.
         group: "all", a kind, or a domain.

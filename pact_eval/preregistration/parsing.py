@@ -13,14 +13,13 @@ from typing import Final, TypeVar
 
 from pact_eval._files import read_text
 from pact_eval.errors import Problem, RecordError
+from pact_eval.evaluation import find_metric, metric_names
 from pact_eval.preregistration.criteria import (
     DECODINGS,
     FORMAT,
     JUDGED_ON,
-    METRIC_SPECS,
     NO_MARGIN,
     RELATIONS,
-    VIEW_METRICS,
     Check,
     Hypotheses,
     Hypothesis,
@@ -180,9 +179,9 @@ def _check(table: _Table) -> Check:
 
 def _metric(table: _Table) -> str | None:
     name = table.values.get("metric")
-    if isinstance(name, str) and name in METRIC_SPECS:
+    if isinstance(name, str) and name in metric_names():
         return name
-    hint = _did_you_mean(str(name), METRIC_SPECS) if isinstance(name, str) else ""
+    hint = _did_you_mean(str(name), metric_names()) if isinstance(name, str) else ""
     table.problem(f"expected metric, the name of a metric, got {_in_words(name)}{hint}")
     return None
 
@@ -224,7 +223,7 @@ def _instead(table: _Table, key: str) -> Instead:
     inner.refuse_unknown(_CELL_KEYS, key)
     parts = _Parts(inner, found)
     return Instead(
-        metric=parts.one_of("metric", tuple(METRIC_SPECS)),
+        metric=parts.one_of("metric", metric_names()),
         arm=parts.text("arm"),
         decoding=parts.one_of("decoding", DECODINGS),
         group=parts.text("group"),
@@ -257,7 +256,7 @@ def _contradiction(check: Check) -> str | None:
             names = ", ".join(dict.fromkeys(cell.metric for cell in question.cells))
             return f"{names} have different units and cannot be compared"
         for cell in question.cells:
-            if cell.metric in VIEW_METRICS and cell.decoding.startswith("single"):
+            if find_metric(cell.metric).of_views and cell.decoding.startswith("single"):
                 return (
                     f"{cell.metric} is of the K views: its decoding is ensemble or "
                     f"ensemble_calibrated, got {cell.decoding}"

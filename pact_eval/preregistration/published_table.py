@@ -21,10 +21,8 @@ from typing import Final
 
 from pact_eval._files import read_text
 from pact_eval.errors import InputError, Problem, RecordError
+from pact_eval.evaluation import MEAN_CONFIDENCE, find_metric, metric_spec
 from pact_eval.preregistration.criteria import (
-    MEAN_CONFIDENCE,
-    METRIC_SPECS,
-    TEMPERATURE_FREE,
     Cell,
     DecodingName,
 )
@@ -47,7 +45,6 @@ _COLUMNS: Final = {
 }
 _NEEDED: Final = ("run", "seed", "decoding", "group")
 _DECODINGS: Final = ("single", "single_calibrated", "ensemble")
-_SCORE_METRICS: Final = ("score_mae", "score_level_mae")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +149,7 @@ def _problems(line: _Line) -> Iterator[Problem]:
         value = _number(text)
         if text and value is None:
             yield problem(f'expected {column} as a number, got "{text}"')
-        elif value is not None and METRIC_SPECS[metric].unit == "percent" and not 0 <= value <= 1:
+        elif value is not None and metric_spec(metric).unit == "percent" and not 0 <= value <= 1:
             yield problem(f"expected {column} as a fraction in 0 to 1, got {text}")
 
 
@@ -173,7 +170,7 @@ def _rows(line: _Line, calibrated: bool, score_items: int | None) -> Iterator[Me
         if value is None:
             continue
         count = line.count("pairs" if metric == "pair_accuracy" else "count")
-        n = score_items if metric in _SCORE_METRICS else count
+        n = score_items if "score items" in find_metric(metric).needs else count
         for decoding in _decodings(cells["decoding"], metric, calibrated):
             cell = Cell(metric, cells["run"], decoding, group)
             yield MetricRow(cell, int(cells["seed"]) if cells["seed"] else None, value, n)
@@ -186,6 +183,6 @@ def _decodings(decoding: str, metric: str, calibrated: bool) -> tuple[DecodingNa
         return ("single_calibrated",)
     if not calibrated:
         return ("ensemble",)
-    if metric in TEMPERATURE_FREE:
+    if find_metric(metric).of_top_answer:
         return ("ensemble", "ensemble_calibrated")
     return ("ensemble_calibrated",)

@@ -1,7 +1,7 @@
-"""Metrics of runs without intervals, as a metric table, and their means over the seeds of an arm.
+"""Metrics of runs as rows of a metric table, and their means over the seeds of an arm.
 
-The same functions take the metrics of run folders (`collection_metrics`) and of a published table
-(`read_metric_table`), so that means are computed in one way from either.
+`rows_from_evaluation` returns metrics with their intervals, `collection_metrics` those of several
+runs without. Means are computed in one way from run folders and from a published table.
 """
 
 from __future__ import annotations
@@ -9,42 +9,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 
 from pact_eval.evaluation import (
+    Estimate,
+    Evaluation,
     ExperimentRun,
     GroupBy,
-    ScoredItems,
-    group_rows,
-    group_statistics,
-    point_values,
+    find_metric,
+    point_estimates,
+    registered_metrics,
 )
-from pact_eval.preregistration.criteria import (
-    METRIC_SPECS,
-    TEMPERATURE_FREE,
-    VIEW_METRICS,
-    Cell,
-    DecodingName,
-)
-from pact_eval.preregistration.run_scorecard import decoding_name
+from pact_eval.preregistration.criteria import Cell, DecodingName, decoding_name
 from pact_eval.preregistration.table import MetricRow, MetricTable
 from pact_eval.runs import Decoding
 from pact_eval.stats import SeedSummary, seed_summary
 
 MetricQuestion = tuple[str, DecodingName]
 """A metric and the decoding that it is taken under."""
-
-_MAIN_METRICS: Final = (
-    "accuracy",
-    "pair_accuracy",
-    "nll_nats",
-    "brier",
-    "ece",
-    "aurc",
-    "score_mae",
-)
 
 
 @dataclass(frozen=True)
@@ -62,6 +45,29 @@ class ArmValue:
     reason: str | None
 
 
+def rows_from_evaluation(
+    arm: str, seed: int | None, evaluation: Evaluation
+) -> tuple[MetricRow, ...]:
+    """Return the numbers of an evaluation as rows of a metric table.
+
+    TV, flips and ensemble gain are of the K views, whichever decoding was evaluated: they are under
+    `ensemble`. An evaluation leaves its TV uncalibrated; flips and gain, which no temperature
+    changes, are under `ensemble_calibrated` as well if the evaluation is calibrated.
+
+    Args:
+        arm: the arm of the run.
+        seed: the seed it was trained with; None for a base model.
+        evaluation: of one decoding. For ablated contexts, only metrics that need them are returned:
+            the others have the names of metrics on full contexts.
+
+    Returns:
+        One row per metric and group, with its interval.
+    """
+    name = decoding_name(evaluation.decoding, evaluation.calibration)
+    groups = {group.name: group.estimates for group in evaluation.groups}
+    return tuple(_rows(arm, seed, name, groups, ablated=evaluation.contexts == "ablated"))
+
+
 def collection_metrics(runs: Sequence[ExperimentRun], *, by: GroupBy) -> MetricTable:
     """Compute every metric of every run under every decoding that it allows.
 
@@ -70,50 +76,63 @@ def collection_metrics(runs: Sequence[ExperimentRun], *, by: GroupBy) -> MetricT
         by: what the groups beside all items are.
 
     Returns:
-        Values without intervals, rates as fractions; TV and flips stand under `ensemble`, what no
-        temperature changes under both of a pair of decodings. A decoding that a run does not allow
-        is left out.
+        Values without intervals under the decodings of `rows_from_evaluation`. A decoding that a
+        run does not allow is left out.
     """
-    return MetricTable(row for run in runs for row in _run_rows(run, by))
+    return MetricTable(row for run in runs for row in _rows_of_run(run, by))
 
 
-def _run_rows(run: ExperimentRun, by: GroupBy) -> Iterator[MetricRow]:
-    decodings: list[Decoding] = ["single", "ensemble"] if run.predictions.k > 1 else ["single"]
-    for decoding in decodings:
-        for calibrated in (False, True) if run.calibrator is not None else (False,):
-            try:
-                items = run.scored(decoding, calibrated=calibrated)
-            except ValueError:
-                # No such decoding: the views of an item rule out all of its answers, or the
-                # calibrator needs prompt lengths that the run does not know.
-                continue
-            name = decoding_name(decoding, "calibrated" if calibrated else "raw")
-            yield from _rows(run, items, name, by)
+def _rows_of_run(run: ExperimentRun, by: GroupBy) -> Iterator[MetricRow]:
+    for decoding, calibrated in decodings_of(run):
+        try:
+            items = run.scored(decoding, calibrated=calibrated)
+        except ValueError:
+            # No such decoding: the views of an item rule out all of its answers, or the
+            # calibrator needs prompt lengths that the run does not know.
+            continue
+        name = decoding_name(decoding, "calibrated" if calibrated else "raw")
+        yield from _rows(run.arm, run.seed, name, point_estimates(items, by))
+
+
+def decodings_of(run: ExperimentRun) -> tuple[tuple[Decoding, bool], ...]:
+    """Return the decodings that a run allows, by its number of views and by its calibrator.
+
+    Returns:
+        Single or ensemble, and whether it is calibrated.
+    """
+    decodings: tuple[Decoding, ...] = ("single", "ensemble")
+    calibrations = (False,) if run.calibrator is None else (False, True)
+    return tuple(
+        (decoding, calibrated)
+        for decoding in decodings[: run.predictions.k]
+        for calibrated in calibrations
+    )
 
 
 def _rows(
-    run: ExperimentRun, items: ScoredItems, name: DecodingName, by: GroupBy
+    arm: str,
+    seed: int | None,
+    name: DecodingName,
+    groups: Mapping[str, Mapping[str, Estimate]],
+    *,
+    ablated: bool = False,
 ) -> Iterator[MetricRow]:
-    for group, rows in group_rows(items.predictions, by).items():
-        statistics = group_statistics(items.taken(rows))
-        for metric, value in point_values(statistics).items():
-            under = _stands_under(metric, name)
-            if metric not in METRIC_SPECS or under is None:
+    for group, estimates in groups.items():
+        for metric, estimate in estimates.items():
+            if ablated and "ablated contexts" not in find_metric(metric).needs:
                 continue
-            basis = statistics.bases.get(metric)
-            n = len(rows) if basis is None else basis.units
-            reason = basis.reason_if_none if basis is not None and math.isnan(value) else None
-            cell = Cell(metric, run.arm, under, group)
-            yield MetricRow(cell, run.seed, value, n, reason=reason)
+            for decoding in _listed_under(metric, name):
+                yield MetricRow.of(Cell(metric, arm, decoding, group), seed, estimate)
 
 
-def _stands_under(metric: str, name: DecodingName) -> DecodingName | None:
-    """Metrics of the K views stand under the ensemble; raw ones under no calibrated decoding."""
-    if metric not in VIEW_METRICS:
-        return name
-    if name.startswith("ensemble") and (name == "ensemble" or metric in TEMPERATURE_FREE):
-        return name
-    return None
+def _listed_under(metric: str, name: DecodingName) -> Iterator[DecodingName]:
+    found = find_metric(metric)
+    if not found.of_views:
+        yield name
+        return
+    yield "ensemble"
+    if found.of_top_answer and name.endswith("_calibrated"):
+        yield "ensemble_calibrated"
 
 
 def arms_in_order(table: MetricTable) -> tuple[str, ...]:
@@ -157,8 +176,8 @@ def arm_value(table: MetricTable, arm: str, metric: str, decoding: DecodingName)
     Args:
         table: the numbers.
         arm: one that the table has.
-        metric: a name in `METRIC_SPECS`; `ensemble_gain` is the difference of the accuracies where
-            the table does not hold it.
+        metric: name of a registered metric; `ensemble_gain` is the difference of the accuracies if
+            the table does not have it.
         decoding: what it is taken under.
     """
     seeds = run_seeds(table, arm)
@@ -232,10 +251,10 @@ def main_results(table: MetricTable, decoding: Decoding = "single") -> ArmValues
     """
     raw, calibrated = decoding_name(decoding, "raw"), decoding_name(decoding, "calibrated")
     questions: list[MetricQuestion] = []
-    for metric in _MAIN_METRICS:
-        questions.append((metric, raw))
-        if metric == "ece":
-            questions.append((metric, calibrated))
+    for spec in registered_metrics("full", "main results"):
+        questions.append((spec.name, raw))
+        if spec.name == "ece":
+            questions.append((spec.name, calibrated))
     return arm_values(table, questions)
 
 

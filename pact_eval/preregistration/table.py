@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pact_eval.errors import InputError
-from pact_eval.preregistration.criteria import DECODINGS, METRIC_SPECS, Cell
+from pact_eval.evaluation import Estimate, metric_names
+from pact_eval.preregistration.criteria import DECODINGS, Cell
 
 __all__ = ["MetricRow", "MetricTable"]
 
@@ -35,6 +36,19 @@ class MetricRow:
     low: float = math.nan
     high: float = math.nan
     reason: str | None = None
+
+    @classmethod
+    def of(cls, cell: Cell, seed: int | None, estimate: Estimate) -> MetricRow:
+        """Return an estimate as a row."""
+        return cls(
+            cell=cell,
+            seed=seed,
+            value=estimate.value,
+            n=estimate.n,
+            low=estimate.low,
+            high=estimate.high,
+            reason=estimate.reason,
+        )
 
     @property
     def run(self) -> str:
@@ -131,7 +145,7 @@ class MetricTable:
 
 def _problems(row: MetricRow, before: MetricRow | None) -> list[str]:
     where = f"{row.run}, {row.cell.decoding}, {row.cell.group}"
-    if row.cell.metric not in METRIC_SPECS or row.cell.decoding not in DECODINGS:
+    if row.cell.metric not in metric_names() or row.cell.decoding not in DECODINGS:
         return [f"{where}: {row.cell.metric} under {row.cell.decoding} is no metric and decoding"]
     if before is None or _same(before.value, row.value):
         return []

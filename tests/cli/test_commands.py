@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from published import published_path
 
 from pact_cli.main import main
-from pact_eval.evaluation import METRICS
+from pact_eval.evaluation import registered_metrics
 
 
 def run(*arguments: object) -> Result:
@@ -76,7 +76,7 @@ def test_json_carries_every_number_of_the_table(published: Path) -> None:
     assert result.stderr == ""
     assert [group["name"] for group in value["groups"]] == ["all", "choice", "boolean", "score"]
     for group in value["groups"]:
-        assert set(group["metrics"]) == {spec.name for spec in METRICS}
+        assert set(group["metrics"]) == {spec.name for spec in registered_metrics()}
         for estimate in group["metrics"].values():
             assert set(estimate) == {
                 *("value", "infinite", "low", "high", "n", "families", "method", "reason"),

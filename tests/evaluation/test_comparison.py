@@ -10,7 +10,14 @@ from run_frames import predictions
 
 from pact_eval.calibration import Calibrator, Weights
 from pact_eval.errors import InputError
-from pact_eval.evaluation import METRICS, Comparison, ScoredItems, align, compare, evaluate
+from pact_eval.evaluation import (
+    Comparison,
+    ScoredItems,
+    align,
+    compare,
+    evaluate,
+    registered_metrics,
+)
 from pact_eval.runs import Decoding
 from pact_eval.stats import mcnemar
 
@@ -37,7 +44,7 @@ def test_both_runs_are_what_the_report_says_of_each(decoding: Decoding) -> None:
         )
         for group, expected in zip(comparison.groups, alone.groups, strict=True):
             assert (group.name, group.items) == (expected.name, expected.items)
-            for spec in METRICS:
+            for spec in registered_metrics():
                 found = getattr(group.metrics[spec.name], side)
                 np.testing.assert_equal(asdict(found), asdict(expected.estimates[spec.name]))
 

@@ -1,4 +1,4 @@
-"""One call of `register_metric` puts a metric into report, comparison, JSON and tables."""
+"""One call of `register_metric` puts a metric into report, comparison, JSON, tables and page."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from run_frames import ablated_predictions, predictions, rows
+from run_frames import ablated_predictions, ablated_rows, predictions, rows, write_run
 
 from pact_eval.evaluation import (
+    Experiment,
     Metric,
     MetricSpec,
     ScoredItems,
+    Settings,
     compare,
     evaluate,
     evaluate_items,
@@ -23,8 +25,13 @@ from pact_eval.evaluation import (
     temporary_metric,
 )
 from pact_eval.metrics import ItemBlock
-from pact_reports.table import Table
+from pact_eval.preregistration import judge_experiment
+from pact_reports.page import PageRequest, make_page
+from pact_reports.table import Part, Table
+from pact_reports.tables import TableRequest, build_tables
+from pact_reports.tables.comparison import arms_parts, comparison_parts
 from pact_reports.tables.report import evaluation_parts
+from pact_reports.tables.sweep import sweep_table
 from pact_reports.writers.json import evaluation_json, to_json
 
 
@@ -41,6 +48,27 @@ MARGIN = Metric(MetricSpec("margin", "Margin", "percent", 1), frozenset(), margi
 def registered() -> Iterator[None]:
     with temporary_metric(MARGIN):
         yield
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    """Two arms of two seeds, and a run on ablated contexts."""
+    folders = [
+        write_run(tmp_path / f"{arm}-{seed}", rows(seed + skill), arm=arm, seed=seed)
+        for arm, skill in (("pact", 0), ("other", 10))
+        for seed in (1, 2)
+    ]
+    ablated = write_run(tmp_path / "ablated", ablated_rows(1), arm="pact", seed=1)
+    return Experiment.read([*folders, ablated], Settings(resamples=50))
+
+
+def first_cells(parts: tuple[Part, ...]) -> dict[str, list[str]]:
+    """Return the first cell of every row by table."""
+    return {
+        part.name: [row.cells[0].text for row in part.rows]
+        for part in parts
+        if isinstance(part, Table)
+    }
 
 
 def expected_margin(seed: int) -> float:
@@ -68,6 +96,67 @@ def test_a_new_metric_is_in_a_comparison_and_its_json() -> None:
     difference = comparison.groups[0].metrics["margin"].difference
     assert difference.value == pytest.approx(expected_margin(1) - expected_margin(2), abs=1e-12)
     assert "margin" in to_json(comparison)["groups"][0]["metrics"]  # type: ignore[index,call-overload,operator]
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_new_metric_is_in_the_terminal_tables_of_compare(experiment: Experiment) -> None:
+    first = experiment.comparison(*experiment.runs[:2])
+    shown = first_cells(comparison_parts(first, names=("A", "B"), show_holm=False))
+    assert "Margin ↑" in shown["metrics"]
+    assert "Margin ↑" in shown["by-group"]
+    parts = arms_parts(experiment.arms_comparison, show_holm=False, show_items=False)
+    shown = first_cells(parts)
+    assert "Margin ↑" in shown["arms"]
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_new_metric_is_in_the_tables(experiment: Experiment) -> None:
+    built = build_tables(TableRequest.of(experiment), ["main"])
+    assert "Margin" in [column.title for column in built.tables["main"].columns]
+    points = experiment.sweep(experiment.runs[0])
+    assert "Margin" in [column.title for column in sweep_table(points, "raw").columns]
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_new_metric_is_in_the_tables_and_figures_of_the_page(experiment: Experiment) -> None:
+    page = make_page(PageRequest(experiment, figures=("main",), tables=("main",)))
+    main, runs, ablated = (
+        page.split(f'id="table-{name}"')[1].split("</thead>")[0]
+        for name in ("main", "runs", "ablated-runs")
+    )
+    for head in (main, runs, ablated):
+        assert "Margin" in head
+    figure = page.split('id="figure-main"')[1].split("</figure>")[0]
+    assert "Margin" in figure
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_hypothesis_may_name_a_new_metric(experiment: Experiment, tmp_path: Path) -> None:
+    criteria = tmp_path / "criteria.toml"
+    criteria.write_text(
+        """
+format = "pact-hypotheses-1"
+[[hypothesis]]
+id = "H"
+title = "Margin"
+claim = "The margin of pact is larger."
+[[hypothesis.check]]
+says = "larger margin"
+metric = "margin"
+arm = "pact"
+decoding = "single"
+is = "higher"
+than = { arm = "other" }
+judged_on = "matched"
+seeds = [1]
+""",
+        encoding="utf-8",
+    )
+    judged = judge_experiment(criteria, experiment)
+    (comparison,) = judged.scorecard.results[0].checks[0].comparisons
+    expected = expected_margin(1) - expected_margin(11)
+    assert comparison.difference == pytest.approx(expected, abs=1e-12)
+    assert comparison.interval is not None
 
 
 @pytest.mark.usefixtures("registered")

@@ -10,12 +10,12 @@ import pytest
 from published import published_path
 
 from pact_eval.evaluation import (
-    METRICS,
     Evaluation,
     GroupBy,
     InfiniteNll,
     LowAnswerMass,
     evaluate,
+    registered_metrics,
 )
 from pact_eval.runs import Decoding, Predictions
 from pact_eval.runs.importing.json_lines import read_rows
@@ -83,7 +83,7 @@ def test_pairs_and_confident_errors_against_the_paper(published: Predictions) ->
 def test_every_estimate_names_what_it_rests_on(published: Predictions) -> None:
     result = evaluated(published)
     for group in result.groups:
-        assert set(group.estimates) == {spec.name for spec in METRICS}
+        assert set(group.estimates) == {spec.name for spec in registered_metrics()}
         for name, estimate in group.estimates.items():
             if math.isnan(estimate.value):
                 assert estimate.reason, (group.name, name)

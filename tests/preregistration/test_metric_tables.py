@@ -13,7 +13,7 @@ from published import published_path
 from pact_eval import metrics
 from pact_eval.calibration import neutral_calibrator
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import METRICS, evaluate
+from pact_eval.evaluation import ScoredItems, evaluate, point_estimates, registered_metrics
 from pact_eval.preregistration import (
     Cell,
     DecodingName,
@@ -22,7 +22,6 @@ from pact_eval.preregistration import (
     decoding_name,
     read_metric_table,
     rows_from_evaluation,
-    rows_from_items,
 )
 from pact_eval.runs import Predictions
 
@@ -157,7 +156,7 @@ def test_rows_of_an_evaluation() -> None:
         predictions(), decoding="single", by="kind", rng=np.random.default_rng(0), resamples=100
     )
     rows = rows_from_evaluation("a", 17, evaluation)
-    assert {row.cell.metric for row in rows} == {spec.name for spec in METRICS}
+    assert {row.cell.metric for row in rows} == {spec.name for spec in registered_metrics()}
     assert {row.cell.group for row in rows} == {"all", "boolean", "score"}
     assert {row.cell.decoding for row in rows} == {"single", "ensemble"}
     table = MetricTable(rows)
@@ -199,24 +198,15 @@ def test_four_evaluations_of_one_run_make_one_table() -> None:
     assert math.isnan(table.row(Cell("view_tv", "a", "ensemble_calibrated", "all"), 17).value)
 
 
-def test_confidence_on_ablated_contexts_from_items() -> None:
+def test_mean_confidence_against_hand_computation() -> None:
     run = predictions()
+    items = ScoredItems.of(run, "single")
+    found = point_estimates(items, "kind", ["mean_confidence"])
+    assert list(found) == ["all", "boolean", "score"]
     confidence = metrics.confidence(run.log_probs("single"))
-    cell = Cell("ablated_confidence", "a", "single", "all")
-    rows = rows_from_items(cell, 17, confidence, run.kind)
-    assert [row.cell.group for row in rows] == ["all", "boolean", "score"]
-    assert rows[0].value == pytest.approx(1 / (1 + math.exp(-1)))
-    assert MetricTable(rows).row(cell, 17).n == 6
-
-
-def test_items_without_a_number_leave_none() -> None:
-    cell = Cell("view_tv", "a", "ensemble", "all")
-    rows = rows_from_items(cell, None, [0.5, math.nan], ["choice", "score"])
-    assert [row.reason for row in rows] == [
-        "undefined for 1 of 2 items",
-        None,
-        "undefined for 1 of 1 items",
-    ]
-    assert rows_from_items(cell, None, [], [])[0].reason == "no items"
-    with pytest.raises(ValueError, match="one shape"):
-        rows_from_items(cell, None, [0.5], ["choice", "score"])
+    for group, estimates in found.items():
+        members = confidence if group == "all" else confidence[run.kind == group]
+        estimate = estimates["mean_confidence"]
+        assert estimate.value == pytest.approx(members.mean(), abs=1e-12)
+        assert estimate.n == len(members)
+        assert math.isnan(estimate.low)

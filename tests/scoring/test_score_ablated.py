@@ -22,7 +22,7 @@ from pact_cli.main import main
 from pact_eval._files import sha256_of_file
 from pact_eval.data import read_records, write_ablated_records
 from pact_eval.errors import RecordError
-from pact_eval.evaluation import ABLATED_METRICS
+from pact_eval.evaluation import registered_metrics
 from pact_eval.runs import ABLATED_SCHEMA, read_any_run
 from pact_eval.scoring.model import ModelRequest, ScoringModel, identify
 from pact_eval.scoring.score import WINDOW_RECORDS, read_dataset, score
@@ -102,7 +102,7 @@ def test_the_report_against_the_equations_row_by_row(folder: Path) -> None:
     confidence = everything["metrics"]["ablated_confidence"]
     assert confidence["value"] == pytest.approx(math.fsum(tops) / 24)
     assert (confidence["n"], confidence["families"]) == (24, 24)
-    assert set(everything["metrics"]) == {spec.name for spec in ABLATED_METRICS}
+    assert set(everything["metrics"]) == {spec.name for spec in registered_metrics("ablated")}
 
 
 def _command(data: Path, out: Path) -> list[str]:

@@ -12,14 +12,11 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.distributions import shared_items
 from pact_eval.evaluation.experiment import Experiment, ExperimentRun
 from pact_eval.evaluation.items import label_codes
-from pact_eval.evaluation.registry import METRICS, MetricSpec
+from pact_eval.evaluation.registry import MetricSpec, metric_spec, registered_metrics
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.stats import Estimate, bootstrap_intervals, mean_statistic, seed_summary
 
 Spread = Literal["deviation", "interval", "none"]
-
-MAIN_METRICS: Final = ("accuracy", "pair_accuracy", "ece", "view_tv")
-"""The metrics of the main comparison."""
 
 _SWEPT_METRICS: Final = ("accuracy", "view_tv")
 
@@ -144,7 +141,7 @@ def arm_mean(
 
 
 def main_comparison(experiment: Experiment) -> tuple[MetricMeans, ...]:
-    """Compute accuracy, pair accuracy, ECE and view TV of every arm, over all items.
+    """Compute the rates of the figure of arms for every arm, over all items.
 
     Returns:
         One result per metric; a metric that no run has (view TV of one view) is left out.
@@ -155,7 +152,9 @@ def main_comparison(experiment: Experiment) -> tuple[MetricMeans, ...]:
     views = shared_items(experiment).predictions
     families = len(set(views.family.tolist()))
     found = []
-    for spec in (spec for spec in METRICS if spec.name in MAIN_METRICS):
+    for spec in registered_metrics("full", "figure of arms"):
+        if spec.unit != "percent":
+            continue
         arms = tuple(_arm(experiment, arm, spec.name) for arm in experiment.arms)
         if not all(math.isnan(arm.mean) for arm in arms):
             found.append(MetricMeans(spec, arms, len(views), families))
@@ -216,13 +215,12 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
     families = len(set(views.family.tolist()))
     return tuple(
         ViewsSweep(
-            spec,
-            tuple(_arm_sweep(arm, arms[arm], by_run, spec.name) for arm, by_run in found.items()),
+            metric_spec(name),
+            tuple(_arm_sweep(arm, arms[arm], by_run, name) for arm, by_run in found.items()),
             len(views),
             families,
         )
-        for spec in METRICS
-        if spec.name in _SWEPT_METRICS
+        for name in _SWEPT_METRICS
     )
 
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from pact_eval.evaluation import ABLATED_METRICS, Evaluation, Experiment, ExperimentRun, MetricSpec
+from pact_eval.evaluation import (
+    Evaluation,
+    Experiment,
+    ExperimentRun,
+    MetricSpec,
+    metric_spec,
+    registered_metrics,
+)
 from pact_eval.evaluation.diagnostics import calibrated_items, on_letters
-from pact_eval.preregistration import METRIC_SPECS, decoding_name
+from pact_eval.preregistration import decoding_name
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
     count_cell,
@@ -24,9 +32,8 @@ from pact_reports.tables.report import letter_verdict
 if TYPE_CHECKING:
     from pact_eval.evaluation import Estimate
 
-_METRICS: Final = ("accuracy", "pair_accuracy", "nll_nats", "ece", "aurc", "view_tv", "flip_rate")
 _SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips"}
-_ANSWER_MASS: Final = MetricSpec("answer_mass", "Answer mass", "percent", 1)
+_ANSWER_MASS: Final = metric_spec("answer_mass")
 _BRACKETS: Final = "In brackets: {}. A zero-width interval is left out, with the reason."
 _ECE_BIAS: Final = (
     "The bootstrap of ECE is biased upwards, since resampled bins are noisier: ECE can lie at the "
@@ -43,15 +50,17 @@ def runs_table(experiment: Experiment) -> Table:
     decoding = experiment.settings.decoding
     raw, calibrated = decoding_name(decoding, "raw"), decoding_name(decoding, "calibrated")
     columns = [Column("Run", "left"), count_column("Items")]
-    for name in _METRICS:
-        columns.append(metric_column(METRIC_SPECS[name], raw, _SHORT.get(name)))
-        if name == "ece":
-            columns.append(metric_column(METRIC_SPECS[name], calibrated, "ECE after T(x)"))
+    specs = registered_metrics("full", "every run")
+    for spec in specs:
+        columns.append(metric_column(spec, raw, _SHORT.get(spec.name)))
+        if spec.name == "ece":
+            columns.append(metric_column(spec, calibrated, "ECE after T(x)"))
     columns.append(metric_column(_ANSWER_MASS, raw))
     rows, letters, before = [], [], None
     for run in experiment.runs:
         evaluation = experiment.evaluation(run, calibrated=False)
-        rows.append(Row(tuple(_cells(experiment, run, evaluation)), rule=run.arm != before))
+        cells = _cells(experiment, run, evaluation, specs)
+        rows.append(Row(tuple(cells), rule=run.arm != before))
         before = run.arm
         # A letter bias is a diagnostic, which says it.
         if evaluation.letters is not None and not on_letters(run.label, evaluation):
@@ -76,14 +85,20 @@ def _brackets(estimate: Estimate) -> str:
     return _BRACKETS.format(estimate.method.replace("clusters", "families"))
 
 
-def _cells(experiment: Experiment, run: ExperimentRun, evaluation: Evaluation) -> list[Cell]:
+def _cells(
+    experiment: Experiment,
+    run: ExperimentRun,
+    evaluation: Evaluation,
+    specs: Sequence[MetricSpec],
+) -> list[Cell]:
     everything = evaluation.groups[0]
     estimates = everything.estimates
     cells = [text_cell(run.label), _counted(everything.items, everything.families)]
-    for name in _METRICS:
-        few = few_pairs(estimates[name]) if name == "pair_accuracy" else ""
-        cells.append(_estimated(estimates[name], METRIC_SPECS[name], few))
-        if name == "ece":
+    for spec in specs:
+        estimate = estimates[spec.name]
+        few = few_pairs(estimate) if spec.name == "pair_accuracy" else ""
+        cells.append(_estimated(estimate, spec, few))
+        if spec.name == "ece":
             cells.append(_calibrated_ece(experiment, run))
     answer_mass = evaluation.mean_answer_mass
     cells.append(value_cell(answer_mass, _ANSWER_MASS, "the run does not record its answer mass"))
@@ -94,7 +109,7 @@ def _calibrated_ece(experiment: Experiment, run: ExperimentRun) -> Cell:
     if calibrated_items(experiment, run) is None:
         return Cell("–", reason="no calibrator in the run folder, or none that can be applied")
     after = experiment.evaluation(run, calibrated=True).groups[0]
-    return _estimated(after.estimates["ece"], METRIC_SPECS["ece"])
+    return _estimated(after.estimates["ece"], metric_spec("ece"))
 
 
 def _counted(items: int, families: int) -> Cell:
@@ -119,12 +134,12 @@ def ablated_table(experiment: Experiment) -> Table:
     first = found[0][1]
     decoding = decoding_name(first.decoding, first.calibration)
     columns = [Column("Run", "left"), count_column("Contexts")]
-    columns += [metric_column(spec, decoding) for spec in ABLATED_METRICS]
+    columns += [metric_column(spec, decoding) for spec in first.metrics]
     rows = []
     for run, evaluation in found:
         group = evaluation.groups[0]
         cells = [text_cell(run.label), _counted(group.items, group.families)]
-        cells += [_estimated(group.estimates[spec.name], spec) for spec in ABLATED_METRICS]
+        cells += [_estimated(group.estimates[spec.name], spec) for spec in evaluation.metrics]
         rows.append(Row(tuple(cells)))
     return Table(
         name="ablated-runs",
@@ -137,5 +152,5 @@ def ablated_table(experiment: Experiment) -> Table:
         ),
         columns=tuple(columns),
         rows=tuple(rows),
-        brackets=_brackets(first.groups[0].estimates[ABLATED_METRICS[0].name]),
+        brackets=_brackets(first.groups[0].estimates[first.metrics[0].name]),
     )

@@ -7,19 +7,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from pact_eval.preregistration import (
-    METRIC_SPECS,
     CheckResult,
     Comparison,
     HypothesisResult,
     Registration,
     Scorecard,
+    margin_unit,
 )
 from pact_reports.numbers import has_width, no_interval
 from pact_reports.page.markup import Child, Html, data_text, element, joined
 from pact_reports.tables.scorecard import compared_text, difference_text, drawn_intervals
 
 _OPEN_COMPARISONS: Final = 2
-_UNITS: Final = {"percent": " points", "nats": " nats", "levels": " levels", "points": " points"}
 _REGISTERED: Final = "REGISTERED BEFORE THE RUNS"
 _BROKEN: Final = ("TAMPERED", "REGISTERED AFTER THE RUNS")
 
@@ -111,7 +110,7 @@ def _listed(lines: Sequence[Html]) -> Html:
 
 def _comparison(comparison: Comparison) -> Html:
     """Write what was compared, the difference with its interval and seeds, and n."""
-    unit = _UNITS.get(METRIC_SPECS[comparison.question.left.cell.metric].unit, "")
+    unit = margin_unit(comparison.question.left.cell.metric)
     interval = comparison.interval
     if interval is None:
         counts = [row.n for row in (*comparison.left.rows, *comparison.right.rows) if row.n]
@@ -125,6 +124,6 @@ def _comparison(comparison: Comparison) -> Html:
             data_text(compared_text(comparison)),
             " ",
             element("strong", data_text(difference_text(comparison))),
-            f"{f' ({unit.strip()}; ' if unit else ' ('}{basis})",
+            f"{f' ({unit}; ' if unit else ' ('}{basis})",
         ]
     )

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation import metric_spec
+from pact_eval.preregistration import Cell as Place
 from pact_eval.preregistration import (
-    METRIC_SPECS,
     MetricQuestion,
     MetricRow,
     MetricTable,
@@ -19,7 +20,6 @@ from pact_eval.preregistration import (
     metric_row,
     metric_sizes,
 )
-from pact_eval.preregistration import Cell as Place
 from pact_eval.runs import Decoding
 from pact_reports.table import Cell, Column, Mark, Row, Table
 from pact_reports.tables.cells import shown, text_cell, unit_of
@@ -130,7 +130,7 @@ def change_mark(metric: str, change: float) -> Mark | None:
         >>> change_mark("flip_rate", 0.0154), change_mark("accuracy", 0.003)
         ('worse', None)
     """
-    size, better = abs(change), METRIC_SPECS[metric].better * change > 0
+    size, better = abs(change), metric_spec(metric).better * change > 0
     clear = CLEAR[metric]
     if math.isnan(change) or size < _SMALL_SHARE * clear - _ROUNDING:
         return None
@@ -152,7 +152,7 @@ def ablations_table(result: Ablations) -> Table:
     """Lay out the runs of each seed below that of the method, changes marked."""
     columns = [Column("Seed"), Column("Arm", "left")]
     for metric, decoding in result.questions:
-        spec = METRIC_SPECS[metric]
+        spec = metric_spec(metric)
         unit = unit_of(spec, decoding)
         title = _TITLES.get(metric, spec.title)
         names = (f"{title} ({unit})", f"{title} minus the method's ({unit})")
@@ -209,7 +209,7 @@ def _ablation(
 def _cells(ablation: Ablation, is_method: bool) -> list[Cell]:
     return [
         Cell(
-            shown(row.value, METRIC_SPECS[row.cell.metric]),
+            shown(row.value, metric_spec(row.cell.metric)),
             (row.value, None if is_method else change),
             None if is_method else mark,
             row.reason,
@@ -230,7 +230,7 @@ def _decodings(questions: tuple[MetricQuestion, ...]) -> str:
 def _thresholds(questions: tuple[MetricQuestion, ...]) -> str:
     said: dict[str, list[str]] = {}
     for metric, _ in questions:
-        spec = METRIC_SPECS[metric]
+        spec = metric_spec(metric)
         amount = CLEAR[metric]
         points = f"{100 * amount:g} point{'' if amount == 0.01 else 's'}"
         words = points if spec.unit == "percent" else f"{amount:g} {spec.unit}"

@@ -9,9 +9,9 @@ from typing import Final
 
 from pact_eval.calibration import TemperatureSummary
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Calibration, ExperimentRun
+from pact_eval.evaluation import Calibration, ExperimentRun, metric_spec
+from pact_eval.preregistration import Cell as Place
 from pact_eval.preregistration import (
-    METRIC_SPECS,
     DecodingName,
     MetricRow,
     MetricTable,
@@ -21,7 +21,6 @@ from pact_eval.preregistration import (
     metric_sizes,
     run_seeds,
 )
-from pact_eval.preregistration import Cell as Place
 from pact_eval.runs import Decoding
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import metric_column, text_cell, value_cell
@@ -137,7 +136,7 @@ def calibration_table(runs: tuple[CalibratedRun, ...], decoding: Decoding, scope
     columns = [Column("Arm", "left"), Column("Seed")]
     columns += [Column("T(x)", numbers=numbers)] if with_t else []
     for metric in _METRICS:
-        spec = METRIC_SPECS[metric]
+        spec = metric_spec(metric)
         columns += [
             metric_column(spec, decoding_name(decoding, how), f"{spec.title} {when}")
             for how, when in _WHEN
@@ -174,7 +173,7 @@ def _cells(run: CalibratedRun, *, with_t: bool) -> list[Cell]:
     if with_t:
         cells.append(_temperature(run.temperature))
     for before, after, worse in zip(run.before, run.after, run.worse, strict=True):
-        spec = METRIC_SPECS[before.cell.metric]
+        spec = metric_spec(before.cell.metric)
         calibrated = value_cell(after.value, spec, after.reason)
         cells.append(value_cell(before.value, spec, before.reason))
         cells.append(

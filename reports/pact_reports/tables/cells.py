@@ -40,6 +40,9 @@ _UNITS: Final[dict[Unit, str]] = {
     "levels": "levels",
     "score": "score",
 }
+DIFFERENCE: Final = MetricSpec("difference", "Difference", "points", 0)
+"""A difference between two rates, in points and signed."""
+
 _LEVEL: Final = 0.05
 _FEW_PAIRS: Final = 100
 
@@ -48,8 +51,8 @@ def shown(value: float, spec: MetricSpec) -> str:
     """Write a number as papers print it: AURC in percent with two decimals, a true minus.
 
     Example:
-        >>> from pact_eval.preregistration import METRIC_SPECS
-        >>> shown(0.0341, METRIC_SPECS["aurc"]), shown(-0.007, METRIC_SPECS["ensemble_gain"])
+        >>> from pact_eval.evaluation import metric_spec
+        >>> shown(0.0341, metric_spec("aurc")), shown(-0.007, metric_spec("ensemble_gain"))
         ('3.41', '−0.7')
     """
     if spec.name == "aurc" and math.isfinite(value):
@@ -83,8 +86,8 @@ def metric_column(spec: MetricSpec, decoding: DecodingName, title: str | None = 
     """Return a column of one metric of one run.
 
     Example:
-        >>> from pact_eval.preregistration import METRIC_SPECS
-        >>> metric_column(METRIC_SPECS["ece"], "single").numbers
+        >>> from pact_eval.evaluation import metric_spec
+        >>> metric_column(metric_spec("ece"), "single").numbers
         ('ECE (fraction, single)',)
     """
     title = title or spec.title
@@ -114,11 +117,11 @@ def mean_cell(summary: SeedSummary, spec: MetricSpec, reason: str | None = None)
     """Return mean ± sample deviation over seeds; one run has no deviation.
 
     Example:
-        >>> from pact_eval.preregistration import METRIC_SPECS
+        >>> from pact_eval.evaluation import metric_spec
         >>> from pact_eval.evaluation import SeedSummary
-        >>> mean_cell(SeedSummary(0.846, 0.0284, 3), METRIC_SPECS["accuracy"]).text
+        >>> mean_cell(SeedSummary(0.846, 0.0284, 3), metric_spec("accuracy")).text
         '84.6 ± 2.8'
-        >>> mean_cell(SeedSummary(0.664, math.nan, 1), METRIC_SPECS["accuracy"]).text
+        >>> mean_cell(SeedSummary(0.664, math.nan, 1), metric_spec("accuracy")).text
         '66.4'
     """
     text = shown(summary.mean, spec)
@@ -192,9 +195,9 @@ def interval_cell(estimate: Estimate, spec: MetricSpec) -> Cell:
     """Return the interval of a difference, both ends signed.
 
     Example:
-        >>> from pact_eval.preregistration import METRIC_SPECS
+        >>> from pact_eval.evaluation import metric_spec
         >>> estimate = Estimate(0.065, 0.019, 0.111, 324, 162, "bootstrap")
-        >>> interval_cell(estimate, METRIC_SPECS["ensemble_gain"]).text
+        >>> interval_cell(estimate, metric_spec("ensemble_gain")).text
         '[+1.9, +11.1]'
     """
     numbers = (estimate.low, estimate.high, estimate.n, estimate.clusters)
@@ -217,8 +220,8 @@ def with_interval(cell: Cell, estimate: Estimate, spec: MetricSpec, *, few: str 
         The cell; an interval of no width is left out, since it would claim certainty.
 
     Example:
-        >>> from pact_eval.preregistration import METRIC_SPECS
-        >>> accuracy = METRIC_SPECS["accuracy"]
+        >>> from pact_eval.evaluation import metric_spec
+        >>> accuracy = metric_spec("accuracy")
         >>> estimate = Estimate(0.821, 0.778, 0.861, 324, 162, "bootstrap")
         >>> with_interval(Cell("82.1"), estimate, accuracy).interval
         '[77.8, 86.1]'

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Final
 
 from pact_eval.evaluation import (
-    METRICS,
     Arm,
     ArmPair,
     ArmsComparison,
@@ -19,7 +18,7 @@ from pact_eval.evaluation import (
     MetricComparison,
     MetricSpec,
     SeedSummary,
-    Unit,
+    metric_spec,
 )
 from pact_reports.numbers import UNDEFINED, p_value_text, value_text
 from pact_reports.plain_text import one_line
@@ -28,7 +27,6 @@ from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.report import titled
 
-_POINTS: Final[dict[Unit, Unit]] = {"percent": "points"}
 _JUDGED: Final = ("accuracy", "pair_accuracy")  # JSON has the verdict of every rate
 _LEGEND: Final = (("significant", "the interval does not contain 0"),)
 
@@ -89,8 +87,8 @@ def item_lists(
 
 def _metrics_table(group: GroupComparison) -> Table:
     rows = []
-    for spec in METRICS:
-        metric = group.metrics[spec.name]
+    for metric in group.metrics.values():
+        spec = metric.spec
         sides = (estimate_cell(each, spec.unit, reasons=False) for each in (metric.a, metric.b))
         rows.append(Row((Cell(titled(spec)), *sides, _difference_cell(metric))))
     heads = ("A", "B", "A - B")
@@ -112,8 +110,9 @@ def _by_group_table(groups: Sequence[GroupComparison], title: str) -> Table:
         for group in groups
     ]
     rows = [
-        Row((Cell(titled(spec)), *(_difference_cell(g.metrics[spec.name]) for g in groups)))
-        for spec in METRICS[1:]
+        Row((Cell(titled(metric.spec)), *(_difference_cell(g.metrics[name]) for g in groups)))
+        for name, metric in groups[0].metrics.items()
+        if name != "accuracy"
     ]
     return Table("by-group", title, "", tuple(columns), tuple(rows), legend=_LEGEND, keys=1)
 
@@ -124,7 +123,7 @@ def _difference_cell(metric: MetricComparison) -> Cell:
 
 def _marked_difference(difference: Estimate, spec: MetricSpec) -> Cell:
     """Write a difference with its interval; marked and coloured if that does not contain 0."""
-    cell = estimate_cell(difference, _POINTS.get(spec.unit, spec.unit))
+    cell = estimate_cell(difference, spec.difference_unit)
     if not spec.better or not (difference.low > 0 or difference.high < 0):
         return cell
     good = (difference.low > 0) == (spec.better > 0)
@@ -285,8 +284,9 @@ def arms_parts(
 def _arms_table(comparison: ArmsComparison) -> Table:
     columns = [Column(arm.name, "left", below=_seeds(arm)) for arm in comparison.arms]
     rows = []
-    for spec in METRICS:
-        found = [arm.summaries["all"][spec.name] for arm in comparison.arms]
+    for name in comparison.arms[0].summaries["all"]:
+        spec = metric_spec(name)
+        found = [arm.summaries["all"][name] for arm in comparison.arms]
         rows.append(Row((Cell(titled(spec)), *_summary_cells(found, spec))))
     return Table(
         name="arms",
@@ -303,7 +303,7 @@ def _arm_groups_table(comparison: ArmsComparison) -> Table:
     rows = []
     for group in comparison.groups[1:]:
         found = [arm.summaries[group]["accuracy"] for arm in comparison.arms]
-        rows.append(Row((Cell(group), *_summary_cells(found, METRICS[0]))))
+        rows.append(Row((Cell(group), *_summary_cells(found, metric_spec("accuracy")))))
     return Table(
         name="arm-groups",
         title="Accuracy by group",
@@ -337,14 +337,14 @@ def _pair_parts(pair: ArmPair, *, show_holm: bool) -> Iterator[Part]:
         pair,
         f"{pair.a} - {pair.b}, all items, by seed",
         {
-            titled(spec): (
+            titled(metric.spec): (
                 [
-                    *(_difference_cell(group.metrics[spec.name]) for group in everything),
-                    _marked_difference(pair.means["all"][spec.name], spec),
+                    *(_difference_cell(group.metrics[name]) for group in everything),
+                    _marked_difference(pair.means["all"][name], metric.spec),
                 ],
-                pair.signs["all"][spec.name].same,
+                pair.signs["all"][name].same,
             )
-            for spec in METRICS
+            for name, metric in everything[0].metrics.items()
         },
     )
     groups = _by_group(pair)
@@ -355,7 +355,7 @@ def _pair_parts(pair: ArmPair, *, show_holm: bool) -> Iterator[Part]:
             name: (
                 [
                     *(_difference_cell(each.metrics["accuracy"]) for each in found),
-                    _marked_difference(pair.means[name]["accuracy"], METRICS[0]),
+                    _marked_difference(pair.means[name]["accuracy"], metric_spec("accuracy")),
                 ],
                 pair.signs[name]["accuracy"].same,
             )

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import GroupBy
+from pact_eval.evaluation import GroupBy, metric_spec
+from pact_eval.preregistration import Cell as Place
 from pact_eval.preregistration import (
-    METRIC_SPECS,
     DecodingName,
     MetricRow,
     MetricTable,
@@ -18,7 +18,6 @@ from pact_eval.preregistration import (
     metric_row,
     run_seeds,
 )
-from pact_eval.preregistration import Cell as Place
 from pact_reports.table import Column, Row, Table, unique
 from pact_reports.tables.cells import metric_column, text_cell, value_cell
 from pact_reports.tables.metric_values import DECODING_WORDS
@@ -26,8 +25,8 @@ from pact_reports.tables.request import TableRequest
 
 __all__ = ["GroupAccuracy", "build_domains", "build_kinds", "group_accuracy", "group_table"]
 
-_ACCURACY: Final = METRIC_SPECS["accuracy"]
-_MAE: Final = METRIC_SPECS["score_mae"]
+_ACCURACY: Final = metric_spec("accuracy")
+_MAE: Final = metric_spec("score_mae")
 _TITLES: Final = {"choice": "Choice", "boolean": "Boolean", "score": "Score"}
 
 

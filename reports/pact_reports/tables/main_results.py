@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Estimate, ExperimentRun
+from pact_eval.evaluation import Estimate, ExperimentRun, metric_spec
 from pact_eval.preregistration import (
-    METRIC_SPECS,
     ArmValues,
     DecodingName,
     MetricQuestion,
@@ -97,7 +96,7 @@ def means_table(
         [count_cell(_runs(results, arm)) for arm in arms],
     ]
     for at, (metric, decoding) in enumerate(results.questions):
-        spec = METRIC_SPECS[metric]
+        spec = metric_spec(metric)
         head = (titles or {}).get((metric, decoding)) or _title(metric, decoding)
         columns.append(mean_column(spec, decoding, head))
         found = [results.values[arm][at] for arm in arms]
@@ -135,7 +134,7 @@ def _with_interval(cell: Cell, estimate: Estimate | None, metric: str) -> Cell:
     if estimate is None:
         return cell
     few = few_pairs(estimate) if metric == "pair_accuracy" else ""
-    shown = with_interval(cell, estimate, METRIC_SPECS[metric], few=few)
+    shown = with_interval(cell, estimate, metric_spec(metric), few=few)
     # No footnotes: LaTeX shows no interval that they could be about.
     return replace(cell, interval=shown.interval)
 
@@ -152,6 +151,6 @@ def _runs(results: ArmValues, arm: str) -> int | None:
 
 
 def _title(metric: str, decoding: DecodingName) -> str:
-    title = METRIC_SPECS[metric].title
+    title = metric_spec(metric).title
     calibrated = decoding.endswith("_calibrated")
     return f"{title} after T(x)" if metric == "ece" and calibrated else title

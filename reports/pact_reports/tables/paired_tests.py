@@ -6,10 +6,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Estimate, GroupComparison, McNemarTest, SignFlipTest
-from pact_eval.preregistration import METRIC_SPECS, DecodingName, decoding_name
+from pact_eval.evaluation import (
+    Estimate,
+    GroupComparison,
+    McNemarTest,
+    SignFlipTest,
+    metric_spec,
+)
+from pact_eval.preregistration import DecodingName, decoding_name
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
+    DIFFERENCE,
     interval_cell,
     interval_column,
     metric_column,
@@ -21,8 +28,7 @@ from pact_reports.tables.cells import (
 from pact_reports.tables.metric_values import DECODING_WORDS
 from pact_reports.tables.request import TableRequest
 
-_ACCURACY: Final = METRIC_SPECS["accuracy"]
-_DIFFERENCE: Final = METRIC_SPECS["ensemble_gain"]  # in points, signed
+_ACCURACY: Final = metric_spec("accuracy")
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ def paired_table(tests: tuple[SeedTest, ...], method: str, decoding: DecodingNam
         method: the arm that is tested against the others.
         decoding: what accuracies rest on.
     """
-    first, unit = tests[0], unit_of(_DIFFERENCE, decoding)
+    first, unit = tests[0], unit_of(DIFFERENCE, decoding)
     intervals = f"{first.item_interval.method}, and over families beside it"
     rows, before = [], None
     for test in tests:
@@ -129,7 +135,7 @@ def paired_table(tests: tuple[SeedTest, ...], method: str, decoding: DecodingNam
             Column("Seed"),
             metric_column(_ACCURACY, decoding, "Acc. A"),
             metric_column(_ACCURACY, decoding, "Acc. B"),
-            metric_column(_DIFFERENCE, decoding, "A - B"),
+            metric_column(DIFFERENCE, decoding, "A - B"),
             Column("Only A/B", numbers=("only A right (items)", "only B right (items)")),
             Column("McNemar p", numbers=("McNemar p",)),
             interval_column("95% items", unit),
@@ -148,11 +154,11 @@ def _cells(test: SeedTest) -> tuple[Cell, ...]:
         text_cell("–" if test.seed is None else str(test.seed)),
         value_cell(test.accuracy, _ACCURACY),
         value_cell(test.control_accuracy, _ACCURACY),
-        value_cell(items.difference, _DIFFERENCE),
+        value_cell(items.difference, DIFFERENCE),
         Cell(f"{items.b:,}/{items.c:,}", (items.b, items.c)),
         p_value_cell(items.p_value, items.reason),
-        interval_cell(test.item_interval, _DIFFERENCE),
-        interval_cell(test.family_interval, _DIFFERENCE),
+        interval_cell(test.item_interval, DIFFERENCE),
+        interval_cell(test.family_interval, DIFFERENCE),
         p_value_cell(families.p_value, _of_families(families.reason)),
     )
 

@@ -6,9 +6,8 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from pact_eval.evaluation import Estimate
+from pact_eval.evaluation import Estimate, metric_spec
 from pact_eval.preregistration import (
-    METRIC_SPECS,
     CheckResult,
     Comparison,
     HypothesisResult,
@@ -19,7 +18,7 @@ from pact_eval.preregistration import (
 )
 from pact_reports.numbers import UNDEFINED, has_width, value_text
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
-from pact_reports.tables.cells import estimate_cell, shown, text_cell
+from pact_reports.tables.cells import DIFFERENCE, estimate_cell, shown, text_cell
 from pact_reports.tables.request import TableRequest
 
 _MOST_DIFFERENCES: Final = 4
@@ -119,8 +118,8 @@ def difference_text(comparison: Comparison) -> str:
     Example:
         "−1.2 [−3.0, +0.6] at seed 17, single"
     """
-    spec = METRIC_SPECS[comparison.question.left.cell.metric]
-    points = METRIC_SPECS["ensemble_gain"] if spec.unit == "percent" else spec
+    spec = metric_spec(comparison.question.left.cell.metric)
+    points = DIFFERENCE if spec.unit == "percent" else spec
 
     def signed(value: float) -> str:
         return f"{'+' if points is spec and value > 0 else ''}{shown(value, points)}"
@@ -226,16 +225,15 @@ def compared_text(comparison: Comparison) -> str:
 
 
 def _value(comparison: Comparison, value: float, *, signed: bool) -> Cell:
-    unit = METRIC_SPECS[comparison.question.left.cell.metric].unit
-    return Cell(value_text(value, "points" if signed and unit == "percent" else unit))
+    spec = metric_spec(comparison.question.left.cell.metric)
+    return Cell(value_text(value, spec.difference_unit if signed else spec.unit))
 
 
 def _difference(comparison: Comparison) -> Cell:
     if math.isnan(comparison.difference):
         return Cell(UNDEFINED)
-    unit = METRIC_SPECS[comparison.question.left.cell.metric].unit
-    points = "points" if unit == "percent" else unit
-    cell = Cell(value_text(comparison.difference, points))
+    unit = metric_spec(comparison.question.left.cell.metric).difference_unit
+    cell = Cell(value_text(comparison.difference, unit))
     if comparison.interval is not None:
-        cell = estimate_cell(comparison.interval, points, reasons=False)
+        cell = estimate_cell(comparison.interval, unit, reasons=False)
     return replace(cell, tone="good" if comparison.holds else "bad")

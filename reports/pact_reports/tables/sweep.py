@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
-from pact_eval.evaluation import METRICS, Calibration, SweepPoint
+from pact_eval.evaluation import Calibration, SweepPoint, registered_metrics
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import estimate_cell
-
-# JSON has every metric.
-_SHOWN: Final = (
-    "accuracy",
-    "pair_accuracy",
-    "nll_nats",
-    "ece",
-    "view_tv",
-    "flip_rate",
-    "ensemble_gain",
-)
 
 
 def sweep_table(points: Sequence[SweepPoint], calibration: Calibration) -> Table:
@@ -30,7 +18,7 @@ def sweep_table(points: Sequence[SweepPoint], calibration: Calibration) -> Table
     """
     group = points[0].group
     method = group.estimates["accuracy"].method.replace("clusters", "families")
-    specs = [spec for spec in METRICS if spec.name in _SHOWN]
+    specs = registered_metrics("full", "sweep")  # JSON has every metric
     return Table(
         name="sweep",
         title="",

@@ -13,8 +13,7 @@ from run_frames import ablated_rows, rows, write_run
 
 from pact_eval.calibration import Calibrator, Weights, inverse_softplus, write_calibrator
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import Experiment, Settings
-from pact_eval.preregistration import METRIC_SPECS
+from pact_eval.evaluation import Experiment, Settings, metric_spec
 from pact_eval.stats import seed_summary
 from pact_reports.tables import (
     TABLES,
@@ -108,9 +107,9 @@ def test_best_with_ties_and_where_lower_is_better() -> None:
 
 
 def test_an_infinite_nll_is_shown_with_its_reason() -> None:
-    cell = mean_cell(seed_summary([math.inf, 1.0]), METRIC_SPECS["nll_nats"])
+    cell = mean_cell(seed_summary([math.inf, 1.0]), metric_spec("nll_nats"))
     assert (cell.text, cell.reason) == ("∞", "undefined or infinite at 1 of 2 seeds")
-    cell = mean_cell(seed_summary([math.nan, 1.0]), METRIC_SPECS["nll_nats"], "no items")
+    cell = mean_cell(seed_summary([math.nan, 1.0]), metric_spec("nll_nats"), "no items")
     assert (cell.text, cell.reason) == ("–", "no items")
 
 
