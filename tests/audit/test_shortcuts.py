@@ -108,10 +108,10 @@ def describe(row: dict[str, Any], index: int, more: str) -> None:
 # against what the data were made to be
 
 
-@pytest.mark.parametrize("seed", [17, 3])
-def test_the_generated_dataset_does_not_leak(seed: int, tmp_path: Path) -> None:
-    dataset = generate_dataset("full", seed=seed)
-    result = check(tmp_path, dataset.train + dataset.holdout, resamples=10_000)
+def test_the_full_generated_dataset_does_not_leak(tmp_path: Path) -> None:
+    """With another seed than in the test of all checks."""
+    dataset = generate_dataset("full", seed=3)
+    result = check(tmp_path, dataset.train + dataset.holdout)
     assert not result.counts
     assert result.scope == "3,000 records of 40 source families"
     asked, ablated, full = probes(result)
@@ -248,10 +248,10 @@ def shuffled(seed: int, n_families: int, n_pairs: int, *, paired: bool) -> Rows:
 
 @pytest.mark.parametrize("paired", [True, False])
 def test_shuffled_references_are_no_leak(paired: bool, tmp_path: Path) -> None:
-    """Forty datasets of 4 to 18 source families, eighty probes: no error, hardly a warning."""
+    """Twenty-four datasets of 4 to 18 source families, 48 probes: no error, hardly a warning."""
     counts: dict[str, int] = {}
     gains = []
-    for seed in range(20):
+    for seed in range(12):
         n_families = (4, 6, 9, 18)[seed % 4]
         rows = shuffled(seed, n_families, 20, paired=paired)
         result = check(tmp_path, rows, resamples=500)

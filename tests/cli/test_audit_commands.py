@@ -217,30 +217,45 @@ def test_no_id_forges_a_line_of_a_message(tmp_path: Path) -> None:
     assert str(path) in message
 
 
-def strict(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Runs a command whose stdout refuses what is no UTF-8."""
-    command = [sys.executable, "-m", "pact_cli.audit", *map(str, arguments)]
-    env = os.environ | {"PYTHONIOENCODING": "utf-8:strict"}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+_COMMANDS = """
+import json, sys
+from pact_cli.audit.main import main
+for arguments in json.loads(sys.argv[1]):
+    main(arguments, standalone_mode=False)
+"""
+
+
+def in_one_process(
+    *commands: list[object], before: str = "", **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Run commands in a fresh interpreter, which stops at the first that fails."""
+    each = json.dumps([[str(argument) for argument in arguments] for arguments in commands])
+    done = subprocess.run(
+        [sys.executable, "-c", before + _COMMANDS, each],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | env,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 def test_file_names_that_are_no_utf8(tmp_path: Path) -> None:
     folder = healthy(families=6).write(tmp_path / "data\udcff")
     adapter = copied(tmp_path / "adapter\udcff")
-    ablated = tmp_path / "ablated\udcff.jsonl"
-    for arguments in (
+    done = in_one_process(
         ["manifest", folder],
         ["data", folder, "--only", "schema", "--json"],
         ["adapter", adapter],
+        ["ablate", folder / "train.jsonl", "--out", tmp_path / "ablated\udcff.jsonl"],
         ["adapter", adapter, "--json"],
-        ["ablate", folder / "train.jsonl", "--out", ablated],
-    ):
-        done = strict(*arguments)
-        assert done.returncode == 0, done.stderr
-        assert "\\udcff" in done.stdout or arguments[0] == "data", done.stdout
-    assert json.loads(strict("adapter", adapter, "--json").stdout)["adapters"][0]["folder"] == str(
-        adapter
+        PYTHONIOENCODING="utf-8:strict",
     )
+    for name in ("data\\udcff", "adapter\\udcff", "ablated\\udcff.jsonl"):
+        assert name in done.stdout
+    value = json.loads(done.stdout[done.stdout.rindex("\n{") :])
+    assert value["adapters"][0]["folder"] == str(adapter)
 
 
 def test_files_of_unknown_purpose_are_told(tmp_path: Path) -> None:
@@ -305,24 +320,20 @@ def test_ablated_contexts_are_written(folder: Path, tmp_path: Path) -> None:
     assert out.read_bytes().count(b"\n") == 6
 
 
-@pytest.mark.parametrize("hidden", ["torch", "transformers", "peft", "tokenizers"])
-def test_no_command_but_the_tokenizers_needs_the_model_extra(hidden: str, folder: Path) -> None:
-    code = (
+def test_no_command_but_the_tokenizers_needs_the_model_extra(folder: Path) -> None:
+    hidden = (
         "import sys\n"
         "class Hidden:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        f"        if name.partition('.')[0] == {hidden!r}: raise ModuleNotFoundError(name)\n"
+        "        if name.partition('.')[0] in ('torch', 'transformers', 'peft', 'tokenizers'):\n"
+        "            raise ModuleNotFoundError(name)\n"
         "sys.meta_path.insert(0, Hidden())\n"
-        "from pact_cli.audit.main import main\n"
-        "main(sys.argv[1:], standalone_mode=False)"
     )
-    for arguments in (
+    in_one_process(
         ["data", folder, "--only", "schema", "--only", "separation"],
         ["adapter", FIXTURES / "adapters" / "nimble_recipe"],
-    ):
-        command = [sys.executable, "-c", code, *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        before=hidden,
+    )
 
 
 def test_help_comes_at_once_and_loads_no_checks() -> None:

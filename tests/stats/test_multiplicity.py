@@ -9,8 +9,8 @@ from pact_eval.stats import holm
 p_values = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 
 
-# The oracle takes a tenth of a second a call.
-@settings(max_examples=30)
+# The oracle takes a tenth of a second per call.
+@settings(max_examples=10)
 @given(p_values)
 def test_holm_against_statsmodels(p: list[float]) -> None:
     expected = multipletests(p, method="holm")[1]
