@@ -16,6 +16,9 @@ demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both r
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/pact $(DEMO) --arm pact --out $(RUNS)/demo-pact
 	$(BIN)/pact-eval report $(RUNS)/demo-nimble_recipe $(RUNS)/demo-pact --html $(RUNS)/demo.html --palette fixtures/pact_fixtures/paper_palette.toml --data $(FIXTURES)/data/holdout.jsonl --method pact
 
+# The tests start dozens of Python processes: none has to compile our modules again.
+test test-fast: export PYTHONDONTWRITEBYTECODE :=
+
 test: lint  ## everything that CI runs, in two processes
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
