@@ -54,18 +54,20 @@ def calibrate(
     holdout runs that share families with CALIB_RUN; then nothing is written.
     """
     from pact_eval.calibration import fit_on_run
+    from pact_reports.calibration_sentences import calibration_sentence
     from pact_reports.plain_text import one_line
+    from pact_reports.sentences import warning_sentence
     from pact_reports.tables.fit import fitted_parts
     from pact_reports.writers.json import calibration_json
     from pact_reports.writers.terminal import show
 
     with output(to_stderr=True).status("Fitting"):
         fitted = fit_on_run(run, holdout, mode=mode, decoding=settings.decoding)
-    warn(fitted.warnings)
+    warn(map(warning_sentence, fitted.warnings))
     path = fitted.write(out)
     if as_json:
         for name, effect in fitted.effects.items():
-            warn(f"{name}: {warning}" for warning in effect.warnings)
+            warn(f"{name}: {calibration_sentence(note)}" for note in effect.warnings)
         print_json({"calibration": str(path), "result": calibration_json(fitted)})
     else:
         show(output(), fitted_parts(fitted, run))

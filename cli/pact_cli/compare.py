@@ -56,7 +56,9 @@ def compare(
     else:
         experiment = Experiment.read([Path(run) for run in runs], settings, unique_labels=False)
     if settings.calibrated:
-        warn(experiment.warnings)
+        from pact_reports.sentences import warning_sentence
+
+        warn(map(warning_sentence, experiment.warnings))
     if arms:
         _print_arms(experiment, holm=holm, mcnemar=mcnemar, as_json=as_json)
     else:

@@ -142,9 +142,10 @@ def tables(
 def _written(runs: tuple[Path, ...], settings: Settings, outputs: Outputs) -> WrittenReport:
     from pact_eval.evaluation import Experiment
     from pact_reports.files import write_report
+    from pact_reports.sentences import warning_sentence
 
     experiment = Experiment.read(runs, settings)
-    warn(experiment.warnings)
+    warn(map(warning_sentence, experiment.warnings))
     return write_report(experiment, outputs, progress=progress_bar)
 
 

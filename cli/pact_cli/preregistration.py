@@ -75,13 +75,14 @@ def scorecard(
     were registered after a run began.
     """
     from pact_eval.preregistration import judge_sources
+    from pact_reports.sentences import warning_sentence
     from pact_reports.tables.scorecard import scorecard_parts
     from pact_reports.writers.json import scorecard_json
     from pact_reports.writers.terminal import show
 
     with output(to_stderr=True).status("Judging"):
         judged = judge_sources(criteria, sources, replace(settings, resamples=resamples))
-    warn(judged.warnings)
+    warn(map(warning_sentence, judged.warnings))
     if as_json:
         print_json(scorecard_json(judged))
     else:

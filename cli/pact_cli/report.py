@@ -43,9 +43,10 @@ def report(runs: tuple[Path, ...], settings: Settings, outputs: Outputs, as_json
         return
     from pact_eval.evaluation import Experiment
     from pact_reports.files import write_report
+    from pact_reports.sentences import warning_sentence
 
     experiment = Experiment.read(runs, settings)
-    warn(experiment.warnings)
+    warn(map(warning_sentence, experiment.warnings))
     written = write_report(experiment, outputs, progress=progress_bar)
     warn(written.warnings)
     _print_written(written, as_json=as_json)
@@ -57,6 +58,7 @@ def print_reports(
 ) -> None:
     """Print the report on each run in turn; with JSON, one object with all of them."""
     from pact_eval.evaluation import Experiment
+    from pact_reports.sentences import warning_sentence
     from pact_reports.tables.report import run_parts
     from pact_reports.writers.json import evaluation_json
     from pact_reports.writers.terminal import show
@@ -65,7 +67,8 @@ def print_reports(
     for experiment in [Experiment.read([folder], settings) for folder in folders]:
         (run,) = experiment.all_runs
         if experiment.settings.calibrated:
-            warn(run.calibrator_notes(experiment.settings.decoding))
+            notes = run.calibrator_warnings(experiment.settings.decoding)
+            warn(map(warning_sentence, notes))
         with output(to_stderr=True).status("Computing intervals"):
             evaluation = experiment.evaluation(run)
         if as_json:

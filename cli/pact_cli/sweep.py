@@ -42,6 +42,7 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
     """
     from pact_eval.evaluation import Experiment
     from pact_reports.plain_text import one_line
+    from pact_reports.sentences import warning_sentence
     from pact_reports.table import Line
     from pact_reports.tables.sweep import sweep_table
     from pact_reports.writers.json import to_json
@@ -52,7 +53,7 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
     with output(to_stderr=True).status("Computing intervals"):
         points = experiment.sweep(swept, views)
     if settings.calibrated:
-        warn(swept.calibrator_notes(settings.decoding))
+        warn(map(warning_sentence, swept.calibrator_warnings(settings.decoding)))
     if as_json:
         label = settings.label
         print_json({"run": str(run), "decoding": {**label}, "points": to_json(points)})

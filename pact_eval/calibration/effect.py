@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,15 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._json import Json
 from pact_eval.calibration.likelihood import CalibrationItems
+from pact_eval.calibration.notes import (
+    DifferentDecoding,
+    NeutralTemperatures,
+    OutsideFit,
+    ScoreName,
+    UnseenKind,
+    UseNote,
+    WorseScore,
+)
 from pact_eval.calibration.temperatures import KINDS, Calibrator, TemperatureSummary
 from pact_eval.runs import Decoding
 
@@ -26,8 +35,7 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 # Differences below this are rounding.
 _ROUNDING: Final = 1e-9
-_TITLES: Final = {"nll_nats": "NLL", "brier": "Brier", "ece": "ECE", "aurc": "AURC"}
-_IN_PERCENT: Final = ("ece", "aurc")
+_SCORES: Final[tuple[ScoreName, ...]] = get_args(ScoreName)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +91,10 @@ class GroupEffect:
     after: Scores
 
     @property
-    def worse(self) -> tuple[str, ...]:
+    def worse(self) -> tuple[ScoreName, ...]:
         """Names of the scores that calibration made worse, by any amount beyond rounding."""
         before, after = asdict(self.before), asdict(self.after)
-        return tuple(name for name in _TITLES if after[name] > before[name] + _ROUNDING)
+        return tuple(name for name in _SCORES if after[name] > before[name] + _ROUNDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +104,21 @@ class CalibrationEffect:
     Attributes:
         decoding: how the distributions were made; None if unknown.
         groups: all items first, then each kind that there is.
-        notes: sentences to print below the table.
+        notes: how the calibrator is used outside the data of its fit.
     """
 
     decoding: Decoding | None
     groups: tuple[GroupEffect, ...]
-    notes: tuple[str, ...]
+    notes: tuple[UseNote, ...]
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """One sentence for every score that got worse, on all items or on a kind."""
-        return tuple(_warning(group, name) for group in self.groups for name in group.worse)
+    def warnings(self) -> tuple[WorseScore, ...]:
+        """Every score that got worse, on all items or on a kind."""
+        return tuple(
+            WorseScore(group.name, name, getattr(group.before, name), getattr(group.after, name))
+            for group in self.groups
+            for name in group.worse
+        )
 
 
 def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> CalibrationEffect:
@@ -167,16 +179,6 @@ def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> Calib
     return CalibrationEffect(items.decoding, groups, notes)
 
 
-def _warning(group: GroupEffect, name: str) -> str:
-    before, after = asdict(group.before)[name], asdict(group.after)[name]
-    where = "all items" if group.name == "all" else f"{group.name} items"
-    if name in _IN_PERCENT:
-        change = f"{before:.2%} to {after:.2%}"
-    else:
-        change = f"{before:.4f} to {after:.4f}{' nats' if name == 'nll_nats' else ''}"
-    return f"{_TITLES[name]} of {where} got worse: {change}"
-
-
 def calibration_notes(
     calibrator: Calibrator,
     *,
@@ -184,8 +186,8 @@ def calibration_notes(
     n_choices: npt.NDArray[np.int64],
     prompt_tokens: FloatArray,
     decoding: Decoding | None,
-) -> tuple[str, ...]:
-    """Say where a calibrator is used outside what it was fitted on, as far as its file tells.
+) -> tuple[UseNote, ...]:
+    """Return how a calibrator is used outside the data of its fit, as far as its file records them.
 
     Args:
         calibrator: what is applied.
@@ -195,7 +197,7 @@ def calibration_notes(
         decoding: how the distributions were made; None if unknown.
 
     Returns:
-        Sentences: another decoding, kinds that it never saw, answers or lengths beyond its range.
+        Another decoding, kinds without items in the fit, answers or lengths beyond its range.
 
     Examples:
         >>> import numpy as np
@@ -203,32 +205,31 @@ def calibration_notes(
         >>> calibration_notes(
         ...     neutral_calibrator().with_provenance(decoding="single"), kind=np.array(["score"]),
         ...     n_choices=np.array([5]), prompt_tokens=np.array([300.0]), decoding="ensemble")[1]
-        'fitted on the single decoding, applied to the ensemble one'
+        DifferentDecoding(fitted='single', applied='ensemble')
     """
-    notes = []
+    notes: list[UseNote] = []
     if calibrator.is_neutral:
-        notes.append("every temperature is 1: this calibrator changes nothing")
+        notes.append(NeutralTemperatures())
     fit = calibrator.fit or {}
     fitted_on = fit.get("decoding")
-    if fitted_on and decoding and fitted_on != decoding:
-        notes.append(f"fitted on the {fitted_on} decoding, applied to the {decoding} one")
+    if isinstance(fitted_on, str) and fitted_on and decoding and fitted_on != decoding:
+        notes.append(DifferentDecoding(fitted_on, decoding))
     kinds = fit.get("kinds")
     if calibrator.mode == "per-kind" and isinstance(kinds, dict):
-        unseen = [name for name in np.unique(kind).tolist() if not kinds.get(name)]
-        notes += [f"fitted without items of kind {name}: T = 1 there" for name in unseen]
+        notes += [UnseenKind(name) for name in np.unique(kind).tolist() if not kinds.get(name)]
     if calibrator.mode == "contextual":
-        notes += _outside("answers", n_choices.astype(np.float64), fit.get("n_choices"))
+        answers = n_choices.astype(np.float64)
+        notes += _outside("answers", answers, fit.get("n_choices"))
         notes += _outside("prompt tokens", prompt_tokens, fit.get("prompt_tokens"))
     return tuple(notes)
 
 
-def _outside(what: str, values: FloatArray, seen: Json) -> list[str]:
+def _outside(
+    what: Literal["answers", "prompt tokens"], values: FloatArray, seen: Json
+) -> list[OutsideFit]:
     match seen:
         case [int() | float() as low, int() | float() as high]:
             outside = int(((values < low) | (values > high)).sum())
             if outside:
-                return [
-                    f"{outside:,} of {len(values):,} items have {what} outside the {low:,} to "
-                    f"{high:,} of the fit: their temperatures are extrapolated"
-                ]
+                return [OutsideFit(what, outside, len(values), low, high)]
     return []

@@ -8,10 +8,16 @@ from pathlib import Path
 from typing import Final, Literal
 
 from pact_eval._json import Json
-from pact_eval.calibration.effect import CalibrationEffect, calibration_effect, calibration_notes
+from pact_eval.calibration.effect import CalibrationEffect, calibration_effect
 from pact_eval.calibration.files import read_calibrator, write_calibrator
 from pact_eval.calibration.fitting import CalibratorFit, fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems
+from pact_eval.calibration.notes import (
+    CalibrationWarning,
+    FitNote,
+    SharedSourceFamilies,
+    UnknownFamilies,
+)
 from pact_eval.calibration.selection import ModeChoice, choose_mode
 from pact_eval.calibration.temperatures import Calibrator, Mode
 from pact_eval.errors import InputError
@@ -53,7 +59,7 @@ class Members:
         return cls(families, source_families, known=bool(families))
 
 
-def check_disjoint(fitted: Members, applied: Members) -> tuple[str, ...]:
+def check_disjoint(fitted: Members, applied: Members) -> tuple[FitNote, ...]:
     """Refuses to judge a calibrator on families that it was fitted on.
 
     Families that meet are an error: the same texts, or their counterfactual twins, would be fitted
@@ -66,7 +72,7 @@ def check_disjoint(fitted: Members, applied: Members) -> tuple[str, ...]:
         applied: of the run that it is applied to.
 
     Returns:
-        Warnings, in sentences: source families that meet, or families that are unknown.
+        Source families that meet, and families that are unknown.
 
     Raises:
         InputError: Families meet.
@@ -84,19 +90,13 @@ def check_disjoint(fitted: Members, applied: Members) -> tuple[str, ...]:
             f"families it is applied to ({_few(shared)}): its scores there would flatter it; fit "
             "it on separate families, as `pact-audit split` makes them"
         )
-    warnings = []
+    notes: list[FitNote] = []
     if not (fitted.known and applied.known):
-        warnings.append(
-            "not all families are known, so it is unknown whether the calibrator was fitted "
-            "on some of these items"
-        )
+        notes.append(UnknownFamilies())
     common = fitted.source_families & applied.source_families
     if common:
-        warnings.append(
-            f"source families both in the fit and in this run: {len(common):,} ({_few(common)}); "
-            "how the calibrator does on new sources is not shown"
-        )
-    return tuple(warnings)
+        notes.append(SharedSourceFamilies(tuple(sorted(common))))
+    return tuple(notes)
 
 
 def _names(value: Json) -> list[str]:
@@ -123,7 +123,7 @@ class FittedRun:
         choice: why its form was chosen; None if the user named it.
         fit: the fit.
         effects: scores before and after, by run folder; that of the fit split first.
-        warnings: what the runs have in common that they had better not.
+        warnings: what the runs have in common with the fit, and should not.
     """
 
     folder: Path
@@ -131,7 +131,7 @@ class FittedRun:
     choice: ModeChoice | None
     fit: CalibratorFit
     effects: Mapping[Path, CalibrationEffect]
-    warnings: tuple[str, ...]
+    warnings: tuple[CalibrationWarning, ...]
 
     def write(self, out: Path | None = None) -> Path:
         """Write the calibrator to a file and into the run folders that it was applied to.
@@ -175,9 +175,9 @@ def fit_on_run(
     others = {each: read_run(each) for each in holdouts}
     members = Members.of_run(run.predictions)
     warnings = tuple(
-        f"{name}: {warning}"
+        CalibrationWarning(str(name), note)
         for name, other in others.items()
-        for warning in check_disjoint(members, Members.of_run(other.predictions))
+        for note in check_disjoint(members, Members.of_run(other.predictions))
     )
     items = CalibrationItems.from_predictions(run.predictions, decoding)
     choice = choose_mode(items) if mode == "auto" else None
@@ -202,53 +202,23 @@ def fit_on_run(
     )
 
 
-def calibrator_for(
-    path: Path, predictions: Predictions, decoding: Decoding | None = None
-) -> tuple[Calibrator, tuple[str, ...]]:
+def calibrator_for(path: Path, predictions: Predictions) -> tuple[Calibrator, tuple[FitNote, ...]]:
     """Read a calibrator that is to be applied to a run.
 
     Args:
         path: its file.
         predictions: the views of the run.
-        decoding: the one that it is applied to; None makes no notes on what it was fitted on.
 
     Returns:
-        It, and warnings in sentences: source families that meet, or are unknown; and where it is
-        used outside what it was fitted on, see `calibration_notes`.
+        The calibrator, and source families that meet or families that are unknown. For use outside
+        the data of its fit, see `calibration_notes`.
 
     Raises:
         InputError: it cannot be read, or it was fitted on families of this run.
     """
     calibrator = read_calibrator(path)
-    warnings = check_disjoint(Members.of_fit(calibrator), Members.of_run(predictions))
-    if decoding is None:
-        return calibrator, warnings
-    notes = calibration_notes(
-        calibrator,
-        kind=predictions.kind,
-        n_choices=predictions.n_choices,
-        prompt_tokens=predictions.prompt_tokens,
-        decoding=decoding,
-    )
-    return calibrator, (*warnings, *notes)
-
-
-def calibrator_of_run(
-    folder: Path, predictions: Predictions, decoding: Decoding | None = None
-) -> tuple[Calibrator, tuple[str, ...]]:
-    """Read the calibrator that lies in a run folder; as `calibrator_for`.
-
-    Raises:
-        InputError: there is none, or as `calibrator_for`.
-    """
-    path = folder / CALIBRATION_NAME
-    if not path.exists():
-        message = (
-            f"{folder}: expected {CALIBRATION_NAME} in the run folder, found none; `pact-eval "
-            "calibrate CALIB_RUN --holdout RUN` puts it there"
-        )
-        raise InputError(message)
-    return calibrator_for(path, predictions, decoding)
+    members = Members.of_run(predictions)
+    return calibrator, check_disjoint(Members.of_fit(calibrator), members)
 
 
 def _identity(run: Run) -> dict[str, Json]:

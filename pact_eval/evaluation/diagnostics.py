@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.seeds import matched_seeds
 from pact_eval.runs import Provenance
 from pact_eval.stats import Estimate, SlotHomogeneity
+
+if TYPE_CHECKING:  # runs without a calibrator need not load what fits them
+    from pact_eval.calibration import CalibrationNote
 
 Severity = Literal["critical", "warning", "info"]
 """critical: the numbers may be meaningless; warning: a reviewer would not accept a claim; info: a
@@ -230,7 +233,7 @@ class CalibrationNotBetter(Diagnostic):
 class CalibratorMisuse(Diagnostic):
     """A calibrator is applied outside the data of its fit, or source families are shared."""
 
-    note: str
+    note: CalibrationNote
     kind: ClassVar[str] = "calibrator"
 
 
@@ -380,7 +383,7 @@ def _on_experiment(experiment: Experiment) -> Iterator[Diagnostic]:
     for run in experiment.runs:
         if run.mismatch is not None:
             yield DifferentItems("critical", None, run.mismatch)
-        for note in run.calibrator_notes():
+        for note in run.fit_notes:
             yield CalibratorMisuse("warning", run.label, note)
         yield from on_contract(run.label, run.provenance)
         yield from on_provenance(run.label, run.provenance)
@@ -406,8 +409,7 @@ def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
     change = calibration_change(experiment, run)
     if change is not None and run.calibrator is not None:
         yield from on_calibration(run.label, change)
-        applied = run.calibrator_notes(experiment.settings.decoding)
-        for note in applied[len(run.calibrator_notes()) :]:
+        for note in run.use_notes(experiment.settings.decoding):
             yield CalibratorMisuse("info", run.label, note)
 
 

@@ -41,7 +41,7 @@ from pact_eval.runs import (
 )
 
 if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
-    from pact_eval.calibration import Calibrator
+    from pact_eval.calibration import CalibrationWarning, Calibrator, FitNote, UseNote
 
 _CALIBRATION_NAME = "calibration.json"
 # Runs of more items are read slice by slice, without their texts and logits; same numbers.
@@ -163,7 +163,7 @@ class ExperimentRun:
         return self._calibrator[0]
 
     @cached_property
-    def _calibrator(self) -> tuple[Calibrator | None, tuple[str, ...]]:
+    def _calibrator(self) -> tuple[Calibrator | None, tuple[FitNote, ...]]:
         path = self._calibration or self.folder / _CALIBRATION_NAME
         if self._calibration is None and not path.exists():
             return None, ()
@@ -171,26 +171,44 @@ class ExperimentRun:
 
         return calibrator_for(path, self.predictions)
 
-    def calibrator_notes(self, decoding: Decoding | None = None) -> tuple[str, ...]:
-        """Return what a reader must know about applying the calibrator to this run.
+    @property
+    def fit_notes(self) -> tuple[FitNote, ...]:
+        """What the run has in common with the data that its calibrator was fitted on."""
+        return self._calibrator[1]
+
+    def use_notes(self, decoding: Decoding) -> tuple[UseNote, ...]:
+        """Return how the calibrator is used outside the data of its fit.
 
         Args:
-            decoding: the one that it is applied to; None leaves out notes on use outside the
-                range that it was fitted on.
+            decoding: the one that it is applied to.
         """
-        calibrator, notes = self._calibrator
-        if calibrator is None or decoding is None:
-            return notes
+        if self.calibrator is None:
+            return ()
         from pact_eval.calibration import calibration_notes
 
         views = self.predictions
-        return notes + calibration_notes(
-            calibrator,
+        return calibration_notes(
+            self.calibrator,
             kind=views.kind,
             n_choices=views.n_choices,
             prompt_tokens=views.prompt_tokens,
             decoding=decoding,
         )
+
+    def calibrator_warnings(
+        self, decoding: Decoding | None = None
+    ) -> tuple[CalibrationWarning, ...]:
+        """Return what a reader must know about applying the calibrator to this run.
+
+        Args:
+            decoding: the one that it is applied to; None leaves out `use_notes`.
+        """
+        if self.calibrator is None:
+            return ()
+        from pact_eval.calibration import CalibrationWarning
+
+        notes = (*self.fit_notes, *(() if decoding is None else self.use_notes(decoding)))
+        return tuple(CalibrationWarning(str(self.folder), note) for note in notes)
 
     def applied(self, *, calibrated: bool) -> Calibrator | None:
         """Return the calibrator to apply, or None for raw distributions.
@@ -338,17 +356,17 @@ class Experiment:
                 raise InputError(str(run.mismatch))
 
     @cached_property
-    def warnings(self) -> tuple[str, ...]:
-        """Warnings on calibrators, and on runs that hold other items, as sentences.
+    def warnings(self) -> tuple[CalibrationWarning | ItemMismatch, ...]:
+        """Warnings on calibrators, and on runs that hold other items.
 
         Raises:
             InputError: a calibrator cannot be read, or was fitted on families of its run.
         """
-        warnings: list[str] = []
+        warnings: list[CalibrationWarning | ItemMismatch] = []
         decoding = self.settings.decoding if self.settings.calibrated else None
         for run in self.runs:
-            warnings += [f"{run.folder}: {note}" for note in run.calibrator_notes(decoding)]
-            warnings += [str(run.mismatch)] if run.mismatch is not None else []
+            warnings += run.calibrator_warnings(decoding)
+            warnings += [run.mismatch] if run.mismatch is not None else []
         return tuple(warnings)
 
     @cached_property

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._files import sha256_of_file
-from pact_eval.calibration import Calibrator
+from pact_eval.calibration import CalibrationWarning, Calibrator
 from pact_eval.evaluation import (
     MEAN_CONFIDENCE,
     Experiment,
@@ -60,13 +60,13 @@ class JudgedHypotheses:
         hypotheses: the criteria.
         scorecard: the verdicts with their evidence.
         registration: what the lock beside the criteria says of them and of the runs.
-        warnings: of the calibrators that were applied, in sentences.
+        warnings: on the calibrators that were applied.
     """
 
     hypotheses: Hypotheses
     scorecard: Scorecard
     registration: Registration
-    warnings: tuple[str, ...]
+    warnings: tuple[CalibrationWarning, ...]
 
 
 def judge_sources(
@@ -136,10 +136,10 @@ class _Numbers:
         self._items: dict[_Key, ScoredItems] = {}
         self._sets: dict[tuple[_Key, str], tuple[StatisticSet, ...]] = {}
 
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[CalibrationWarning, ...]:
         """Return the warnings of the calibrators."""
         runs = self._experiment.all_runs
-        return tuple(f"{run.folder}: {note}" for run in runs for note in run.calibrator_notes())
+        return tuple(warning for run in runs for warning in run.calibrator_warnings())
 
     def rows(self) -> Iterator[MetricRow]:
         """Evaluate every run under every decoding that it allows."""

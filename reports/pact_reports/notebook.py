@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from pact_eval.audit import AdapterAudit, DataAudit
 from pact_eval.evaluation import ArmsComparison, Comparison, Evaluation
-from pact_reports.page.markup import Html, data_text, element, joined
+from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.table import Line, Part
 from pact_reports.tables.adapter import adapter_parts
 from pact_reports.tables.audit import data_audit_parts

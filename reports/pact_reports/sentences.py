@@ -1,16 +1,22 @@
-"""The notes of a report as sentences."""
+"""The notes and warnings of a report as sentences."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from pact_eval.evaluation import (
     IncompletePairs,
     InfiniteNll,
+    ItemMismatch,
     LowAnswerMass,
     NearTies,
     Note,
     RepeatedViews,
     UnmatchedSeeds,
 )
+
+if TYPE_CHECKING:
+    from pact_eval.calibration import CalibrationWarning
 
 
 def note_sentence(note: Note) -> str:
@@ -51,6 +57,16 @@ def note_sentence(note: Note) -> str:
             )
         case UnmatchedSeeds():
             return _unmatched(note)
+
+
+def warning_sentence(warning: CalibrationWarning | ItemMismatch) -> str:
+    """Say what a warning means, and which run it is about."""
+    if isinstance(warning, ItemMismatch):
+        return str(warning)
+    # A report without a calibrator does not wait for what fits them.
+    from pact_reports.calibration_sentences import calibration_sentence
+
+    return f"{warning.run}: {calibration_sentence(warning.note)}"
 
 
 def _items(number: int) -> str:

@@ -9,6 +9,10 @@ from scipy import special
 
 from pact_eval.calibration import (
     Calibrator,
+    DifferentDecoding,
+    NeutralTemperatures,
+    OutsideFit,
+    UnseenKind,
     Weights,
     calibration_effect,
     fit_calibrator,
@@ -16,6 +20,7 @@ from pact_eval.calibration import (
     neutral_calibrator,
 )
 from pact_eval.errors import InputError
+from pact_reports.calibration_sentences import calibration_sentence
 
 
 def hot(temperature: float) -> Calibrator:
@@ -58,7 +63,7 @@ def test_the_fit_and_the_effect_agree() -> None:
 def test_what_got_worse_is_flagged_and_said() -> None:
     effect = calibration_effect(unsure(0.75, right=6, wrong=2), hot(3.0))
     assert effect.groups[0].worse == ("nll_nats", "brier", "ece")
-    assert effect.warnings[:3] == (
+    assert tuple(map(calibration_sentence, effect.warnings[:3])) == (
         "NLL of all items got worse: 0.5623 to 0.6183 nats",
         "Brier of all items got worse: 0.3750 to 0.4259",
         "ECE of all items got worse: 0.00% to 15.95%",
@@ -72,7 +77,7 @@ def test_a_neutral_calibrator_changes_nothing_to_the_last_digit() -> None:
     )
     assert all(group.before == group.after for group in effect.groups)
     assert effect.warnings == ()
-    assert "every temperature is 1" in effect.notes[0]
+    assert effect.notes[0] == NeutralTemperatures()
 
 
 def test_use_outside_of_the_fit_is_said() -> None:
@@ -81,14 +86,15 @@ def test_use_outside_of_the_fit_is_said() -> None:
     fit = fit_calibrator(narrow, mode="contextual")
     notes = calibration_effect(replace(fitted, decoding="ensemble"), fit.calibrator).notes
     outside = int((fitted.n_choices >= 5).sum())
-    assert notes[0] == "fitted on the single decoding, applied to the ensemble one"
-    assert notes[1] == (
+    assert notes[0] == DifferentDecoding("single", "ensemble")
+    assert notes[1] == OutsideFit("answers", outside, 200, 2, 4)
+    assert calibration_sentence(notes[1]) == (
         f"{outside} of 200 items have answers outside the 2 to 4 of the fit: "
         "their temperatures are extrapolated"
     )
     per_kind = fit_calibrator(fitted.take(fitted.kind != "score"), mode="per-kind")
     said = calibration_effect(fitted, per_kind.calibrator).notes
-    assert said == ("fitted without items of kind score: T = 1 there",)
+    assert said == (UnseenKind("score"),)
 
 
 def test_unknown_lengths_are_refused_where_they_matter() -> None:

@@ -11,9 +11,9 @@ from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import InputError
 from pact_eval.preregistration import decoding_name
+from pact_reports.markup import Html, csp_hash, data_text, element, joined, script_json
 from pact_reports.page.item_blocks import item_tables, pack_items, pack_run
 from pact_reports.page.item_columns import FLAGS
-from pact_reports.page.markup import Html, csp_hash, data_text, element, joined, script_json
 from pact_reports.page.packing import BlockStore
 from pact_reports.page.provenance import provenance_html
 from pact_reports.page.request import PageRequest, Progress

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pact_eval.evaluation import CONFIDENT, Unit
 from pact_eval.evaluation import diagnostics as d
 from pact_eval.preregistration import RegistrationProblem, WeakVerdict
+from pact_reports.calibration_sentences import calibration_sentence
+from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import has_width, interval_text, no_interval, value_text
-from pact_reports.page.markup import Html, data_text, element, joined
 from pact_reports.sentences import note_sentence
 from pact_reports.tables.report import letter_verdict
 from pact_reports.tables.scorecard import difference_text
@@ -240,7 +241,7 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
         "Calibrator used beyond its fit",
         "A temperature is known only for data like those of its fit, which must not share a family "
         "with the run.",
-        lambda found: found.note,
+        lambda found: calibration_sentence(found.note),
     ),
     d.DifferenceNotShown: Explanation(
         "Difference not shown",

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._json import Json
-from pact_reports.page.markup import Html
+from pact_reports.markup import Html
 
 NOT_KNOWN: Final = 65_535
 """Stands for NaN among steps."""

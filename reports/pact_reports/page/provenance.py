@@ -9,7 +9,7 @@ from typing import Final
 
 from pact_eval._json import Json, dumps
 from pact_eval.evaluation import ExperimentRun
-from pact_reports.page.markup import Html, data_text, element, joined
+from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.page.request import PageRequest
 
 _FIRST: Final = ("arm", "seed", "source", "adapter", "base_model", "data", "command_line")

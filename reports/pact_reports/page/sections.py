@@ -8,7 +8,7 @@ from typing import Final
 from pact_eval.errors import InputError
 from pact_reports.figures import FIGURES, FigureFile, Looks, reason
 from pact_reports.figures.files import inline_svg
-from pact_reports.page.markup import Html, data_text, element, joined
+from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.page.request import PageRequest, Progress
 from pact_reports.page.svg import strict_svg
 from pact_reports.tables import BuiltTables, Table

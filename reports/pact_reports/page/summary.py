@@ -14,9 +14,9 @@ from pact_eval.preregistration import (
     on_verdicts,
 )
 from pact_reports.figures import reason
+from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import interval_text, p_value_text
 from pact_reports.page.diagnostics import diagnostics_html
-from pact_reports.page.markup import Html, data_text, element, joined
 from pact_reports.page.request import PageRequest
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pact_reports.page.markup import Html
+from pact_reports.markup import Html
 
 _TAG: Final = re.compile(r"<[A-Za-z][^>]*>")
 _STYLE: Final = re.compile(r'\sstyle="([^"]*)"')

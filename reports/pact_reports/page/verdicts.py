@@ -14,8 +14,8 @@ from pact_eval.preregistration import (
     Scorecard,
     margin_unit,
 )
+from pact_reports.markup import Child, Html, data_text, element, joined
 from pact_reports.numbers import has_width, no_interval
-from pact_reports.page.markup import Child, Html, data_text, element, joined
 from pact_reports.tables.scorecard import compared_text, difference_text, drawn_intervals
 
 _OPEN_COMPARISONS: Final = 2

@@ -15,6 +15,7 @@ from pact_eval.calibration import (
     Parameter,
     Scores,
 )
+from pact_reports.calibration_sentences import calibration_sentence
 from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 
@@ -97,8 +98,8 @@ def effect_parts(name: str, effect: CalibrationEffect) -> tuple[Part, ...]:
     titles = ("items", "T", "NLL ↓", "Brier ↓", "ECE ↓", "AURC ↓", "accuracy")
     return (
         _table("effect", f"{name}{made}", "before -> after", titles, rows),
-        *(Line(f"Warning: {warning}", "caution") for warning in effect.warnings),
-        *(Line(f"Note: {note}", "caution") for note in effect.notes),
+        *(Line(f"Warning: {calibration_sentence(note)}", "caution") for note in effect.warnings),
+        *(Line(f"Note: {calibration_sentence(note)}", "caution") for note in effect.notes),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment
+from pact_reports.sentences import warning_sentence
 from pact_reports.table import Table
 from pact_reports.tables.registry import TABLES
 from pact_reports.tables.request import TableRequest
@@ -142,7 +143,7 @@ def markdown_report(collection: Experiment, built: BuiltTables | None = None) ->
     if collection.ablated:
         lines.append(f"- on ablated contexts: {len(collection.ablated)}")
     for warning in collection.warnings:
-        lines += ["", f"> {markdown_text(warning)}"]
+        lines += ["", f"> {markdown_text(warning_sentence(warning))}"]
     lines += ["", "## Tables", "", ""]
     text = "\n".join(lines)
     text += "\n".join(to_markdown(table) for table in built.tables.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pact_reports.page.markup import Html, data_text, element, joined
+from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.table import Cell, Column, Mark, Table
 
 __all__ = ["table_html"]

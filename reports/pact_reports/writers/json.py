@@ -17,7 +17,7 @@ from pact_eval.evaluation import (
     Note,
 )
 from pact_eval.prompts import CODES as LETTERS
-from pact_reports.sentences import note_sentence
+from pact_reports.sentences import note_sentence, warning_sentence
 
 if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards need
     from pact_eval.audit import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards
         Finding,
         Severity,
     )
-    from pact_eval.calibration import FittedRun
+    from pact_eval.calibration import CalibrationNote, CalibrationWarning, FittedRun
     from pact_eval.data import DataFile, FileFacts, Manifest, WrittenManifest
     from pact_eval.evaluation import Estimate, SlotHomogeneity
     from pact_eval.preregistration import CheckResult as JudgedCheck
@@ -107,7 +107,7 @@ def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> d
         "mean_answer_mass": to_json(evaluation.mean_answer_mass),
         "smallest_probability": to_json(smallest),
         "near_ties": None if ties is None else asdict(ties),
-        "notes": [_note(note) for note in evaluation.notes],
+        "notes": [_typed(note, note_sentence(note)) for note in evaluation.notes],
     }
 
 
@@ -128,10 +128,14 @@ def _letters(letters: SlotHomogeneity | None) -> Json:
     }
 
 
-def _note(note: Note) -> Json:
-    """Write a note with its kind, its numbers and its sentence."""
+def _typed(note: Note | CalibrationNote, text: str) -> dict[str, Json]:
+    """Turn a note into JSON values: its kind, its numbers and its sentence."""
     numbers = {name: to_json(value) for name, value in asdict(note).items()}
-    return {"kind": type(note).__name__, **numbers, "text": note_sentence(note)}
+    return {"kind": type(note).__name__, **numbers, "text": text}
+
+
+def _warning(warning: CalibrationWarning) -> Json:
+    return {"run": warning.run, **_typed(warning.note, warning_sentence(warning))}
 
 
 def _metrics(specs: Sequence[MetricSpec]) -> Json:
@@ -168,6 +172,8 @@ def calibration_json(fitted: FittedRun) -> dict[str, Json]:
         Rates as fractions, NLL in nats. The scores of every run come with its `warnings`, one for
         every score that got worse on all items or on a kind.
     """
+    from pact_reports.calibration_sentences import calibration_sentence
+
     return {
         "folder": str(fitted.folder),
         "calibrator": to_json(fitted.calibrator),
@@ -177,12 +183,12 @@ def calibration_json(fitted: FittedRun) -> dict[str, Json]:
             str(name): {
                 "decoding": effect.decoding,
                 "groups": to_json(effect.groups),
-                "warnings": list(effect.warnings),
-                "notes": to_json(effect.notes),
+                "warnings": [_typed(note, calibration_sentence(note)) for note in effect.warnings],
+                "notes": [_typed(note, calibration_sentence(note)) for note in effect.notes],
             }
             for name, effect in fitted.effects.items()
         },
-        "warnings": list(fitted.warnings),
+        "warnings": [_warning(each) for each in fitted.warnings],
     }
 
 
@@ -230,7 +236,7 @@ def scorecard_json(judged: JudgedHypotheses) -> dict[str, Json]:
             "reasons": list(registration.reasons),
             "registered_at": None if registered_at is None else registered_at.isoformat(),
         },
-        "warnings": list(judged.warnings),
+        "warnings": [_warning(each) for each in judged.warnings],
     }
 
 

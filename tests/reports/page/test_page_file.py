@@ -20,9 +20,9 @@ from run_frames import ablated_rows, write_run
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
+from pact_reports.markup import csp_hash
 from pact_reports.page import PageRequest, make_page, read_item_records
 from pact_reports.page.item_texts import marked
-from pact_reports.page.markup import csp_hash
 from pact_reports.page.packing import BlockStore, bytes_of, to_permille, to_steps
 
 

@@ -1,0 +1,117 @@
+"""What a reader must know of a calibrator that is applied to a run, as typed values.
+
+`pact_reports` turns each of them into a sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from pact_eval.runs import Decoding
+
+ScoreName: TypeAlias = Literal["nll_nats", "brier", "ece", "aurc"]
+"""A score that a calibrator can make worse."""
+
+
+@dataclass(frozen=True)
+class UnknownFamilies:
+    """Not all families are known, so the calibrator may have been fitted on some of the items."""
+
+
+@dataclass(frozen=True)
+class SharedSourceFamilies:
+    """Source families that are both in the fit and in the run.
+
+    Attributes:
+        names: of these source families, sorted.
+    """
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NeutralTemperatures:
+    """Every temperature is 1: the calibrator changes nothing."""
+
+
+@dataclass(frozen=True)
+class DifferentDecoding:
+    """A calibrator is applied to another decoding than that of its fit.
+
+    Attributes:
+        fitted: decoding of the fit.
+        applied: decoding that it is applied to.
+    """
+
+    fitted: str
+    applied: Decoding
+
+
+@dataclass(frozen=True)
+class UnseenKind:
+    """The fit had no items of a kind, so the temperature of that kind is 1.
+
+    Attributes:
+        field_kind: choice, boolean or score.
+    """
+
+    field_kind: str
+
+
+@dataclass(frozen=True)
+class OutsideFit:
+    """Items beyond the range of the fit, whose temperatures are extrapolated.
+
+    Attributes:
+        quantity: what is beyond its range.
+        outside: number of such items.
+        items: number of all items.
+        low: lower end of the range of the fit.
+        high: upper end.
+    """
+
+    quantity: Literal["answers", "prompt tokens"]
+    outside: int
+    items: int
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class WorseScore:
+    """A score that is worse after calibration.
+
+    Attributes:
+        group: "all", or a field kind.
+        score: its name.
+        before: uncalibrated; rates as fractions.
+        after: calibrated.
+    """
+
+    group: str
+    score: ScoreName
+    before: float
+    after: float
+
+
+FitNote: TypeAlias = UnknownFamilies | SharedSourceFamilies
+"""What the run and the data of the fit have in common, or may have."""
+
+UseNote: TypeAlias = NeutralTemperatures | DifferentDecoding | UnseenKind | OutsideFit
+"""How a calibrator is used outside the data of its fit."""
+
+CalibrationNote: TypeAlias = FitNote | UseNote | WorseScore
+
+
+@dataclass(frozen=True)
+class CalibrationWarning:
+    """A note on a calibrator that is applied to one of several runs.
+
+    Attributes:
+        run: folder of the run.
+        note: what a reader must know.
+    """
+
+    run: str
+    note: CalibrationNote
