@@ -22,20 +22,19 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "scalar", "per-kind", "contextual"]),
     default="auto",
     show_default=True,
-    help="Form of the temperature; auto compares the forms by cross-validation over source "
-    "families.",
+    help="Form of the temperature; auto selects one by cross-validation over source families.",
 )
 @click.option(
     "-o",
     "--out",
     type=click.Path(path_type=Path),
-    help="Calibrator to write. Default: CALIB_RUN/calibration.json.",
+    help="File for the calibrator. Default: CALIB_RUN/calibration.json.",
 )
 @click.option(
     "--holdout",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Run to apply it to: shows scores before and after, and writes the calibrator into the "
+    help="Run to apply it to: show the scores before and after, and write the calibrator into the "
     "run's folder. May be given several times.",
 )
 @settings_options("decoding")
@@ -50,8 +49,8 @@ def calibrate(
 ) -> None:
     """Fit a temperature on a run of the calibration split.
 
-    T(x) = softplus(a + b log C + c log(L/1000)), C answers, L prompt tokens, by NLL. Refuses
-    holdout runs that share families with CALIB_RUN; then nothing is written.
+    T(x) = softplus(a + b log C + c log(L/1000)) for C answers and L prompt tokens, fitted by NLL.
+    If a holdout run shares families with CALIB_RUN, the command fails and writes nothing.
     """
     from pact_eval.calibration import fit_on_run
     from pact_reports.calibration_sentences import calibration_sentence

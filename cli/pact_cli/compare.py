@@ -1,4 +1,4 @@
-"""`pact-eval compare`: two runs or more on the same items, or arms over seeds."""
+"""`pact-eval compare`: two or more runs on the same items, or arms over seeds."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     help="Compare arms over seeds: give NAME=PATTERN, such as pact=runs/pact-*.",
 )
 @click.option(
-    "--mcnemar", is_flag=True, help="List the items that only one of the two runs gets right."
+    "--mcnemar",
+    is_flag=True,
+    help="List the items that only one of the two runs answers correctly.",
 )
 @click.option(
     "--holm",
     is_flag=True,
-    help="Adjust the p-values over the groups; for arms also over the seeds.",
+    help="Adjust p-values over groups, and over seeds with --arms (Holm).",
 )
 @settings_options("by", "margin", "calibrated", "decoding", "resamples", "seed")
 @json_option
@@ -49,7 +51,7 @@ def compare(
     from pact_eval.evaluation import Experiment
 
     if not arms and len(runs) < 2:
-        message = f"expected two runs or more, got {len(runs)}"
+        message = f"expected two or more runs, got {len(runs)}"
         raise click.UsageError(message)
     if arms:
         experiment = Experiment.read_arms(runs, settings)

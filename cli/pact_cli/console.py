@@ -1,4 +1,4 @@
-"""Where output goes: tables to stdout, progress to stderr, with `--json` one object to stdout."""
+"""Output: tables to stdout, progress to stderr; with `--json`, one object to stdout."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from pact_reports.plain_text import visible
 
 _PIPED_WIDTH = 120
 _ASCII_LIKE = "pact-ascii-like"
-_NOT_ASCII = re.compile(r"[^\n -~]")  # JSON has line feeds between its values only
+_NOT_ASCII = re.compile(r"[^\n -~]")  # JSON has line feeds only between values
 _LIKENESS = {"↑": "^", "↓": "v", "–": "-", "±": "+-", "∞": "inf", "…": "..."}
 _LIKENESS |= {sign: f"({number})" for number, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
 
@@ -40,7 +40,7 @@ def output(*, to_stderr: bool = False) -> Console:
     """Return a console; piped output is plain, and 120 columns wide unless COLUMNS differs."""
     stream = sys.stderr if to_stderr else sys.stdout
     if isinstance(stream, io.TextIOWrapper):
-        # A terminal that cannot show an arrow shows something like it instead of a traceback.
+        # A terminal that cannot show an arrow shows an ASCII substitute, not a traceback.
         stream.reconfigure(errors=_ASCII_LIKE)
     console = _Console(stderr=to_stderr, highlight=False)
     if console.is_terminal:
@@ -63,8 +63,8 @@ class _Console(Console):
 def print_json(value: Mapping[str, Json]) -> None:
     """Print one JSON object to stdout, in ASCII if the encoding of stdout is not Unicode.
 
-    Characters that are not printable are escaped: they could control a terminal, and UTF-8 cannot
-    encode a lone surrogate.
+    Characters that are not printable are escaped, because they could control a terminal. UTF-8
+    cannot encode a lone surrogate.
     """
     ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
     text = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, indent=2)
@@ -108,17 +108,17 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         refresh_per_second=4,
     )
     task = bar.add_task(what, total=None)
-    _take_interrupts_back()
+    _restore_python_interrupts()
     with bar:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _take_interrupts_back() -> None:
-    """Give Ctrl-C back to Python.
+def _restore_python_interrupts() -> None:
+    """Make Python handle Ctrl-C again.
 
-    polars installs its own handler in front of Python's: while it wrote tables, 300 interrupts
-    raised about 400 errors; with Python's alone they raise 300. An ignored signal (nohup) stays
-    ignored.
+    polars installs its own handler in front of Python's. While it wrote tables, 300 interrupts
+    raised about 400 errors; with Python's handler alone they raise 300. An ignored signal (nohup)
+    stays ignored.
     """
     in_main_thread = threading.current_thread() is threading.main_thread()
     if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -126,7 +126,7 @@ def _take_interrupts_back() -> None:
 
 
 class _ItemsPerSecond(ProgressColumn):
-    """Rate of this process: items that an earlier process scored do not count."""
+    """Items per second of this process; items that an earlier process scored do not count."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""`pact-eval decide`: one request, several fields."""
+"""`pact-eval decide`: answer one request of several fields."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Orders of the answers to average over.",
+    help="Number of views to average over.",
 )
 @order_seed_option
 @model_options
@@ -43,7 +43,8 @@ def decide(
 ) -> None:
     """Answer every field of one request.
 
-    ADAPTER is a LoRA folder as PEFT writes it; without it, give --base-model and --no-adapter.
+    ADAPTER is a LoRA folder as PEFT writes it. Without an adapter, give --base-model and
+    --no-adapter.
     """
     with needs_model_extra():
         from pact_eval.scoring.decide import decide as decide_request

@@ -1,4 +1,4 @@
-"""The one place where errors become messages and exit codes."""
+"""Errors as messages and exit codes, for all commands."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _EXTRA_MODULES = ("torch", "transformers", "peft", "safetensors", "jinja2", "hug
 
 
 class PactGroup(click.Group):
-    """A command group whose errors are one clear message on stderr, never a traceback.
+    """A command group that turns errors into one message on stderr, never a traceback.
 
-    Exit codes: 0 success, 1 failure, 2 usage, 3 a gate failed, 4 inconclusive although a verdict
-    was demanded, 5 tampered.
+    Exit codes: 0 success, 1 failure, 2 usage, 3 a gate failed, 4 inconclusive when a verdict was
+    required, 5 tampered.
     """
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn our errors and those of the system into a message."""
+        """Run the command; turn our errors and system errors into a message."""
         try:
             return super().invoke(ctx)
         except PactError as error:
             _fail(error_text(error), error.exit_code)
         except BrokenPipeError:
-            # The reader of our output has closed it (`| head`): nobody reads a message.
+            # The reader of our output has closed the pipe (`| head`), so a message is not needed.
             sys.stderr.close()
             sys.exit(0)
         except OSError as error:
@@ -38,13 +38,13 @@ class PactGroup(click.Group):
             _fail(f"{where}{error.strerror or error}", 1)
         except KeyboardInterrupt:
             _fail(
-                "interrupted; the run keeps what was scored, and the same command resumes it",
+                "interrupted; scored items are kept, and the same command resumes the run",
                 _INTERRUPTED,
             )
 
 
 def error_text(error: PactError) -> str:
-    """Return an error's message, safe to print; each problem of a file stays on one line."""
+    """Return an error's message, safe to print; each problem of a file is on one line."""
     if not isinstance(error, RecordError):
         return visible(str(error))
     problems = [
@@ -60,7 +60,7 @@ def error_text(error: PactError) -> str:
 
 @contextmanager
 def needs_model_extra() -> Iterator[None]:
-    """Say what to install if torch or transformers is missing."""
+    """Raise an error that names the extra to install if torch or transformers is missing."""
     try:
         yield
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""`pact-eval figures` and `pact-eval tables`: what runs show, as the parts of a paper."""
+"""`pact-eval figures` and `pact-eval tables`: figures and tables of runs for a paper."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _out_option(folder: str) -> Callable[[Command], Command]:
         type=click.Path(path_type=Path),
         default=Path(folder),
         show_default=True,
-        help="Folder to write to; files of the same names are replaced.",
+        help="Folder to write to; existing files are replaced.",
     )
 
 
@@ -36,7 +36,7 @@ def _out_option(folder: str) -> Callable[[Command], Command]:
 @click.option(
     "--only",
     metavar="NAME,...",
-    help="Figures to draw, such as reliability,risk-coverage. Default: all that the runs allow.",
+    help="Figures to draw, such as reliability,risk-coverage. Default: all possible ones.",
 )
 @_out_option("figures")
 @click.option(
@@ -45,7 +45,7 @@ def _out_option(folder: str) -> Callable[[Command], Command]:
     metavar="svg,pdf,png",
     default="svg",
     show_default=True,
-    help="Formats to write, one or several.",
+    help="Formats to write, separated by commas.",
 )
 @output_options("palette")
 @settings_options("decoding", "resamples", "seed")
@@ -61,8 +61,8 @@ def figures(
 ) -> None:
     """Draw figures of RUNs, one colour per arm, at the width of a printed column.
 
-    A figure that lacks data is left out, with the reason: no calibrator, K = 1, one arm, no
-    training log next to the adapter.
+    A figure that lacks data is left out, with the reason, for example: no calibrator, K = 1, one
+    arm, no training log next to the adapter.
     """
     from pact_reports.figures import FIGURES
     from pact_reports.figures.files import FORMATS
@@ -88,7 +88,7 @@ def figures(
 @click.option(
     "--only",
     metavar="NAME,...",
-    help="Tables to make, such as main,paired. Default: all that the runs allow.",
+    help="Tables to make, such as main,paired. Default: all possible ones.",
 )
 @_out_option("tables")
 @click.option(
@@ -97,13 +97,13 @@ def figures(
     metavar="latex,markdown,csv",
     default="latex,markdown,csv",
     show_default=True,
-    help="Formats to write; with markdown, report.md joins all tables.",
+    help="Formats to write, separated by commas; markdown also writes report.md with all tables.",
 )
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
     multiple=True,
-    help="Folder of a dataset whose splits are counted; may be given several times.",
+    help="Dataset folder for the table of splits; may be given several times.",
 )
 @output_options("criteria")
 @settings_options("method", "decoding", "resamples", "seed")
@@ -118,10 +118,10 @@ def tables(
     settings: Settings,
     as_json: bool,
 ) -> None:
-    """Make the tables of a paper from RUNS: LaTeX for booktabs, Markdown for GitHub, CSV in full.
+    """Write tables of RUNs for a paper, as LaTeX (booktabs), Markdown and CSV.
 
-    A table that lacks data is left out, with the reason. Exits with 5 if the criteria are not what
-    was registered, or were registered after a run began.
+    A table that lacks data is left out, with the reason. Exits with 5 if the criteria differ from
+    the registered ones, or were registered after a run began.
     """
     from pact_reports.files import paths_json
     from pact_reports.tables import FORMATS, TABLES
@@ -157,7 +157,7 @@ def _check_any(message: str, written: WrittenReport, why_not: str) -> None:
 
 
 def _print_paths(written: WrittenReport, why_not: str) -> None:
-    """Print the paths to stdout, and what is missing to stderr."""
+    """Print the paths to stdout, and the names of skipped files to stderr."""
     from pact_reports.plain_text import cell, one_line
 
     console, errors = output(), output(to_stderr=True)

@@ -1,4 +1,4 @@
-"""`pact-eval import`: predictions made elsewhere become a run."""
+"""`pact-eval import`: import predictions as a run."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     "pairs",
     multiple=True,
     metavar="COLUMN=NAME",
-    help="Our column and its name in the file; may be given several times.",
+    help="Name of one of our columns in the file; may be given several times.",
 )
 @label_options
 @json_option
 def import_rows(
     rows: Path, out: Path, pairs: tuple[str, ...], labels: dict[str, Json], as_json: bool
 ) -> None:
-    """Turn predictions made elsewhere into a run, and report on it.
+    """Import predictions as a run, and report on it.
 
-    One row per item (or per item and view): id, reference (or gold), and probabilities, logits or
-    log_probabilities in canonical order; optionally family, source_family, domain, kind, variant,
+    One row per item, or per item and view: id, reference (or gold), and probabilities, logits or
+    log_probabilities in canonical order. Optional: family, source_family, domain, kind, variant,
     view, code_order, prompt_tokens and answer_mass.
     """
     from pact_eval.runs import import_run, parse_mapping

@@ -1,4 +1,4 @@
-"""`pact-eval`: score adapters, read runs, decide single requests."""
+"""`pact-eval`: score adapters, evaluate runs, decide single requests."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from pact_cli.sweep import sweep
 def main() -> None:
     """Evaluate single-token typed-decision models.
 
-    score turns an adapter and a dataset into a run folder; import does so for predictions made
-    elsewhere. report, calibrate, compare and sweep read run folders; figures and tables write the
-    parts of a paper. register freezes hypotheses before the runs, scorecard judges them after. Only
-    score and decide need torch and a model.
+    score writes a run folder for an adapter and a dataset; import writes one for existing
+    predictions. report, calibrate, compare and sweep read run folders. figures and tables write
+    files for a paper. register freezes hypotheses before the runs; scorecard judges them
+    afterwards. Only score and decide need torch and a model.
 
-    Exit codes: 0 success, 1 failure, 2 usage, 3 contradicted and 4 no clear verdict if a verdict
-    was demanded, 5 a registration does not match.
+    Exit codes: 0 success, 1 failure, 2 usage, 3 contradicted and 4 no clear verdict (both only if a
+    verdict is required), 5 a registration does not match.
     """
 
 

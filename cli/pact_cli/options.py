@@ -1,7 +1,7 @@
-"""Options that several commands share, and what the commands get from them.
+"""Options that several commands share.
 
-A decorator such as `settings_options` adds options and hands the command one object made from their
-values. What makes the object is imported when the command runs, so that `--help` starts fast.
+A decorator such as `settings_options` adds options and passes one object with their values to the
+command. The class of that object is imported when the command runs, which keeps `--help` fast.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ _SETTINGS: Final = {
         type=click.Choice(["kind", "domain", "source_family"]),
         default="kind",
         show_default=True,
-        help="Groups of items that are shown after all items together.",
+        help="Groups shown in addition to all items.",
     ),
     "decoding": click.option(
         "--decoding",
         type=click.Choice(["single", "ensemble"]),
         default="single",
         show_default=True,
-        help="View 0 alone, or the K views together.",
+        help="Use view 0 alone, or the mean over all K views.",
     ),
     "calibrated": click.option(
         "--calibrated", is_flag=True, help="Apply the calibration.json in each run's folder."
@@ -81,29 +81,29 @@ _SETTINGS: Final = {
     "calibration": click.option(
         "--calibration",
         type=_PATH,
-        help="Calibrator to apply, as `calibrate` writes it; without it distributions stay raw.",
+        help="Calibrator to apply, as `calibrate` writes it. Default: none (raw probabilities).",
     ),
     "margin": click.option(
         "--equivalence-margin",
         "margin",
         type=click.FloatRange(min=0, min_open=True, max=1),
         callback=_number,
-        help="Largest difference in a rate that does not matter, as a fraction: say whether the "
-        "runs are equivalent.",
+        help="Test equivalence: the largest difference in a rate that does not matter, as a "
+        "fraction.",
     ),
     "method": click.option(
         "--method",
         metavar="ARM",
-        help="Arm that the others are compared with in files. Default: that of the first run with "
-        "a seed.",
+        help="Arm that the others are compared with in files. Default: the arm of the first run "
+        "with a seed.",
     ),
     "resamples": click.option(
         "--resamples",
         "--bootstrap",
         "resamples",
         type=click.IntRange(min=100),
-        help="Bootstrap resamples over families for each interval. Default: 10,000, fewer for more "
-        "than 20,000 items.",
+        help="Number of bootstrap resamples over families. Default: 10,000, fewer above 20,000 "
+        "items.",
     ),
     "seed": click.option(
         "--bootstrap-seed",
@@ -118,7 +118,7 @@ _SETTINGS: Final = {
 
 
 def settings_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]:
-    """Add the options behind fields of `Settings`; the command gets one `settings: Settings`.
+    """Add the options for fields of `Settings`; the command gets one `settings: Settings`.
 
     Args:
         fields: names of the fields that the user chooses.
@@ -136,14 +136,14 @@ def settings_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]
 
 
 def label_options(command: Command) -> Command:
-    """Add what names a run; the command gets `labels`, with the command line as given."""
+    """Add --arm and --seed; the command gets `labels`, with the command line as given."""
 
     def gather(arm: str | None, seed: int | None) -> dict[str, Json]:
         return {"arm": arm, "seed": seed, "command_line": [*sys.argv]}
 
     options = [
-        click.option("--arm", help="Recipe that the run belongs to, such as pact or ce_only."),
-        click.option("--seed", type=int, help="Seed that the adapter was trained with."),
+        click.option("--arm", help="Recipe of the run, such as pact or ce_only."),
+        click.option("--seed", type=int, help="Training seed of the adapter."),
     ]
     return _gathered("labels", gather, options)(command)
 
@@ -166,7 +166,7 @@ _MODEL: Final = [
         type=click.Choice(["auto", "cpu", "cuda"]),
         default="auto",
         show_default=True,
-        help="Where the model runs; auto takes CUDA if it is available.",
+        help="Device that runs the model; auto takes CUDA if it is available.",
     ),
     click.option(
         "--dtype",
@@ -186,15 +186,14 @@ _MODEL: Final = [
         type=click.Choice(["auto", "fork", "batched", "naive"]),
         default="auto",
         show_default=True,
-        help="How prompts pass through the model: fork computes shared prefixes once, batched "
-        "pads full prompts, naive runs one at a time; auto takes the first that the model "
-        "allows and that agrees with naive.",
+        help="Engine: fork computes shared prefixes once, batched pads full prompts, naive runs "
+        "one prompt at a time; auto takes the first one that works and agrees with naive.",
     ),
     click.option(
         "--merge",
         is_flag=True,
-        help="Add the adapter to the weights before scoring: faster, and the run records how "
-        "far this moves the logits.",
+        help="Add the adapter to the weights before scoring. This is faster; the run records how "
+        "much it changes the logits.",
     ),
     click.option(
         "--allow-contract-mismatch",
@@ -205,7 +204,7 @@ _MODEL: Final = [
 
 
 def model_options(command: Command) -> Command:
-    """Add what chooses the model and how it runs; the command gets `model: ModelRequest`."""
+    """Add the options for the model and how it runs; the command gets `model: ModelRequest`."""
     return _gathered("model", _model_request, _MODEL)(command)
 
 
@@ -234,7 +233,7 @@ _OUTPUTS: Final = {
         "--html",
         metavar="FILE",
         type=_PATH,
-        help="Write one page that opens offline: summary, figures, tables, every item.",
+        help="Write one offline HTML page: summary, figures, tables, every item.",
     ),
     "figures": click.option(
         "--figures",
@@ -263,20 +262,20 @@ _OUTPUTS: Final = {
         metavar="FILE_OR_FOLDER",
         type=_PATH,
         multiple=True,
-        help="Records that the runs scored: the page shows their texts, and the tables count the "
-        "files of a folder. May be given several times.",
+        help="Dataset file or folder of the runs: the page shows its texts, and the table of "
+        "splits counts the files of a folder. May be given several times.",
     ),
     "criteria": click.option(
         "--criteria",
         metavar="FILE",
         type=_PATH,
-        help="Hypotheses for the scorecard, as `scorecard` takes them.",
+        help="Hypotheses to judge, as for `scorecard`.",
     ),
 }
 
 
 def output_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]:
-    """Add the options behind fields of `Outputs`; the command gets one `outputs: Outputs`.
+    """Add the options for fields of `Outputs`; the command gets one `outputs: Outputs`.
 
     Args:
         fields: names of the fields that the user chooses.
@@ -292,7 +291,7 @@ def output_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]:
 
 
 def runs_argument(command: Command) -> Command:
-    """Add the argument `runs`: one run folder or several."""
+    """Add the argument `runs`: one or more run folders."""
     return click.argument("runs", nargs=-1, required=True, type=_PATH, metavar="RUN...")(command)
 
 
@@ -323,7 +322,7 @@ def listed(option: str, text: str, known: Sequence[str]) -> list[str]:
     """Split a list of names with commas.
 
     Raises:
-        click.UsageError: a name is not known, or there is none; the message lists those that are.
+        click.UsageError: a name is not known, or none is given; the message lists the known names.
 
     Example:
         >>> listed("--format", "svg, pdf", ("svg", "pdf", "png"))
@@ -333,6 +332,6 @@ def listed(option: str, text: str, known: Sequence[str]) -> list[str]:
     unknown = [name for name in names if name not in known]
     if unknown or not names:
         got = ", ".join(map(repr, unknown)) or "none"
-        message = f"{option}: expected some of {', '.join(known)}; got {got}"
+        message = f"{option}: expected one or more of {', '.join(known)}; got {got}"
         raise click.UsageError(message)
     return names

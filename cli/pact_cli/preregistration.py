@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "--data",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Dataset file that the hypotheses will be judged on; may be given several times.",
+    help="Dataset file of the hypotheses; may be given several times.",
 )
 def register(criteria: Path, data: tuple[Path, ...]) -> None:
     """Freeze criteria before the runs: write HYPOTHESES.lock next to them.
@@ -52,7 +52,7 @@ def register(criteria: Path, data: tuple[Path, ...]) -> None:
     type=click.IntRange(min=100),
     default=2_000,
     show_default=True,
-    help="Bootstrap resamples for each interval; verdicts depend on the values alone.",
+    help="Number of bootstrap resamples; verdicts depend on the values alone.",
 )
 @settings_options("seed")
 @click.option(
@@ -71,7 +71,7 @@ def scorecard(
 ) -> None:
     """Judge hypotheses on run folders, or on a table of metrics (.csv).
 
-    Exits with 5 if the criteria, their lock or the data are not what was registered, or if they
+    Exits with 5 if the criteria, their lock or the data differ from the registered ones, or if they
     were registered after a run began.
     """
     from pact_eval.preregistration import judge_sources

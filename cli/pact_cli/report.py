@@ -1,4 +1,4 @@
-"""`pact-eval report`: the numbers of runs, in the terminal, on one page, and in files."""
+"""`pact-eval report`: metrics of runs, in the terminal, on one page, and in files."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 )
 @json_option
 def report(runs: tuple[Path, ...], settings: Settings, outputs: Outputs, as_json: bool) -> None:
-    """Show every number of RUN, with intervals over families.
+    """Show all metrics of RUN, with intervals over families.
 
     Several RUNs are reported in turn; with --json, as one object {"runs": [...]}. Runs on ablated
-    contexts show confidence, gap between the two answers, TV, flips and answer mass.
+    contexts show confidence, the gap between the two answers, view TV, flip rate and answer mass.
 
-    With --html, --figures, --latex or --markdown only the paths are printed: one page that opens
-    offline, with verdicts, diagnostics, figures, tables and every item; or the parts of a paper.
-    These files apply the calibration.json in the folder of each run. Exits with 5 if the criteria
-    are not what was registered, or were registered after a run began.
+    --html writes one offline page with verdicts, diagnostics, figures, tables and every item.
+    --figures, --latex and --markdown write files for a paper. Then only the paths are printed, and
+    the calibration.json in the folder of each run is applied. Exits with 5 if the criteria differ
+    from the registered ones, or were registered after a run began.
     """
     _check_usage(runs, settings, outputs)
     if not outputs.any:
@@ -94,9 +94,9 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs) -> 
         message = f"{idle[0]} is for --html, --latex and --markdown; none of them was given"
     elif outputs.any and settings.calibration is not None:
         message = (
-            "--calibration is for the report of one RUN in the terminal; files take the "
-            "calibration.json in the folder of each run, where `pact-eval calibrate CALIB_RUN "
-            "--holdout RUN` puts it"
+            "--calibration is for the report on one RUN in the terminal; files use the "
+            "calibration.json in the folder of each run, which `pact-eval calibrate CALIB_RUN "
+            "--holdout RUN` writes"
         )
     elif outputs.any and by == click.core.ParameterSource.COMMANDLINE:
         message = (
@@ -104,8 +104,8 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs) -> 
         )
     elif settings.calibration is not None and len(runs) > 1:
         message = (
-            f"--calibration belongs to one RUN, got {len(runs):,}: a calibrator is fitted on "
-            "one adapter; give each run its own"
+            f"--calibration: expected one RUN, got {len(runs):,}; a calibrator is fitted on one "
+            "adapter, so give each run its own"
         )
     if message is not None:
         raise click.UsageError(message)

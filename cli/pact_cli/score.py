@@ -1,4 +1,4 @@
-"""`pact-eval score`: the one step that needs torch and a model."""
+"""`pact-eval score`: score an adapter on a dataset."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def score(
     model: ModelRequest,
     as_json: bool,
 ) -> None:
-    """Score an adapter on a dataset into a run folder, and report.
+    """Score an adapter on a dataset, write a run folder, and report on it.
 
-    The same command resumes a run that was interrupted. ADAPTER is a LoRA folder as PEFT writes it;
-    without it, give --base-model and --no-adapter. A run on ablated contexts shows how confident
+    The same command resumes an interrupted run. ADAPTER is a LoRA folder as PEFT writes it. Without
+    an adapter, give --base-model and --no-adapter. A run on ablated contexts shows how confident
     the model is without the evidence; report and scorecard read it.
     """
     with needs_model_extra():

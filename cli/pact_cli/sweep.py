@@ -1,4 +1,4 @@
-"""`pact-eval sweep`: a run at every number of views."""
+"""`pact-eval sweep`: metrics of a run for every number of views."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def _range(context: click.Context, parameter: click.Parameter, text: str | None)
     "views",
     metavar="FROM..TO",
     callback=_range,
-    help="Numbers of views, such as 1..4, or one number. Default: 1 to all of the run's.",
+    help="Numbers of views: a range such as 1..4, or one number. Default: 1 to K.",
 )
 @settings_options("resamples", "seed", "calibration", decoding="ensemble")
 @json_option
 def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> None:
-    """Show accuracy, NLL, ECE, TV and flips of RUN at every number of views.
+    """Show accuracy, NLL, ECE, view TV and flip rate of RUN for every number of views.
 
-    Views are taken in their order; K = 1 is the canonical view alone. TV and flips are computed on
-    the raw views.
+    Views are added in their order; K = 1 is the canonical view alone. View TV and flip rate are
+    computed on raw views.
     """
     from pact_eval.evaluation import Experiment
     from pact_reports.plain_text import one_line

@@ -252,7 +252,7 @@ def test_groups_are_what_the_first_run_calls_them(a: Path, tmp_path: Path) -> No
 def test_what_cannot_be_compared_is_told(a: Path, b: Path, tmp_path: Path) -> None:
     other = write_run(tmp_path / "other", rows(2, families=20))
     assert "20 items only in" in refused("compare", a, other, *FAST)
-    assert "expected two runs or more, got 1" in refused("compare", a, code=2)
+    assert "expected two or more runs, got 1" in refused("compare", a, code=2)
     assert "expected NAME=PATTERN" in refused("compare", "--arms", a, b)
     assert "no such run folder" in refused("compare", "--arms", "a=none*", f"b={b}")
     assert "two arms or more" in refused("compare", "--arms", f"a={a}")

@@ -243,5 +243,5 @@ def test_an_interrupt_is_a_message_and_keeps_what_was_scored(
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Traceback" not in errors
-    assert "interrupted; the run keeps what was scored" in errors
+    assert "interrupted; scored items are kept" in errors
     assert list(parts.glob("part-*"))

@@ -1,1 +1,1 @@
-"""`pact-audit`: one command a file."""
+"""`pact-audit`: one command per file."""

@@ -18,15 +18,13 @@ __all__ = ["ablate"]
 @click.command()
 @path_argument("source", "FILE.jsonl")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write.")
-@click.option(
-    "--allow-missing", is_flag=True, help="Write what can be made although some pairs cannot be."
-)
+@click.option("--allow-missing", is_flag=True, help="Skip pairs whose context cannot be ablated.")
 @json_option
 def ablate(source: Path, out: Path, allow_missing: bool, as_json: bool) -> None:
     """Write the context of every pair without its changed focus sentence.
 
-    One record a pair, without a reference; `ablation.answers` holds the two answers that nothing in
-    the context tells apart any more. For training with a necessity term, and for scoring how
+    One record per pair, without a reference; `ablation.answers` holds the two answers between which
+    the context no longer decides. Use the file to train with the necessity term, or to score how
     confident a model is without evidence.
     """
     from pact_eval.data import write_ablated_records

@@ -1,4 +1,4 @@
-"""`pact-audit adapter`: one adapter folder, or what differs between two."""
+"""`pact-audit adapter`: audit one adapter folder, or compare two."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["adapter"]
 @click.option(
     "--base-model",
     type=click.Path(path_type=Path),
-    help="Folder of the base model to hold it against. Default: the one that the adapter names, "
-    "where that is a folder here. The network is never used.",
+    help="Folder of the base model to compare with. Default: the one that the adapter names, if "
+    "that is a local folder. The network is never used.",
 )
 @findings_options
 @json_option
@@ -36,9 +36,9 @@ def adapter(
     max_findings: int,
     as_json: bool,
 ) -> None:
-    """Say whether a LoRA adapter is what it says, without loading it.
+    """Audit a LoRA adapter without loading it.
 
-    With OTHER, say what differs between the two; each is audited as well.
+    With OTHER, audit both and show the differences between them.
     """
     from pact_eval.audit import audit_adapter, compare_adapters
     from pact_reports.tables.adapter import adapter_parts, adapter_tampered

@@ -1,4 +1,4 @@
-"""`pact-audit data`: every check of a dataset."""
+"""`pact-audit data`: all checks of a dataset."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CheckName(click.Choice[str]):
         super().__init__(CHECKS)
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the present name of a check."""
+        """Return the current name of a check."""
         return super().convert(_OLD_NAMES.get(value, value), param, ctx)
 
 
@@ -45,51 +45,51 @@ class CheckName(click.Choice[str]):
     "evaluation",
     type=click.Path(path_type=Path),
     multiple=True,
-    help="Evaluation file, JSON lines; beside DIR, one more.",
+    help="Evaluation file, JSON lines; with DIR, an additional one.",
 )
 @click.option(
     "--manifest",
     type=click.Path(path_type=Path),
-    help="Manifest to hold the files against. Default: DIR/manifest.json.",
+    help="Manifest to compare the files with. Default: DIR/manifest.json.",
 )
 @click.option(
     "--tokenizer",
     type=click.Path(path_type=Path),
-    help="Folder of the base model's tokenizer: measure the prompts too (needs the model extra).",
+    help="Folder of the base model's tokenizer: also measure prompts (needs the model extra).",
 )
 @click.option(
     "--only",
     type=CheckName(),
     multiple=True,
-    help="Run this check alone; may be given several times.",
+    help="Run only this check; may be given several times.",
 )
 @click.option(
     "--max-edit-words",
     type=click.IntRange(min=1),
     default=8,
     show_default=True,
-    help="Most words that the edit of a pair may touch.",
+    help="Largest number of words that may differ within a pair.",
 )
 @click.option(
     "--near-duplicate",
     type=click.FloatRange(min=0, max=1, min_open=True),
     default=0.8,
     show_default=True,
-    help="Cosine of character 5-grams from which two contexts are near duplicates.",
+    help="Cosine similarity of character 5-grams at which two contexts count as near duplicates.",
 )
 @click.option(
     "--k",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Views a record whose prompts are measured.",
+    help="Number of views per record whose prompts are measured.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Seed of the resamples, and of the samples that large datasets are judged on.",
+    help="Seed of the resamples, and of the samples of large datasets.",
 )
 @findings_options
 @json_option
@@ -108,9 +108,9 @@ def data(
     max_findings: int,
     as_json: bool,
 ) -> None:
-    """Say whether an evaluation on a dataset can be trusted.
+    """Audit a dataset: can an evaluation on it be trusted?
 
-    DIR is a folder of .jsonl files with a manifest.json; or name the files with --train and --eval.
+    DIR is a folder of .jsonl files with a manifest.json. Or give the files with --train and --eval.
     """
     _check_usage(folder, (*train, *evaluation), manifest, tokenizer, only)
     from pact_eval.audit import DataAuditSettings, audit_data
@@ -138,7 +138,7 @@ def _check_usage(
     tokenizer: Path | None,
     only: tuple[str, ...],
 ) -> None:
-    """Refuse what cannot be audited; a check that was asked for by name needs what it looks at."""
+    """Check that files are given, and the inputs of every check requested by name."""
     message = None
     if folder is None and not files:
         message = "expected DIR, or --train and --eval"

@@ -20,13 +20,13 @@ __all__ = ["diff"]
     type=click.IntRange(min=0),
     default=20,
     show_default=True,
-    help="Records shown of those added, removed and changed; all are counted, and all in JSON.",
+    help="Records shown in each list; the rest are counted. JSON always has all.",
 )
 @json_option
 def diff(old: Path, new: Path, max_shown: int, as_json: bool) -> None:
-    """Say which records were added, removed or changed, and which references flipped.
+    """Show which records were added, removed or changed, and which references flipped.
 
-    Records are joined on their ids; white space and escapes of the JSON do not count.
+    Records are joined on their ids. Differences in JSON white space and escapes are ignored.
     """
     from pact_eval.data import diff_datasets
     from pact_reports.tables.dataset import diff_parts

@@ -1,4 +1,4 @@
-"""`pact-audit`: is the data honest, and is the adapter what it says?"""
+"""`pact-audit`: audit datasets and adapters."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def main() -> None:
     data and adapter report findings; manifest, split and ablate write files; diff compares two
     versions of a file. None of them needs torch.
 
-    Exit codes: 0 fine, 1 could not do its work, 2 usage, 3 findings of the severity of --fail-on,
-    5 a hash does not match.
+    Exit codes: 0 success, 1 failure, 2 usage, 3 findings of the severity of --fail-on, 5 a hash
+    does not match.
     """
 
 

@@ -18,12 +18,12 @@ _FAIL_ON: Final = "warning"
 
 @click.command()
 @path_argument("folder", "DIR")
-@click.option("--check", is_flag=True, help="Hold the files against the manifest; write nothing.")
+@click.option("--check", is_flag=True, help="Compare the files with the manifest; write nothing.")
 @json_option
 def manifest(folder: Path, check: bool, as_json: bool) -> None:
     """Write or update DIR/manifest.json: hashes, roles and rows of the dataset's files.
 
-    Keys that are not ours are kept. --check is the check "hashes" of `pact-audit data`.
+    Unknown keys are kept. --check runs the check "hashes" of `pact-audit data`.
     """
     if check:
         _check(folder, as_json=as_json)

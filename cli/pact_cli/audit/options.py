@@ -25,36 +25,36 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def findings_options(command: Command) -> Command:
-    """Add what decides how findings are shown and when they fail: --fail-on, --max-findings."""
+    """Add --fail-on and --max-findings."""
     command = click.option(
         "--max-findings",
         type=click.IntRange(min=0),
         default=5,
         show_default=True,
-        help="Findings shown of each code; the rest are counted.",
+        help="Findings shown per code; the rest are counted.",
     )(command)
     return click.option(
         "--fail-on",
         type=click.Choice(["error", "warning", "note"]),
         default="error",
         show_default=True,
-        help="Exit with 3 on a finding of this severity, or of a worse one.",
+        help="Exit with 3 on a finding of this severity or higher.",
     )(command)
 
 
 def exit_with(
     checks: Sequence[CheckResult], fail_on: Severity, *, tampered: bool, all_wanted: bool = False
 ) -> NoReturn:
-    """End the command with the exit code of what was found; the report has said why.
+    """End the command with the exit code for the results, which have been printed.
 
     Args:
         checks: the results.
-        fail_on: the severity that fails.
+        fail_on: the lowest severity that fails.
         tampered: whether a hash does not match.
-        all_wanted: every check was asked for by its name, so that none may be skipped.
+        all_wanted: whether all checks were requested by name, so none may be skipped.
 
     Raises:
-        InputError: a check that was asked for was skipped, and nothing else fails.
+        InputError: a requested check was skipped, and nothing else fails.
     """
     from pact_eval.audit import failed
 
@@ -91,7 +91,7 @@ def print_data_audit(
 
 
 def provenance() -> dict[str, Json]:
-    """Return what an audit is cited by: the tool, its version, and the command line as given."""
+    """Return the provenance of an audit: the tool, its version, and the command line as given."""
     return {
         "tool": "pact-audit",
         "version": metadata.version("pact-eval"),
@@ -101,7 +101,7 @@ def provenance() -> dict[str, Json]:
 
 @contextmanager
 def stages(what: str) -> Iterator[Callable[[str], None]]:
-    """Show on stderr, where that is a terminal, which stage is being worked on."""
+    """Show the current stage on stderr if that is a terminal."""
     console = output(to_stderr=True)
     with console.status(what) as status:
         yield lambda stage: status.update(Text(one_line(f"{what}: {stage}")))

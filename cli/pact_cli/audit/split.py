@@ -1,4 +1,4 @@
-"""`pact-audit split`: carve source families out for selection and calibration."""
+"""`pact-audit split`: split a training file by source family."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ __all__ = ["split"]
     type=click.IntRange(min=0),
     default=2,
     show_default=True,
-    help="Source families to select checkpoints on.",
+    help="Number of source families for checkpoint selection.",
 )
 @click.option(
     "--calibrate",
     type=click.IntRange(min=0),
     default=2,
     show_default=True,
-    help="Source families to fit temperatures on.",
+    help="Number of source families for fitting temperatures.",
 )
-@click.option("--seed", type=int, default=17, show_default=True, help="Decides which.")
+@click.option("--seed", type=int, default=17, show_default=True, help="Seed of the random split.")
 @json_option
 def split(source: Path, out: Path, select: int, calibrate: int, seed: int, as_json: bool) -> None:
-    """Carve whole source families into files for training, selection and calibration.
+    """Split a file by source family into training, selection and calibration files.
 
-    Lines are copied byte for byte; a manifest beside them says what each file is for. A family is
-    never split.
+    Lines are copied byte for byte. A manifest next to the files states the role of each. A source
+    family is never divided.
     """
     from pact_eval.data import split_training_file
     from pact_reports.tables.dataset import split_table

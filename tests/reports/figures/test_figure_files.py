@@ -233,9 +233,9 @@ def test_the_command_fails_where_nothing_can_be_drawn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (("--only", "relibility"), "expected some of main, reliability, risk-coverage, tv"),
+        (("--only", "relibility"), "expected one or more of main, reliability, risk-coverage, tv"),
         (("--only", ","), "got none"),
-        (("--format", "svg,gif"), "--format: expected some of svg, pdf, png; got 'gif'"),
+        (("--format", "svg,gif"), "--format: expected one or more of svg, pdf, png; got 'gif'"),
     ],
 )
 def test_wrong_names_are_wrong_usage(tmp_path: Path, option: tuple[str, ...], said: str) -> None:

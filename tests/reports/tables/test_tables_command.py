@@ -117,9 +117,13 @@ def test_the_scorecard_and_a_registration_that_came_too_late(
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
-        (("--only", "mian"), 2, "--only: expected some of splits, main, paired,"),
+        (("--only", "mian"), 2, "--only: expected one or more of splits, main, paired,"),
         (("--only", ""), 2, "got none"),
-        (("--format", "pdf"), 2, "--format: expected some of latex, markdown, csv; got 'pdf'"),
+        (
+            ("--format", "pdf"),
+            2,
+            "--format: expected one or more of latex, markdown, csv; got 'pdf'",
+        ),
         (("--only", "calibration"), 1, "no table could be made\ncalibration: left out: no run"),
         (("--method", "c"), 1, "no run of arm 'c'; there are a, b"),
         (("--criteria", "none.toml"), 1, "none.toml: no such file"),
