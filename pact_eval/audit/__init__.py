@@ -33,7 +33,7 @@ from pact_eval.audit.findings import (
     failed_checks,
 )
 from pact_eval.audit.lengths import Lengths
-from pact_eval.audit.neighbours import NearDuplicates
+from pact_eval.audit.near_duplicates import NearDuplicates
 from pact_eval.audit.registry import CODES, Check, Severity
 from pact_eval.audit.shortcuts import Shortcuts
 

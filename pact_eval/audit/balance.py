@@ -17,7 +17,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy.stats import binom
 
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult, Collector
@@ -139,6 +138,8 @@ def _positions(frame: pl.DataFrame, file: str, kind: str) -> list[Position]:
 
 def _tail(trials: npt.NDArray[np.int64], share: npt.NDArray[np.float64], count: int) -> float:
     """Return the probability of `count` or more successes in trials of different probabilities."""
+    from scipy.stats import binom  # slow to import
+
     size = int(trials.sum()) + 1
     spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
     for probability in np.unique(share):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
 import polars as pl
 
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult, Collector
-from pact_eval.audit.neighbours import add_near_duplicates
+from pact_eval.audit.near_duplicates import add_near_duplicates
 from pact_eval.audit.registry import Check
 from pact_eval.data import Index, folded
 from pact_eval.errors import Place
@@ -23,16 +22,13 @@ _SHARED: Final = {
 }
 
 
-def check_separation(
-    index: Index, findings: Collector, *, threshold: float, rng: np.random.Generator
-) -> CheckResult:
+def check_separation(index: Index, findings: Collector, *, threshold: float) -> CheckResult:
     """Look for values that occur in several files, and for contexts that nearly do.
 
     Args:
         index: the dataset.
         findings: collects what is shared.
         threshold: cosine from which two contexts are near duplicates, in (0, 1].
-        rng: draws the contexts that document frequencies are counted on, if there are many.
 
     Returns:
         The result, with the near duplicates' numbers as `measured`.
@@ -44,7 +40,7 @@ def check_separation(
         if rows.height and rows["source_id"].null_count() == rows.height:
             expected = "provenance.source_id, to see what two files share"
             findings.add("source-id-missing", Place(file.name), expected, "none")
-    measured = add_near_duplicates(index, findings, threshold=threshold, rng=rng)
+    measured = add_near_duplicates(index, findings, threshold=threshold)
     scope = f"{len(index):,} records in {len(index.files)} files"
     if len(index.files) == 1:
         scope = f"{len(index):,} records in one file"
@@ -87,7 +83,6 @@ SEPARATION: Final[Check[DataContext]] = Check(
         context.index,
         context.collector("separation"),
         threshold=context.settings.near_duplicate,
-        rng=context.rng(),
     ),
     needs=("records",),
     codes={

@@ -18,10 +18,6 @@ from typing import Final, get_args
 import numpy as np
 import polars as pl
 import scipy.sparse as sp
-from scipy.stats import norm, t
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold
 from threadpoolctl import threadpool_limits
 
 from pact_eval._typing import BoolArray, FloatArray, IntArray
@@ -266,6 +262,8 @@ def _predict(
     items: Sequence[WordItem], clues: Clues, cluster: IntArray
 ) -> tuple[IntArray, IntArray, tuple[str, ...]]:
     """Return each record's best answer and majority answer, out of fold, and the telling clues."""
+    from sklearn.model_selection import GroupKFold  # slow to import
+
     reference = np.array([item.reference for item in items])
     n_answers = np.array([len(item.keys) for item in items])
     record = np.repeat(np.arange(len(items)), n_answers)
@@ -289,6 +287,9 @@ def _predict(
 
 def _fit(matrix: sp.csr_array[np.float32], label: BoolArray) -> FloatArray:
     """Return the weights of a logistic regression; the last digits do not matter."""
+    from sklearn.exceptions import ConvergenceWarning  # slow to import
+    from sklearn.linear_model import LogisticRegression
+
     model = LogisticRegression(solver="lbfgs", tol=1e-3, max_iter=200)
     # One thread: the sums over weights are short, and idle threads cost far more than they give.
     with warnings.catch_warnings(), threadpool_limits(limits=1):
@@ -314,6 +315,8 @@ def _verdict(probe: Probe) -> str | None:
     # NaN compares as False: a probe of which nothing is defined is not a finding.
     if probe.view not in _CODES or not (probe.difference.value >= _LEAST_POINTS):
         return None
+    from scipy.stats import norm, t  # slow to import
+
     n = gain.clusters
     widening = t.ppf(0.975, n - 1) / norm.ppf(0.975) * math.sqrt(n / (n - 1))
     low = gain.value - widening * (gain.value - gain.low)

@@ -52,11 +52,12 @@ def readable(text: str) -> str:
     if text.isascii():
         return text
     normal = unicodedata.normalize("NFKC", text)
-    return "".join(
+    left_out = {
         sign
-        for sign in normal
-        if unicodedata.category(sign) != "Cf" and sign not in _VARIATION_SELECTORS
-    )
+        for sign in set(normal)
+        if unicodedata.category(sign) == "Cf" or sign in _VARIATION_SELECTORS
+    }
+    return "".join(sign for sign in normal if sign not in left_out) if left_out else normal
 
 
 def folded(text: str) -> str:

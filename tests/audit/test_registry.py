@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,3 +107,8 @@ def test_names_and_codes_are_unique(name: str, code: str) -> None:
 def test_a_finding_needs_a_code_of_its_check() -> None:
     with pytest.raises(ValueError, match="not a code of the check"):
         Collector("balance", 5).add("family-size", Place("x"), "two", "one")
+
+
+def test_checks_load_scikit_learn_when_they_run() -> None:
+    code = "import sys, pact_eval.audit; sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

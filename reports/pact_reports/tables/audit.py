@@ -219,10 +219,10 @@ def _(measured: NearDuplicates) -> str:
         )
         if not math.isnan(cosine)
     ]
-    how = "" if measured.exact else "likely pairs only; "
     if not nearest:
-        return f"{how}no pair near {measured.threshold:g}"
-    return f"{how}largest cosine {', '.join(nearest)}, threshold {measured.threshold:g}"
+        return f"no pair near {measured.threshold:g}"
+    limit = "" if measured.exact else "; of 50 or more alike in a file not all pairs are compared"
+    return f"largest cosine {', '.join(nearest)}, threshold {measured.threshold:g}{limit}"
 
 
 @_measured.register

@@ -1,0 +1,176 @@
+"""TF-IDF vectors of the character 5-grams of contexts, with the counts in a temporary file.
+
+A vector is that of scikit-learn's `TfidfVectorizer(analyzer="char", ngram_range=(5, 5))`, except
+that 5-grams are hashed into 2^22 buckets, white space of any kind is one space, and a shorter text
+is one n-gram. The texts of many contexts are hashed at once, with numpy: `HashingVectorizer` makes
+a Python string of each n-gram, which takes several times as long.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from pact_eval.data import Index, context_text, folded
+
+Rows = npt.NDArray[np.intp]
+Values = npt.NDArray[np.float32]
+Matrix = sparse.csr_array[np.float32, tuple[int, int]]
+
+_GRAM: Final = 5
+_BUCKET_BITS: Final = 22
+_BUCKETS: Final = 1 << _BUCKET_BITS
+_MULTIPLIERS: Final = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B)
+_CHUNK_ROWS: Final = 2_500
+_CHUNK_CHARACTERS: Final = 4_000_000
+_LEVELS: Final = 64
+
+
+class ContextVectors:
+    """The TF-IDF vectors of the contexts of an index, which is read once.
+
+    The counts are in a temporary file of 6 bytes per context and different n-gram of it.
+
+    Args:
+        index: the dataset.
+        family: the family of each record, as a number from 0.
+
+    Attributes:
+        is_empty: whether a context has no text; its vector is 0.
+
+    Raises:
+        InputError: a file has changed since the index was built.
+    """
+
+    def __init__(self, index: Index, family: npt.NDArray[np.integer[Any]]) -> None:
+        frequency = np.zeros(_BUCKETS, dtype=np.int64)
+        last, first = np.zeros((2, _BUCKETS), dtype=np.int32)  # family of an n-gram, from each end
+        n_families = int(family.max(initial=-1)) + 1
+        family = family.astype(np.int32)  # as `last` and `first`: numpy is fast then
+        lengths = [np.zeros(0, dtype=np.int64)]
+        with tempfile.TemporaryFile() as grams_file, tempfile.TemporaryFile() as counts_file:
+            for start, texts in _chunks(index):
+                row, grams, counts = _counted_grams(texts)
+                frequency += np.bincount(grams, minlength=_BUCKETS)
+                np.maximum.at(last, grams, family[start + row] + 1)
+                np.maximum.at(first, grams, n_families - family[start + row])
+                lengths.append(np.bincount(row, minlength=len(texts)))
+                grams.astype(np.int32).tofile(grams_file)
+                np.minimum(counts, 65_535).astype(np.uint16).tofile(counts_file)
+            self._grams = _mapped(grams_file, np.int32)
+            self._counts = _mapped(counts_file, np.uint16)
+        self._lengths = np.concatenate(lengths)
+        self._ends = self._lengths.cumsum()
+        self.is_empty = self._lengths == 0
+        used = np.flatnonzero(frequency)
+        self._column = np.zeros(_BUCKETS, dtype=np.int32)
+        self._column[used] = np.arange(len(used))
+        idf = np.log((1 + len(index)) / (1 + frequency[used])) + 1
+        self._idf = idf.astype(np.float32)
+        self._level = _levels(frequency[used], last[used] + first[used] > n_families + 1)
+
+    def __len__(self) -> int:
+        """Number of contexts."""
+        return len(self._lengths)
+
+    def rows(self, rows: Rows) -> Matrix:
+        """Return the unit vectors of some contexts."""
+        lengths = self._lengths[rows]
+        ends = np.concatenate([[0], lengths.cumsum()])
+        place = np.arange(ends[-1]) + np.repeat(self._ends[rows] - ends[1:], lengths)
+        columns = self._column[self._grams[place]]
+        values = self._counts[place].astype(np.float32) * self._idf[columns]
+        some = lengths > 0
+        squares = np.add.reduceat(values**2, ends[:-1][some], dtype=np.float64)
+        values /= np.repeat(np.sqrt(squares).astype(np.float32), lengths[some])
+        return sparse.csr_array((values, columns, ends), shape=(len(rows), len(self._idf)))
+
+    def prefixes(self, threshold: float, rest: float) -> Matrix:
+        """Return the vectors without their frequent n-grams.
+
+        N-grams that only one family has are left out too. They cannot be shared with another one.
+
+        Args:
+            threshold: a vector whose other n-grams are shorter than this is left out: it is empty.
+            rest: least upper bound of the length of the frequent n-grams that are left out.
+        """
+        parts = []
+        for start in range(0, max(1, len(self)), _CHUNK_ROWS):
+            unit = self.rows(np.arange(start, min(start + _CHUNK_ROWS, len(self))))
+            n = unit.shape[0]
+            row, level = np.repeat(np.arange(n), np.diff(unit.indptr)), self._level[unit.indices]
+            energy = np.bincount(
+                row * (_LEVELS + 1) + level, unit.data.astype(np.float64) ** 2, n * (_LEVELS + 1)
+            ).reshape(n, _LEVELS + 1)
+            after = energy[:, 1:].sum(axis=1, keepdims=True) - energy[:, 1:].cumsum(axis=1)
+            last = 1 + (after >= rest**2).sum(axis=1)
+            last[energy[:, 1:].sum(axis=1) < threshold**2] = 0
+            kept = (level > 0) & (level <= last[row])
+            ends = np.concatenate([[0], np.bincount(row[kept], minlength=n).cumsum()])
+            matrix = (unit.data[kept], unit.indices[kept], ends)
+            parts.append(sparse.csr_array(matrix, shape=unit.shape))
+        return sparse.vstack(parts, format="csr")
+
+
+def _chunks(index: Index) -> Iterator[tuple[int, list[str]]]:
+    """Yield the folded texts of some contexts, and the row of the first of them."""
+    texts: list[str] = []
+    characters = 0
+    for row, located in enumerate(index.read(range(len(index)))):
+        texts.append(folded(context_text(located.record.state)))
+        characters += len(texts[-1])
+        if len(texts) == _CHUNK_ROWS or characters > _CHUNK_CHARACTERS:
+            yield row + 1 - len(texts), texts
+            texts, characters = [], 0
+    if texts:
+        yield len(index) - len(texts), texts
+
+
+def _counted_grams(texts: list[str]) -> tuple[Rows, Rows, Rows]:
+    """Return (text, hashed n-gram, count) of the n-grams of some texts, ascending.
+
+    >>> row, _, count = _counted_grams(["abcdeabcde", "", "abc"])
+    >>> row.tolist(), sorted(count.tolist())
+    ([0, 0, 0, 0, 0, 2], [1, 1, 1, 1, 1, 2])
+    """
+    padded = [text.ljust(_GRAM, "\0") if text else "" for text in texts]
+    points = np.frombuffer("".join(padded).encode("utf-32-le"), dtype=np.uint32)
+    row = np.repeat(np.arange(len(padded)), [len(text) for text in padded])
+    n = max(len(points) - _GRAM + 1, 0)
+    mixed = points[:n]
+    for place in range(1, _GRAM):
+        mixed = mixed * _MULTIPLIERS[0] + points[place : place + n]
+    mixed = (mixed ^ (mixed >> np.uint32(15))) * _MULTIPLIERS[1]
+    inside = row[:n] == row[len(row) - n :]  # first and last character are of one text
+    hashed = mixed[inside] >> np.uint32(32 - _BUCKET_BITS)
+    keys = np.sort((row[:n][inside] << _BUCKET_BITS) | hashed.astype(np.int64))
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    keys, counts = keys[starts], np.diff(starts, append=len(keys))
+    return keys >> _BUCKET_BITS, keys & (_BUCKETS - 1), counts
+
+
+def _levels(frequency: npt.NDArray[np.int64], shared: npt.NDArray[np.bool_]) -> Rows:
+    """Return levels of n-grams from rare, 1, to frequent, 64, about equally large; 0 if not shared.
+
+    >>> _levels(np.array([9, 1, 2, 9]), np.array([True, False, True, True])).tolist()
+    [7, 0, 1, 36]
+    """
+    order = np.flatnonzero(shared)
+    order = order[frequency[order].argsort(kind="stable")]
+    before = frequency[order].cumsum() - frequency[order]
+    level = np.zeros(len(frequency), dtype=np.intp)
+    level[order] = 1 + before * _LEVELS // max(1, int(frequency[order].sum()))
+    return level
+
+
+def _mapped(file: IO[bytes], dtype: Any) -> npt.NDArray[Any]:
+    """Return the numbers in a temporary file without reading them into memory."""
+    file.flush()
+    if not file.tell():  # an empty file cannot be mapped
+        return np.zeros(0, dtype=dtype)
+    return np.asarray(np.memmap(file, dtype=dtype, mode="r"))

@@ -1,0 +1,125 @@
+"""Contexts that are nearly the same: pairs whose TF-IDF vectors have a large cosine."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pact_eval.audit.context_vectors import ContextVectors
+from pact_eval.audit.cosine_search import Groups, Pairs, largest_cosine, near_pairs
+from pact_eval.audit.findings import Collector
+from pact_eval.data import Index, context_text, word_diff
+
+__all__ = ["NearDuplicates", "add_near_duplicates"]
+
+_MOST_ROWS_OF_ALL_PAIRS: Final = 2_500
+
+
+@dataclass(frozen=True, slots=True)
+class NearDuplicates:
+    """How near contexts are.
+
+    Attributes:
+        contexts: contexts that were compared, one a record.
+        without_text: contexts that hold no text and were left out.
+        threshold: cosine from which two contexts are near duplicates.
+        exact: whether the nearest near duplicate of each context is known. Every context that has
+            one is reported in any case. But if a context has 50 or more of them in one file, a
+            nearer one than the named one may exist.
+        largest_across: largest cosine between two files. NaN if there is none: in a dataset of more
+            than 2,500 records, if none reaches the threshold.
+        largest_within: likewise, between two families of one file.
+    """
+
+    contexts: int
+    without_text: int
+    threshold: float
+    exact: bool
+    largest_across: float
+    largest_within: float
+
+
+def add_near_duplicates(index: Index, findings: Collector, *, threshold: float) -> NearDuplicates:
+    """Find contexts that are nearly the same, of two files or of two families of one file.
+
+    Adds `near-duplicate`, one finding for two families of different files, at the record of the
+    later file: for each of its records, the nearest one of each earlier file. Adds
+    `near-duplicate-within`, one finding per family that has a neighbour in its own file, the
+    nearest.
+    The left side of a comparison is the neighbour. Members of one family are near by design and
+    never compared, nor are equal contexts of two files, which are `shared-context`.
+
+    Args:
+        index: the dataset; its records are read once again.
+        findings: collector of the check "separation".
+        threshold: least cosine of near duplicates, in (0, 1].
+
+    Returns:
+        The largest cosines, and whether the nearest neighbours are known.
+
+    Raises:
+        ValueError: the threshold is out of its range.
+        InputError: a file has changed since the index was built.
+
+    Example:
+        >>> import pact_fixtures
+        >>> from pathlib import Path
+        >>> from pact_eval.data.index import index_of_records
+        >>> from pact_eval.data.files import DataFile
+        >>> path = Path(pact_fixtures.__file__).parent / "data" / "holdout.jsonl"
+        >>> index = index_of_records([DataFile("holdout.jsonl", "eval", path)])
+        >>> near = add_near_duplicates(index, Collector("separation", 5), threshold=0.8)
+        >>> near.contexts, near.exact, round(near.largest_within, 2)
+        (324, True, 0.51)
+    """
+    if not 0 < threshold <= 1:
+        message = f"expected a threshold in (0, 1], got {threshold}"
+        raise ValueError(message)
+    groups = Groups(
+        index.frame["file"].to_numpy().astype(np.intp),
+        index.frame["family"].rank("dense").to_numpy().astype(np.intp) - 1,
+        index.frame["context"].to_numpy(),
+    )
+    vectors = ContextVectors(index, groups.family)
+    near, exact = near_pairs(vectors, groups, threshold)
+    _report(index, groups, near, findings)
+    n_empty = int(vectors.is_empty.sum())
+    largest = []
+    for across in (True, False):
+        chosen = near.take((groups.file[near.row] != groups.file[near.other]) == across)
+        cosine = float(np.fmax.reduce(chosen.cosine, initial=math.nan))
+        if math.isnan(cosine) and len(index) <= _MOST_ROWS_OF_ALL_PAIRS:
+            cosine = largest_cosine(vectors, groups, across=across)
+        largest.append(cosine)
+    return NearDuplicates(len(index) - n_empty, n_empty, threshold, exact, *largest)
+
+
+def _report(index: Index, groups: Groups, near: Pairs, findings: Collector) -> None:
+    """Add one finding per pair of families of two files, one per family within a file."""
+    file, family = groups.file, groups.family
+    is_across = file[near.row] != file[near.other]
+    across, within = near.take(is_across), near.take(~is_across)
+    across = across.nearest(across.row, file[across.other])
+    row, other = across.row, across.other
+    across = across.nearest(file[row], family[row], file[other], family[other])
+    row, other = np.append(within.row, within.other), np.append(within.other, within.row)
+    within = Pairs(row, other, np.tile(within.cosine, 2)).nearest(file[row], family[row])
+    _add(findings, "near-duplicate", "a context unlike those of other files", index, across)
+    _add(findings, "near-duplicate-within", "contexts that differ", index, within)
+
+
+def _add(findings: Collector, code: str, expected: str, index: Index, pairs: Pairs) -> None:
+    """Add a finding per pair, in the order of the records; read the full text of each again."""
+    pairs = pairs.take(np.lexsort((pairs.other, pairs.row)))
+    for left, right, cosine in zip(
+        pairs.other.tolist(), pairs.row.tolist(), pairs.cosine.tolist(), strict=True
+    ):
+        comparison = None
+        if findings.wants(code):
+            texts = [context_text(each.record.state) for each in index.read([left, right])]
+            comparison = word_diff(*texts)
+        found = f"cosine {cosine:.2f} to {index.place(left)}"
+        findings.add(code, index.place(right), expected, found, comparison)
