@@ -105,7 +105,7 @@ def figures(
     multiple=True,
     help="Dataset folder for the table of splits; may be given several times.",
 )
-@output_options("criteria")
+@output_options("criteria", "clear")
 @settings_options("method", "decoding", "resamples", "seed")
 @json_option
 def tables(

@@ -247,6 +247,14 @@ _OUTPUTS: Final = {
         type=_PATH,
         help="TOML file with the colours and markers of arms in figures.",
     ),
+    "clear": click.option(
+        "--clear-changes",
+        "clear",
+        metavar="FILE",
+        type=_PATH,
+        help="TOML file with the change of each metric that the table of ablations calls clear, "
+        'such as accuracy = "2 points". Without it, changes are not marked.',
+    ),
     "tables": click.option(
         "--latex",
         "tables",

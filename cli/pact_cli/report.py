@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @settings_options("by", "decoding", "resamples", "seed", "calibration", "method")
 @output_options(
     "html",
-    *("figures", "palette", "tables", "markdown", "data", "criteria"),
+    *("figures", "palette", "tables", "markdown", "data", "criteria", "clear"),
     table_formats=("latex",),
 )
 @json_option
@@ -84,7 +84,12 @@ def print_reports(
 
 def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs) -> None:
     """Refuse options that would have no effect."""
-    given = {"--data": outputs.data, "--criteria": outputs.criteria, "--method": settings.method}
+    given = {
+        "--data": outputs.data,
+        "--criteria": outputs.criteria,
+        "--clear-changes": outputs.clear,
+        "--method": settings.method,
+    }
     idle = [name for name, value in given.items() if value and not outputs.any_table]
     by = click.get_current_context().get_parameter_source("by")
     message = None

@@ -11,6 +11,7 @@ from pact_eval.evaluation.comparison import (
     MetricComparison,
     compare,
 )
+from pact_eval.evaluation.data_splits import Split, data_splits, files_of, splits_of_folder
 from pact_eval.evaluation.experiment import Experiment, ExperimentRun, ItemMismatch, align, mismatch
 from pact_eval.evaluation.items import (
     ScoredItems,
@@ -57,6 +58,7 @@ from pact_eval.evaluation.report import (
     evaluate,
     evaluate_items,
 )
+from pact_eval.evaluation.run_costs import TRAINING_NAME, RunCost, run_costs
 from pact_eval.evaluation.seeds import (
     Arm,
     ArmPair,
@@ -89,6 +91,7 @@ __all__ = [
     "ABLATED_GAP",
     "CONFIDENT",
     "MEAN_CONFIDENCE",
+    "TRAINING_NAME",
     "Arm",
     "ArmPair",
     "ArmsComparison",
@@ -114,12 +117,14 @@ __all__ = [
     "Note",
     "PairOutcomes",
     "RepeatedViews",
+    "RunCost",
     "ScoredItems",
     "SeedMatch",
     "SeedSummary",
     "Settings",
     "SignFlipTest",
     "SlotHomogeneity",
+    "Split",
     "StatisticSet",
     "Summary",
     "SweepPoint",
@@ -129,9 +134,11 @@ __all__ = [
     "compare",
     "compare_arms",
     "compare_seeds",
+    "data_splits",
     "default_resamples",
     "evaluate",
     "evaluate_items",
+    "files_of",
     "find_metric",
     "group_rows",
     "group_statistics",
@@ -149,6 +156,8 @@ __all__ = [
     "read_items",
     "register_metric",
     "registered_metrics",
+    "run_costs",
+    "splits_of_folder",
     "streamable_items",
     "sweep",
     "temporary_metric",

@@ -41,7 +41,13 @@ from pact_eval.runs import (
 )
 
 if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
-    from pact_eval.calibration import CalibrationWarning, Calibrator, FitNote, UseNote
+    from pact_eval.calibration import (
+        CalibrationWarning,
+        Calibrator,
+        FitNote,
+        TemperatureSummary,
+        UseNote,
+    )
 
 _CALIBRATION_NAME = "calibration.json"
 # Runs of more items are read slice by slice, without their texts and logits; same numbers.
@@ -170,6 +176,21 @@ class ExperimentRun:
         from pact_eval.calibration import calibrator_for
 
         return calibrator_for(path, self.predictions)
+
+    @cached_property
+    def temperature(self) -> TemperatureSummary | None:
+        """Mean and range of T(x) over the items; None without a calibrator.
+
+        Raises:
+            InputError: the calibrator needs prompt lengths that the run does not record.
+        """
+        if self.calibrator is None:
+            return None
+        from pact_eval.calibration import TemperatureSummary
+
+        views = self.predictions
+        at = self.calibrator.temperatures(views.kind, views.n_choices, views.prompt_tokens)
+        return TemperatureSummary.of(at)
 
     @property
     def fit_notes(self) -> tuple[FitNote, ...]:
@@ -379,6 +400,27 @@ class Experiment:
             arm: tuple(sorted(runs, key=lambda run: (run.seed is not None, run.seed or 0)))
             for arm, runs in arms.items()
         }
+
+    @property
+    def main_arm(self) -> str:
+        """The arm that the others are compared with: the method of the settings.
+
+        Without one, it is the first arm with a seed, or the first arm.
+
+        Raises:
+            InputError: no run is of the arm that was named, or there is no run.
+        """
+        method, arms = self.settings.method, self.arms
+        if method is not None:
+            if method not in arms:
+                message = f"no run of arm {method!r}; there are {', '.join(arms) or 'none'}"
+                raise InputError(message)
+            return method
+        if not arms:
+            message = "no run on full contexts"
+            raise InputError(message)
+        seeded = (arm for arm, runs in arms.items() if runs[-1].seed is not None)
+        return next(seeded, next(iter(arms)))
 
     def evaluation(
         self,

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._json import Json
+from pact_eval.runs import Provenance
 
 NOISE: Final[Mapping[str, float]] = {"float32": 1e-4, "float16": 0.016, "bfloat16": 0.125}
 """How much a logit may be off by rounding, by the precision of the run: at least this much.
@@ -112,26 +112,24 @@ LOW_ANSWER_MASS: Final = 0.5
 """Below this mean answer mass, a note says that the model rarely answers with a letter."""
 
 
-def numeric_noise(provenance: Mapping[str, Json]) -> float | None:
+def numeric_noise(provenance: Provenance) -> float | None:
     """Return how much a logit of a run may be off by rounding.
 
     What the run measured against one plain pass per prompt, but no less than `NOISE`; None for a
     run whose precision is unknown.
 
     Args:
-        provenance: `run.json`.
+        provenance: of the run.
 
     Example:
-        >>> numeric_noise({"settings": {"dtype": "bfloat16"}})
+        >>> from pact_eval.runs import Provenance
+        >>> numeric_noise(Provenance.of({"settings": {"dtype": "bfloat16"}}))
         0.125
     """
-    settings, engine = provenance.get("settings"), provenance.get("engine")
-    dtype = settings.get("dtype") if isinstance(settings, dict) else None
-    if not isinstance(dtype, str) or dtype not in NOISE:
+    least = NOISE.get(provenance.dtype or "")
+    if least is None:
         return None
-    check = engine.get("check") if isinstance(engine, dict) else None
-    measured = check.get("largest_logit_difference") if isinstance(check, dict) else None
-    return max(NOISE[dtype], float(measured) if isinstance(measured, int | float) else 0.0)
+    return max(least, provenance.engine.largest_logit_difference or 0.0)
 
 
 def near_ties(logit_gap: npt.NDArray[np.float64], noise: float) -> NearTies:

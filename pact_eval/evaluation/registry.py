@@ -31,9 +31,9 @@ Need = Literal["references", "ablated contexts", "several views", "score items"]
 """What a metric cannot be computed without. One without references and without ablated contexts is
 computed for both types of run."""
 
-Summary = Literal["main results", "figure of arms", "every run", "sweep"]
+Summary = Literal["main results", "figure of arms", "every run", "sweep", "ablations"]
 """What shows some of the metrics, not all: the table of main results, the figure of arms (rates
-only), the table of every run on the page, and the table of a sweep."""
+only), the table of every run on the page, the table of a sweep, and the table of ablations."""
 
 SUMMARIES: Final[frozenset[Summary]] = frozenset(get_args(Summary))
 
@@ -337,8 +337,8 @@ _VIEWS: Final[frozenset[Need]] = frozenset({"several views"})
 _ABLATED: Final[frozenset[Need]] = frozenset({"ablated contexts"})
 _NONE: Final[frozenset[Summary]] = frozenset()
 _MAIN: Final[frozenset[Summary]] = frozenset({"main results"})
-_TABLES: Final[frozenset[Summary]] = frozenset({"main results", "every run", "sweep"})
-_RUNS: Final[frozenset[Summary]] = frozenset({"every run", "sweep"})
+_TABLES: Final[frozenset[Summary]] = _MAIN | {"every run", "sweep", "ablations"}
+_RUNS: Final[frozenset[Summary]] = frozenset({"every run", "sweep", "ablations"})
 
 
 def _add_metrics_of_references() -> None:
@@ -372,7 +372,7 @@ def _add_metrics_of_references() -> None:
             MetricSpec("aurc", "AURC", "percent", -1),
             _FULL,
             reduction=_aurc,
-            summaries=_MAIN | {"every run"},
+            summaries=_MAIN | {"every run", "ablations"},
         ),
     )
 
@@ -384,7 +384,7 @@ def _add_metrics_of_score_items() -> None:
             _SCORE,
             lambda block: block.expected_level_error,
             _over_score_items,
-            summaries=_MAIN,
+            summaries=_MAIN | {"ablations"},
         ),
         Metric(
             MetricSpec("score_level_mae", "Score level MAE", "levels", -1),

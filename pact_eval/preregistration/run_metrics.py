@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
+from pact_eval.errors import InputError
 from pact_eval.evaluation import (
     Estimate,
     Evaluation,
@@ -28,6 +30,17 @@ from pact_eval.stats import SeedSummary, seed_summary
 
 MetricQuestion = tuple[str, DecodingName]
 """A metric and the decoding that it is taken under."""
+
+_OF_VIEWS: Final[tuple[MetricQuestion, ...]] = (
+    ("accuracy", "ensemble"),
+    ("pair_accuracy", "ensemble"),
+    ("ece", "ensemble"),
+    ("ece", "ensemble_calibrated"),
+    ("view_tv", "ensemble"),
+    ("view_tv", "ensemble_calibrated"),
+    ("flip_rate", "ensemble"),
+    ("ensemble_gain", "ensemble"),
+)
 
 
 @dataclass(frozen=True)
@@ -256,6 +269,27 @@ def main_results(table: MetricTable, decoding: Decoding = "single") -> ArmValues
         if spec.name == "ece":
             questions.append((spec.name, calibrated))
     return arm_values(table, questions)
+
+
+def k_views(table: MetricTable) -> ArmValues:
+    """Summarise what the K views of runs say together.
+
+    Accuracy, flips and gain rest on the argmax, which no temperature changes; ECE and TV are taken
+    raw and, where the table has them, calibrated.
+
+    Args:
+        table: the numbers.
+
+    Returns:
+        Mean and deviation over the seeds of each arm.
+
+    Raises:
+        InputError: no run has more views than one.
+    """
+    if not known_decodings(table, "accuracy", ("ensemble", "ensemble_calibrated")):
+        message = "no run has more views than one: K is 1"
+        raise InputError(message)
+    return arm_values(table, _OF_VIEWS)
 
 
 def arm_values(table: MetricTable, questions: Sequence[MetricQuestion]) -> ArmValues:

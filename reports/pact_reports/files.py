@@ -22,6 +22,7 @@ from pact_reports.tables import (
 
 if TYPE_CHECKING:  # tables do not wait for matplotlib
     from pact_eval.evaluation import Experiment
+    from pact_eval.preregistration import Margin
     from pact_reports.figures import Palette
     from pact_reports.figures.files import DrawnFigures
     from pact_reports.page import PageRequest
@@ -47,6 +48,7 @@ class Outputs:
         table_names: keys of `TABLES`; None makes all.
         table_formats: latex, markdown or csv.
         palette: TOML file with the colours of arms.
+        clear: TOML file with the changes of metrics that the table of ablations calls clear.
         data: files of records, or folders of datasets.
         criteria: hypotheses for the scorecard.
         command: the command line, for the last lines of the page.
@@ -61,6 +63,7 @@ class Outputs:
     table_names: tuple[str, ...] | None = None
     table_formats: tuple[str, ...] = ("latex", "markdown", "csv")
     palette: Path | None = None
+    clear: Path | None = None
     data: tuple[Path, ...] = ()
     criteria: Path | None = None
     command: tuple[str, ...] = ()
@@ -198,12 +201,13 @@ def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:
         criteria=outputs.criteria,
         data=_folders(outputs),
         palette=_palette(outputs),
+        clear=_clear_changes(outputs),
         command=outputs.command,
     )
 
 
 def _table_request(experiment: Experiment, outputs: Outputs) -> TableRequest:
-    return TableRequest.of(experiment, criteria=outputs.criteria, data=_folders(outputs))
+    return TableRequest(experiment, outputs.criteria, _folders(outputs), _clear_changes(outputs))
 
 
 def _folders(outputs: Outputs) -> tuple[Path, ...]:
@@ -215,6 +219,12 @@ def _palette(outputs: Outputs) -> Palette:
     from pact_reports.figures import NEUTRAL, read_palette
 
     return NEUTRAL if outputs.palette is None else read_palette(outputs.palette)
+
+
+def _clear_changes(outputs: Outputs) -> dict[str, Margin]:
+    from pact_eval.preregistration import read_clear_changes
+
+    return {} if outputs.clear is None else read_clear_changes(outputs.clear)
 
 
 def _record_warnings(page: PageRequest) -> tuple[str, ...]:

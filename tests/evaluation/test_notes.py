@@ -11,7 +11,7 @@ from run_frames import predictions
 
 from pact_eval.evaluation import NearTies, ScoredItems, evaluate_items, numeric_noise
 from pact_eval.evaluation.notes import NOISE
-from pact_eval.runs import Predictions
+from pact_eval.runs import Predictions, Provenance
 
 
 def ties(views: Predictions, noise: float) -> NearTies | None:
@@ -67,4 +67,4 @@ def test_impossible_answers_are_not_a_tie() -> None:
     ],
 )
 def test_the_noise_of_a_run(provenance: dict[str, Any], noise: float | None) -> None:
-    assert numeric_noise(provenance) == noise
+    assert numeric_noise(Provenance.of(provenance)) == noise

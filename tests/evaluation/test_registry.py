@@ -111,7 +111,7 @@ def test_a_new_metric_is_in_the_terminal_tables_of_compare(experiment: Experimen
 
 @pytest.mark.usefixtures("registered")
 def test_a_new_metric_is_in_the_tables(experiment: Experiment) -> None:
-    built = build_tables(TableRequest.of(experiment), ["main"])
+    built = build_tables(TableRequest(experiment), ["main"])
     assert "Margin" in [column.title for column in built.tables["main"].columns]
     points = experiment.sweep(experiment.runs[0])
     assert "Margin" in [column.title for column in sweep_table(points, "raw").columns]

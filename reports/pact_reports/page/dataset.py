@@ -10,9 +10,8 @@ from typing import Final
 from pact_eval._files import sha256_of_file
 from pact_eval.data import Record, read_records
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment, ExperimentRun
+from pact_eval.evaluation import Experiment, ExperimentRun, files_of
 from pact_eval.evaluation.diagnostics import DifferentData
-from pact_reports.tables.request import files_of
 
 _SHOWN: Final = 5
 
@@ -85,10 +84,8 @@ def _files(paths: Sequence[Path]) -> Iterable[Path]:
 
 def _scored_hash(run: ExperimentRun) -> str | None:
     """Return the hash of the dataset that a run scored; imports do not know theirs."""
-    data = run.run.settings.get("data")
-    sha256 = data.get("sha256") if isinstance(data, dict) else None
-    known = isinstance(sha256, str) and run.provenance.get("source", "score") == "score"
-    return sha256 if known and isinstance(sha256, str) else None
+    recorded = run.provenance
+    return recorded.data.sha256 if recorded.source in (None, "score") else None
 
 
 def _matched(

@@ -24,7 +24,7 @@ def provenance_html(request: PageRequest) -> Html:
 
 
 def _run(label: str, run: ExperimentRun) -> Html:
-    recorded = run.provenance
+    recorded = run.provenance.recorded
     known = {name: recorded[name] for name in _FIRST if name in recorded}
     rest = {name: value for name, value in recorded.items() if name not in known}
     facts = [("folder", str(run.folder)), *_facts(known | rest)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from pact_eval.evaluation import Experiment
+from pact_eval.preregistration import Margin
 from pact_reports.figures import NEUTRAL, Palette
 from pact_reports.page.dataset import ItemRecords
 from pact_reports.tables import TableRequest
@@ -28,6 +29,7 @@ class PageRequest:
         figures: names of the figures to draw; None draws all.
         tables: names of the tables to make; None makes all.
         palette: colours of the arms.
+        clear: by metric, the change that the table of ablations calls clear.
         command: the command that makes the page, for its last lines.
     """
 
@@ -38,9 +40,10 @@ class PageRequest:
     figures: tuple[str, ...] | None = None
     tables: tuple[str, ...] | None = None
     palette: Palette = NEUTRAL
+    clear: Mapping[str, Margin] = field(default_factory=dict)
     command: tuple[str, ...] = ()
 
     @cached_property
     def for_tables(self) -> TableRequest:
         """The same for tables."""
-        return TableRequest.of(self.experiment, criteria=self.criteria, data=self.data)
+        return TableRequest(self.experiment, self.criteria, self.data, self.clear)

@@ -29,7 +29,7 @@ from pact_reports.writers.html import table_html
 def summary_html(request: PageRequest, built: BuiltTables) -> Html:
     """Write the first section."""
     experiment = request.experiment
-    method = request.for_tables.main_arm
+    method = experiment.main_arm
     judged = _judged(request)
     matched: tuple[MatchedRuns, ...] | str
     try:

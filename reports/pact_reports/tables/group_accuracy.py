@@ -2,80 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import GroupBy, metric_spec
-from pact_eval.preregistration import Cell as Place
+from pact_eval.evaluation import metric_spec
 from pact_eval.preregistration import (
-    DecodingName,
-    MetricRow,
+    GroupAccuracy,
     MetricTable,
-    arms_in_order,
     collection_metrics,
     decoding_name,
-    metric_row,
-    run_seeds,
+    group_accuracy,
 )
-from pact_reports.table import Column, Row, Table, unique
+from pact_reports.table import Column, Row, Table
 from pact_reports.tables.cells import metric_column, text_cell, value_cell
 from pact_reports.tables.metric_values import DECODING_WORDS
 from pact_reports.tables.request import TableRequest
 
-__all__ = ["GroupAccuracy", "build_domains", "build_kinds", "group_accuracy", "group_table"]
-
 _ACCURACY: Final = metric_spec("accuracy")
 _MAE: Final = metric_spec("score_mae")
 _TITLES: Final = {"choice": "Choice", "boolean": "Boolean", "score": "Score"}
-
-
-@dataclass(frozen=True)
-class GroupAccuracy:
-    """Accuracy of runs by group.
-
-    Attributes:
-        by: what the groups are.
-        decoding: of all numbers.
-        groups: names of the groups, each with its number of items as far as it is known.
-        rows: by run, accuracy in each group, then Score MAE of all items.
-    """
-
-    by: GroupBy
-    decoding: DecodingName
-    groups: tuple[tuple[str, int | None], ...]
-    rows: tuple[tuple[MetricRow, ...], ...]
-
-
-def group_accuracy(table: MetricTable, by: GroupBy, decoding: DecodingName) -> GroupAccuracy:
-    """Gather the accuracy of every run in every group.
-
-    Args:
-        table: the numbers, with groups of one sort beside all items.
-        by: what those groups are.
-        decoding: what all numbers are taken under.
-
-    Raises:
-        InputError: there is no group but all items.
-    """
-    names = unique(
-        row.cell.group
-        for row in table.rows
-        if row.cell.metric == "accuracy" and row.cell.group != "all"
-    )
-    if not names:
-        message = f"no numbers by {by}"
-        raise InputError(message)
-    runs = [(arm, seed) for arm in arms_in_order(table) for seed in run_seeds(table, arm)]
-    asked = [*(("accuracy", name) for name in names), ("score_mae", "all")]
-    rows = tuple(
-        tuple(
-            metric_row(table, Place(metric, arm, decoding, group), seed) for metric, group in asked
-        )
-        for arm, seed in runs
-    )
-    sizes = [next((row[at].n for row in rows if row[at].n), None) for at in range(len(names))]
-    return GroupAccuracy(by, decoding, tuple(zip(names, sizes, strict=True)), rows)
 
 
 def build_kinds(request: TableRequest) -> Table:

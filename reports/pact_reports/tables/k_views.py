@@ -4,53 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
-from pact_eval.errors import InputError
-from pact_eval.preregistration import (
-    ArmValues,
-    MetricQuestion,
-    MetricTable,
-    arm_values,
-    known_decodings,
-)
+from pact_eval.preregistration import ArmValues, MetricQuestion, k_views
 from pact_reports.table import Table
 from pact_reports.tables.main_results import means_table
 from pact_reports.tables.request import TableRequest
 
-__all__ = ["build_views", "k_views", "k_views_table"]
-
-_RAW: Final = "ensemble"
-_CALIBRATED: Final = "ensemble_calibrated"
 _TITLES: Final[dict[MetricQuestion, str]] = {
-    ("accuracy", _RAW): "Accuracy",
-    ("pair_accuracy", _RAW): "Pair accuracy",
-    ("ece", _RAW): "ECE",
-    ("ece", _CALIBRATED): "ECE after T(x)",
-    ("view_tv", _RAW): "TV",
-    ("view_tv", _CALIBRATED): "TV after T(x)",
-    ("flip_rate", _RAW): "Flips",
-    ("ensemble_gain", _RAW): "Gain",
+    ("accuracy", "ensemble"): "Accuracy",
+    ("pair_accuracy", "ensemble"): "Pair accuracy",
+    ("ece", "ensemble"): "ECE",
+    ("ece", "ensemble_calibrated"): "ECE after T(x)",
+    ("view_tv", "ensemble"): "TV",
+    ("view_tv", "ensemble_calibrated"): "TV after T(x)",
+    ("flip_rate", "ensemble"): "Flips",
+    ("ensemble_gain", "ensemble"): "Gain",
 }
-
-
-def k_views(table: MetricTable) -> ArmValues:
-    """Summarise what the K views of runs say together.
-
-    Accuracy, flips and gain rest on the argmax, which no temperature changes; ECE and TV are taken
-    raw and, where the table has them, calibrated.
-
-    Args:
-        table: the numbers.
-
-    Returns:
-        Mean and deviation over the seeds of each arm.
-
-    Raises:
-        InputError: no run has more views than one.
-    """
-    if not known_decodings(table, "accuracy", (_RAW, _CALIBRATED)):
-        message = "no run has more views than one: K is 1"
-        raise InputError(message)
-    return arm_values(table, list(_TITLES))
 
 
 def k_views_table(results: ArmValues, k: str = "K views") -> Table:

@@ -44,7 +44,7 @@ def build_main(request: TableRequest) -> Table:
         caption=f"Decoding: {decoding}, but for ECE after T(x), which is calibrated.",
         intervals={
             arm: _intervals(request, runs[0], results.questions)
-            for arm, runs in request.collection.arms.items()
+            for arm, runs in request.experiment.arms.items()
             if len(runs) == 1 and arm in results.values
         },
     )
@@ -58,7 +58,7 @@ def _intervals(
     for metric, decoding in questions:
         calibrated = decoding.endswith("_calibrated")
         try:
-            evaluation = request.experiment.evaluation(run, calibrated=calibrated)
+            evaluation = request.raw.evaluation(run, calibrated=calibrated)
         except InputError:
             # No calibrator, or it needs prompt lengths that the run does not know.
             if not calibrated:

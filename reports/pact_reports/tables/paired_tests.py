@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
-from pact_eval.errors import InputError
-from pact_eval.evaluation import (
-    Estimate,
-    GroupComparison,
-    McNemarTest,
-    SignFlipTest,
-    metric_spec,
-)
+from pact_eval.evaluation import metric_spec
+from pact_eval.evaluation.diagnostics import MatchedRuns, matched_runs
 from pact_eval.preregistration import DecodingName, decoding_name
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
@@ -31,80 +25,20 @@ from pact_reports.tables.request import TableRequest
 _ACCURACY: Final = metric_spec("accuracy")
 
 
-@dataclass(frozen=True)
-class SeedTest:
-    """Two runs on the same items.
-
-    Attributes:
-        control: arm of the second run.
-        seed: of the first run; the second has it too, or has none.
-        accuracy: of the first run, a fraction.
-        control_accuracy: of the second.
-        items: McNemar over items.
-        families: sign flip over families.
-        item_interval: of the difference, resampling items.
-        family_interval: of the difference, resampling families.
-    """
-
-    control: str
-    seed: int | None
-    accuracy: float
-    control_accuracy: float
-    items: McNemarTest
-    families: SignFlipTest
-    item_interval: Estimate
-    family_interval: Estimate
-
-
-def paired_tests(request: TableRequest) -> tuple[SeedTest, ...]:
-    """Test the method against every other arm at every seed that they share.
-
-    An arm without seeds (a base model) is compared with every seed. The numbers are those that
-    `pact-eval compare` shows.
-
-    Raises:
-        InputError: the runs do not compare or lack the decoding, or no other arm shares a seed
-            with the method.
-    """
-    _ = request.comparable
-    method = request.main_arm
-    found = []
-    for arm in request.collection.arms:
-        if arm == method or not request.shares_a_seed(method, arm):
-            continue
-        pair = request.experiment.seeds(method, arm)
-        found += [_seed_test(arm, seed, each.groups[0]) for seed, each in pair.seeds.items()]
-    if not found:
-        message = f"no other arm shares a seed with {method}"
-        raise InputError(message)
-    return tuple(found)
-
-
-def _seed_test(control: str, seed: int | None, group: GroupComparison) -> SeedTest:
-    accuracy, tests = group.metrics["accuracy"], group.accuracy
-    return SeedTest(
-        control=control,
-        seed=seed,
-        accuracy=accuracy.a.value,
-        control_accuracy=accuracy.b.value,
-        items=tests.items,
-        families=tests.families,
-        item_interval=tests.item_interval,
-        family_interval=accuracy.difference,
-    )
-
-
 def build_paired(request: TableRequest) -> Table:
     """Make the table of paired tests of runs.
 
     Raises:
-        InputError: as `paired_tests`.
+        InputError: the runs do not compare or lack the decoding, or no other arm has a seed in
+            common with the method.
     """
     decoding = decoding_name(request.decoding, "raw")
-    return paired_table(paired_tests(request), request.main_arm, decoding)
+    _ = request.comparable
+    method = request.experiment.main_arm
+    return paired_table(matched_runs(request.raw, method), method, decoding)
 
 
-def paired_table(tests: tuple[SeedTest, ...], method: str, decoding: DecodingName) -> Table:
+def paired_table(tests: Sequence[MatchedRuns], method: str, decoding: DecodingName) -> Table:
     """Lay out paired tests: a row a seed, the others in blocks.
 
     Args:
@@ -112,7 +46,8 @@ def paired_table(tests: tuple[SeedTest, ...], method: str, decoding: DecodingNam
         method: the arm that is tested against the others.
         decoding: what accuracies rest on.
     """
-    first, unit = tests[0], unit_of(DIFFERENCE, decoding)
+    unit = unit_of(DIFFERENCE, decoding)
+    first, difference = tests[0].result.accuracy, tests[0].result.metrics["accuracy"].difference
     intervals = f"{first.item_interval.method}, and over families beside it"
     rows, before = [], None
     for test in tests:
@@ -127,7 +62,7 @@ def paired_table(tests: tuple[SeedTest, ...], method: str, decoding: DecodingNam
             "Only A, only B: items that one alone gets right. McNemar: exact, two-sided, takes "
             "items for independent, as papers do; sign flip: exact, over families, the one to "
             f"believe where families are larger than one. Intervals of A - B in points: {intervals}"
-            f" (n = {first.family_interval.n:,}, clusters = {first.family_interval.clusters:,}). "
+            f" (n = {difference.n:,}, clusters = {difference.clusters:,}). "
             "No p-value is adjusted for the number of tests."
         ),
         columns=(
@@ -147,18 +82,19 @@ def paired_table(tests: tuple[SeedTest, ...], method: str, decoding: DecodingNam
     )
 
 
-def _cells(test: SeedTest) -> tuple[Cell, ...]:
-    items, families = test.items, test.families
+def _cells(test: MatchedRuns) -> tuple[Cell, ...]:
+    accuracy, tests = test.result.metrics["accuracy"], test.result.accuracy
+    items, families = tests.items, tests.families
     return (
         text_cell(test.control),
         text_cell("–" if test.seed is None else str(test.seed)),
-        value_cell(test.accuracy, _ACCURACY),
-        value_cell(test.control_accuracy, _ACCURACY),
+        value_cell(accuracy.a.value, _ACCURACY),
+        value_cell(accuracy.b.value, _ACCURACY),
         value_cell(items.difference, DIFFERENCE),
         Cell(f"{items.b:,}/{items.c:,}", (items.b, items.c)),
         p_value_cell(items.p_value, items.reason),
-        interval_cell(test.item_interval, DIFFERENCE),
-        interval_cell(test.family_interval, DIFFERENCE),
+        interval_cell(tests.item_interval, DIFFERENCE),
+        interval_cell(accuracy.difference, DIFFERENCE),
         p_value_cell(families.p_value, _of_families(families.reason)),
     )
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from pact_eval._json import Json
 from pact_eval.evaluation import (
     ABLATED_CONFIDENCE,
     CONFIDENT,
@@ -18,6 +17,7 @@ from pact_eval.evaluation import (
     SlotHomogeneity,
 )
 from pact_eval.prompts import CODES
+from pact_eval.runs import Provenance
 from pact_reports.numbers import count_and_share, p_value_text
 from pact_reports.plain_text import one_line
 from pact_reports.sentences import note_sentence
@@ -48,20 +48,23 @@ class EstimatedGroup(Protocol):
         """By metric name."""
 
 
-def run_heading(title: str, provenance: Mapping[str, Json]) -> tuple[Line, ...]:
+def run_heading(title: str, provenance: Provenance) -> tuple[Line, ...]:
     """Say which run this is: its folder, arm, seed, adapter, base model and data."""
-    labels = {"arm": "arm", "seed": "seed", "adapter": "adapter", "base_model": "base model"}
+    known = {
+        "arm": provenance.arm,
+        "seed": provenance.seed,
+        "adapter": provenance.adapter_folder,
+        "base model": provenance.base_model,
+        "data": provenance.data_file,
+    }
     told = [Line(one_line(title), "strong")]
-    for key, label in (labels | {"data": "data"}).items():
-        value = provenance.get(key)
+    for label, value in known.items():
         if value is not None:
             told.append(Line(one_line(f"  {label + ':':<12}{value}")))
     return tuple(told)
 
 
-def run_parts(
-    title: str, provenance: Mapping[str, Json], evaluation: Evaluation
-) -> tuple[Part, ...]:
+def run_parts(title: str, provenance: Provenance, evaluation: Evaluation) -> tuple[Part, ...]:
     """Lay out the report on a run, on full or ablated contexts, with its heading."""
     if evaluation.contexts == "ablated":
         return (*run_heading(title, provenance), *ablated_parts(evaluation))

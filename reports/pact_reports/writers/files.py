@@ -128,7 +128,7 @@ def markdown_report(collection: Experiment, built: BuiltTables | None = None) ->
 
     Args:
         collection: the runs.
-        built: their tables; None makes all of them with the defaults of `TableRequest`.
+        built: their tables; None makes all of them.
 
     Returns:
         Runs and warnings first, then every table, then what is left out and why.

@@ -151,7 +151,7 @@ def test_a_method_that_is_worse_is_a_diagnostic(tmp_path: Path) -> None:
 
 def test_headline_tables_have_the_intervals_of_the_report(folders: list[Path]) -> None:
     experiment = Experiment.read(folders, Settings(resamples=200))
-    request = TableRequest(experiment, resamples=200)
+    request = TableRequest(experiment)
     estimates = experiment.evaluation(experiment.runs[0]).groups[0].estimates
     accuracy = estimate_text(estimates["accuracy"], "percent")
     page = words(page_of(folders))

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import csv
+from pathlib import Path
 
 import numpy as np
 import pytest
 from published import published_path
 from reports.tables.table_runs import cells, marked, run_of, texts
 
+import pact_fixtures
 from pact_eval.evaluation import Experiment
 from pact_eval.preregistration import Cell as Place
 from pact_eval.preregistration import (
     MetricRow,
     MetricTable,
+    ablations,
+    calibrated_runs,
+    group_accuracy,
     judge,
+    k_views,
     main_results,
     metric_sizes,
     pact_hypotheses,
+    read_clear_changes,
     read_metric_table,
 )
 from pact_eval.runs import import_run
 from pact_reports.tables import TableRequest, build_tables, to_csv
-from pact_reports.tables.ablations import ablations, ablations_table
-from pact_reports.tables.calibration_effects import calibrated_runs, calibration_table
-from pact_reports.tables.group_accuracy import group_accuracy, group_table
-from pact_reports.tables.k_views import k_views, k_views_table
+from pact_reports.tables.ablations import ablations_table
+from pact_reports.tables.calibration_effects import calibration_table
+from pact_reports.tables.group_accuracy import group_table
+from pact_reports.tables.k_views import k_views_table
 from pact_reports.tables.main_results import means_table
 from pact_reports.tables.metric_values import items_and_pairs
 from pact_reports.tables.scorecard import scorecard_table
@@ -106,6 +113,7 @@ base          | 17 | 84.0 | 63.9 | +20.1 | 92/27 | <0.001 | +13.9 +26.2
 base          | 18 | 82.1 | 63.9 | +18.2 | 86/27 | <0.001 | +12.0 +24.4
 base          | 19 | 87.7 | 63.9 | +23.8 | 98/21 | <0.001 | +17.9 +29.9
 """
+PAPER = read_clear_changes(Path(pact_fixtures.__file__).parent / "paper_clear_changes.toml")
 SIGNS = {
     "++": "clearly better",
     "+": "better",
@@ -176,7 +184,7 @@ def test_k_views_as_printed(table: MetricTable) -> None:
 
 
 def test_ablations_marked_as_printed(table: MetricTable) -> None:
-    made = ablations_table(ablations(table, "pact_full"))
+    made = ablations_table(ablations(table, "pact_full", clear=PAPER))
     found = {row[1].text: row[2:] for row in cells(made) if row[0].text == "17"}
     for arm, *wanted in printed(ABLATIONS):
         for cell, text in zip(found[arm], wanted, strict=True):
@@ -295,9 +303,9 @@ def test_splits_of_the_published_rows(tmp_path_factory: pytest.TempPathFactory) 
     accuracy = texts(built.tables["main"], "Accuracy", "Pair accuracy", "NLL", "ECE", "AURC")
     assert accuracy == [["82.1", "67.3", "0.528", "9.2", "4.65"]]
     assert built.skipped == {
-        "paired": "no other arm shares a seed with pact",
+        "paired": "no other arm has a seed in common with pact",
         "views": "no run has more views than one: K is 1",
-        "ablations": "no other arm shares a seed with pact",
+        "ablations": "no other arm has a seed in common with pact",
         "scorecard": "no criteria were given (--criteria HYPOTHESES.toml)",
         "calibration": "no run has a calibrator in its folder",
     }

@@ -13,7 +13,8 @@ from run_frames import ablated_rows, rows, write_run
 
 from pact_eval.calibration import Calibrator, Weights, inverse_softplus, write_calibrator
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import Experiment, Settings, metric_spec
+from pact_eval.evaluation import Experiment, Settings, metric_spec, splits_of_folder
+from pact_eval.preregistration import Margin, read_clear_changes
 from pact_eval.stats import seed_summary
 from pact_reports.tables import (
     TABLES,
@@ -29,13 +30,16 @@ from pact_reports.tables import (
     write_tables,
 )
 from pact_reports.tables.cells import marked_best, mean_cell
-from pact_reports.tables.data_splits import splits_of_folder
 
 HOSTILE = "=x|<b>_%\n\\end{table}\u202e"
 
 
 def build(folders: list[Path], *names: str, **options: object) -> BuiltTables:
-    request = TableRequest(Experiment.read(folders), **options)  # type: ignore[arg-type]
+    chosen = {
+        name: options.pop(name) for name in ("method", "decoding", "resamples") if name in options
+    }
+    settings = Settings(**chosen)  # type: ignore[arg-type]
+    request = TableRequest(Experiment.read(folders, settings), **options)  # type: ignore[arg-type]
     return build_tables(request, names or None)
 
 
@@ -155,7 +159,7 @@ def test_a_run_without_a_seed_counts_beside_those_with_one(tmp_path: Path) -> No
 
 
 def test_ablations_at_shared_seeds_only(arms: list[Path]) -> None:
-    table = made(arms, "ablations")
+    table = made(arms, "ablations", clear={"accuracy": Margin(2, "points")})
     assert texts(table, "Seed", "Arm", "Accuracy") == [
         ["2", "a", "60.0"],
         ["2", "b", "75.0"],
@@ -166,6 +170,25 @@ def test_ablations_at_shared_seeds_only(arms: list[Path]) -> None:
     assert (method[0].mark, method[0].numbers[1]) == (None, None)
     assert other[0].mark == "clearly better"
     assert other[0].numbers[1] == pytest.approx(0.15)
+    assert "Clear changes: Accuracy 2 points;" in table.caption
+    unmarked = made(arms, "ablations")
+    assert {cell.mark for row in cells(unmarked) for cell in row} == {None}
+    assert "Clear" not in unmarked.caption
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('speed = "2 points"', "names of metrics, got 'speed'"),
+        ('accuracy = "2 nats"', 'accuracy: expected a number of points, such as "2 points"'),
+        ("accuracy = ", "not valid TOML"),
+    ],
+)
+def test_wrong_clear_changes_are_refused(tmp_path: Path, text: str, expected: str) -> None:
+    path = tmp_path / "clear.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=expected):
+        read_clear_changes(path)
 
 
 def test_k_views_of_runs(arms: list[Path]) -> None:
@@ -256,24 +279,24 @@ def test_runs_on_other_items_are_not_compared(tmp_path: Path) -> None:
     built = build(folders)
     assert set(built.tables) == {"splits", "cost"}
     assert built.skipped["main"] == (
-        "the runs hold other items, so that their numbers do not compare"
+        "the runs hold different items, so their numbers cannot be compared"
     )
     report = markdown_report(Experiment.read(folders), built)
     assert "> item sets differ: 0 items only in" in report
-    assert "- main: the runs hold other items" in report
+    assert "- main: the runs hold different items" in report
 
 
 def test_runs_on_ablated_contexts_alone(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "c", ablated_rows(1), arm="a", seed=1)
     built = build([folder])
     assert set(built.tables) == {"splits"}
-    assert built.skipped["main"] == built.skipped["cost"] == "no run on whole contexts"
+    assert built.skipped["main"] == built.skipped["cost"] == "no run on full contexts"
 
 
 def test_choices_that_cannot_be_met_are_refused(arms: list[Path], tmp_path: Path) -> None:
     collection = Experiment.read(arms)
     with pytest.raises(InputError, match="no run of arm 'c'; there are a, b, base"):
-        TableRequest(collection, method="c").check()
+        TableRequest(Experiment.read(arms, Settings(method="c"))).check()
     with pytest.raises(InputError, match="no such file"):
         TableRequest(collection, criteria=tmp_path / "none.toml").check()
     with pytest.raises(InputError, match="no such folder"):
@@ -299,8 +322,8 @@ def test_hostile_arm_names_do_no_harm(tmp_path: Path) -> None:
         for arm in (1, 2)
         for seed in (17, 18)
     ]
-    collection = Experiment.read(folders)
-    built = build_tables(TableRequest(collection, resamples=200))
+    collection = Experiment.read(folders, Settings(resamples=200))
+    built = build_tables(TableRequest(collection))
     assert set(built.skipped) == {"scorecard", "calibration"}
     for table in built.tables.values():
         latex, markdown, text = to_latex(table), to_markdown(table), to_csv(table)

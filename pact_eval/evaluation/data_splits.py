@@ -1,0 +1,175 @@
+"""Data splits: how many records, families and kinds each file of the data holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PureWindowsPath
+from typing import Final
+
+from pact_eval._files import sha256_of_file
+from pact_eval.data import (
+    MANIFEST_NAME,
+    DataFile,
+    Record,
+    Role,
+    dataset_files,
+    read_manifest,
+    read_records,
+)
+from pact_eval.evaluation.experiment import Experiment, ExperimentRun
+from pact_eval.runs import Predictions
+
+_KINDS: Final = ("choice", "boolean", "score")
+_ROLES: Final[dict[Role, str]] = {
+    "train": "train",
+    "selection": "select",
+    "calibration": "calibrate",
+    "eval": "test",
+}
+
+
+@dataclass(frozen=True)
+class Split:
+    """One file of data.
+
+    Attributes:
+        name: of the file.
+        role: role of the file in a word; "" if nobody says.
+        records: their number; ablated contexts if the file holds those.
+        families: contrastive pairs and what else shares a family.
+        pairs: families of two, a base and a counterfactual record.
+        source_families: groups of families that are split together; None if records lack them.
+        kinds: records of each kind.
+        runs: runs of a collection that scored it.
+        sha256: of the file; None if it is unknown.
+    """
+
+    name: str
+    role: str
+    records: int
+    families: int
+    pairs: int
+    source_families: int | None
+    kinds: tuple[int, ...]
+    runs: int
+    sha256: str | None
+
+
+def run_splits(experiment: Experiment) -> tuple[Split, ...]:
+    """Count what the runs scored: one split per file of data, distinguished by its SHA-256."""
+    found: dict[tuple[str, int], Split] = {}
+    for run in experiment.all_runs:
+        name, sha256, views = _data_name(run), run.provenance.data.sha256, run.predictions
+        key = (sha256 or name, len(views))
+        known = found.get(key) or _of_views(name, sha256, views)
+        found[key] = replace(known, runs=known.runs + 1)
+    return tuple(found.values())
+
+
+def splits_of_folder(folder: Path) -> tuple[Split, ...]:
+    """Count the records of every file of a dataset.
+
+    Args:
+        folder: of the dataset; its manifest, if any, says what files are for.
+
+    Raises:
+        InputError: there is no dataset, or nothing tells what a file is for.
+        RecordError: a line is not a record.
+    """
+    return tuple(
+        _of_records(
+            file.name,
+            _ROLES[file.role],
+            sha256_of_file(file.path),
+            read_records(file.path, require_reference=False),
+        )
+        for file in files_of(folder)
+    )
+
+
+def data_splits(experiment: Experiment, folders: Sequence[Path] = ()) -> tuple[Split, ...]:
+    """Count the records of datasets and of what runs scored, each file once.
+
+    Args:
+        experiment: the runs.
+        folders: of datasets; with several, names of files start with that of their folder.
+
+    Raises:
+        InputError: a folder holds no dataset.
+        RecordError: a line is not a record.
+    """
+    listed = [
+        replace(split, name=f"{folder.resolve().name}/{split.name}") if folders[1:] else split
+        for folder in folders
+        for split in splits_of_folder(folder)
+    ]
+    scored = list(run_splits(experiment))
+    for number, split in enumerate(listed):
+        same = next((each for each in scored if each.sha256 == split.sha256), None)
+        if same is not None:
+            listed[number] = replace(split, runs=same.runs)
+            scored.remove(same)
+    return (*listed, *scored)
+
+
+def files_of(folder: Path) -> tuple[DataFile, ...]:
+    """Return the files of a dataset, as its manifest names them if it has one.
+
+    Raises:
+        InputError: there is no dataset, or nothing tells what a file is for.
+    """
+    path = folder / MANIFEST_NAME
+    manifest = read_manifest(path).value if path.exists() else None
+    return dataset_files(folder, manifest)
+
+
+def _of_views(name: str, sha256: str | None, views: Predictions) -> Split:
+    members = zip(
+        views.family.tolist(),
+        views.variant.tolist(),
+        views.source_family.tolist(),
+        views.kind.tolist(),
+        strict=True,
+    )
+    return _counted(name, "", sha256, members)
+
+
+def _of_records(name: str, role: str, sha256: str, records: Iterable[Record]) -> Split:
+    members = (
+        (record.family, record.variant, record.source_family, record.field.kind)
+        for record in records
+    )
+    return _counted(name, role, sha256, members)
+
+
+def _counted(
+    name: str, role: str, sha256: str | None, members: Iterable[tuple[str, str, str, str]]
+) -> Split:
+    """Count records, given as family, variant, source family and kind."""
+    families: dict[str, list[str]] = {}
+    sources: set[str] = set()
+    kinds: Counter[str] = Counter()
+    for family, variant, source, kind in members:
+        families.setdefault(family, []).append(variant)
+        sources.add(source)
+        kinds[kind] += 1
+    return Split(
+        name=name,
+        role=role,
+        records=kinds.total(),
+        families=len(families),
+        pairs=sum(sorted(each) == ["base", "counterfactual"] for each in families.values()),
+        source_families=None if sources <= {""} else len(sources - {""}),
+        kinds=tuple(kinds[kind] for kind in _KINDS),
+        runs=0,
+        sha256=sha256,
+    )
+
+
+def _data_name(run: ExperimentRun) -> str:
+    """Return the name of the file that a run scored, without the folders of someone's machine."""
+    name = PureWindowsPath(run.provenance.data_file or "").name
+    sha256 = run.provenance.data.sha256
+    return name or (f"SHA-256 {sha256[:12]}" if sha256 else run.name)

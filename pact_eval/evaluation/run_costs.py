@@ -1,0 +1,89 @@
+"""Cost: what scoring each run took, and what training its adapter did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pact_eval._json import Json, loads
+from pact_eval.evaluation.experiment import Experiment, ExperimentRun
+from pact_eval.runs import RunFolder
+
+TRAINING_NAME: Final = "training.json"
+"""What a trainer may leave in an adapter folder: `wall_minutes` and `steps` are read from it."""
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """What one run took; None if it is not recorded.
+
+    Attributes:
+        arm: of the run.
+        seed: of the run, or None.
+        views: of all items.
+        k: views of each item.
+        wall_seconds: of scoring, over all processes that took part.
+        longest_prompt_tokens: of all views.
+        device: that it was scored on.
+        dtype: of the model there.
+        has_adapter: whether an adapter was on.
+        training_minutes: of its adapter.
+        training_steps: of the optimiser.
+    """
+
+    arm: str
+    seed: int | None
+    views: int
+    k: int
+    wall_seconds: float | None
+    longest_prompt_tokens: int | None
+    device: str | None
+    dtype: str | None
+    has_adapter: bool
+    training_minutes: float | None
+    training_steps: float | None
+
+
+def run_costs(experiment: Experiment) -> tuple[RunCost, ...]:
+    """Gather what the runs took, from `run.json` and from `training.json` beside their adapters."""
+    return tuple(_cost(run) for runs in experiment.arms.values() for run in runs)
+
+
+def _cost(run: ExperimentRun) -> RunCost:
+    recorded, training = run.provenance, _training(run.run)
+    return RunCost(
+        arm=run.arm,
+        seed=run.seed,
+        views=len(run.predictions) * run.predictions.k,
+        k=run.predictions.k,
+        wall_seconds=recorded.wall_seconds,
+        longest_prompt_tokens=recorded.longest_prompt_tokens,
+        device=recorded.device,
+        dtype=recorded.dtype,
+        has_adapter=recorded.adapter is not None,
+        training_minutes=_number(training.get("wall_minutes")),
+        training_steps=_number(training.get("steps")),
+    )
+
+
+def _training(run: RunFolder) -> Mapping[str, Json]:
+    """Return what training left beside the adapter that a run names, as far as it can be read."""
+    named = run.provenance.adapter_folder
+    if named is None:
+        return {}
+    for above in (Path(), *run.folder.resolve().parents):
+        try:
+            value = loads((above / named / TRAINING_NAME).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        return value if isinstance(value, dict) else {}
+    return {}
+
+
+def _number(value: Json) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return value

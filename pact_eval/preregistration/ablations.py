@@ -1,0 +1,194 @@
+"""Ablations: how the runs of other arms differ from that of the method at the same seed."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from pact_eval._files import read_text
+from pact_eval.errors import InputError
+from pact_eval.evaluation import find_metric, metric_names, metric_spec, registered_metrics
+from pact_eval.preregistration.criteria import Cell, Margin, decoding_name, parse_margin
+from pact_eval.preregistration.run_metrics import (
+    MetricQuestion,
+    arms_in_order,
+    known_decodings,
+    metric_row,
+    metric_sizes,
+)
+from pact_eval.preregistration.table import MetricRow, MetricTable
+from pact_eval.runs import Decoding
+
+Change = Literal["clearly better", "better", "worse", "clearly worse"]
+"""What a change of a metric means for the reader."""
+
+_SMALL_SHARE: Final = 0.25
+# Differences of equal numbers that were summed in another order.
+_ROUNDING: Final = 1e-12
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """One run and how it differs from that of the method at the same seed.
+
+    Attributes:
+        arm: of the run.
+        seed: of both.
+        rows: the number of each question.
+        changes: this run's minus the method's; NaN if one of them is undefined.
+        marks: what the changes mean, or None if they are small or nobody says what is clear.
+    """
+
+    arm: str
+    seed: int
+    rows: tuple[MetricRow, ...]
+    changes: tuple[float, ...]
+    marks: tuple[Change | None, ...]
+
+
+@dataclass(frozen=True)
+class Ablations:
+    """The runs beside the method, seed by seed.
+
+    Attributes:
+        method: the arm that the others are compared with.
+        questions: metric and decoding of each column.
+        blocks: by seed, the method's run first.
+        sizes: of `metric_sizes`, what the numbers rest on.
+        clear: by metric of the columns, the change that is called clear.
+    """
+
+    method: str
+    questions: tuple[MetricQuestion, ...]
+    blocks: Mapping[int, tuple[Ablation, ...]]
+    sizes: Mapping[str, tuple[int, int]]
+    clear: Mapping[str, Margin]
+
+
+def ablations(
+    table: MetricTable,
+    method: str,
+    decoding: Decoding = "single",
+    clear: Mapping[str, Margin] | None = None,
+) -> Ablations:
+    """Compare every other run with that of the method at the same seed.
+
+    Args:
+        table: the numbers.
+        method: an arm of it, with seeds.
+        decoding: single or ensemble, for all but TV and flips, which are of the K views.
+        clear: by metric, the change that is called clear; changes below a quarter of it, and those
+            of other metrics, are not marked.
+
+    Raises:
+        InputError: the method has no seed, or no other arm shares one with it.
+    """
+    clear = clear or {}
+    questions = _questions(table, method, decoding)
+    others = [arm for arm in arms_in_order(table) if arm != method]
+    blocks = {}
+    for seed in table.seeds(method):
+        sharing = [arm for arm in others if seed in table.seeds(arm)]
+        if sharing:
+            base = _rows(table, method, seed, questions)
+            blocks[seed] = tuple(
+                _ablation(arm, seed, _rows(table, arm, seed, questions), base, clear)
+                for arm in (method, *sharing)
+            )
+    if not blocks:
+        message = f"no other arm has a seed in common with {method}"
+        raise InputError(message)
+    shown = {metric: clear[metric] for metric, _ in questions if metric in clear}
+    return Ablations(method, questions, blocks, metric_sizes(table), shown)
+
+
+def change_mark(metric: str, change: float, clear: Margin) -> Change | None:
+    """Say what a change of a metric means: better or worse, clearly or slightly.
+
+    Args:
+        metric: its name.
+        change: in its unit, rates as fractions.
+        clear: the change that is called clear.
+
+    Example:
+        >>> change_mark("accuracy", -0.031, Margin(2, "points"))
+        'clearly worse'
+        >>> change_mark("flip_rate", 0.0154, Margin(2, "points"))
+        'worse'
+        >>> change_mark("accuracy", 0.003, Margin(2, "points"))
+    """
+    size, better = abs(change), metric_spec(metric).better * change > 0
+    if math.isnan(change) or size < _SMALL_SHARE * clear.distance - _ROUNDING:
+        return None
+    if size < clear.distance - _ROUNDING:
+        return "better" if better else "worse"
+    return "clearly better" if better else "clearly worse"
+
+
+def read_clear_changes(path: Path) -> dict[str, Margin]:
+    """Read which changes of metrics are called clear.
+
+    Args:
+        path: TOML file of metric names and margins, such as `accuracy = "2 points"`.
+
+    Raises:
+        InputError: the file cannot be read, or names an unknown metric or a wrong margin.
+    """
+    try:
+        values = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        message = f"{path}: not valid TOML, {error}"
+        raise InputError(message) from None
+    found = {}
+    for metric, margin in values.items():
+        if metric not in metric_names():
+            message = f"{path}: expected names of metrics, got {metric!r}"
+            raise InputError(message)
+        try:
+            found[metric] = parse_margin(str(margin), metric)
+        except ValueError as error:
+            message = f"{path}: {metric}: {error}"
+            raise InputError(message) from None
+    return found
+
+
+def _questions(table: MetricTable, method: str, decoding: Decoding) -> tuple[MetricQuestion, ...]:
+    own = MetricTable([row for row in table.rows if row.cell.arm == method])
+    found: list[MetricQuestion] = []
+    for spec in registered_metrics("full", "ablations"):
+        wanted = [decoding_name(decoding, "raw")]
+        if find_metric(spec.name).of_views:
+            wanted = ["ensemble", "ensemble_calibrated"]
+        found += [(spec.name, name) for name in known_decodings(own, spec.name, wanted)[:1]]
+    return tuple(found)
+
+
+def _rows(
+    table: MetricTable, arm: str, seed: int, questions: tuple[MetricQuestion, ...]
+) -> tuple[MetricRow, ...]:
+    return tuple(
+        metric_row(table, Cell(metric, arm, decoding, "all"), seed)
+        for metric, decoding in questions
+    )
+
+
+def _ablation(
+    arm: str,
+    seed: int,
+    rows: tuple[MetricRow, ...],
+    base: tuple[MetricRow, ...],
+    clear: Mapping[str, Margin],
+) -> Ablation:
+    pairs = list(zip(rows, base, strict=True))
+    changes = tuple(row.value - reference.value for row, reference in pairs)
+    marks = tuple(
+        change_mark(row.cell.metric, change, clear[row.cell.metric])
+        if row.cell.metric in clear
+        else None
+        for row, change in zip(rows, changes, strict=True)
+    )
+    return Ablation(arm, seed, rows, changes, marks)
