@@ -3,8 +3,8 @@
     python benchmarks/audit.py                   300,000 generated records, a tenth for evaluation
     python benchmarks/audit.py --records 30000
 
-The records come from the generator of the fixtures (six pairs a source family). Time is wall time
-of one run; the peak is the resident memory of the process, libraries included.
+The records come from the generator of the fixtures (six pairs per source family). Time is wall time
+of one run. The peak is the resident memory of the process, libraries included.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pact_fixtures.generator import FULL, generate_base_records
 PAIRS_A_SOURCE_FAMILY = 6
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     """Write one line of the table."""
     sys.stdout.write(f"{line}\n")
 
@@ -47,13 +47,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--records", type=int, default=300_000)
     n_records = parser.parse_args().records
-    say(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}")
-    say(", ".join(f"{name} {version(name)}" for name in ("numpy", "polars", "scikit-learn")))
+    print_line(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}")
+    print_line(", ".join(f"{name} {version(name)}" for name in ("numpy", "polars", "scikit-learn")))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_dataset(folder, n_records)
         size = sum(path.stat().st_size for path in folder.iterdir())
-        say(f"{n_records:,} records, {size / 1e6:,.0f} MB")
+        print_line(f"{n_records:,} records, {size / 1e6:,.0f} MB")
         stages: list[tuple[str, float]] = []
         audit = audit_data(
             DatasetSource.of_folder(folder),
@@ -62,11 +62,11 @@ def main() -> None:
         )
         end = time.perf_counter()
     for (stage, start), (_, stop) in itertools.pairwise([*stages, ("", end)]):
-        say(f"{stage:<13}{stop - start:8.1f} s")
+        print_line(f"{stage:<13}{stop - start:8.1f} s")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     mega = peak / 1e6 if sys.platform == "darwin" else peak / 1e3
-    say(f"{'all':<13}{end - stages[0][1]:8.1f} s, peak {mega:,.0f} MB")
-    say(
+    print_line(f"{'all':<13}{end - stages[0][1]:8.1f} s, peak {mega:,.0f} MB")
+    print_line(
         str({code: n for check in audit.checks for code, n in check.counts.items()} or "no finding")
     )
 

@@ -1,8 +1,8 @@
-"""What the benchmarks share: the machine, interleaved blocks, tables, and where these are kept.
+"""Helpers of the benchmarks: machine description, interleaved timing, tables, sections of a page.
 
-Contestants take turns, so a busy moment falls on all of them alike, and medians are taken
-over the turns. Where every number of a benchmark has a goal in seconds and a peer that does the
-same work, `Row` says so and `rows_table` does the rest.
+Contestants take turns, so a busy moment affects all of them alike. Results are medians over turns.
+A benchmark whose numbers have a goal in seconds and a peer that does the same work can describe
+them as `Row`s and print them with `rows_table`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Timed = Callable[[], object]
 
 @dataclass(frozen=True)
 class Peer:
-    """Who does the same work.
+    """A library function that does the same work.
 
     Attributes:
         name: the library and function.
         run: the work.
-        share: the part of our items that it is given; its time is divided by that.
+        share: the share of our items that it gets; its time is divided by the share.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Row:
         name: what is measured.
         ours: the work.
         goal: seconds, or None.
-        peers: who else does it.
+        peers: peers that do the same work.
     """
 
     name: str
@@ -79,7 +79,7 @@ def machine() -> str:
 
 
 def versions(*packages: str) -> str:
-    """Name the versions of packages, and those that are not installed."""
+    """Return the versions of packages, and name those that are not installed."""
     found = []
     for package in packages:
         try:
@@ -90,10 +90,10 @@ def versions(*packages: str) -> str:
 
 
 class Contest:
-    """Contestants that take turns, block after block, after one turn each that does not count.
+    """Contestants that take turns, block after block. One warm-up turn of each does not count.
 
     Args:
-        contestants: by name, the work of one turn.
+        contestants: name -> the work of one turn.
     """
 
     def __init__(self, contestants: Mapping[str, Timed]) -> None:
@@ -101,7 +101,7 @@ class Contest:
         self._seconds: dict[str, list[float]] = {name: [] for name in contestants}
 
     def run(self, blocks: int) -> None:
-        """Time every contestant once a block."""
+        """Time every contestant once per block."""
         for work in self._contestants.values():
             work()
         for _ in range(blocks):
@@ -115,7 +115,7 @@ class Contest:
         return statistics.median(self._seconds[name])
 
     def ratio(self, slow: str, fast: str) -> float:
-        """Return how often `fast` is as fast as `slow`: the median of the blocks' ratios."""
+        """Return the time of `slow` over that of `fast`: the median of the blocks' ratios."""
         turns = zip(self._seconds[slow], self._seconds[fast], strict=True)
         return statistics.median(one / other for one, other in turns)
 
@@ -156,7 +156,7 @@ def _peer_columns(contest: Contest, row: Row, peer: Peer) -> list[str]:
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """Make a parser with the options that all benchmarks have."""
+    """Return a parser with the options that all benchmarks have."""
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -172,7 +172,7 @@ def write_section(path: Path, name: str, text: str) -> None:
 
     Args:
         path: file that has the markers `<!-- NAME:begin -->` and `<!-- NAME:end -->`.
-        name: of the section.
+        name: name of the section.
         text: Markdown.
 
     Raises:
@@ -188,7 +188,7 @@ def write_section(path: Path, name: str, text: str) -> None:
 
 
 def publish(name: str, text: str, path: Path | None) -> None:
-    """Print a section, and write it where a file was given."""
+    """Print a section, and write it to a file if one was given."""
     sys.stdout.write(f"{text}\n")
     if path is not None:
         write_section(path, name, text)

@@ -1,9 +1,9 @@
-"""Metrics and the family bootstrap against named peers, in one run, interleaved.
+"""Metrics and the family bootstrap compared with other libraries, in interleaved blocks.
 
     python benchmarks/metrics.py [--items 1000000] [--blocks 5]
 
 Prints the machine, the versions and, for each row, our median time, the peer's, and their ratio.
-Peers compute the same number; that they agree is asserted before anything is timed.
+Peers compute the same number. The script checks this before it measures times.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Row:
 
 
 def rows(items: int) -> list[Row]:
-    """Make the comparisons on random predictions of 2 to 6 answers."""
+    """Return the comparisons on random predictions with 2 to 6 answers."""
     rng = np.random.default_rng(0)
     n_choices = rng.integers(2, 7, items)
     log_probs = metrics.log_softmax(rng.normal(0, 2, (items, 6)), n_choices)

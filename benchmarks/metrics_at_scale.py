@@ -1,10 +1,10 @@
-"""Point metrics of ten million items from Parquet, and full reports, against named peers.
+"""Point metrics of ten million items from Parquet, and full reports, compared with other libraries.
 
     python benchmarks/metrics_at_scale.py [--items 10000000] [--blocks 5] [--write FILE]
 
-The items are random (2 to 6 answers, families of two, one view), written as a run first. Peers are
-given a part of the items, because they hold or draw all of them; their time is divided by that
-part. That both compute the same number is asserted before anything is timed.
+The items are random (2 to 6 answers, families of two, one view) and first written as a run. Peers
+keep or draw all items in memory, so they get a share of them, and their time is divided by that
+share. The script checks that both compute the same number before it measures times.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WIDTH = 6
 
 
 def part(number: int, items: int) -> pl.DataFrame:
-    """Make the rows of some families: two items of the same number of answers each."""
+    """Return the rows of some families: two items each, with the same number of answers."""
     rng = np.random.default_rng(number)
     n_choices = rng.integers(2, WIDTH + 1, (items + 1) // 2).repeat(2)[:items]
     reference = (rng.random(items) * n_choices).astype(np.int16)
@@ -69,7 +69,7 @@ def part(number: int, items: int) -> pl.DataFrame:
 
 
 def write_rows(folder: Path, items: int, views: int = 1) -> Path:
-    """Write the predictions of a run; further views are the first times a random factor."""
+    """Write the predictions of a run; further views are view 0 times a random factor."""
     parts = []
     for number, start in enumerate(range(0, items, PART)):
         path = folder / f"part-{number:06d}.parquet"
@@ -90,7 +90,7 @@ def write_rows(folder: Path, items: int, views: int = 1) -> Path:
 
 
 def padded(path: Path, items: int) -> tuple[Any, Any]:
-    """Return references and probabilities (n, 6) of the first items, as peers want them."""
+    """Return references and probabilities (n, 6) of the first items, as peers expect them."""
     frame = pl.read_parquet(path, n_rows=items)
     n_choices = frame["n_choices"].to_numpy()
     logits = np.full((len(frame), WIDTH), -np.inf)
@@ -112,7 +112,7 @@ def peer_metrics(reference: Any, probabilities: Any) -> list[float]:
 
 
 def our_metrics(path: Path) -> list[float]:
-    """Every metric of the report on all items: the peer's four, AURC, pair accuracy and more."""
+    """All metrics of the report on all items: the peers' four, AURC, pair accuracy and more."""
     items = read_items(path, "single", letters=False)
     found = point_values(group_statistics(items))
     names = ("accuracy", "nll_nats", "brier", "ece", "aurc", "pair_accuracy")
@@ -135,7 +135,7 @@ def peer_bootstrap(values: npt.NDArray[np.float64]) -> float:
 
 
 def report_rows(folder: Path, items: int, few: int = 10_000) -> list[Row]:
-    """Make the rows of full reports: a million items of four views, and a holdout of 324."""
+    """Return the rows of full reports: a million items with four views, and a holdout of 324."""
     million = min(items, 1_000_000)
     rows = []
     for number, limit in ((million, 30.0), (324, 0.5)):
@@ -167,7 +167,7 @@ def report_rows(folder: Path, items: int, few: int = 10_000) -> list[Row]:
 
 
 def check(path: Path, items: int) -> None:
-    """Assert that the pass gives the peers' numbers on the same items."""
+    """Check that our numbers agree with the peers' on the same items."""
     with tempfile.TemporaryDirectory() as temporary:
         small = Path(temporary) / "predictions.parquet"
         pl.read_parquet(path, n_rows=items).write_parquet(small)
@@ -185,7 +185,7 @@ from pathlib import Path
 from pact_eval.evaluation import group_statistics, point_values, read_items
 point_values(group_statistics(read_items(Path(sys.argv[1]), "single", letters=False)))
 status = Path("/proc/self/status")
-# The resource module may tell the peak of the process that started this one.
+# The resource module may return the peak of the parent process.
 if status.exists():
     print(int(status.read_text().partition("VmHWM:")[2].split()[0]) // 1000)
 else:
@@ -195,7 +195,7 @@ else:
 
 
 def peak_memory(path: Path) -> int:
-    """Return the peak of a process that makes the pass and nothing else, in MB."""
+    """Return the peak memory of a process that only computes point metrics, in MB."""
     made = subprocess.run(  # noqa: S603 -- our own code
         [sys.executable, "-c", PEAK, str(path)], capture_output=True, text=True, check=True
     )
@@ -231,9 +231,9 @@ def main() -> None:
     packages = versions("numpy", "scipy", "polars", "scikit-learn", "torchmetrics")
     text = (
         f"{machine()}; {packages}; medians of {arguments.blocks} interleaved blocks, "
-        f"resamples as the report takes by default. The file has {size:,.0f} MB; point metrics, in "
-        f"their own process, peaked at {peak:,} MB, libraries included.\n\n{lines}\n\n"
-        "A peer that is given a part of the items has its time divided by that part.\n\n"
+        f"default resamples of the report. The file has {size:,.0f} MB. The peak memory of point "
+        f"metrics in their own process is {peak:,} MB, libraries included.\n\n{lines}\n\n"
+        "If a peer gets a share of the items, its time is divided by that share.\n\n"
         "`python benchmarks/metrics_at_scale.py`"
     )
     publish("metrics-at-scale", text, arguments.write)

@@ -1,13 +1,12 @@
-"""Near duplicates in large datasets: time, memory, and how many planted ones are found.
+"""Near duplicates in large datasets: time, memory, and recall on planted copies.
 
     python benchmarks/near_duplicates.py [--records 10000 20000 100000 1000000] [--write FILE]
 
-Each size is a dataset of two files, nine tenths of it for training, searched in a process that does
-nothing else. A context is 13 sentences of the fixtures' generator, drawn at random and with other
-digits. The second file also has copies of training pairs of which 1 to 12% of the words were
-replaced, and both files have copies of one template that differ in two numbers. The cosine of a
-copy to its source is that of scikit-learn's `TfidfVectorizer` with the document frequencies of
-20,000 contexts.
+Each size is a dataset of two files, nine tenths of it for training, searched in its own process. A
+context has 13 random sentences of the fixtures' generator with changed digits. The second file also
+has copies of training pairs with 1 to 12% of the words replaced. Both files have copies of one
+template that differ in two numbers. The cosine of a copy and its source is computed by
+scikit-learn's `TfidfVectorizer` with the document frequencies of 20,000 contexts.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ def main() -> None:
 
 
 def row_of(n_records: int) -> list[str]:
-    """Write a dataset, index it, search it, and return what that took."""
+    """Write a dataset, index it, search it, and return time and memory."""
     with tempfile.TemporaryDirectory() as folder:
         files = [
             DataFile(f"{role}.jsonl", role, Path(folder, f"{role}.jsonl"))

@@ -1,12 +1,12 @@
-"""Scoring K views: our engines against lm-evaluation-harness and transformers' decision pipeline.
+"""Scoring K views: our engines, lm-evaluation-harness and transformers' decision pipeline.
 
     make .venv/.bench
     python benchmarks/scoring.py --write docs/performance.md
 
-One randomly initialised Qwen3, contrastive pairs of the shipped dataset with their contexts filled
-up to some 950 tokens, one process, the same products of matrices for everyone. Contestants take
-turns, block after block; ratios are medians over blocks. The accuracy part compares every engine
-with one plain pass a prompt, on Qwen3 and on a hybrid Qwen3.5.
+The model is a randomly initialised Qwen3. The items are contrastive pairs of the bundled dataset
+with contexts filled up to about 950 tokens. All contestants run in one process with the same matrix
+products. They take turns, block after block; ratios are medians over blocks. The accuracy part
+compares every engine with one plain pass per prompt, on Qwen3 and on a hybrid Qwen3.5.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SEED = 17
 
 @dataclass(frozen=True)
 class Items:
-    """What is scored.
+    """The records that are scored.
 
     Attributes:
         pairs: both members of every family.
@@ -58,7 +58,7 @@ def make_items(encoder: Encoder, n_pairs: int) -> Items:
     by_size: dict[int, list[list[Record]]] = {}
     for pair in whole:
         by_size.setdefault(pair[0].n_choices, []).append(pair)
-    # In turns over the numbers of answers, so a small benchmark has all of them.
+    # Cycle through the numbers of answers: a small benchmark then has all of them.
     turns = [
         by_size[size][turn]
         for turn in range(max(map(len, by_size.values())))
@@ -86,7 +86,7 @@ def _lines(state: Any) -> list[str]:
 
 
 def _filled(encoder: Encoder, pair: Sequence[Record], filler: Sequence[str]) -> list[Record]:
-    """Put the same sentences around both members' contexts, until prompts are long enough."""
+    """Add the same sentences around both members' contexts until prompts are long enough."""
     count = 2
     while True:
         before, after = filler[: count // 2], filler[count // 2 : count]
@@ -100,7 +100,7 @@ def _filled(encoder: Encoder, pair: Sequence[Record], filler: Sequence[str]) -> 
 
 
 def make_model(kind: str, vocabulary: int, *, small: bool = False) -> Any:
-    """Return a random model whose logits differ by more than rounding."""
+    """Return a random model whose logits differ by more than rounding errors."""
     torch.manual_seed(SEED)
     size: dict[str, Any] = {
         "vocab_size": vocabulary,
@@ -140,7 +140,7 @@ def ours(
 
 
 def harness(model: Any, tokenizer: Any, views: Sequence[EncodedView], size: int) -> Any:
-    """Return a contestant: lm-evaluation-harness' HFLM, one forward pass a context."""
+    """Return a contestant: lm-evaluation-harness' HFLM, one forward pass per context."""
     from lm_eval.models.huggingface import HFLM
 
     peer = HFLM(
@@ -155,7 +155,7 @@ def harness(model: Any, tokenizer: Any, views: Sequence[EncodedView], size: int)
 
 
 def pipeline(model: Any, tokenizer: Any, records: Sequence[Record], k: int) -> Any:
-    """Return a contestant: `pipeline("decision")`, asked K times an item."""
+    """Return a contestant: `pipeline("decision")`, called K times per item."""
     from transformers.decision import DecisionConfig
 
     decide = transformers.pipeline(
@@ -190,7 +190,7 @@ def flops(config: Any, lengths: Sequence[tuple[int, int]]) -> float:
     """Return multiply-adds of the decoder for runs of tokens.
 
     Args:
-        config: of a Qwen3.
+        config: configuration of a Qwen3.
         lengths: (tokens before, new tokens) of each run.
     """
     heads, keys = config.num_attention_heads, config.num_key_value_heads
@@ -205,7 +205,7 @@ def flops(config: Any, lengths: Sequence[tuple[int, int]]) -> float:
 
 
 def flop_ratio(config: Any, views: Sequence[EncodedView]) -> float:
-    """Return what all prompts cost over what their prefix tree costs, each token once."""
+    """Return the FLOPs of all prompts over those of their prefix tree, each token once."""
     tree = prefix_tree([view.token_ids for view in views], 0)
     runs: list[tuple[int, int]] = []
     stack = [(tree.root, 0)]
@@ -250,7 +250,7 @@ def accuracy_rows(encoder: Encoder, items: Items, vocabulary: int) -> list[list[
 def speed_rows(
     encoder: Encoder, tokenizer: Any, items: Items, vocabulary: int, blocks: int
 ) -> tuple[list[list[str]], str]:
-    """Race the contestants on the same views, and return ratios and a note."""
+    """Time the contestants on the same views, and return ratios and a note."""
     model = make_model("Qwen3", vocabulary)
     pairs, alone = (encoder.encode(each, 4, SEED) for each in (items.pairs, items.alone))
     singles = encoder.encode(items.pairs, 1, SEED)
@@ -278,11 +278,11 @@ def speed_rows(
     goals = _goals(contest.ratio, fraction)
     lengths = [len(view.token_ids) for view in pairs]
     note = (
-        f"{len(items.pairs)} records in pairs, {np.mean(lengths):.0f} tokens a prompt "
-        f"({pipeline_tokens:.0f} in the pipeline's own template), matrix products: {products}; "
-        f"{contest.seconds('fork, pairs') / len(items.pairs):.3f} s an item for fork. The floor "
-        "counts every layer for every token; fork leaves out most of the last of "
-        f"{model.config.num_hidden_layers} layers, and computes attention by larger products."
+        f"{len(items.pairs)} records in pairs, {np.mean(lengths):.0f} tokens per prompt "
+        f"({pipeline_tokens:.0f} in the pipeline's own template). Matrix products: {products}. "
+        f"Fork takes {contest.seconds('fork, pairs') / len(items.pairs):.3f} s per item. The floor "
+        "counts every layer for every token; fork skips most of the last of "
+        f"{model.config.num_hidden_layers} layers and uses larger products for attention."
     )
     return [[name, f"{value:.2f}", goal] for name, value, goal in goals], note
 
@@ -290,7 +290,7 @@ def speed_rows(
 def _goals(
     ratio: Callable[[str, str], float], fraction: dict[str, float]
 ) -> list[tuple[str, float, str]]:
-    """Return what is measured, its value and its goal."""
+    """Return (what is measured, value, goal)."""
     return [
         ("HFLM K = 4 / fork, pairs", ratio("HFLM, pairs", "fork, pairs"), "3.3"),
         (
@@ -322,7 +322,7 @@ def main() -> None:
     options.add_argument("--pairs", type=int, default=8, help="pairs to score")
     chosen = options.parse_args()
     transformers.utils.logging.set_verbosity_error()
-    keep_freed_memory()  # for everyone: the setting is the process's, and peers gain by it, too
+    keep_freed_memory()  # for all contestants: the setting applies to the process
     tokenizer = transformers.AutoTokenizer.from_pretrained(FIXTURES / "model")
     encoder = Encoder(tokenizer, NIMBLE)
     items = make_items(encoder, chosen.pairs)

@@ -1,10 +1,10 @@
-"""Items per second and peak memory on a device: the forking engine against full prompts in batches.
+"""Items per second and peak memory on a device: the fork engine and full prompts in batches.
 
     python benchmarks/scoring_device.py --device cuda --shape 8b --write docs/performance.md
 
-A randomly initialised Qwen3 of the shape and in the precision that are asked for, the prompts of
-`scoring.py`, K = 1 and K = 4. Contestants take turns, block after block. `--shape small` proves on
-any machine that the script runs.
+The model is a randomly initialised Qwen3 of the requested shape and precision, with the prompts of
+`scoring.py` at K = 1 and K = 4. Contestants take turns, block after block. `--shape small` tests
+the script on any machine.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def make_model(shape: str, device: str, dtype: str) -> Any:
 
 
 def peak_memory(work: Any, device: str) -> str:
-    """Run once and return the most memory that was allocated, in GiB; a dash off CUDA."""
+    """Run once and return the peak of allocated memory, in GiB; a dash without CUDA."""
     if not device.startswith("cuda"):
         return "–"
     torch.cuda.reset_peak_memory_stats()
@@ -70,9 +70,9 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--device", default="cpu", help="cpu or cuda")
     options.add_argument("--shape", choices=list(SHAPES), default="small")
-    options.add_argument("--dtype", default="bfloat16", help="of the weights")
+    options.add_argument("--dtype", default="bfloat16", help="dtype of the weights")
     options.add_argument("--pairs", type=int, default=32, help="pairs to score")
-    options.add_argument("--batch-tokens", type=int, default=32_768, help="tokens a pass")
+    options.add_argument("--batch-tokens", type=int, default=32_768, help="tokens per pass")
     chosen = options.parse_args()
     transformers.utils.logging.set_verbosity_error()
     if chosen.device == "cpu":
@@ -99,8 +99,8 @@ def main() -> None:
     parts = [
         f"{where}; {versions('torch', 'transformers')}; {chosen.blocks} blocks. A random Qwen3 of "
         f"shape {chosen.shape} in {chosen.dtype}, {len(items)} records in pairs, "
-        f"{np.mean([len(view.token_ids) for view in views[4]]):.0f} tokens a prompt.",
-        markdown_table(["engine", "items a second", "peak memory, GiB"], rows),
+        f"{np.mean([len(view.token_ids) for view in views[4]]):.0f} tokens per prompt.",
+        markdown_table(["engine", "items per second", "peak memory, GiB"], rows),
         f"Batched over fork: {' and '.join(ratios)}.",
     ]
     publish("scoring-device", "\n\n".join(parts), chosen.write)

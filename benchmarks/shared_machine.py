@@ -29,7 +29,7 @@ import pact_fixtures
 FIXTURES = Path(pact_fixtures.__file__).parent
 DEFAULT, PASSIVE = "default", "PASSIVE"
 
-# Busy until it is killed, or until the benchmark is gone.
+# Busy until it is killed, or until the benchmark ends.
 BUSY = """
 import os
 parent = os.getppid()

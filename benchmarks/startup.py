@@ -1,9 +1,9 @@
-"""How long commands take to start: `--help`, and a small report with the share of its imports.
+"""Start-up times of commands: `--help`, and a small report with the share of its imports.
 
     python benchmarks/startup.py [--blocks 7] [--write FILE]
 
-Each turn is a process of its own. The imports of a report are a process that imports the modules
-which the report had imported, and does nothing; the interpreter's own start counts in both.
+Each turn is a new process. The imports of a report are measured in a process that only imports the
+same modules. Both times include the start of the interpreter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ITEMS = 324
 VIEWS = 4
 HELP_GOAL, REPORT_GOAL = 0.3, 1.5
 
-# Compiled modules are kept, as they are where nobody forbids it: installed packages have theirs.
+# Keep compiled modules, as installed packages do, even if the environment disables them.
 ENVIRONMENT = {
     name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
 }
@@ -65,7 +65,7 @@ def run(*arguments: str) -> str:
 
 
 def command(*arguments: str) -> tuple[str, ...]:
-    """Return what starts `pact-eval` as its script does."""
+    """Return the arguments that start `pact-eval` as its script does."""
     start = "import sys; from pact_cli.main import main; sys.argv[0] = 'pact-eval'; main()"
     return ("-c", start, *arguments)
 
@@ -115,7 +115,7 @@ def main() -> None:
             f"{REPORT_GOAL}",
             "",
         ],
-        ["its imports alone", f"{contest.seconds('imports'):.2f}", "", f"{100 * share:.0f}% of it"],
+        ["its imports", f"{contest.seconds('imports'):.2f}", "", f"{100 * share:.0f}% of it"],
         *(
             [name, f"{contest.seconds(name):.2f}", "", f"{contest.ratio(name, 'help'):.2f} x help"]
             for name in PEERS
@@ -123,7 +123,7 @@ def main() -> None:
     ]
     packages = versions("click", "rich", "numpy", "scipy", "polars", "scikit-learn", "torchmetrics")
     text = (
-        f"{machine()}; {packages}; medians of {arguments.blocks} interleaved blocks, a process "
+        f"{machine()}; {packages}; medians of {arguments.blocks} interleaved blocks, one process "
         f"each.\n\n{markdown_table(['started', 'seconds', 'goal', 'share'], lines)}\n\n"
         "`python benchmarks/startup.py`"
     )

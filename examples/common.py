@@ -1,7 +1,7 @@
-"""What the examples share: options, the model with its adapter, views of the data, a loader.
+"""Helpers of the examples: options, the model with its adapter, views of the data, a loader.
 
-Everything that the paper settles is its default here (`PACT_SETTINGS`). The shipped model is tiny:
-`--learning-rate 1e-3` moves it within a few steps.
+Defaults are the paper's settings (`PACT_SETTINGS`). The bundled model is tiny: `--learning-rate
+1e-3` changes it within a few steps.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FIXTURES = Path(__file__).parent.parent / "fixtures" / "pact_fixtures"
 class Options:
     """The options of every example: `--learning-rate` and so on."""
 
-    steps: int = PACT_SETTINGS.n_steps(16)  # its epochs over so many families
+    steps: int = PACT_SETTINGS.n_steps(16)  # the paper's epochs over 16 families
     families: int = 16
     selection_families: int = 4
     seed: int = PACT_SETTINGS.seeds[0]
@@ -64,7 +64,7 @@ class Options:
 
 
 class Task:
-    """All that a trainer is given."""
+    """The model, data and loss of a trainer."""
 
     def __init__(self, options: Options) -> None:
         torch.manual_seed(options.seed)
@@ -73,7 +73,7 @@ class Task:
         self.model = get_peft_model(base, lora_config(dropout=options.dropout)).train()
         tokenizer = AutoTokenizer.from_pretrained(options.model)
         encoder = Encoder(tokenizer, NIMBLE)
-        records = read_records(options.data)  # those of a family stand together
+        records = read_records(options.data)  # the records of a family are adjacent
         cut = 2 * options.families
         held_out = records[cut : cut + 2 * options.selection_families]
         self.views = training_views(records[:cut], encoder, ViewPlan(seed=options.seed))
@@ -86,12 +86,12 @@ class Task:
         self.weights = [each for each in self.model.parameters() if each.requires_grad]
 
     def selection_batches(self, rows: int = 4) -> list[PactBatch]:
-        """Cut the selection views into batches of so many rows."""
+        """Divide the selection views into batches of `rows` rows."""
         starts = range(0, len(self.selection), rows)
         return [self.collate(self.selection[start : start + rows]) for start in starts]
 
     def save(self) -> None:
-        """Save the adapter so that `pact-eval score` takes it, if `--out` names a folder."""
+        """Save the adapter for `pact-eval score`, if `--out` names a folder."""
         o = self.options
         if o.out is not None:
             save_adapter(self.model, o.out, base=o.model, arm="pact", seed=o.seed)

@@ -2,9 +2,9 @@
 
     python examples/train_lightning.py --steps 8 --learning-rate 1e-3
 
-A training step of Lightning is one optimiser step here and gets the list of its batches, so
-the units of all of them are counted before the first loss. That takes manual optimisation:
-`accumulate_grad_batches` would divide by the number of batches, whatever they hold.
+Here, a training step of Lightning is one optimiser step and gets the list of its batches. The units
+of all batches are counted before the first loss. This requires manual optimisation:
+`accumulate_grad_batches` would divide by the number of batches, not by their units.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PactModule(LightningModule):
         return {"optimizer": self.task.optimizer, "lr_scheduler": self.task.schedule}
 
     def on_train_epoch_start(self) -> None:
-        """Another order every epoch."""
+        """Use a different order in every epoch."""
         self.task.sampler.set_epoch(self.current_epoch)
 
     def training_step(self, batches: list[PactBatch], _index: int) -> None:

@@ -2,8 +2,8 @@
 
     python examples/train_pytorch.py --steps 8 --learning-rate 1e-3
 
-Without `totals`, every batch would have its own mean: exact only if all batches of a step
-hold the same units. With them, two batches of two pairs are one batch of four.
+Without `totals`, every batch would have its own mean, which is exact only if all batches of a step
+have the same numbers of units. With `totals`, two batches of two pairs equal one batch of four.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def steps(task: Task) -> Iterator[list[PactBatch]]:
 
 
 def train(task: Task) -> list[float]:
-    """Train, put the best checkpoint back, and return the loss of every step."""
+    """Train, restore the best checkpoint, and return the loss of every step."""
     n_steps = task.options.steps
     select_every = PACT_SETTINGS.select_every(n_steps)
     selection = task.selection_batches()

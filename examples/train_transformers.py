@@ -2,10 +2,10 @@
 
     python examples/train_transformers.py --steps 8 --learning-rate 1e-3
 
-What differs from an ordinary Trainer: its own data loaders, for a family may not be split and the
-views are not columns of tensors (`remove_unused_columns=False`); and `compute_loss`, which ignores
-`num_items_in_batch` (a count of label tokens, None here and in evaluation): the units of the step
-are counted when its batches are fetched, so the loss is scaled for accumulation already.
+Two things differ from an ordinary Trainer. It has its own data loaders, because a family must not
+be split and views are not columns of tensors (`remove_unused_columns=False`). Its `compute_loss`
+ignores `num_items_in_batch` (a count of label tokens, None here and in evaluation): the units of
+the step are counted when its batches are fetched, so the loss is already scaled for accumulation.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pact_losses import PACT_SETTINGS, PactBatch, TrainingView, candidate_logits
 class PactTrainer(Trainer):
     """A Trainer whose loss is PACT, and whose evaluation loss is the NLL of the selection views."""
 
-    # The Trainer is not to divide by the number of accumulated batches.
+    # The Trainer must not divide by the number of accumulated batches.
     loss_is_scaled_for_ga = True
 
     def __init__(self, task: Task, args: TrainingArguments, **kwargs: Any) -> None:
@@ -37,7 +37,7 @@ class PactTrainer(Trainer):
         return {"batch": self.task.collate(views)}
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Batches of complete families; Accelerate deals them out to the processes."""
+        """Batches of complete families; Accelerate distributes them to the processes."""
         loader = DataLoader(
             self.task.views, batch_sampler=self.task.sampler, collate_fn=self._collate
         )

@@ -1,4 +1,4 @@
-"""The PACT objective for any trainer: torch only, nothing of ours imported."""
+"""The PACT objective for any trainer. Imports torch and none of our other packages."""
 
 from pact_losses.batch import NO_REFERENCE, PactBatch, PactCollator
 from pact_losses.candidates import candidate_logits

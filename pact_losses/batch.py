@@ -1,4 +1,4 @@
-"""Batches for the objective: tensors and index tables, checked once, and the collator from views.
+"""Batches for the objective: tensors and index tables, checked once, and the collator of views.
 
 Rows are views. The logits of a row are in letter order; `code_order` brings them into canonical
 order. Three tables list the rows that belong together: `pairs` (the two members of a family),
@@ -36,25 +36,24 @@ class PactBatch:
     Attributes:
         code_order: shape (n, C), int64; canonical index shown at each letter, unused slots
             -1, all of them after the used ones.
-        reference: shape (n,), int64; canonical index of the right answer, `NO_REFERENCE` for a row
-            without a label.
+        reference: shape (n,), int64; canonical index of the correct answer, `NO_REFERENCE` for a
+            row without a label.
         is_score: shape (n,), bool; rows of Score fields, whose answers are ordered levels.
         pairs: shape (n_pairs, 2), int64; rows (base, counterfactual).
         views: shape (n_views, 2), int64; rows that show one record under two letter orders,
             with one reference.
         ablations: shape (n_ablations, 3), int64; (row, y_a, y_b) with canonical answers.
         weight: shape (n,), float32 or float64, above 0 and finite; weight of the row in every mean.
-            A pair or two views weigh the mean of their rows.
+            A pair, or two views, have the mean weight of their rows.
         record_ids: n names for messages.
         input_ids: shape (n, tokens), int64, padded on the left; None if logits come from
             elsewhere.
         attention_mask: shape (n, tokens), int64; 0 on padding. Given together with input_ids or
             not at all.
-        code_tokens: shape (n, C), int64; token of each letter shown, unused
-            slots 0.
+        code_tokens: shape (n, C), int64; token of each letter shown, unused slots 0.
 
-    The checks run once, when a batch is made: `to` and `pin_memory` do not repeat them, since each
-    of them waits for the device. Two batches are equal if they are the same object.
+    The checks run once, when a batch is created. `to` and `pin_memory` do not repeat them, because
+    every check waits for the device. Two batches are equal if they are the same object.
 
     Raises:
         BatchError: shapes, types, ranges or tables do not fit; the message names the record.
@@ -97,7 +96,7 @@ class PactBatch:
         weight: Any = None,
         record_ids: Any = None,
     ) -> PactBatch:
-        """Make a batch from lists, for logits that come from elsewhere; see the class for shapes.
+        """Create a batch from lists, for logits that come from elsewhere; see the class for shapes.
 
         Args:
             code_order: (n, C); shorter rows are filled with -1.
@@ -131,7 +130,7 @@ class PactBatch:
 
     @property
     def mask(self) -> Tensor:
-        """Which slots hold an answer, shape (n, C); the same in code and in canonical order."""
+        """Which slots hold an answer, shape (n, C); the same in letter and in canonical order."""
         return self.code_order >= 0
 
     @property
@@ -202,7 +201,7 @@ class PactBatch:
     def _check_orders(self) -> None:
         width = self.code_order.shape[-1]
         slots = torch.arange(width, device=self.code_order.device)
-        # A used slot holds each canonical index once, in whatever order: sorted, the row counts up.
+        # Used slots hold each canonical index once: sorted, they are 0, 1, 2, ...
         wanted = torch.where(slots < self.n_choices[:, None], slots, width)
         found = torch.where(self.mask, self.code_order, width).sort(-1).values
         front = (self.mask == (slots < self.n_choices[:, None])).all(-1)
@@ -215,7 +214,7 @@ class PactBatch:
 
     def _check_references(self) -> None:
         outside = (self.reference < NO_REFERENCE) | (self.reference >= self.n_choices)
-        self._refuse(outside, "expected a reference among its answers")
+        self._refuse(outside, "expected a reference among the answers")
 
     def _check_tables(self) -> None:
         n = len(self)
@@ -239,22 +238,22 @@ class PactBatch:
             self._refuse(~labelled[member], "expected a reference for a member of a pair", member)
         same_width = self.n_choices[first] == self.n_choices[second]
         self._refuse(
-            ~same_width, "the members of its pair have different numbers of answers", first
+            ~same_width, "expected the same number of answers in both members of its pair", first
         )
         flips = self.reference[first] != self.reference[second]
-        self._refuse(~flips, "the references of its pair do not differ", first)
+        self._refuse(~flips, "expected different references in its pair", first)
 
     def _check_views(self) -> None:
         one, other = self.views.unbind(-1)
         alike = (self.n_choices[one] == self.n_choices[other]) & (one != other)
-        self._refuse(~alike, "two views of a record must be two rows of it", one)
+        self._refuse(~alike, "expected two views to be two rows of one record", one)
         agree = self.reference[one] == self.reference[other]
-        self._refuse(~agree, "two views of a record must have the same reference", one)
+        self._refuse(~agree, "expected the same reference in two views of a record", one)
 
     def _check_ablations(self) -> None:
         row, y_a, y_b = self.ablations.unbind(-1)
         within = (torch.minimum(y_a, y_b) >= 0) & (torch.maximum(y_a, y_b) < self.n_choices[row])
-        self._refuse(~within | (y_a == y_b), "an ablation takes two different answers", row)
+        self._refuse(~within | (y_a == y_b), "expected two different answers of an ablation", row)
 
     def _refuse(self, bad: Tensor, fault: str, rows: Tensor | None = None) -> None:
         if bool(bad.any()):
@@ -285,9 +284,9 @@ class PactCollator:
         pad_token_id: any valid id; padding is masked out.
         n_codes: width of the code tables; that of the row with the most answers by default.
         pad_to_multiple_of: round the padded length up, for kernels that prefer it.
-        require_pairs: refuse a batch with incomplete families, so a family that is split over two
-            batches is noticed. False for batches of single views, as in evaluation: then pairs and
-            views are linked if both are in the batch.
+        require_pairs: refuse batches with incomplete families, to detect a family that is split
+            over two batches. False for batches of single views, as in evaluation: pairs and views
+            are then linked if both are in the batch.
 
     Raises:
         BatchError: no views, a view with more answers than `n_codes`, or one record's views with
@@ -325,7 +324,7 @@ class PactCollator:
                 raise ValueError(message)
 
     def __call__(self, views: Sequence[TrainingView]) -> PactBatch:
-        """Make the batch."""
+        """Create the batch."""
         if not views:
             message = "expected at least one view, got none"
             raise BatchError(message)
@@ -361,8 +360,8 @@ class PactCollator:
         widest = max(views, key=lambda view: view.n_choices)
         if self.n_codes is not None and widest.n_choices > self.n_codes:
             message = (
-                f"record {widest.record_id}: {widest.n_choices} answers, but n_codes leaves room "
-                f"for {self.n_codes}"
+                f"record {widest.record_id}: expected at most n_codes = {self.n_codes} answers, "
+                f"got {widest.n_choices}"
             )
             raise BatchError(message)
         return self.n_codes or widest.n_choices
@@ -384,8 +383,8 @@ def _check_complete(views: Sequence[TrainingView]) -> None:
         group_families(views)
     except FamilyError as error:
         message = (
-            f"{error}\nA batch needs complete families (FamilyBatchSampler makes such batches); "
-            "require_pairs=False allows single views."
+            f"{error}\nUse complete families (FamilyBatchSampler), or require_pairs=False to allow "
+            "single views."
         )
         raise FamilyError(message) from error
 

@@ -1,4 +1,4 @@
-"""The logits of the letters: one position and a few tokens, whatever the size of the vocabulary."""
+"""The logits of the letters: one position and a few tokens, not the full vocabulary."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def candidate_logits(model: nn.Module, batch: PactBatch) -> Tensor:
     The full model is called, so adapters, autocast, gradient checkpointing and
     `DistributedDataParallel` work as usual. Logits for every token of a prompt are never computed.
     If the output head is a plain linear layer, only its rows for the letters of each prompt are
-    multiplied; what the model does to its logits afterwards (soft-capping, a scale) is done to
-    these. Any other head (with LoRA, quantised, sharded) gives all tokens at the last position.
+    multiplied; later changes of the logits by the model (soft-capping, a scale) apply to these. Any
+    other head (with LoRA, quantised, sharded) computes all tokens at the last position.
 
     Args:
         model: a causal language model of transformers (or its multimodal shell), with or without
@@ -35,8 +35,8 @@ def candidate_logits(model: nn.Module, batch: PactBatch) -> Tensor:
         device; unused slots are 0 and carry no gradient.
 
     Raises:
-        BatchError: the batch has no token ids, a row ends in padding, or the model gives logits of
-            another shape.
+        BatchError: the batch has no token ids, a row ends with padding, or the model returns logits
+            of another shape.
 
     Example:
         >>> from inspect import signature
@@ -48,14 +48,14 @@ def candidate_logits(model: nn.Module, batch: PactBatch) -> Tensor:
     head = _plain_head(model)
     logits: Tensor
     if head is None:
-        # Some models take no such argument and give the logits of every position.
+        # Some models lack this argument and return the logits of every position.
         keep = {"logits_to_keep": 1} if _takes(model, "logits_to_keep") else {}
         logits = model(**inputs, **keep).logits[:, -1].gather(-1, tokens)
     else:
-        with _only_codes(head, tokens):
+        with _only_letters(head, tokens):
             logits = model(**inputs).logits[:, -1]
     if logits.shape != tokens.shape:
-        message = f"expected code logits of shape {tuple(tokens.shape)}, got {tuple(logits.shape)}"
+        message = f"expected logits of shape {tuple(tokens.shape)}, got {tuple(logits.shape)}"
         raise BatchError(message)
     if logits.dtype != torch.float64:
         logits = logits.float()
@@ -73,7 +73,7 @@ def _inputs(model: nn.Module, batch: PactBatch) -> tuple[dict[str, Any], Tensor]
         message = f"record {batch.record_ids[row]} (row {row}): expected padding on the left"
         raise BatchError(message)
     inputs: dict[str, Any] = {"input_ids": ids, "attention_mask": mask, "use_cache": False}
-    # A multimodal shell derives positions of its own from the mask.
+    # A multimodal shell derives its own positions from the mask.
     if _takes(model, "position_ids") and not _takes(model, "pixel_values"):
         inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)
     return inputs, tokens
@@ -84,7 +84,7 @@ def _takes(model: nn.Module, name: str) -> bool:
 
 
 def _bare(model: Any) -> Any:
-    """The model of transformers inside of whatever is wrapped around it."""
+    """Return the transformers model without its wrappers."""
     for inner in ("module", "_orig_mod"):
         if isinstance(getattr(model, inner, None), nn.Module):
             return _bare(getattr(model, inner))
@@ -92,11 +92,11 @@ def _bare(model: Any) -> Any:
 
 
 def _plain_head(model: nn.Module) -> nn.Linear | None:
-    """Return the output head where it can be narrowed to some of its rows, else None."""
+    """Return the output head if it can be restricted to some of its rows, else None."""
     if isinstance(model, DistributedDataParallel):
         model = model.module
     outer: Any = model
-    # Compiled code and replicas in threads do not see what is changed for one call.
+    # Compiled code and replicas in threads ignore changes for a single call.
     is_bare = _bare(model) is (
         outer.get_base_model() if hasattr(outer, "get_base_model") else outer
     )
@@ -104,15 +104,15 @@ def _plain_head(model: nn.Module) -> nn.Linear | None:
         return None
     get_head = getattr(_bare(model), "get_output_embeddings", None)
     head = None if get_head is None else get_head()
-    # Subclasses (quantised, LoRA) multiply in their own way; an own `forward` is a hook of someone.
+    # Subclasses (quantised, LoRA) multiply in their own way; a custom `forward` is a hook.
     if type(head) is not nn.Linear or "forward" in vars(head):
         return None
     return head if type(head.weight.data) is Tensor else None
 
 
 @contextlib.contextmanager
-def _only_codes(head: nn.Linear, tokens: Tensor) -> Iterator[None]:
-    """Make the head answer for its own tokens of each row (n, C) at the last position only."""
+def _only_letters(head: nn.Linear, tokens: Tensor) -> Iterator[None]:
+    """Restrict the head to the tokens of each row (n, C) at the last position."""
 
     def forward(hidden: Tensor) -> Tensor:
         logits = torch.einsum("nlh,nch->nlc", hidden[:, -1:], head.weight[tokens])

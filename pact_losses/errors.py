@@ -2,7 +2,7 @@
 
 PactLossError
 ├── ViewError        a view that cannot be trained on; the message names its record
-├── FamilyError      views that do not make a family: a single member, references that do not flip
+├── FamilyError      views that do not form a family: a single member, equal references
 ├── BatchError       index tables or logits that do not fit each other
 └── NonFiniteError   a term or a logit that is not a finite number; the message names it
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 
 class PactLossError(ValueError):
-    """Anything that pact_losses refuses."""
+    """Base class of all errors of pact_losses."""
 
 
 class ViewError(PactLossError):
@@ -19,7 +19,7 @@ class ViewError(PactLossError):
 
 
 class FamilyError(PactLossError):
-    """Views that do not make a family."""
+    """Views that do not form a family."""
 
 
 class BatchError(PactLossError):

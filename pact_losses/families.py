@@ -1,7 +1,7 @@
-"""Batching by family: which views belong together, and batches that never split them.
+"""Batching by family: group views by family, and make batches that never split a family.
 
-The counterfactual margin needs both members of a pair in one forward pass, and the consistency term
-both letter orders of a record. So a family with all of its views is what is shuffled and cut.
+The counterfactual margin needs both members of a pair in one forward pass. The consistency term
+needs both letter orders of a record. The unit of batching is therefore a family with all its views.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ def group_families(views: Sequence[TrainingView]) -> list[Family]:
         The families, in the order in which the first view of each appears.
 
     Raises:
-        FamilyError: a family has one member only, members that differ in kind, answers or code, or
-            do not differ in reference, two primary views of one member, a permuted view without its
-            primary one, or an ablated view whose answers are not the references of the pair. One
-            line for every such family, up to 20; each names a record.
+        FamilyError: a family has only one member, members of different kinds or with different
+            answers or letters, members with the same reference, two primary views of one member, a
+            permuted view without its primary view, or an ablated view whose answers are not the
+            references of the pair. One line per family, up to 20; each names a record.
 
     Example:
         >>> def view(variant, reference):
@@ -82,7 +82,7 @@ def group_families(views: Sequence[TrainingView]) -> list[Family]:
 
 
 def _faults(views: Sequence[TrainingView]) -> Iterator[tuple[TrainingView, str]]:
-    """Yield what is wrong with a family, and the view that shows it."""
+    """Yield the faults of a family, each with a view that shows it."""
     yield from _faults_of_membership(views)
     base, other = (
         next(view for view in views if view.role == "primary" and view.variant == variant)
@@ -91,7 +91,7 @@ def _faults(views: Sequence[TrainingView]) -> Iterator[tuple[TrainingView, str]]
     if base.record_id == other.record_id:
         yield base, "expected two records, both members have this id"
     if base.reference == other.reference:
-        yield base, f"expected references that differ, both members have {base.reference}"
+        yield base, f"expected different references, both members have {base.reference}"
     for view in views:
         fault = _fault_of_view(view, base, other)
         if fault is not None:
@@ -102,7 +102,7 @@ def _fault_of_view(view: TrainingView, base: TrainingView, other: TrainingView) 
     """Compare a view with the primary views of its family."""
     primary = base if view.variant == "base" else other
     if view.record_id != primary.record_id:
-        return f"its primary view is of another record, {primary.record_id}"
+        return f"expected its primary view to be of the same record, got {primary.record_id}"
     if view.kind != base.kind:
         return f"expected {base.kind} as in the base, got {view.kind}"
     if view.n_choices != base.n_choices:
@@ -116,7 +116,7 @@ def _fault_of_view(view: TrainingView, base: TrainingView, other: TrainingView) 
     pair = (base.reference, other.reference)
     if view.ablated_answers is not None and tuple(view.ablated_answers) != pair:
         return (
-            f"the ablated view expects the references of its pair, (base, counterfactual) {pair}, "
+            f"ablated view: expected the references of its pair, (base, counterfactual) {pair}, "
             f"got {view.ablated_answers}"
         )
     return None
@@ -144,38 +144,38 @@ def _faults_of_membership(views: Sequence[TrainingView]) -> Iterator[tuple[Train
 class FamilyBatchSampler(Sampler[list[int]]):
     """Batches of row indices that hold complete families, of similar length.
 
-    Each epoch: families are shuffled, sorted by their longest prompt inside buckets of `bucket`
-    families, cut into batches of `families_per_batch`, and the batches shuffled, so lengths do
-    not drift through the epoch. The order depends on `seed` and the epoch only.
+    In each epoch, families are shuffled, sorted by their longest prompt inside buckets of `bucket`
+    families, and divided into batches of `families_per_batch`. The batches are shuffled, so lengths
+    do not drift through the epoch. The order depends only on `seed` and the epoch.
 
     With several processes, the batches of one step are adjacent in the sorted order: no rank waits
-    for a much longer batch of another. Every rank gets the same number of batches. A last
-    step with too few batches for all ranks is filled up with batches from the front, which are then
-    seen twice in that epoch; `drop_last` leaves that step out instead. The last batch cut may hold
-    fewer families than the others, unless `drop_last`.
+    for a much longer batch of another. Every rank gets the same number of batches. If the last step
+    has too few batches for all ranks, it is filled up with batches from the front, which then occur
+    twice in that epoch; `drop_last` leaves that step out instead. Without `drop_last`, the last
+    batch may have fewer families than the others.
 
     **DataLoader**: `DataLoader(views, batch_sampler=sampler, collate_fn=PactCollator(...))`; call
-    `set_epoch` before each epoch, else every epoch has the order of the first.
+    `set_epoch` before each epoch, otherwise every epoch has the order of the first.
 
-    **Accelerate and Trainer**: leave `num_replicas` and `rank` alone and give the loader to
-    `accelerator.prepare`, which hands complete batches to the processes in turn, and fills up
-    or drops the last step by its own `even_batches`. There is no `batch_size` here on purpose: it
-    would make Accelerate split families; keep `split_batches` and `dispatch_batches` off. Trainer
-    calls `set_epoch` by itself; with Accelerate call `set_epoch` of the prepared loader.
+    **Accelerate and Trainer**: keep the defaults of `num_replicas` and `rank`, and pass the loader
+    to `accelerator.prepare`. It distributes complete batches to the processes in turn, and fills up
+    or drops the last step according to `even_batches`. There is deliberately no `batch_size`: it
+    would make Accelerate split families. Keep `split_batches` and `dispatch_batches` off. Trainer
+    calls `set_epoch` by itself; with Accelerate, call `set_epoch` of the prepared loader.
 
-    **Lightning**: give `num_replicas` and `rank`, and `use_distributed_sampler=False`.
+    **Lightning**: pass `num_replicas` and `rank`, and set `use_distributed_sampler=False`.
 
     Args:
-        views: what the indices point into.
-        families_per_batch: pairs per batch, 1 or more.
-        seed: of the order.
-        bucket: families that are sorted together.
-        num_replicas: processes that share the families.
-        rank: this process, from 0.
+        views: the views that the indices refer to.
+        families_per_batch: families per batch, 1 or more.
+        seed: seed of the order.
+        bucket: number of families that are sorted together.
+        num_replicas: number of processes that share the families.
+        rank: number of this process, from 0.
         drop_last: leave out a batch of fewer families, and a step of fewer batches than ranks.
 
     Raises:
-        FamilyError: as `group_families`.
+        FamilyError: as for `group_families`.
         ValueError: an argument is out of range, there are no families, or `drop_last` leaves none.
 
     Example:
@@ -245,12 +245,12 @@ class FamilyBatchSampler(Sampler[list[int]]):
             yield [row for family in step[self.rank] for row in family.rows]
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, from 0, that decides the order together with the seed."""
+        """Set the epoch, from 0; it determines the order together with the seed."""
         self.epoch = epoch
 
     @property
     def sampler(self) -> FamilyBatchSampler:
-        """Itself: where Accelerate looks for the `set_epoch` of a batch sampler."""
+        """This sampler; Accelerate calls `set_epoch` of this attribute."""
         return self
 
     def _batches(self, rng: random.Random) -> list[list[Family]]:

@@ -37,10 +37,10 @@ class PactWeights:
     """The weights of the terms besides cross-entropy (weight 1); defaults from the paper.
 
     Attributes:
-        cf: of the counterfactual margin.
-        pc: of permutation consistency.
-        nr: of evidence necessity.
-        emd: of ordinal transport.
+        cf: weight of the counterfactual margin.
+        pc: weight of permutation consistency.
+        nr: weight of evidence necessity.
+        emd: weight of ordinal transport.
 
     Raises:
         PactLossError: a weight is below 0 or not finite.
@@ -62,18 +62,18 @@ class PactWeights:
 
 @dataclass(frozen=True)
 class PactOutput:
-    """What one batch costs.
+    """The loss of one batch, with its terms.
 
     Attributes:
-        total: scalar with a graph; what to call `backward` on.
-        terms: the raw means without weight or ramp, detached: "ce", "cf", "pc", "nr", "emd". A term
-            without units in the batch is absent, one of weight 0 is there.
+        total: scalar with a graph; call `backward` on it.
+        terms: raw means without weight or ramp, detached: "ce", "cf", "pc", "nr", "emd". A term
+            without units in the batch is absent; a term of weight 0 is present.
         diagnostics: detached scalars, each present only if the batch has units for it:
             "pair_margin" (mean d, nats), "pairs_beyond_margin" (share of pairs with d > m),
             "jsd" (mean, nats), "ablated_gap" (mean, nats), and always "ramp" (r_t). They are
-            weighted as the terms are.
-        unit_weights: for every entry of `terms` the summed weight of its units, which is their
-            number where all weights are 1. Over several batches, sum(weight * term) / sum(weight)
+            weighted like the terms.
+        unit_weights: for every entry of `terms`, the summed weight of its units. If all weights are
+            1, this is the number of units. Over several batches, sum(weight * term) / sum(weight)
             is the exact mean.
     """
 
@@ -95,7 +95,7 @@ class _Term:
     diagnostics: Mapping[str, Tensor]
 
     def mean(self, values: Tensor, unit_total: Tensor | float | None = None) -> Tensor:
-        """Weighted mean over the units: of this batch, or its part of a mean over `unit_total`."""
+        """Weighted mean over units: of this batch, or its share of a mean over `unit_total`."""
         whole = self.weight.sum() if unit_total is None else unit_total
         return (values * (self.weight / whole)).sum()
 
@@ -103,14 +103,14 @@ class _Term:
 class PactLoss(nn.Module):
     """The PACT objective as a module without parameters.
 
-    A term whose weight (ramp included) is 0 is as good as removed: it is measured without a graph,
-    and nothing of it, NaN included, reaches the total or a gradient.
+    A term whose weight (ramp included) is 0 is computed without a graph. It does not affect the
+    total or a gradient, even if it is NaN.
 
     Args:
-        weights: of the terms.
+        weights: weights of the terms.
         margin: m of the counterfactual margin, nats, 0 or above.
         epsilon: eps of evidence necessity, nats, 0 or above.
-        ramp: the share of the training over which r_t rises linearly from 0 to 1; 0 for none.
+        ramp: share of the training over which r_t rises linearly from 0 to 1; 0 for no ramp.
 
     Raises:
         PactLossError: a setting is out of its range.
@@ -145,13 +145,13 @@ class PactLoss(nn.Module):
         return f"{self.weights}, margin={self.margin}, epsilon={self.epsilon}, ramp={self.ramp}"
 
     def ramp_at(self, progress: float) -> float:
-        """r_t: the factor of all terms but cross-entropy, from 0 to 1.
+        """Return r_t, the factor of all terms except cross-entropy, from 0 to 1.
 
         Args:
-            progress: share of the training that is done, 0 to 1.
+            progress: completed share of the training, 0 to 1.
 
         Raises:
-            PactLossError: progress is outside of that.
+            PactLossError: progress is outside [0, 1].
 
         Example:
             >>> [PactLoss(ramp=0.1).ramp_at(progress) for progress in (0.0, 0.05, 0.1, 1.0)]
@@ -168,22 +168,22 @@ class PactLoss(nn.Module):
         progress: float,
         totals: Mapping[str, float] | None = None,
     ) -> PactOutput:
-        """Measure every term of a batch.
+        """Compute the loss of a batch.
 
         Args:
             code_logits: shape (n, C), any floating type; logits of the letter tokens at the last
                 position, in letter order. Values in unused slots are ignored.
-            batch: what the n rows are.
-            progress: share of the training that is done, step / total_steps.
+            batch: the n rows.
+            progress: completed share of the training, step / total_steps.
             totals: for gradient accumulation, `unit_totals` of all batches of the optimiser step.
-                The totals of those batches then add up to the loss of the step as if it were one
-                batch; do not divide them by the number of batches. Without it every batch is a mean
-                of its own, and the mean over batches is exact only if all hold the same units.
+                The losses of those batches then add up to the loss of the step as one batch; do not
+                divide them by the number of batches. Without `totals`, every batch has its own
+                mean, and the mean over batches is exact only if all have the same units.
 
         Raises:
             BatchError: the logits do not fit the batch, or no view is labelled.
-            NonFiniteError: the total, or a logit that takes part in it, is not a finite number; the
-                message names the term and up to five records.
+            NonFiniteError: the total, or a logit that contributes to it, is not a finite number;
+                the message names the term and up to five records.
             PactLossError: progress is outside [0, 1].
         """
         ramp = self.ramp_at(progress)
@@ -220,7 +220,7 @@ class PactLoss(nn.Module):
     def _values(
         self, name: str, rows: Tensor, canonical: Tensor, batch: PactBatch
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """One value per unit, and what else is known of the units."""
+        """One value per unit, and the diagnostics of the units."""
         first, last = rows[:, 0], rows[:, -1]
         logits, reference = canonical[first], batch.reference[first]
         if name == "ce":
@@ -239,17 +239,17 @@ class PactLoss(nn.Module):
 
 
 def unit_totals(batches: Iterable[PactBatch]) -> dict[str, float]:
-    """Sum up the weight of the units of each term over the batches of one optimiser step.
+    """Sum the weights of the units of each term over the batches of one optimiser step.
 
-    Given as `totals` to `PactLoss`, it makes gradient accumulation exact. Under data parallelism,
-    sum it over the processes as well, and multiply the loss by their number if gradients are
-    averaged.
+    Pass the result to `PactLoss` as `totals` to make gradient accumulation exact. With data
+    parallelism, also sum it over the processes, and multiply the loss by their number if gradients
+    are averaged.
 
     Args:
         batches: all batches of the step.
 
     Returns:
-        A number for each of "ce", "cf", "pc", "nr", "emd" that has units in them.
+        A number for each of "ce", "cf", "pc", "nr", "emd" that has units in the batches.
 
     Example:
         >>> batch = PactBatch.of([[0, 1], [0, 1]], [0, 1], pairs=[[0, 1]])
@@ -265,7 +265,7 @@ def unit_totals(batches: Iterable[PactBatch]) -> dict[str, float]:
 
 
 def _unit_rows(batch: PactBatch) -> dict[str, Tensor]:
-    """The rows of every unit, shape (units, rows of a unit); terms without units are left out."""
+    """The rows of every unit, shape (units, rows per unit); terms without units are left out."""
     labelled = batch.is_labelled
     rows = {
         "ce": labelled.nonzero(),
@@ -305,7 +305,7 @@ def _check_fit(code_logits: Tensor, batch: PactBatch) -> None:
     if shape != expected:
         message = f"code_logits: expected shape {expected}, the mask of the batch, got {shape}"
         if len(shape) == 2 and shape[1] > expected[1]:
-            message += ": more codes than the mask is wide"
+            message += ": more letters than the mask has columns"
     elif not code_logits.is_floating_point():
         message = f"code_logits: expected a floating type, got {code_logits.dtype}"
     elif code_logits.device != batch.code_order.device:
@@ -332,7 +332,7 @@ def _refuse_non_finite(
     if bool(bad.any()):
         entered = ", ".join(term.name for term in active if bool(bad[term.rows].any()))
         names = _named(batch, bad.nonzero().flatten().tolist())
-        message = f"code logits are not finite (they enter {entered}) for records: {names}"
+        message = f"logits are not finite (used in {entered}) for records: {names}"
         raise NonFiniteError(message)
     for term in active:
         faulty = ~term.values.isfinite()
@@ -341,7 +341,7 @@ def _refuse_non_finite(
             message = f"term {term.name} is not finite for records: {names}"
             raise NonFiniteError(message)
     parts = ", ".join(f"{t.name} {t.factor:g} x {float(t.mean(t.values)):g}" for t in active)
-    message = f"the total is not finite, though each of its terms is: {parts}"
+    message = f"the total is not finite, but each of its terms is: {parts}"
     raise NonFiniteError(message)
 
 

@@ -1,6 +1,6 @@
-"""The paper's settings, and what they take from PEFT and transformers: LoRA, LoRA+, schedule, NF4.
+"""The paper's settings, and their PEFT and transformers objects: LoRA, LoRA+, schedule, NF4.
 
-PEFT and transformers are imported by the functions that need them: the objective runs without.
+PEFT and transformers are imported only by the functions that need them.
 """
 
 from __future__ import annotations
@@ -30,34 +30,34 @@ _R = TypeVar("_R")
 class PaperSettings:
     """The paper's table of hyper-parameters; the defaults are those of PACT.
 
-    What the table leaves open (the betas and epsilon of AdamW) is PyTorch's default here.
+    The table does not give the betas and epsilon of AdamW; PyTorch's defaults are used.
 
     Attributes:
-        rank: of LoRA.
-        alpha: of LoRA.
-        dropout: of the LoRA input.
+        rank: rank of LoRA.
+        alpha: alpha of LoRA.
+        dropout: dropout of the LoRA input.
         rslora: scale by alpha/sqrt(rank) instead of alpha/rank.
-        targets: modules with LoRA, of the language model.
-        learning_rate: peak, of the A matrices.
-        weight_decay: of AdamW.
+        targets: modules of the language model with LoRA.
+        learning_rate: peak learning rate of the A matrices.
+        weight_decay: weight decay of AdamW.
         lora_plus_ratio: learning rate of the B matrices over that of the A matrices.
-        schedule: how the rate falls to 0 after warm-up.
+        schedule: decay of the learning rate to 0 after warm-up.
         warmup: share of the steps in which the rate rises from 0.
         epochs: passes over the families.
-        pairs_per_batch: families a forward pass.
-        accumulation: forward passes an optimiser step.
+        pairs_per_batch: families per forward pass.
+        accumulation: forward passes per optimiser step.
         max_gradient_norm: gradients are clipped to this global norm.
-        permuted_views: of each member.
-        ablated_view: whether the base has one.
-        weights: of the terms.
+        permuted_views: number of permuted views per member.
+        ablated_view: whether the base has an ablated view.
+        weights: weights of the terms.
         margin: m, nats.
         epsilon: eps, nats.
         ramp: share of the steps over which the terms are ramped in.
         bucket: families that are sorted by length together.
-        select_share: the selection split is scored after every such share of the steps.
+        select_share: share of the steps between two evaluations of the selection split.
         max_prompt_tokens: a longer prompt is refused.
         evaluation_views: K.
-        seeds: of the main arms.
+        seeds: seeds of the main arms.
 
     Example:
         >>> PACT_SETTINGS.pairs_per_step, PACT_SETTINGS.n_steps(1167)
@@ -96,17 +96,17 @@ class PaperSettings:
 
     @property
     def pairs_per_step(self) -> int:
-        """Families an optimiser step."""
+        """Families per optimiser step."""
         return self.pairs_per_batch * self.accumulation
 
     def n_steps(self, families: int) -> int:
-        """Optimiser steps of a training on so many families."""
+        """Return the optimiser steps of a training on a number of families."""
         return self.epochs * math.ceil(families / self.pairs_per_step)
 
     def select_every(self, n_steps: int) -> int:
-        """Steps from one look at the selection split to the next, rounded up.
+        """Return the steps between two evaluations of the selection split, rounded up.
 
-        Rounded down, the last look but one would fall on the steps just before the end.
+        Rounded down, there would be an additional evaluation just before the last step.
         """
         return max(1, math.ceil(self.select_share * n_steps))
 
@@ -124,11 +124,11 @@ NIMBLE_RECIPE_SETTINGS: Final = replace(
     ablated_view=False,
     weights=PactWeights(cf=0.0, pc=0.0, nr=0.0, emd=0.0),
 )
-"""The settings of the published recipe: what the paper says that it differs in."""
+"""The settings of the published recipe: PACT's, with the differences that the paper lists."""
 
 
 def _needs_model_extra(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Say what to install where peft or transformers is missing."""
+    """Raise an error that names the extra to install if peft or transformers is missing."""
 
     @wraps(function)
     def checked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -158,7 +158,7 @@ def lora_config(
     Args:
         rank: r.
         alpha: alpha.
-        dropout: of the LoRA input, while training.
+        dropout: dropout of the LoRA input during training.
         rslora: scale by alpha/sqrt(r) (8 at the defaults) instead of alpha/r (2).
         targets: names of the modules that are adapted.
 
@@ -195,16 +195,16 @@ def lora_plus_optimizer(
 
     Args:
         model: a PEFT model with LoRA.
-        learning_rate: of the A matrices, and of anything else that is trained.
-        ratio: learning rate of the B matrices over that; 1 is plain LoRA.
-        weight_decay: of all of them.
+        learning_rate: learning rate of the A matrices and of other trained weights.
+        ratio: learning rate of the B matrices over `learning_rate`; 1 is plain LoRA.
+        weight_decay: weight decay of all trained weights.
 
     Returns:
-        The optimiser that PEFT makes; its first parameter group holds the A matrices.
+        The optimiser from PEFT; its first parameter group has the A matrices.
 
     Raises:
         ModuleNotFoundError: peft is not installed.
-        PactLossError: no LoRA weights of the model are trained.
+        PactLossError: the model has no trainable LoRA weights.
 
     References:
         Hayou, Ghosh and Yu, "LoRA+: Efficient Low Rank Adaptation of Large Models", 2024.
@@ -212,7 +212,7 @@ def lora_plus_optimizer(
     from peft.optimizers import create_loraplus_optimizer
 
     if not any("lora_" in name and each.requires_grad for name, each in model.named_parameters()):
-        message = "expected a model with LoRA weights that are trained (peft.get_peft_model)"
+        message = "expected a model with trainable LoRA weights (peft.get_peft_model)"
         raise PactLossError(message)
     optimizer: torch.optim.Optimizer = create_loraplus_optimizer(
         model,
@@ -235,8 +235,8 @@ def learning_rate_schedule(
     """Return transformers' schedule: linear warm-up from 0, then down to 0 at the last step.
 
     Args:
-        optimizer: every parameter group keeps its ratio to the others.
-        schedule: the way down.
+        optimizer: the optimiser; ratios between its parameter groups are kept.
+        schedule: shape of the decay.
         n_steps: optimiser steps of the training.
         warmup: share of the steps that warm up, rounded up as Trainer does.
 
@@ -274,9 +274,10 @@ def learning_rate_schedule(
 def nf4_config() -> Any:
     """Return the 4-bit configuration for cards of 24 GB: NF4, double quantisation, bf16 arithmetic.
 
-    For `from_pretrained(..., quantization_config=nf4_config())`, which needs bitsandbytes and a
-    GPU; call `peft.prepare_model_for_kbit_training` before LoRA is added. The output head stays as
-    it is. The paper keeps 4-bit results apart from its bf16 ones, for quantisation moves logits.
+    Use it with `from_pretrained(..., quantization_config=nf4_config())`, which needs bitsandbytes
+    and a GPU. Call `peft.prepare_model_for_kbit_training` before you add LoRA. The output head is
+    not quantised. The paper reports 4-bit and bf16 results separately, because quantisation changes
+    logits.
 
     Raises:
         ModuleNotFoundError: transformers is not installed.

@@ -23,22 +23,22 @@ def selection_nll(
 ) -> float:
     """Return the mean NLL of the labelled primary views.
 
-    The model runs in evaluation mode and without gradients; afterwards every module is in the mode
-    that it was in. Permuted views (those that the batch's `views` table ties to a primary one) and
+    The model runs in evaluation mode and without gradients; afterwards the mode of every module is
+    restored. Permuted views (those that the batch's `views` table links to a primary view) and
     ablated views do not count.
 
     Args:
-        model: what `candidate_logits` takes.
-        batches: of the selection split, made by `PactCollator`; `require_pairs=False` makes them of
-            primary views alone.
-        code_logits: gives the logits of a batch in letter order, shape (n, C).
+        model: a model as for `candidate_logits`.
+        batches: batches of the selection split from `PactCollator`; with `require_pairs=False` they
+            may have primary views alone.
+        code_logits: returns the logits of a batch in letter order, shape (n, C).
 
     Returns:
         -log p(reference) in nats, the mean over views by their weights, in float64.
 
     Raises:
-        BatchError: the batches hold no labelled primary view.
-        NonFiniteError: a view has an NLL that is not a finite number; the message names the record.
+        BatchError: the batches have no labelled primary view.
+        NonFiniteError: the NLL of a view is not a finite number; the message names the record.
 
     Example:
         >>> import torch
@@ -54,7 +54,7 @@ def selection_nll(
             total += float((nll * weights).sum())
             weight += float(weights.sum())
     if weight == 0.0:
-        message = "expected labelled primary views to select a checkpoint by, got none"
+        message = "expected labelled primary views for checkpoint selection, got none"
         raise BatchError(message)
     return total / weight
 
@@ -89,18 +89,18 @@ def _evaluating(model: nn.Module) -> Iterator[None]:
 
 @dataclass
 class BestCheckpoint:
-    """The checkpoint of the lowest NLL so far; of equal ones the earlier.
+    """The checkpoint with the lowest NLL so far; the first one if several are equal.
 
     Keeps a copy of the trainable weights in main memory (a LoRA adapter is small), or calls `save`
-    for every new best instead.
+    for every new best checkpoint instead.
 
     Args:
-        save: called with the model and the step of a new best; no copy is kept then.
+        save: called with the model and the step of a new best checkpoint; then no copy is kept.
 
     Attributes:
-        step: of the best checkpoint; None before the first.
-        nll: of the best checkpoint, in nats; infinite before the first.
-        history: (step, nll) of every checkpoint that was offered.
+        step: step of the best checkpoint; None before the first.
+        nll: NLL of the best checkpoint, in nats; infinite before the first.
+        history: (step, nll) of every offered checkpoint.
 
     Example:
         >>> import torch
@@ -122,16 +122,16 @@ class BestCheckpoint:
         """Keep the model if it is the best so far.
 
         Args:
-            model: as it is at this step.
-            step: optimiser steps done; ascending.
-            nll: on the selection split, in nats.
+            model: the model at this step.
+            step: number of completed optimiser steps; ascending.
+            nll: NLL on the selection split, in nats.
 
         Returns:
             Whether it was kept.
 
         Raises:
             NonFiniteError: `nll` is not a finite number.
-            ValueError: the step is not after the one before.
+            ValueError: the step is not after the previous one.
         """
         if not math.isfinite(nll):
             message = f"step {step}: expected a finite selection NLL, got {nll}"
@@ -152,14 +152,14 @@ class BestCheckpoint:
         return is_best
 
     def restore(self, model: nn.Module) -> None:
-        """Put the kept weights back into the model.
+        """Restore the kept weights in the model.
 
         Raises:
-            PactLossError: nothing was kept, or the model's trainable weights are not those kept.
+            PactLossError: no weights are kept, or the model has other trainable weights.
         """
         weights = dict(_trainable(model))
         if self.step is None or self.save is not None:
-            message = "no weights are kept: no checkpoint was offered, or `save` has taken them"
+            message = "no weights are kept: no checkpoint was offered, or `save` was given"
             raise PactLossError(message)
         other = sorted(set(weights) ^ set(self._weights))
         if other:

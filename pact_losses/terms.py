@@ -1,10 +1,10 @@
 """The PACT terms: pure functions on canonical logits, one value per unit, reduction last.
 
-Logits are in canonical order (see `to_canonical`); an unused slot holds
-`MASKED_LOGIT` (-inf is accepted) and does not affect any value or gradient. Half precision is
-upcast to float32, float64 stays. Values and gradients are finite for every finite logit that a
-model gives (tested to +-1e4), also where probabilities underflow to 0. All values are in nats or
-squares of nats, except for the ordinal transport, which is a plain number.
+Logits are in canonical order (see `to_canonical`). An unused slot holds `MASKED_LOGIT` (-inf is
+accepted) and does not affect any value or gradient. Half precision is upcast to float32; float64 is
+kept. Values and gradients are finite for all finite logits of a model (tested to +-1e4), even if
+probabilities underflow to 0. All values are in nats or squared nats, except for the ordinal
+transport, which is a plain number.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch.nn.functional as F  # noqa: N812 - the name that torch gives it
 from torch import Tensor
 
 MASKED_LOGIT: Final = -1e30
-"""Used for -inf in an unused slot: its probability is exactly 0, and 0 times it is not NaN."""
+"""Used instead of -inf in an unused slot: its probability is exactly 0, and 0 times it is 0."""
 
 
 def to_canonical(code_logits: Tensor, code_order: Tensor) -> Tensor:
@@ -46,11 +46,11 @@ def to_canonical(code_logits: Tensor, code_order: Tensor) -> Tensor:
 
 
 def cross_entropy(logits: Tensor, reference: Tensor) -> Tensor:
-    """L_CE = -log p_y, the negative log-likelihood of the right answer.
+    """L_CE = -log p_y, the negative log-likelihood of the correct answer.
 
     Args:
         logits: shape (..., C), canonical.
-        reference: shape (...), int64; canonical index y of the right answer.
+        reference: shape (...), int64; canonical index y of the correct answer.
 
     Returns:
         Shape (...), nats, 0 or above.
@@ -74,7 +74,7 @@ def pair_margin(
         d(x_a, x_b) = [z_ya(x_a) - z_yb(x_a)] + [z_yb(x_b) - z_ya(x_b)]
 
     Proposition 1 (offset invariance): adding any c in R^C to the logits of both members leaves d
-    unchanged, so a prior over outcomes cannot move it; and if both members are right under the
+    unchanged, so a prior over outcomes cannot change it. If both members are correct under the
     restriction to {y_a, y_b}, then d > 0.
 
     Args:
@@ -97,12 +97,13 @@ def pair_margin(
 
 
 def counterfactual_margin_loss(margins: Tensor, margin: float = 2.0) -> Tensor:
-    """L_CF = softplus(m - d): small once the pair is separated by more than m nats.
+    """L_CF = softplus(m - d): small if the pair is separated by more than m nats.
 
-    By Proposition 1, only a change of the logit gap with the edited fact lowers it; a prior cannot.
+    By Proposition 1, a prior over outcomes cannot lower it. The logit gap must change with the
+    edited fact.
 
     Args:
-        margins: shape (...), nats; d as `pair_margin` gives it.
+        margins: shape (...), nats; d as returned by `pair_margin`.
         margin: m, nats.
 
     Returns:
@@ -121,16 +122,16 @@ def jensen_shannon(logits_one: Tensor, logits_other: Tensor) -> Tensor:
 
         JSD = 1/2 KL(p || m) + 1/2 KL(q || m),   m = (p + q) / 2
 
-    It is computed as sum_j m_j (log 2 - h_j), with h_j the entropy of which of the two views an
-    answer j came from: a function of \|log q_j - log p_j\| alone, symmetric and bounded slot by
-    slot, without a logarithm of a probability that may be 0.
+    It is computed as sum_j m_j (log 2 - h_j). Here h_j is the entropy of the view, given answer j:
+    a function of \|log q_j - log p_j\| alone. Every summand is symmetric and bounded, and no
+    logarithm of a probability that may be 0 is needed.
 
     Args:
         logits_one: shape (..., C), canonical.
         logits_other: shape (..., C), canonical, of the same answers.
 
     Returns:
-        Shape (...), nats, from 0 (equal distributions) to log 2 (nothing in common).
+        Shape (...), nats, from 0 (equal distributions) to log 2 (disjoint distributions).
 
     Example:
         >>> one = torch.tensor([[0.0, 0.0], [1e4, -1e4]])
@@ -141,13 +142,13 @@ def jensen_shannon(logits_one: Tensor, logits_other: Tensor) -> Tensor:
     log_p, log_q = _log_probabilities(logits_one), _log_probabilities(logits_other)
     mean = (log_p.exp() + log_q.exp()) / 2
     ratio = (log_q - log_p).abs()
-    # log 2 - log(1 + e^-ratio), written so that nearly equal distributions lose no digits.
+    # log 2 - log(1 + e^-ratio), in a form that keeps all digits for nearly equal distributions.
     excess = -torch.log1p(torch.expm1(-ratio) / 2) - ratio * torch.sigmoid(-ratio)
     return (mean * excess).sum(-1).clamp(0.0, math.log(2.0))
 
 
 def ablated_gap(logits: Tensor, answer_base: Tensor, answer_counterfactual: Tensor) -> Tensor:
-    """|z_ya(x_o) - z_yb(x_o)|: how far a context without the decisive sentence still decides.
+    """|z_ya(x_o) - z_yb(x_o)|: the logit gap in a context without the decisive sentence.
 
     Args:
         logits: shape (..., C), canonical, of the ablated contexts.
@@ -166,14 +167,14 @@ def ablated_gap(logits: Tensor, answer_base: Tensor, answer_counterfactual: Tens
 
 
 def necessity_loss(gap: Tensor, epsilon: float = 0.0) -> Tensor:
-    """L_NR = relu(gap - eps)^2: without the evidence y_a and y_b should be as likely.
+    """L_NR = relu(gap - eps)^2: without the evidence, y_a and y_b should be equally likely.
 
-    The term is silent about every other answer, about the entropy, and about which of the two is
-    right: its gradient there is exactly 0.
+    The term does not depend on the logits of other answers (their gradient is exactly 0), and it is
+    symmetric in the two answers.
 
     Args:
-        gap: shape (...), nats; as `ablated_gap` gives it.
-        epsilon: eps, the gap in nats that costs nothing.
+        gap: shape (...), nats; as returned by `ablated_gap`.
+        epsilon: eps, the gap in nats up to which the loss is 0.
 
     Returns:
         Shape (...), squared nats, 0 or above.
@@ -190,12 +191,12 @@ def ordinal_transport_loss(logits: Tensor, reference: Tensor) -> Tensor:
 
         L_EMD = sum_j (sum_{i<=j} p_i - 1[j >= y])^2
 
-    From y on upwards the bracket is the mass above j, and is summed as that: no digits are lost
-    near the one-hot reference, and unused slots (which hold no mass) add exactly 0.
+    For j >= y, the bracket is minus the mass above j and is computed as that mass: no digits are
+    lost near the one-hot reference, and unused slots (without mass) add exactly 0.
 
     Args:
         logits: shape (..., C), canonical, of a Score field: level 0, 1, ...
-        reference: shape (...), int64; the right level y.
+        reference: shape (...), int64; the correct level y.
 
     Returns:
         Shape (...), from 0 (all mass on y) to C - 1; a one-hot prediction costs its distance to y.

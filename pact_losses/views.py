@@ -1,4 +1,4 @@
-"""A view for training: one rendering of a record as token ids, and what the loss must know of it.
+"""A view for training: one rendering of a record as token ids, with the data that the loss needs.
 
 A family is the two records of a contrastive pair with all of their views: the canonical (primary)
 view of each, permuted views under other letter orders, and an ablated view of the base record
@@ -22,7 +22,7 @@ _Variant = Literal["base", "counterfactual"]
 """The two members of a contrastive pair."""
 
 ViewRole = Literal["primary", "permuted", "ablated"]
-"""What a view is to its family."""
+"""The role of a view in its family."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +30,21 @@ class TrainingView:
     """One encoded view.
 
     Attributes:
-        record_id: the record; all views of one record carry its id, an ablated view that of the
-            base record.
+        record_id: id of the record; an ablated view has the id of the base record.
         family: the contrastive pair.
-        variant: which member of the pair; an ablated view is of the base.
+        variant: member of the pair; an ablated view is of the base.
         view: 0 is the canonical letter order, 1, 2, ... are permuted ones; an ablated view is 0.
-        kind: of the field.
+        kind: kind of the field.
         token_ids: the prompt, one id per token.
         code_tokens: the token of each letter, C of them.
         code_order: the canonical index shown at each letter, a permutation of 0..C-1.
-        reference: canonical index of the right answer; None for an ablated view.
-        ablated_answers: for an ablated view the two references that nothing in its context tells
-            apart: (base, counterfactual); None for a labelled view.
-        weight: of the view in every mean, above 0 and finite.
+        reference: canonical index of the correct answer; None for an ablated view.
+        ablated_answers: for an ablated view, the references (base, counterfactual) between which
+            its context no longer decides; None for a labelled view.
+        weight: weight of the view in every mean, above 0 and finite.
 
     Raises:
-        ViewError: what is said of the view does not fit together; the message names the record.
+        ViewError: the attributes are inconsistent; the message names the record.
 
     Example:
         >>> view = TrainingView(
@@ -110,16 +109,16 @@ class TrainingView:
     def _fault_of_labelled(self) -> str | None:
         if self.reference is None:
             return (
-                "expected a reference, or for an ablated view the two answers that it leaves "
-                "undecided (ablated_answers); got neither"
+                "expected a reference or, for an ablated view, its two answers (ablated_answers); "
+                "got neither"
             )
         if not 0 <= self.reference < self.n_choices:
-            return f"reference {self.reference} is none of {self.n_choices} answers"
+            return f"expected a reference from 0 to {self.n_choices - 1}, got {self.reference}"
         return None
 
     def _fault_of_ablated(self, answers: tuple[int, int]) -> str | None:
         if self.reference is not None:
-            return f"an ablated view has no reference, got {self.reference}"
+            return f"expected no reference in an ablated view, got {self.reference}"
         if len(set(answers)) != 2 or not all(0 <= answer < self.n_choices for answer in answers):
             return (
                 f"expected two different answers of {self.n_choices} as ablated_answers, "

@@ -110,14 +110,14 @@ def test_weights(weight: float) -> None:
 
 @pytest.mark.parametrize("reference", [-2, 3])
 def test_references_outside_of_the_answers(reference: int) -> None:
-    message = r"record a-cf \(row 1\): expected a reference among its answers"
+    message = r"record a-cf \(row 1\): expected a reference among the answers"
     with pytest.raises(BatchError, match=message):
         PactBatch(**tensors(reference=torch.tensor([0, reference, 0, NO_REFERENCE])))
 
 
 def test_a_reference_on_an_unused_slot() -> None:
     with pytest.raises(
-        BatchError, match=r"row 0 \(row 0\): expected a reference among its answers"
+        BatchError, match=r"row 0 \(row 0\): expected a reference among the answers"
     ):
         PactBatch.of([[0, 1], [0, 1, 2]], [2, 2])
 
@@ -136,13 +136,16 @@ def test_a_reference_on_an_unused_slot() -> None:
             {"pairs": [[3, 0]]},
             r"record a-base \(row 3\): expected a reference",
         ),
-        ({"pairs": [[0, 2]]}, r"record a-base \(row 0\): the references of its pair do not differ"),
-        ({"pairs": [[1, 1]]}, r"record a-cf \(row 1\): the references of its pair do not differ"),
-        ({"views": [[0, 0]]}, r"\(row 0\): two views of a record must be two rows of it"),
-        ({"views": [[0, 1]]}, r"\(row 0\): two views of a record must have the same reference"),
-        ({"ablations": [[3, 1, 1]]}, r"\(row 3\): an ablation takes two different answers"),
-        ({"ablations": [[3, 0, 3]]}, r"\(row 3\): an ablation takes two different answers"),
-        ({"ablations": [[3, -1, 0]]}, r"\(row 3\): an ablation takes two different answers"),
+        (
+            {"pairs": [[0, 2]]},
+            r"record a-base \(row 0\): expected different references in its pair",
+        ),
+        ({"pairs": [[1, 1]]}, r"record a-cf \(row 1\): expected different references in its pair"),
+        ({"views": [[0, 0]]}, r"\(row 0\): expected two views to be two rows of one record"),
+        ({"views": [[0, 1]]}, r"\(row 0\): expected the same reference in two views of a record"),
+        ({"ablations": [[3, 1, 1]]}, r"\(row 3\): expected two different answers of an ablation"),
+        ({"ablations": [[3, 0, 3]]}, r"\(row 3\): expected two different answers of an ablation"),
+        ({"ablations": [[3, -1, 0]]}, r"\(row 3\): expected two different answers of an ablation"),
     ],
 )
 def test_index_tables(changes: dict[str, Any], message: str) -> None:
@@ -153,7 +156,7 @@ def test_index_tables(changes: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize("table", ["pairs", "views"])
 def test_rows_with_different_numbers_of_answers(table: str) -> None:
-    message = {"pairs": "different numbers of answers", "views": "must be two rows of it"}[table]
+    message = {"pairs": "same number of answers in both", "views": "to be two rows of one"}[table]
     with pytest.raises(BatchError, match=rf"row 1 \(row 1\): .*{message}"):
         PactBatch.of([[0, 1], [0, 1], [0, 1, 2]], [1, 0, 1], **{table: [[1, 2]]})
 

@@ -63,7 +63,9 @@ def test_codes_are_as_wide_as_asked_for() -> None:
     batch = PactCollator(0, n_codes=6)(family("a", n_choices=3))
     assert batch.code_order.shape == (5, 6)
     assert batch.n_choices.tolist() == [3] * 5
-    with pytest.raises(BatchError, match="record a-base: 3 answers, but n_codes leaves room for 2"):
+    with pytest.raises(
+        BatchError, match="record a-base: expected at most n_codes = 2 answers, got 3"
+    ):
         PactCollator(0, n_codes=2)(family("a", n_choices=3))
 
 
@@ -76,7 +78,7 @@ def test_weights_reach_the_batch() -> None:
 def test_a_family_that_is_split_over_two_batches_is_refused(missing: int) -> None:
     views = family("a", permuted=0)
     there = views[:missing] + views[missing + 1 :]
-    with pytest.raises(FamilyError, match="family a, record a-.*\n.*FamilyBatchSampler makes such"):
+    with pytest.raises(FamilyError, match="family a, record a-.*\n.*FamilyBatchSampler"):
         PactCollator(0)(there)
 
 
@@ -93,7 +95,7 @@ def test_single_views_are_tied_together_as_far_as_they_are_there() -> None:
 def test_references_that_do_not_flip_are_refused_either_way() -> None:
     base, other, *_ = family("a")
     for require_pairs in (True, False):
-        with pytest.raises(PactLossError, match="record a-base.* references .*differ"):
+        with pytest.raises(PactLossError, match="record a-base.* different references"):
             PactCollator(0, require_pairs=require_pairs)([base, replace(other, reference=0)])
 
 

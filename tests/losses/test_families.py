@@ -133,7 +133,7 @@ def test_what_is_wrong_with_a_family_is_said_of_its_record() -> None:
             "record a-counterfactual: expected a base and a counterfactual, got",
         ),
         ([ablated], "record a-base: expected a base and a counterfactual, got no primary view"),
-        ([base, replace(other, reference=0)], "references that differ, both members have 0"),
+        ([base, replace(other, reference=0)], "different references, both members have 0"),
         ([base, other, base], "record a-base: two primary views, both number 0, of the b"),
         (
             [base, other, base_1, base_1],
@@ -145,12 +145,12 @@ def test_what_is_wrong_with_a_family_is_said_of_its_record() -> None:
         ([base, replace(other, record_id="a-base")], "expected two records, both members have"),
         (
             [base, other, replace(other_1, record_id="b")],
-            "record b: its primary view is of",
+            "record b: expected its primary view to be of",
         ),
         ([base, other, replace(base_1, reference=2)], "view 1 has reference 2, its primary view 0"),
         (
             [base, other, replace(ablated, ablated_answers=(1, 0))],
-            "expects the references of its pair, (base, counterfactual) (0, 1), got (1, 0)",
+            "expected the references of its pair, (base, counterfactual) (0, 1), got (1, 0)",
         ),
         (
             [base, other, replace(ablated, variant="counterfactual", record_id=other.record_id)],

@@ -68,7 +68,7 @@ def test_progress_out_of_range(progress: float) -> None:
 
 
 def test_more_codes_than_the_mask_is_wide() -> None:
-    message = r"expected shape \(2, 2\), the mask of the batch, got \(2, 3\): more codes than the"
+    message = r"expected shape \(2, 2\), the mask of the batch, got \(2, 3\): more letters than the"
     with pytest.raises(BatchError, match=message):
         measure(torch.zeros(2, 3), pair_batch())
 
@@ -77,7 +77,7 @@ def test_more_codes_than_the_mask_is_wide() -> None:
 def test_logits_of_another_shape(shape: tuple[int, ...]) -> None:
     with pytest.raises(BatchError, match=r"expected shape \(2, 2\), .*, got \(") as caught:
         measure(torch.zeros(shape), pair_batch())
-    assert "more codes" not in str(caught.value)
+    assert "more letters" not in str(caught.value)
 
 
 def test_logits_that_are_whole_numbers() -> None:
@@ -104,14 +104,14 @@ def test_a_batch_without_a_labelled_view() -> None:
 def test_logits_that_are_not_finite_are_named_with_their_terms(bad: float) -> None:
     logits = torch.zeros(6, 2)
     logits[2, 0] = bad
-    message = r"code logits are not finite \(they enter ce, cf\) for records: 1-base$"
+    message = r"logits are not finite \(used in ce, cf\) for records: 1-base$"
     with pytest.raises(NonFiniteError, match=message):
         measure(logits, pair_batch(3))
 
 
 def test_a_logit_of_minus_infinity_is_refused_though_the_total_is_finite() -> None:
     batch = PactBatch.of([[0, 1, 2]], [0])
-    message = r"code logits are not finite \(they enter ce\) for records: row 0$"
+    message = r"logits are not finite \(used in ce\) for records: row 0$"
     with pytest.raises(NonFiniteError, match=message):
         measure([[0.0, 0.0, -math.inf]], batch)
 
@@ -132,7 +132,7 @@ def test_up_to_five_records_are_named() -> None:
 
 def test_a_record_is_named_once() -> None:
     batch = PactBatch.of([[0, 1], [1, 0]], [0, 0], views=[(0, 1)], record_ids=["a-base", "a-base"])
-    with pytest.raises(NonFiniteError, match=r"\(they enter ce, pc\) for records: a-base$"):
+    with pytest.raises(NonFiniteError, match=r"\(used in ce, pc\) for records: a-base$"):
         measure(torch.full((2, 2), math.nan), batch)
 
 
@@ -156,7 +156,7 @@ def test_the_records_of_a_pair_are_named() -> None:
 
 
 def test_a_total_that_overflows_shows_its_parts() -> None:
-    message = "the total is not finite, though each of its terms is: ce 1 x 0.693147, cf 1e[+]39 x"
+    message = "the total is not finite, but each of its terms is: ce 1 x 0.693147, cf 1e[+]39 x"
     with pytest.raises(NonFiniteError, match=message):
         measure(torch.zeros(2, 2), pair_batch(), cf=1e39)
 

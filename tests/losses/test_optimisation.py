@@ -98,12 +98,12 @@ def test_a_ratio_of_1_is_plain_lora() -> None:
 
 def test_a_model_without_trained_lora_is_refused() -> None:
     model: Any = nn.Linear(2, 2)
-    with pytest.raises(PactLossError, match="expected a model with LoRA weights that are trained"):
+    with pytest.raises(PactLossError, match="expected a model with trainable LoRA weights"):
         lora_plus_optimizer(model)
     frozen = _with_lora()
     for each in frozen.parameters():
         each.requires_grad_(False)
-    with pytest.raises(PactLossError, match="LoRA weights that are trained"):
+    with pytest.raises(PactLossError, match="trainable LoRA weights"):
         lora_plus_optimizer(frozen)
 
 

@@ -132,7 +132,7 @@ def test_a_saver_is_called_for_every_new_best_instead() -> None:
     for step, nll in ((1, 0.9), (2, 0.95), (3, 0.1)):
         best.offer(model, step, nll)
     assert saved == [1, 3]
-    with pytest.raises(PactLossError, match="`save` has taken them"):
+    with pytest.raises(PactLossError, match="`save` was given"):
         best.restore(model)
 
 

@@ -88,7 +88,8 @@ def test_jensen_shannon_of_other_distributions_is_above_0(z: torch.Tensor) -> No
     p, q = z.softmax(-1)
     distance = (p - q).abs().sum().item() / 2
     # Pinsker's inequality for each half.
-    assert jensen_shannon(z[0], z[1]).item() >= distance**2 / 2 * (1 - 1e-9)
+    # Distributions a rounding error apart have a JSD of 0.
+    assert distance < 1e-12 or jensen_shannon(*z).item() >= distance**2 / 2 * (1 - 1e-9)
     assert distance < 1e-6 or jensen_shannon(z[0], z[1]).item() > 0
 
 

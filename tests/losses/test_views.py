@@ -18,13 +18,13 @@ BASE, _, PERMUTED, _, ABLATED = family("a", n_choices=3)
 @pytest.mark.parametrize(
     ("view", "changes", "said"),
     [
-        (ABLATED, {"ablated_answers": None}, "or for an ablated view the two answers that it"),
+        (ABLATED, {"ablated_answers": None}, "for an ablated view, its two answers"),
         (ABLATED, {"ablated_answers": (1, 1)}, "expected two different answers of 3 as ablated"),
         (ABLATED, {"ablated_answers": (0, 3)}, "expected two different answers of 3 as ablated"),
-        (ABLATED, {"reference": 0}, "an ablated view has no reference, got 0"),
-        (BASE, {"reference": None}, "expected a reference, or for an ablated view"),
-        (BASE, {"reference": 3}, "reference 3 is none of 3 answers"),
-        (BASE, {"reference": -1}, "reference -1 is none of 3 answers"),
+        (ABLATED, {"reference": 0}, "expected no reference in an ablated view, got 0"),
+        (BASE, {"reference": None}, "expected a reference or, for an ablated view"),
+        (BASE, {"reference": 3}, "expected a reference from 0 to 2, got 3"),
+        (BASE, {"reference": -1}, "expected a reference from 0 to 2, got -1"),
         (BASE, {"token_ids": ()}, "expected at least one token, got none"),
         (BASE, {"code_order": (0, 1, 1)}, r"a permutation of two or more answers, got \[0, 1, 1\]"),
         (BASE, {"code_order": (0,)}, r"a permutation of two or more answers, got \[0\]"),
