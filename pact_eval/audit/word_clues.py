@@ -73,7 +73,7 @@ class Clues:
     """What a linear model may see.
 
     Attributes:
-        matrix: one row a candidate, in the order of the records and of their answers.
+        matrix: one row per candidate, in the order of the records and of their answers.
         names: of each column; several may share one, such as a word crossed with many answers.
     """
 

@@ -1,4 +1,4 @@
-"""Tables of metrics in the layout of the PACT experiment: one row a run, decoding and group.
+"""Tables of metrics in the layout of the PACT experiment: one row per run, decoding and group.
 
     run, seed, decoding, group, count, pairs, accuracy, nll, brier, ece, mean_confidence, aurc,
     expected_score_mae, level_mae, pair_accuracy, permutation_tv, permutation_flip_rate

@@ -371,8 +371,8 @@ class RunFacts:
     Attributes:
         arm: arm of the run; what it is called where it has none.
         seed: seed it was trained with; None where it has none.
-        started_at: when it began, with its time zone; None where nobody knows.
-        data_sha256: SHA-256 of the dataset file that it scored; None where nobody knows.
+        started_at: when it began, with its time zone; None if unknown.
+        data_sha256: SHA-256 of the dataset file that it scored; None if unknown.
         ablated: whether it is a run on ablated contexts, beside that on whole ones.
     """
 
@@ -486,12 +486,12 @@ def _early_runs(lock: Lock, runs: Sequence[RunFacts]) -> Iterator[str]:
 
 def _unknown(lock: Lock, runs: Sequence[RunFacts]) -> Iterator[str]:
     if not runs:
-        yield "the numbers come without their runs: nobody can tell when those began"
+        yield "the numbers have no runs, so it is unknown when these began"
     starts = [str(run) for run in runs if run.started_at is None]
     if starts:
-        yield f"nobody can tell when these runs began: {', '.join(starts)}"
+        yield f"unknown start times of runs: {', '.join(starts)}"
     if runs and not lock.data:
-        yield "no data were registered: the runs may have been scored on any"
+        yield "no data were registered, so the runs may be on any data"
     data = [str(run) for run in runs if lock.data and run.data_sha256 is None]
     if data:
-        yield f"nobody can tell which data these runs were scored on: {', '.join(data)}"
+        yield f"unknown data of runs: {', '.join(data)}"

@@ -59,8 +59,8 @@ class MetricRow:
 class MetricTable:
     """Numbers of any number of runs.
 
-    A number that stands twice is one number. An arm all of whose runs have no seed (a base model)
-    stands beside every seed of the others.
+    Repeated rows count once. An arm whose runs have no seed (a base model) is compared with every
+    seed of the others.
 
     Args:
         rows: in any order.

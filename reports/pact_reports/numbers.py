@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 UNDEFINED = "–"
-"""Stands where a number is undefined; the reason is told beside the table."""
+"""Shown if a number is undefined; the reason is given next to the table."""
 
 _SCALE: dict[Unit, float] = {"percent": 100, "points": 100, "nats": 1, "score": 1, "levels": 1}
 _DECIMALS: dict[Unit, int] = {"percent": 1, "points": 1, "nats": 3, "score": 3, "levels": 3}

@@ -54,7 +54,7 @@ def _no_verdict(reason: str) -> Html:
         "p",
         "No criteria were given (",
         element("code", "--criteria HYPOTHESES.toml"),
-        "), so that there is no verdict: differences below were looked at after the fact.",
+        "), so there are no verdicts. Differences below were not registered.",
     )
 
 
@@ -88,9 +88,7 @@ def _verdict(result: HypothesisResult, *, muted: bool) -> Html:
 
 def _check(result: CheckResult, *, beside: bool) -> Html:
     known = [each for each in result.comparisons if not math.isnan(each.difference)]
-    label = joined(
-        ["beside, decides nothing: " if beside else None, data_text(result.check.says), ": "]
-    )
+    label = joined(["not decisive: " if beside else None, data_text(result.check.says), ": "])
     if not known:
         lacks = "; ".join(dict.fromkeys([result.check.needs or "", *result.reasons]))
         why = joined([" (", data_text(lacks.strip("; ")), ")"]) if lacks.strip("; ") else None

@@ -1,4 +1,4 @@
-"""Ablations: the runs of other arms beside that of the method at the same seed."""
+"""Ablations: the runs of other arms and the method's run at the same seed."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def build_splits(request: TableRequest) -> Table:
 
 
 def splits_table(splits: Sequence[Split]) -> Table:
-    """Lay out data splits: a row a file."""
+    """Lay out data splits: one row per file."""
     rows = []
     for split in splits:
         reason = None if split.source_families is not None else "the records name none"

@@ -51,7 +51,7 @@ def build_domains(request: TableRequest) -> Table:
 
 
 def group_table(result: GroupAccuracy) -> Table:
-    """Lay out accuracy by group: a row a run, a column a group."""
+    """Lay out accuracy by group: one row per run, one column per group."""
     with_mae = result.by == "kind"
     rows = []
     before = None

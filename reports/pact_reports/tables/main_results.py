@@ -79,7 +79,7 @@ def means_table(
     titles: Mapping[MetricQuestion, str] | None = None,
     intervals: Mapping[str, Mapping[MetricQuestion, Estimate]] | None = None,
 ) -> Table:
-    """Lay out metrics of arms: a row an arm, the best of each metric marked.
+    """Lay out metrics of arms: one row per arm, the best of each metric marked.
 
     Args:
         results: what to show.

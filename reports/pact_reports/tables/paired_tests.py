@@ -39,7 +39,7 @@ def build_paired(request: TableRequest) -> Table:
 
 
 def paired_table(tests: Sequence[MatchedRuns], method: str, decoding: DecodingName) -> Table:
-    """Lay out paired tests: a row a seed, the others in blocks.
+    """Lay out paired tests: one row per seed, the others in blocks.
 
     Args:
         tests: one or more, those of an arm together.

@@ -23,7 +23,7 @@ def build_cost(request: TableRequest) -> Table:
 
 
 def cost_table(costs: tuple[RunCost, ...]) -> Table:
-    """Lay out costs: a row a run."""
+    """Lay out costs: one row per run."""
     rows, before = [], None
     for cost in costs:
         rows.append(Row(_cells(cost), rule=cost.arm != before))

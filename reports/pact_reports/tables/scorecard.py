@@ -39,7 +39,7 @@ def build_scorecard(request: TableRequest) -> Table:
 
 
 def scorecard_table(scorecard: Scorecard, registration: Registration | None = None) -> Table:
-    """Lay out verdicts with their evidence: a row a hypothesis.
+    """Lay out verdicts with their evidence: one row per hypothesis.
 
     Args:
         scorecard: the verdicts.

@@ -1,4 +1,4 @@
-"""Tables as CSV: every number in full, one column a number, and nothing that a spreadsheet runs."""
+"""Tables as CSV: all digits, one column per number, and nothing that a spreadsheet could run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORMULA = tuple("=+-@＝＋－＠")
 def to_csv(table: Table) -> str:
     r"""Write a table as CSV (RFC 4180: commas, CRLF, quotes where needed).
 
-    A column whose cells carry numbers becomes one column a number, named with its unit; NaN is an
+    A column whose cells carry numbers becomes one column per number, named with its unit; NaN is an
     empty field. Where cells of a column are marked, `... mark` follows it; where some are
     undefined, `notes` at the end says why.
 

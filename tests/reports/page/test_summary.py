@@ -90,7 +90,7 @@ def test_verdicts_stand_with_difference_interval_seed_and_n(
         r"single \(points; n = 60 of 30 families\)",
         said,
     )
-    assert "beside, decides nothing: AURC is lower: " in said
+    assert "not decisive: AURC is lower: " in said
     assert "in brackets the 95% percentile bootstrap over families, 200 resamples" in said
 
 

@@ -123,7 +123,7 @@ function drawCount(here, n, all, pages, size) {
   }
 }
 
-/* Words and answers have an order of their own; only numbers are large or small. */
+/* Numbers are sorted largest or smallest first; words and answers, in ascending or descending order. */
 function orderWords(column) {
   if (column.left) return state.descending ? "descending" : "ascending";
   return state.descending ? "largest first" : "smallest first";

@@ -1,4 +1,4 @@
-/* Text from data as nodes: never as HTML. What nobody can see is shown as a badge. */
+/* Text from data as nodes: never as HTML. Invisible characters are shown as badges. */
 
 const TEXT_SHOWN = 4000;
 const UNSEEN = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\u115f\u1160\u3164\uffa0]|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])/gu;
@@ -27,7 +27,7 @@ function appendText(node, text) {
   return node;
 }
 
-/* A text of its own direction, which turns nothing around it. */
+/* A text with an isolated direction. */
 function isolated(text) {
   const node = document.createElement("bdi");
   node.dir = "auto";
