@@ -91,7 +91,7 @@ def scorecard(
 
 
 def _exit_code(judged: JudgedHypotheses, *, demand: bool) -> int:
-    if judged.registration.status in ("TAMPERED", "REGISTERED AFTER THE RUNS"):
+    if judged.registration.broken:
         return TamperedError.exit_code
     verdicts = set(judged.scorecard.verdicts.values())
     if demand and "CONTRADICTED" in verdicts:

@@ -36,7 +36,7 @@ class Split:
 
     Attributes:
         name: of the file.
-        role: role of the file in a word; "" if nobody says.
+        role: role of the file in a word; "" if it is unknown.
         records: their number; ablated contexts if the file holds those.
         families: contrastive pairs and what else shares a family.
         pairs: families of two, a base and a counterfactual record.

@@ -183,8 +183,8 @@ class SameAnswer(Diagnostic):
 
 
 @dataclass(frozen=True)
-class MethodIsWorse(Diagnostic):
-    """The interval of the method's lead in accuracy over another arm is below 0.
+class LeadDiagnostic(Diagnostic):
+    """A finding on the method's lead in accuracy over another arm.
 
     Attributes:
         method: the first arm.
@@ -197,17 +197,19 @@ class MethodIsWorse(Diagnostic):
     control: str
     seed: int | None
     difference: Estimate
+
+
+@dataclass(frozen=True)
+class MethodIsWorse(LeadDiagnostic):
+    """The interval of the lead is below 0."""
+
     kind: ClassVar[str] = "worse"
 
 
 @dataclass(frozen=True)
-class DifferenceNotShown(Diagnostic):
-    """The interval of the method's lead in accuracy covers 0, or there is none; see above."""
+class DifferenceNotShown(LeadDiagnostic):
+    """The interval of the lead covers 0, or there is none."""
 
-    method: str
-    control: str
-    seed: int | None
-    difference: Estimate
     kind: ClassVar[str] = "undecided"
 
 
@@ -278,16 +280,22 @@ class ReportNote(Diagnostic):
 
 
 @dataclass(frozen=True)
-class DifferentSettings(Diagnostic):
-    """Runs were scored with different values of a setting.
+class DifferentValues(Diagnostic):
+    """Runs were scored with different values of something.
 
     Attributes:
-        name: of the setting.
+        name: of the setting or tool; "" if one run was resumed with other versions.
         values: by value, the labels of the runs.
     """
 
     name: str
     values: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class DifferentSettings(DifferentValues):
+    """Runs were scored with different values of a setting."""
+
     kind: ClassVar[str] = "settings"
 
 
@@ -300,16 +308,9 @@ class MissingProvenance(Diagnostic):
 
 
 @dataclass(frozen=True)
-class DifferentVersions(Diagnostic):
-    """Runs were scored with different versions of a tool.
+class DifferentVersions(DifferentValues):
+    """Runs were scored with different versions of a tool."""
 
-    Attributes:
-        name: of the tool; "" if one run was resumed with other versions.
-        values: by version, the labels of the runs.
-    """
-
-    name: str
-    values: Mapping[str, tuple[str, ...]]
     kind: ClassVar[str] = "versions"
 
 

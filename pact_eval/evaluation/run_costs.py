@@ -48,7 +48,7 @@ class RunCost:
 
 
 def run_costs(experiment: Experiment) -> tuple[RunCost, ...]:
-    """Gather what the runs took, from `run.json` and from `training.json` beside their adapters."""
+    """Gather what the runs took, from `run.json` and `training.json` next to their adapters."""
     return tuple(_cost(run) for runs in experiment.arms.values() for run in runs)
 
 
@@ -70,7 +70,7 @@ def _cost(run: ExperimentRun) -> RunCost:
 
 
 def _training(run: RunFolder) -> Mapping[str, Json]:
-    """Return what training left beside the adapter that a run names, as far as it can be read."""
+    """Return the `training.json` next to the adapter of a run; empty if it cannot be read."""
     named = run.provenance.adapter_folder
     if named is None:
         return {}

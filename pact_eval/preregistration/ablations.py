@@ -52,7 +52,7 @@ class Ablation:
 
 @dataclass(frozen=True)
 class Ablations:
-    """The runs beside the method, seed by seed.
+    """The runs next to the method, seed by seed.
 
     Attributes:
         method: the arm that the others are compared with.

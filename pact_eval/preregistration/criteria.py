@@ -35,7 +35,7 @@ def decoding_name(decoding: Decoding, calibration: Calibration) -> DecodingName:
 
 
 Relation = Literal["higher", "lower", "not higher", "not lower", "similar"]
-"""How the first quantity of a check stands to the second."""
+"""How the first quantity of a check compares with the second."""
 
 RELATIONS: Final[tuple[Relation, ...]] = get_args(Relation)
 
@@ -234,7 +234,7 @@ class Check:
         metric: metric of the first quantity.
         arms, decodings, groups: the check is asked of each of them.
         minus: what is subtracted from either quantity; None where nothing is.
-        relation: how the first quantity stands to the second.
+        relation: how the first quantity compares with the second.
         than: what differs in the second quantity.
         margin: for similar: the largest difference; for the others: how far beyond the second
             quantity counts.
@@ -271,7 +271,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """A claim, the checks that decide it, and rows that are shown beside its verdict.
+    """A claim, the checks that decide it, and rows that are shown with its verdict.
 
     Attributes:
         id: short name, such as "H1".

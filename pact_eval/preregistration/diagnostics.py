@@ -7,13 +7,12 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from pact_eval.evaluation.diagnostics import Diagnostic
+from pact_eval.evaluation.diagnostics import Diagnostic, Severity
 from pact_eval.preregistration.judging import holds
 from pact_eval.preregistration.registration import Registration
 from pact_eval.preregistration.scorecard import Comparison, HypothesisResult, Scorecard
 
 _SUPPORTED: Final = ("SUPPORTED", "PARTLY SUPPORTED", "PARTLY TESTED")
-_BROKEN: Final = ("TAMPERED", "REGISTERED AFTER THE RUNS")
 
 
 @dataclass(frozen=True)
@@ -47,10 +46,10 @@ class WeakVerdict(Diagnostic):
 
 def on_registration(registration: Registration) -> tuple[RegistrationProblem, ...]:
     """Check whether the criteria were registered before the runs, and are unchanged."""
-    if registration.status == "REGISTERED BEFORE THE RUNS":
+    if registration.holds:
         return ()
-    critical = registration.status in _BROKEN
-    return (RegistrationProblem("critical" if critical else "warning", None, registration),)
+    severity: Severity = "critical" if registration.broken else "warning"
+    return (RegistrationProblem(severity, None, registration),)
 
 
 def on_verdicts(scorecard: Scorecard) -> tuple[WeakVerdict, ...]:

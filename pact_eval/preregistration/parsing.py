@@ -59,7 +59,7 @@ def read_hypotheses(path: Path) -> Hypotheses:
     """Read a file of hypotheses.
 
     Args:
-        path: a TOML file; `pact.toml` beside this module is an example.
+        path: a TOML file; `pact.toml` next to this module is an example.
 
     Returns:
         Its hypotheses.
@@ -269,7 +269,7 @@ class _Table:
 
     Attributes:
         values: the parsed table.
-        problems: of the whole file; those of this table are added.
+        problems: of the full file; those of this table are added.
         where: the table in words, such as "check 2: "; "" for the file, or for a hypothesis whose
             id is known.
         owner: id of the hypothesis that it belongs to, if it is known.
@@ -296,7 +296,7 @@ class _Table:
         return _Table(values, self.problems, f"{self.where}{where}", self.owner)
 
     def refuse_unknown(self, known: Collection[str], what: str) -> None:
-        """Refuse keys that nobody reads: they may be misspelt criteria."""
+        """Refuse unknown keys: they may be misspelt criteria."""
         for key in self.values:
             if key not in known:
                 self.problem(f"unknown key {key} in {what}{_did_you_mean(key, known)}")

@@ -91,7 +91,7 @@ def _hypothesis(hypothesis: Hypothesis) -> Json:
 
 
 def _check(check: Check) -> Json:
-    # A key that is absent stands for its default: keys added by later versions keep old hashes.
+    # An absent key means its default: keys added by later versions keep old hashes.
     optional: dict[str, Json] = {
         "minus": None if check.minus is None else _instead(check.minus),
         "seeds": None if check.seeds is None else [*sorted(check.seeds)],
@@ -201,7 +201,7 @@ class Lock:
 
 
 def lock_path(path: Path) -> Path:
-    """Return where the lock of a file of hypotheses lies: beside it.
+    """Return the path of the lock of a file of hypotheses, which is next to it.
 
     Example:
         >>> lock_path(Path("hypotheses.toml")).name
@@ -211,9 +211,9 @@ def lock_path(path: Path) -> Path:
 
 
 def register(path: Path, *, data: Sequence[Path] = (), now: dt.datetime) -> Lock:
-    """Freeze the criteria of a file of hypotheses in a lock beside it.
+    """Freeze the criteria of a file of hypotheses in a lock next to it.
 
-    Registering again what is registered already changes nothing: the first time stands.
+    Registering again what is registered already changes nothing: the first time is kept.
 
     Args:
         path: a file of hypotheses.
@@ -373,7 +373,7 @@ class RunFacts:
         seed: seed it was trained with; None where it has none.
         started_at: when it began, with its time zone; None if unknown.
         data_sha256: SHA-256 of the dataset file that it scored; None if unknown.
-        ablated: whether it is a run on ablated contexts, beside that on whole ones.
+        ablated: whether it is a run on ablated contexts.
     """
 
     arm: str
@@ -400,6 +400,16 @@ class Registration:
     status: RegistrationStatus
     reasons: tuple[str, ...]
     registered_at: dt.datetime | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the criteria are unchanged and were registered before the runs."""
+        return self.status == "REGISTERED BEFORE THE RUNS"
+
+    @property
+    def broken(self) -> bool:
+        """Whether the criteria were changed, or registered after a run began."""
+        return self.status in ("TAMPERED", "REGISTERED AFTER THE RUNS")
 
 
 def run_facts(run: RunFolder) -> RunFacts:

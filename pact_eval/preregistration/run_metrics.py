@@ -86,7 +86,7 @@ def collection_metrics(runs: Sequence[ExperimentRun], *, by: GroupBy) -> MetricT
 
     Args:
         runs: on the same items.
-        by: what the groups beside all items are.
+        by: the grouping in addition to all items.
 
     Returns:
         Values without intervals under the decodings of `rows_from_evaluation`. A decoding that a
@@ -154,7 +154,7 @@ def arms_in_order(table: MetricTable) -> tuple[str, ...]:
 
 
 def run_seeds(table: MetricTable, arm: str) -> tuple[int | None, ...]:
-    """Return the seeds of an arm's runs, ascending; None stands first, for a run without one."""
+    """Return the seeds of an arm's runs, ascending; None comes first, for a run without one."""
     found = {row.seed for row in table.rows if row.cell.arm == arm}
     unseeded: tuple[int | None, ...] = (None,) if None in found else ()
     return (*unseeded, *table.seeds(arm))

@@ -59,7 +59,7 @@ class JudgedHypotheses:
     Attributes:
         hypotheses: the criteria.
         scorecard: the verdicts with their evidence.
-        registration: what the lock beside the criteria says of them and of the runs.
+        registration: what the lock next to the criteria proves.
         warnings: on the calibrators that were applied.
     """
 
@@ -172,7 +172,7 @@ class _Numbers:
         found = [each for each in sets if each is not None]
         if len(found) < len(sets) or not found:
             return None
-        # Groups, and whole and ablated contexts, may have other families: all are drawn together.
+        # Groups, and full and ablated contexts, may have other families: all are drawn together.
         families = np.unique(np.concatenate([each.families for each in found]))
         drawn = [
             (

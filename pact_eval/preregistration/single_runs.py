@@ -111,9 +111,9 @@ def group_accuracy(table: MetricTable, by: GroupBy, decoding: DecodingName) -> G
     """Gather the accuracy of every run in every group.
 
     Args:
-        table: the numbers, with groups of one sort beside all items.
+        table: the numbers, with one grouping in addition to all items.
         by: what those groups are.
-        decoding: what all numbers are taken under.
+        decoding: decoding of all numbers.
 
     Raises:
         InputError: there is no group but all items.

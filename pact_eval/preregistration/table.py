@@ -23,7 +23,7 @@ class MetricRow:
         cell: metric, arm, decoding and group.
         seed: seed that the run was trained with; None for a run without one (a base model).
         value: the number; rates as fractions; NaN where it is undefined.
-        n: items (pairs, score items) behind it; None where nobody said.
+        n: items (pairs, score items) behind it; None if unknown.
         low: lower end of its interval; NaN where there is none.
         high: upper end of its interval; NaN where there is none.
         reason: why the value is NaN.
@@ -66,7 +66,7 @@ class MetricTable:
         rows: in any order.
 
     Raises:
-        InputError: two different numbers for one place, or a metric or decoding that is none.
+        InputError: two different numbers for one place, or an unknown metric or decoding.
 
     Example:
         >>> cell = Cell("ece", "pact", "single", "all")
@@ -146,7 +146,9 @@ class MetricTable:
 def _problems(row: MetricRow, before: MetricRow | None) -> list[str]:
     where = f"{row.run}, {row.cell.decoding}, {row.cell.group}"
     if row.cell.metric not in metric_names() or row.cell.decoding not in DECODINGS:
-        return [f"{where}: {row.cell.metric} under {row.cell.decoding} is no metric and decoding"]
+        return [
+            f"{where}: {row.cell.metric} under {row.cell.decoding} is not a metric and decoding"
+        ]
     if before is None or _same(before.value, row.value):
         return []
     return [

@@ -31,8 +31,6 @@ Paths = Mapping[str, tuple[Path, ...]]
 Progress = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 """Shows how many of how many are done, given what is being made."""
 
-_REFUSED = ("TAMPERED", "REGISTERED AFTER THE RUNS")
-
 
 @dataclass(frozen=True)
 class Outputs:
@@ -261,10 +259,10 @@ def _drawn(experiment: Experiment, outputs: Outputs, progress: Progress) -> Draw
 
 
 def _registration_error(request: TableRequest) -> str | None:
-    status = request.judged.registration.status
-    if status not in _REFUSED:
+    registration = request.judged.registration
+    if not registration.broken:
         return None
-    return f"{one_line(str(request.criteria))}: {status}; the scorecard says why"
+    return f"{one_line(str(request.criteria))}: {registration.status}; the scorecard says why"
 
 
 def _check_target(path: Path | None) -> None:

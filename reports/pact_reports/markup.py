@@ -32,7 +32,7 @@ class Html:
 
 
 Child: TypeAlias = Html | str | None
-"""What stands inside an element: HTML, text that gets escaped, or nothing."""
+"""What an element contains: HTML, text that gets escaped, or nothing."""
 
 
 def element(tag: str, *children: Child, **attributes: str | bool | None) -> Html:

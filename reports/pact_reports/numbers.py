@@ -1,4 +1,4 @@
-"""How numbers are written: one place, so that every table says the same thing the same way."""
+"""How numbers are written, in every table and on the page."""
 
 from __future__ import annotations
 
@@ -55,27 +55,27 @@ def estimate_text(estimate: Estimate, unit: Unit) -> str:
 
 
 def has_width(estimate: Estimate) -> bool:
-    """Say whether an estimate has an interval that says something: one of no width does not.
+    """Say whether the interval of an estimate is known and has a width.
 
     Example:
-        >>> has_width(Estimate(0.0, 0.0, 0.0, 4, 2, "bootstrap", "every resample agrees"))
+        >>> has_width(Estimate(0.0, 0.0, 0.0, 4, 2, "bootstrap", "all resamples agree"))
         False
     """
     return not math.isnan(estimate.low) and estimate.low < estimate.high
 
 
 def interval_text(estimate: Estimate, unit: Unit, word: str = "") -> str:
-    """Write an estimate with its interval; one of no width would claim certainty, and is left out.
+    """Write an estimate with its interval; a zero-width interval is replaced by the reason.
 
     Args:
         estimate: what to write.
         unit: of it.
-        word: the unit as it stands behind the numbers, such as " %" or " points".
+        word: the unit after the numbers, such as " %" or " points".
 
     Example:
-        >>> sure = Estimate(0.0, 0.0, 0.0, 4, 2, "bootstrap", "every resample agrees")
+        >>> sure = Estimate(0.0, 0.0, 0.0, 4, 2, "bootstrap", "all resamples agree")
         >>> interval_text(sure, "percent", " %")
-        '0.0 % (no interval: every resample agrees)'
+        '0.0 % (no interval: all resamples agree)'
     """
     if has_width(estimate) or math.isnan(estimate.value):
         return f"{estimate_text(estimate, unit)}{word}"
@@ -83,7 +83,7 @@ def interval_text(estimate: Estimate, unit: Unit, word: str = "") -> str:
 
 
 def no_interval(estimate: Estimate) -> str:
-    """Say why an estimate has no interval that says something.
+    """Say why an estimate has no interval with a width.
 
     Example:
         >>> no_interval(Estimate(0.5, math.nan, math.nan, 2, 1, "none", "one family: no interval"))

@@ -147,7 +147,7 @@ def test_two_numbers_for_one_place_are_refused() -> None:
     conflicts = [MetricRow(cell, seed, value) for seed in range(25) for value in (0.1, 0.2)]
     with pytest.raises(InputError, match="and 5 more problems"):
         MetricTable(conflicts)
-    with pytest.raises(InputError, match="no metric and decoding"):
+    with pytest.raises(InputError, match="not a metric and decoding"):
         MetricTable([MetricRow(Cell("speed", "a", "single", "all"), 17, 0.1)])
 
 

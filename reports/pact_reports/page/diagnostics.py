@@ -113,7 +113,7 @@ def _verdict(found: WeakVerdict) -> str:
     return f"{result.hypothesis.id} is {result.verdict}, but {'; and '.join(reasons)}"
 
 
-def _difference(found: d.MethodIsWorse | d.DifferenceNotShown) -> str:
+def _difference(found: d.LeadDiagnostic) -> str:
     difference = found.difference
     seed = "" if found.seed is None else f" at seed {found.seed}"
     pair = f"{found.method} against {found.control}{seed}"
@@ -162,7 +162,7 @@ def _note(found: d.ReportNote) -> str:
     return f"{every}{note_sentence(found.note).rstrip('.')}"
 
 
-def _settings(found: d.DifferentSettings | d.DifferentVersions) -> str:
+def _settings(found: d.DifferentValues) -> str:
     if not found.values:
         return "part of the run was scored with other versions of the tools (it was resumed)"
     values = "; ".join(f"{_short(value)} ({_some(runs)})" for value, runs in found.values.items())

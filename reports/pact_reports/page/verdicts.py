@@ -19,8 +19,6 @@ from pact_reports.numbers import has_width, no_interval
 from pact_reports.tables.scorecard import compared_text, difference_text, drawn_intervals
 
 _OPEN_COMPARISONS: Final = 2
-_REGISTERED: Final = "REGISTERED BEFORE THE RUNS"
-_BROKEN: Final = ("TAMPERED", "REGISTERED AFTER THE RUNS")
 
 
 def criteria_html(scorecard: Scorecard | str, registration: Registration | None) -> Html:
@@ -28,11 +26,11 @@ def criteria_html(scorecard: Scorecard | str, registration: Registration | None)
 
     Args:
         scorecard: of the criteria; or why they cannot be judged, "" where none were given.
-        registration: what their lock proves; where it does not hold, verdicts are muted.
+        registration: what their lock proves; if it does not hold, verdicts are muted.
     """
     if isinstance(scorecard, str):
         return _no_verdict(scorecard)
-    broken = registration is not None and registration.status in _BROKEN
+    broken = registration is not None and registration.broken
     items = [_verdict(result, muted=broken) for result in scorecard.results]
     intervals = drawn_intervals(scorecard)
     said = "Differences are first minus second; verdicts rest on the values alone"
@@ -60,12 +58,11 @@ def _no_verdict(reason: str) -> Html:
 
 def _registration(registration: Registration) -> Html:
     status = registration.status
-    broken = status in _BROKEN
-    look = "bad" if broken else "good" if status == _REGISTERED else "open"
+    look = "bad" if registration.broken else "good" if registration.holds else "open"
     why: Child = None
-    if registration.reasons and status != _REGISTERED:
+    if registration.reasons and not registration.holds:
         why = joined([" ", data_text("; ".join(registration.reasons)), "."])
-    warns = " The verdicts below prove nothing." if broken else None
+    warns = " The verdicts below prove nothing." if registration.broken else None
     badge = element("span", status, class_=f"verdict {look}")
     return element("p", "Registration: ", badge, why, warns, class_="registration")
 

@@ -40,7 +40,7 @@ def ablations_table(result: Ablations) -> Table:
             rows.append(Row(tuple(cells), rule=number == 0))
     return Table(
         name="ablations",
-        title=f"Runs beside {result.method} at the same seed",
+        title=f"Runs next to {result.method} at the same seed",
         caption=(
             f"{_decodings(result.questions)} Changes are from {result.method} at the same seed, "
             f"the first row of each block. One run each: {items_and_pairs(result.sizes)}."

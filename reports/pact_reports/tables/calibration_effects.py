@@ -1,4 +1,4 @@
-"""Calibration: every run before and after T(x), marked where it got worse."""
+"""Calibration: every run before and after T(x), with a mark if it got worse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cells made of numbers: rounded for the page, whole underneath, marked where they stand out."""
+"""Cells made of numbers: rounded in text, kept in full for CSV, and marked."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def count_column(title: str) -> Column:
 
 
 def count_cell(count: float | None, reason: str | None = None) -> Cell:
-    """Return a count with thousands set apart; None is undefined.
+    """Return a count with thousands separators; None is undefined.
 
     Example:
         >>> count_cell(2334).text, count_cell(None, "no counts").text
@@ -100,7 +100,7 @@ def unit_of(spec: MetricSpec, decoding: DecodingName) -> str:
 
 
 def value_cell(value: float, spec: MetricSpec, reason: str | None = None) -> Cell:
-    """Return one number of one run; a reason stands where it is undefined or infinite."""
+    """Return one number of one run; with a reason if it is undefined or infinite."""
     why = None if math.isfinite(value) else reason
     return Cell(shown(value, spec), (value,), reason=why)
 
@@ -132,14 +132,14 @@ def mean_cell(summary: SeedSummary, spec: MetricSpec, reason: str | None = None)
 
 
 def marked_best(cells: Sequence[Cell], better: Literal[-1, 0, 1]) -> list[Cell]:
-    """Mark the best of a column; what prints the same as the best is marked too.
+    """Mark the best of a column, and every cell that prints the same.
 
     Args:
         cells: those of the column; the first number of each counts, NaN and absent ones do not.
         better: 1 higher, -1 lower, 0 marks nothing.
 
     Returns:
-        The cells; none is marked where fewer than two have a number.
+        The cells; none is marked if fewer than two have a number.
 
     Example:
         >>> cells = [Cell("9.5", (0.0949,)), Cell("9.5", (0.0951,)), Cell("–", (float("nan"),))]
@@ -208,16 +208,16 @@ def interval_cell(estimate: Estimate, spec: MetricSpec) -> Cell:
 
 
 def with_interval(cell: Cell, estimate: Estimate, spec: MetricSpec, *, few: str = "") -> Cell:
-    """Put the interval of a value beside it, or the reason why there is none.
+    """Show the interval of a value next to it, or the reason why there is none.
 
     Args:
         cell: the value.
         estimate: of the same value.
         spec: its metric.
-        few: what the estimate rests on, in words, where that is little.
+        few: what the estimate rests on, in words, if that is little.
 
     Returns:
-        The cell; an interval of no width is left out, since it would claim certainty.
+        The cell; a zero-width interval is left out, since it does not mean certainty.
 
     Example:
         >>> from pact_eval.evaluation import metric_spec
@@ -225,10 +225,10 @@ def with_interval(cell: Cell, estimate: Estimate, spec: MetricSpec, *, few: str 
         >>> estimate = Estimate(0.821, 0.778, 0.861, 324, 162, "bootstrap")
         >>> with_interval(Cell("82.1"), estimate, accuracy).interval
         '[77.8, 86.1]'
-        >>> sure = Estimate(1.0, 1.0, 1.0, 6, 3, "bootstrap", "every resample agrees")
+        >>> sure = Estimate(1.0, 1.0, 1.0, 6, 3, "bootstrap", "all resamples agree")
         >>> cell = with_interval(Cell("100.0"), sure, accuracy, few="of 3 pairs")
         >>> cell.interval, cell.reason
-        ('of 3 pairs', 'every resample agrees')
+        ('of 3 pairs', 'all resamples agree')
     """
     if math.isnan(estimate.value):
         return replace(cell, reason=cell.reason or estimate.reason)
@@ -239,7 +239,7 @@ def with_interval(cell: Cell, estimate: Estimate, spec: MetricSpec, *, few: str 
 
 
 def few_pairs(estimate: Estimate) -> str:
-    """Say of how many pairs a pair accuracy is, where that is few.
+    """Say how many pairs a pair accuracy rests on if they are few.
 
     Example:
         >>> few_pairs(Estimate(0.5, 0.1, 0.9, 12, 12, "bootstrap"))

@@ -33,9 +33,9 @@ def k_views_table(results: ArmValues, k: str = "K views") -> Table:
         name="views",
         title="K-view decoding",
         caption=(
-            f"Decoding: {k} together; raw, but for the columns after T(x), which are calibrated. "
-            "TV: mean total variation between views; flips: items whose answer the views change; "
-            "gain: accuracy over that of view 0 alone, in points, near 0 where nothing was lost."
+            f"Decoding: {k} together; raw, except for the columns after T(x), which are "
+            "calibrated. TV: mean total variation between views; flips: items whose answer the "
+            "views change; gain: accuracy minus that of view 0 alone, in points."
         ),
         titles=_TITLES,
     )

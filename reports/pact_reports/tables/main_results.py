@@ -41,7 +41,7 @@ def build_main(request: TableRequest) -> Table:
         results,
         name="main",
         title="Main results",
-        caption=f"Decoding: {decoding}, but for ECE after T(x), which is calibrated.",
+        caption=f"Decoding: {decoding}, except for ECE after T(x), which is calibrated.",
         intervals={
             arm: _intervals(request, runs[0], results.questions)
             for arm, runs in request.experiment.arms.items()
@@ -86,8 +86,8 @@ def means_table(
         name: of the table's files.
         title: what it shows.
         caption: names the decodings; what numbers rest on is added.
-        titles: of columns, where they are not those of the metrics.
-        intervals: of arms with one run, shown where others have a deviation.
+        titles: of columns, if they are not those of the metrics.
+        intervals: of arms with one run, shown in place of a deviation.
     """
     arms = list(results.values)
     columns = [Column("Arm", "left"), count_column("Runs")]
@@ -117,20 +117,20 @@ def means_table(
         rows=tuple(Row(cells) for cells in zip(*by_column, strict=True)),
         legend=(("best", "best mean of its column"),),
         notes=(
-            (f"Left out, since trained at one seed only: {', '.join(results.left_out)}",)
+            (f"Left out because trained with one seed only: {', '.join(results.left_out)}",)
             if results.left_out
             else ()
         ),
         brackets=(
-            "In brackets where there is one run: 95% bootstrap interval over families, left out "
-            "where there is none or it has no width. That of ECE leans upwards, so that it can lie "
+            "In brackets for arms with one run: 95% bootstrap interval over families, left out "
+            "if there is none or it has no width. That of ECE is biased upwards, so it can be "
             "above its value."
         ),
     )
 
 
 def _with_interval(cell: Cell, estimate: Estimate | None, metric: str) -> Cell:
-    """Put the interval of the one run of an arm beside its value; n where pairs are few."""
+    """Show the interval of the one run of an arm next to its value, and n if pairs are few."""
     if estimate is None:
         return cell
     few = few_pairs(estimate) if metric == "pair_accuracy" else ""

@@ -48,7 +48,7 @@ def paired_table(tests: Sequence[MatchedRuns], method: str, decoding: DecodingNa
     """
     unit = unit_of(DIFFERENCE, decoding)
     first, difference = tests[0].result.accuracy, tests[0].result.metrics["accuracy"].difference
-    intervals = f"{first.item_interval.method}, and over families beside it"
+    intervals = f"{first.item_interval.method}, and over families next to it"
     rows, before = [], None
     for test in tests:
         rows.append(Row(_cells(test), rule=test.control != before))
@@ -59,10 +59,10 @@ def paired_table(tests: Sequence[MatchedRuns], method: str, decoding: DecodingNa
         caption=(
             f"Accuracy (%) of A = {method} and of the other arm B on the same {first.items.n:,} "
             f"items of {first.families.clusters:,} families; decoding: {DECODING_WORDS[decoding]}. "
-            "Only A, only B: items that one alone gets right. McNemar: exact, two-sided, takes "
-            "items for independent, as papers do; sign flip: exact, over families, the one to "
-            f"believe where families are larger than one. Intervals of A - B in points: {intervals}"
-            f" (n = {difference.n:,}, clusters = {difference.clusters:,}). "
+            "Only A, only B: items that only one of them answers correctly. McNemar: exact, "
+            "two-sided, treats items as independent, as papers do; sign flip: exact, over "
+            "families, the one to use if families have several members. Intervals of A - B in "
+            f"points: {intervals} (n = {difference.n:,}, clusters = {difference.clusters:,}). "
             "No p-value is adjusted for the number of tests."
         ),
         columns=(

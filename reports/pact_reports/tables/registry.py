@@ -26,7 +26,7 @@ TABLES: Final[Mapping[str, TableSpec]] = {
     "main": TableSpec("main results, mean and deviation over seeds", _SAME, build_main),
     "paired": TableSpec("paired tests by seed", _SHARED, build_paired),
     "views": TableSpec("K-view decoding", f"{_SAME}, with K of 2 or more", build_views),
-    "ablations": TableSpec("runs beside the method at the same seed", _SHARED, build_ablations),
+    "ablations": TableSpec("runs next to the method at the same seed", _SHARED, build_ablations),
     "scorecard": TableSpec("hypotheses and verdicts", "criteria", build_scorecard),
     "kinds": TableSpec("accuracy by kind", _SAME, build_kinds),
     "domains": TableSpec("accuracy by domain", f"{_SAME} that name domains", build_domains),

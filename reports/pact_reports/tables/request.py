@@ -21,7 +21,7 @@ from pact_eval.preregistration import (
 from pact_eval.runs import Decoding
 from pact_reports.table import Table
 
-# As `pact-eval scorecard` takes where nobody says.
+# The default of `pact-eval scorecard`.
 _SCORECARD_RESAMPLES: Final = 2_000
 
 

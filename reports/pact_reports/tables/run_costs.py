@@ -34,7 +34,7 @@ def cost_table(costs: tuple[RunCost, ...]) -> Table:
         caption=(
             "Scoring: views of all items, K of each item, seconds of wall time on the device and "
             "in the type named, longest prompt in tokens. Training: optimiser steps and minutes of "
-            f"wall time, where {TRAINING_NAME} beside the adapter says so."
+            f"wall time, if {TRAINING_NAME} next to the adapter records it."
         ),
         columns=(
             Column("Arm", "left"),
@@ -53,14 +53,14 @@ def cost_table(costs: tuple[RunCost, ...]) -> Table:
 
 
 def _cells(cost: RunCost) -> tuple[Cell, ...]:
-    untrained = f"no {TRAINING_NAME} says so" if cost.has_adapter else "no adapter"
+    untrained = f"not recorded in {TRAINING_NAME}" if cost.has_adapter else "no adapter"
     return (
         text_cell(cost.arm),
         text_cell("–" if cost.seed is None else str(cost.seed)),
         count_cell(cost.views),
         count_cell(cost.k),
-        _measured(cost.wall_seconds, 1, "the run does not say"),
-        _measured(cost.longest_prompt_tokens, 0, "the run does not say"),
+        _measured(cost.wall_seconds, 1, "not recorded by the run"),
+        _measured(cost.longest_prompt_tokens, 0, "not recorded by the run"),
         text_cell(cost.device or "–"),
         text_cell(cost.dtype or "–"),
         _measured(cost.training_steps, 0, untrained),

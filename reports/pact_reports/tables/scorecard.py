@@ -43,7 +43,7 @@ def scorecard_table(scorecard: Scorecard, registration: Registration | None = No
 
     Args:
         scorecard: the verdicts.
-        registration: what the lock proves, if there was one to read; stands below the table.
+        registration: what the lock proves, if there was one to read; shown below the table.
     """
     notes = []
     if registration is not None:
@@ -83,7 +83,7 @@ def _row(result: HypothesisResult) -> Row:
 
 
 def drawn_intervals(scorecard: Scorecard) -> tuple[Estimate, ...]:
-    """Return the intervals that stand beside differences."""
+    """Return the intervals that are shown next to differences."""
     return tuple(
         comparison.interval
         for result in scorecard.results
@@ -96,12 +96,12 @@ def drawn_intervals(scorecard: Scorecard) -> tuple[Estimate, ...]:
 def _intervals(scorecard: Scorecard) -> str:
     found = drawn_intervals(scorecard)
     if not found:
-        return "pact-eval scorecard shows intervals beside them"
+        return "pact-eval scorecard shows their intervals"
     return f"in brackets the {found[0].method.replace('clusters', 'families')}"
 
 
 def _evidence(result: CheckResult) -> str:
-    """Say how a check came out: with its differences where they are few, else with decodings."""
+    """Write the result of a check: with its differences if they are few, otherwise decodings."""
     known = [each for each in result.comparisons if not math.isnan(each.difference)]
     text = f"{result.check.says}: {result.summary}"
     if not known:
@@ -163,8 +163,8 @@ def scorecard_parts(judged: JudgedHypotheses) -> tuple[Part, ...]:
         ),
     )
     registration = judged.registration
-    tone: Tone = "good" if registration.status == "REGISTERED BEFORE THE RUNS" else "caution"
-    if registration.status in ("TAMPERED", "REGISTERED AFTER THE RUNS"):
+    tone: Tone = "good" if registration.holds else "caution"
+    if registration.broken:
         tone = "bad"
     when = "" if registration.registered_at is None else f" ({registration.registered_at})"
     return (

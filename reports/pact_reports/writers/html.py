@@ -99,7 +99,7 @@ def _cell(cell: Cell, column: Column, reasons: tuple[str, ...], *, first: bool) 
 
 
 def _class(column: Column, mark: str | None = None) -> str | None:
-    """Numbers stand at the right without being told; running text may break."""
+    """Return the class of a cell: numbers are right-aligned by default; running text may wrap."""
     align = None if column.align == "right" else column.align
     wide = "wide" if column.width is not None else None
     return " ".join(name for name in (align, mark, wide) if name) or None

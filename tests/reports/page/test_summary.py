@@ -160,7 +160,7 @@ def test_headline_tables_have_the_intervals_of_the_report(folders: list[Path]) -
     table = build_tables(request, ["main"]).tables["main"]
     escaped = accuracy.replace("[", "\\[").replace("]", "\\]")
     assert escaped.split(" ", 1)[1] in to_markdown(table)
-    assert "In brackets where there is one run: 95% bootstrap" in to_markdown(table)
+    assert "In brackets for arms with one run: 95% bootstrap" in to_markdown(table)
     # The column of a paper has no room.
     assert "brackets" not in to_latex(table)
     assert f"{100 * estimates['accuracy'].low:.1f}" not in to_latex(table)

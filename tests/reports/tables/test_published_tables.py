@@ -152,7 +152,7 @@ def test_main_results_as_printed(table: MetricTable) -> None:
     assert "324 items, 162 pairs, 64 Score items" in made.caption
     assert made.reasons == ("no calibrator",)
     assert made.notes == (
-        "Left out, since trained at one seed only: no_cf, no_emd, no_nr, no_pcr, no_perm_views",
+        "Left out because trained with one seed only: no_cf, no_emd, no_nr, no_pcr, no_perm_views",
     )
 
 

@@ -251,9 +251,9 @@ def test_cost_reads_the_run_and_the_training(tmp_path: Path) -> None:
         ["b", "–", "12", "2", "1.0", "–", "–", "–", "–", "–"],
     ]
     assert table.rows[0].cells[-1].numbers == (1.25,)
-    assert table.reasons == ("the run does not say", "no adapter")
+    assert table.reasons == ("not recorded by the run", "no adapter")
     (adapter / "training.json").write_text('{"wall_minutes": "soon", "steps": true}')
-    assert made([folder], "cost").reasons == ("no training.json says so",)
+    assert made([folder], "cost").reasons == ("not recorded in training.json",)
 
 
 def test_splits_of_runs_and_of_a_dataset(tmp_path: Path) -> None:
