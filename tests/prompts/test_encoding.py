@@ -3,19 +3,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from adapters import MODEL
 from builders import question, record
 from hypothesis import given
 from hypothesis import strategies as st
 from test_strict_json import json_values
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from pact_eval._json import Json
 from pact_eval.data import parse_field, parse_record, read_records
 from pact_eval.errors import PromptError, RequestError
 from pact_eval.prompts import CODES, NIMBLE, Encoder, prompt_text
-from scoring.conftest import HOLDOUT
 
+HOLDOUT = MODEL.parent / "data" / "holdout.jsonl"
 PLAIN_TEMPLATE = (
     "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}\n{% endfor %}"
     "{% if add_generation_prompt %}[assistant]\n{% endif %}"
@@ -36,6 +37,11 @@ def character_tokenizer(
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, **changes)
     fast.chat_template = template
     return fast
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return AutoTokenizer.from_pretrained(MODEL)
 
 
 def test_ids_are_those_of_the_whole_prompt(tokenizer: Any) -> None:
