@@ -35,7 +35,7 @@ def decoding_name(decoding: Decoding, calibration: Calibration) -> DecodingName:
 
 
 Relation = Literal["higher", "lower", "not higher", "not lower", "similar"]
-"""How the first quantity of a check compares with the second."""
+"""The relation of the first quantity of a check to the second."""
 
 RELATIONS: Final[tuple[Relation, ...]] = get_args(Relation)
 
@@ -73,7 +73,7 @@ class Margin:
 
     @property
     def distance(self) -> float:
-        """The distance as values are kept: rates are fractions."""
+        """The distance in the scale of values: rates are fractions."""
         return self.amount / 100 if self.unit == "points" else self.amount
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ NO_MARGIN: Final = Margin(0.0, "")
 
 
 def margin_unit(metric: str) -> str:
-    """Return the unit of differences of a metric; empty where it has none.
+    """Return the unit of differences of a metric; empty if it has none.
 
     Example:
         >>> margin_unit("accuracy"), margin_unit("score_mae"), margin_unit("brier")
@@ -102,7 +102,7 @@ def parse_margin(text: str, metric: str) -> Margin:
         metric: name of a registered metric.
 
     Raises:
-        ValueError: it is no number at least 0 in that unit.
+        ValueError: it is not a number of at least 0 in that unit.
 
     Example:
         >>> parse_margin("2 points", "accuracy")
@@ -154,10 +154,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Instead:
-    """What differs between two cells: the parts given here are taken instead.
+    """The difference between two cells: the given parts replace those of the other cell.
 
     Attributes:
-        metric, arm, decoding, group: parts of a `Cell`; None keeps the other's.
+        metric, arm, decoding, group: parts of a `Cell`; None keeps the part of the other cell.
 
     Example:
         >>> print(Instead(arm="ce_only").of(Cell("ece", "pact_full", "single", "all")))
@@ -230,12 +230,12 @@ class Check:
     """A comparison that a machine can decide.
 
     Attributes:
-        says: the check in a few words, by which it is known within its hypothesis.
+        says: the check in a few words; its name within the hypothesis.
         metric: metric of the first quantity.
-        arms, decodings, groups: the check is asked of each of them.
-        minus: what is subtracted from either quantity; None where nothing is.
-        relation: how the first quantity compares with the second.
-        than: what differs in the second quantity.
+        arms, decodings, groups: the check applies to each of them.
+        minus: subtracted from both quantities; None if nothing is subtracted.
+        relation: relation of the first quantity to the second.
+        than: difference of the second quantity from the first.
         margin: for similar: the largest difference; for the others: how far beyond the second
             quantity counts.
         judged_on: "matched" compares seed by seed, "means" the means over seeds.

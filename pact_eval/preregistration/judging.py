@@ -29,8 +29,8 @@ from pact_eval.stats import Estimate
 __all__ = ["DifferenceInterval", "holds", "judge"]
 
 DifferenceInterval: TypeAlias = Callable[[tuple[WeightedRow, ...]], Estimate | None]
-"""Gives the interval of a weighted sum of numbers, such as 1 x accuracy of A - 1 x accuracy of B at
-one seed; None where there is none."""
+"""Returns the interval of a weighted sum of numbers, such as 1 x accuracy of A - 1 x accuracy of B
+at one seed; None if there is no interval."""
 
 Seeds: TypeAlias = tuple[int | None, ...]
 
@@ -43,16 +43,16 @@ def judge(
 ) -> Scorecard:
     """Judge hypotheses on a table of metrics.
 
-    Verdicts rest on the values alone; intervals are shown with them.
+    Verdicts depend on the values alone; intervals are shown with them.
 
     Args:
         hypotheses: the claims and their checks.
         table: the numbers.
-        interval: gives intervals of differences, where the caller has what it takes.
+        interval: returns intervals of differences, if the caller can compute them.
 
     Returns:
-        One result a hypothesis. Arms, seeds, decodings, groups and metrics that the table does not
-        have are no errors: the comparison lacks data, with the reason.
+        One result per hypothesis. If the table lacks an arm, seed, decoding, group or metric, this
+        is not an error: the comparison lacks data, with the reason.
 
     Example:
         >>> from pact_eval.preregistration import MetricTable, judge, pact_hypotheses
@@ -74,13 +74,13 @@ def judge(
 
 
 def holds(relation: Relation, margin: Margin, difference: float) -> bool:
-    r"""Say whether a difference is as a relation wants it.
+    r"""Return whether a difference satisfies a relation.
 
     "higher" by m is d > m and "lower" by m is d < -m; "not higher" and "not lower" are their
     opposites; "similar" within m is \|d\| <= m. Differences within 1e-12 of a bound are on it.
 
     Args:
-        relation: what is wanted of d.
+        relation: relation that d must satisfy.
         margin: m.
         difference: d, first quantity minus second.
 
@@ -113,7 +113,7 @@ def _comparisons(
 
 
 def _seeds(check: Check, question: Question, table: MetricTable) -> tuple[Seeds, str | None]:
-    """Return the seeds to compare at, and why there are none."""
+    """Return the seeds to compare at, or the reason why there are none."""
     arms = tuple(dict.fromkeys(cell.arm for cell in question.cells))
     seeded = [table.seeds(arm) for arm in arms if table.seeds(arm)]
     if check.seeds is not None:
@@ -169,7 +169,7 @@ def _reading(quantity: Quantity, seeds: Seeds, table: MetricTable) -> Reading:
 
 
 def _mean(values: list[float]) -> float:
-    """The mean, the same to the last bit in any order of seeds; NaN where one is NaN."""
+    """Return the mean, exactly the same for any order of seeds; NaN if one value is NaN."""
     infinite = {value for value in values if math.isinf(value)}
     if len(infinite) > 1 or any(math.isnan(value) for value in values):
         return math.nan

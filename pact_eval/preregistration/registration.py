@@ -2,18 +2,18 @@
 
     format            "pact-lock-1"
     registered_at     UTC, to the second
-    tool              what wrote it
+    tool              tool that wrote it
     criteria_sha256   SHA-256 of the canonical criteria
-    criteria          the canonical criteria, so that a change can be named
+    criteria          the canonical criteria, to report changes
     data              [{name, sha256}] of the files that they will be judged on
     lock_sha256       SHA-256 of all of the above
 
-The canonical criteria are made from what was read, not from the file: comments, spacing, the order
-of keys, of hypotheses, of checks and within lists do not matter, and a default that is written out
-is the default. Words (title, claim, says, needs) belong to the criteria.
+The canonical criteria depend on the parsed content of the file. Comments, spacing, and the order of
+keys, hypotheses, checks and list entries do not matter, and an explicit default equals an omitted
+one. Words (title, claim, says, needs) are part of the criteria.
 
-The lock shows accidental changes. Anyone can write a new lock with any date: commit it, or publish
-its `lock_sha256`, before the runs.
+The lock detects accidental changes. Anyone can write a new lock with any date, so commit the lock,
+or publish its `lock_sha256`, before the runs.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def criteria_changes(registered: Json, now: Json) -> tuple[str, ...]:
         now: the same today.
 
     Returns:
-        One sentence a difference; none where they are the same.
+        One sentence per difference; none if they are equal.
 
     Example:
         >>> criteria_changes({"hypotheses": {"H4": {"claim": "a"}}},
@@ -91,7 +91,7 @@ def _hypothesis(hypothesis: Hypothesis) -> Json:
 
 
 def _check(check: Check) -> Json:
-    # An absent key means its default: keys added by later versions keep old hashes.
+    # An absent key means its default: new keys in later versions do not change old hashes.
     optional: dict[str, Json] = {
         "minus": None if check.minus is None else _instead(check.minus),
         "seeds": None if check.seeds is None else [*sorted(check.seeds)],
@@ -152,7 +152,7 @@ class DataHash:
 
     Attributes:
         name: the file's name, without its folder.
-        sha256: of its bytes.
+        sha256: SHA-256 of the file.
     """
 
     name: str
@@ -167,9 +167,9 @@ class Lock:
         registered_at: when, in UTC, to the second.
         tool: what wrote it.
         criteria: the canonical criteria.
-        criteria_sha256: their hash as the lock says it.
+        criteria_sha256: the recorded hash of the criteria.
         data: the files that they will be judged on, by name.
-        lock_sha256: hash of all of these as the lock says it.
+        lock_sha256: the recorded hash of all other fields.
     """
 
     registered_at: dt.datetime
@@ -181,7 +181,7 @@ class Lock:
 
     @property
     def content(self) -> dict[str, Json]:
-        """What `lock_sha256` is the hash of."""
+        """The fields that `lock_sha256` covers."""
         return {
             "format": LOCK_FORMAT,
             "registered_at": self.registered_at.isoformat(timespec="seconds"),
@@ -193,7 +193,7 @@ class Lock:
 
     @property
     def is_intact(self) -> bool:
-        """Whether its hashes are those of its content."""
+        """Whether its hashes match its content."""
         return (
             sha256_of_json(self.content) == self.lock_sha256
             and sha256_of_json(self.criteria) == self.criteria_sha256
@@ -201,7 +201,7 @@ class Lock:
 
 
 def lock_path(path: Path) -> Path:
-    """Return the path of the lock of a file of hypotheses, which is next to it.
+    """Return the path of the lock of a file of hypotheses, in the same folder.
 
     Example:
         >>> lock_path(Path("hypotheses.toml")).name
@@ -213,20 +213,20 @@ def lock_path(path: Path) -> Path:
 def register(path: Path, *, data: Sequence[Path] = (), now: dt.datetime) -> Lock:
     """Freeze the criteria of a file of hypotheses in a lock next to it.
 
-    Registering again what is registered already changes nothing: the first time is kept.
+    Registering the same criteria again changes nothing; the first time is kept.
 
     Args:
         path: a file of hypotheses.
         data: the data files that they will be judged on.
-        now: the present time, with its time zone.
+        now: the current time, with its time zone.
 
     Returns:
-        The lock, as written or as found.
+        The new or the existing lock.
 
     Raises:
         InputError: a file cannot be read, or there is a lock for other criteria or other data.
-        RecordError: the hypotheses cannot be understood.
-        TamperedError: there is a lock that was edited.
+        RecordError: the hypotheses are malformed.
+        TamperedError: the existing lock was edited.
         ValueError: the time has no zone.
     """
     criteria = canonical_criteria(read_hypotheses(path))
@@ -241,10 +241,10 @@ def register(path: Path, *, data: Sequence[Path] = (), now: dt.datetime) -> Lock
 
 
 def read_lock(path: Path) -> Lock:
-    """Read a lock; whether it is intact, and true, `check_lock` says.
+    """Read a lock without checking its hashes; see `check_lock`.
 
     Raises:
-        InputError: it is missing, or does not have the form of a lock.
+        InputError: it is missing, or is not a lock.
     """
     value = read_json(path, missing="no such lock; `pact-eval register` makes one")
     try:
@@ -266,7 +266,7 @@ def _new_lock(criteria: Json, data: tuple[DataHash, ...], now: dt.datetime) -> L
 
 
 def _unchanged(place: Path, lock: Lock) -> Lock:
-    """Return the lock that is there already, if it says the same."""
+    """Return the existing lock if it has the same criteria and data."""
     before = read_lock(place)
     if not before.is_intact:
         message = f"{place}: the lock was edited after it was written; restore it from a copy"
@@ -355,8 +355,8 @@ RegistrationStatus = Literal[
     "NOT VERIFIABLE",
     "NOT REGISTERED",
 ]
-"""What a lock proves. NOT VERIFIABLE: nothing speaks against it, but the runs do not say when they
-began or on which data."""
+"""What a lock proves. NOT VERIFIABLE: there is no contradiction, but start times or data of runs are
+unknown."""
 
 _SCORED: Final = "score"
 _ABLATED_TOO: Final = (
@@ -366,13 +366,13 @@ _ABLATED_TOO: Final = (
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What a registration is compared with.
+    """The facts of a run that a registration is compared with.
 
     Attributes:
-        arm: arm of the run; what it is called where it has none.
-        seed: seed it was trained with; None where it has none.
-        started_at: when it began, with its time zone; None if unknown.
-        data_sha256: SHA-256 of the dataset file that it scored; None if unknown.
+        arm: arm of the run, or its name if it has none.
+        seed: training seed; None if it has none.
+        started_at: start time, with its time zone; None if unknown.
+        data_sha256: SHA-256 of the scored dataset file; None if unknown.
         ablated: whether it is a run on ablated contexts.
     """
 
@@ -392,8 +392,8 @@ class Registration:
     """What a lock proves about criteria and runs.
 
     Attributes:
-        status: in one word.
-        reasons: why, one sentence each; none where all is well.
+        status: the status.
+        reasons: reasons for the status, one sentence each; empty if there is no problem.
         registered_at: when the criteria were registered; None without a lock.
     """
 
@@ -413,10 +413,10 @@ class Registration:
 
 
 def run_facts(run: RunFolder) -> RunFacts:
-    """Gather what a registration is compared with from a run folder.
+    """Return the facts of a run that a registration is compared with.
 
-    A run of imported predictions does not know when they were made, nor on which dataset: its times
-    and hash are those of the import.
+    The start time and the dataset of imported predictions are unknown: the recorded times and hash
+    are those of the import.
 
     Args:
         run: the run.
@@ -433,17 +433,17 @@ def run_facts(run: RunFolder) -> RunFacts:
 
 
 def check_lock(hypotheses: Hypotheses, lock: Lock | None, runs: Sequence[RunFacts]) -> Registration:
-    """Compare a lock with the criteria as they are now, and with the runs.
+    """Compare a lock with the current criteria and with the runs.
 
     Args:
         hypotheses: the criteria that the runs are judged on.
-        lock: their registration; None where there is none.
-        runs: the runs; none where the numbers come as a table without them.
+        lock: their registration; None if there is none.
+        runs: the runs; empty if the numbers come from a table.
 
     Returns:
-        TAMPERED where the lock or the criteria were changed or a run scored other data, else
-        REGISTERED AFTER THE RUNS where one began earlier, else NOT VERIFIABLE where a run's start
-        or data are not known. Reasons of all three kinds are given.
+        TAMPERED if the lock or the criteria were changed or a run scored other data; otherwise
+        REGISTERED AFTER THE RUNS if a run began earlier; otherwise NOT VERIFIABLE if the start or
+        the data of a run are unknown. Reasons of all three kinds are given.
 
     Example:
         >>> from pact_eval.preregistration import pact_hypotheses
@@ -488,7 +488,7 @@ def _other_data(lock: Lock, runs: Sequence[RunFacts]) -> Iterator[str]:
 def _early_runs(lock: Lock, runs: Sequence[RunFacts]) -> Iterator[str]:
     registered = lock.registered_at.replace(microsecond=0)
     for run in runs:
-        # Run folders keep whole seconds: a run of the same second is not taken for an earlier one.
+        # Run folders record full seconds: a run of the same second does not count as earlier.
         if run.started_at is not None and run.started_at < registered:
             began = run.started_at.astimezone(dt.UTC).isoformat(timespec="seconds")
             yield f"{run} began at {began}, criteria registered at {registered.isoformat()}"

@@ -1,9 +1,8 @@
 """Hypotheses judged on runs: from run folders, or a table of metrics, to a scorecard.
 
-Every run is evaluated under each decoding that it allows: single, and the K views together, each
-raw and, if the run's folder holds a calibrator, calibrated. Differences between runs get intervals
-over families, under the same resamples for every run. Runs on ablated contexts have other items
-and metrics of their own.
+Every run is evaluated under each possible decoding: single and ensemble, raw and, if the run's
+folder has a calibrator, calibrated. Differences between runs have intervals over families, with the
+same resamples for every run. Runs on ablated contexts have other items and other metrics.
 """
 
 from __future__ import annotations
@@ -54,13 +53,13 @@ _RESAMPLES: Final = 2_000
 
 @dataclass(frozen=True)
 class JudgedHypotheses:
-    """Hypotheses, what became of them, and what their registration proves.
+    """Hypotheses, their verdicts, and the status of their registration.
 
     Attributes:
         hypotheses: the criteria.
         scorecard: the verdicts with their evidence.
-        registration: what the lock next to the criteria proves.
-        warnings: on the calibrators that were applied.
+        registration: result of comparing the lock with the criteria and the runs.
+        warnings: warnings on the applied calibrators.
     """
 
     hypotheses: Hypotheses
@@ -77,15 +76,15 @@ def judge_sources(
     Args:
         criteria: the file; its lock, if any, lies next to it.
         sources: run folders, and tables of metrics (`.csv` in the published layout).
-        settings: bootstrap of the intervals; verdicts rest on the values alone.
+        settings: bootstrap of the intervals; verdicts depend on the values alone.
 
     Returns:
-        The verdicts, and what the registration proves.
+        The verdicts, and the status of the registration.
 
     Raises:
         InputError: a source cannot be read, runs hold other items, or two runs have the same arm
             and seed.
-        RecordError: the hypotheses cannot be understood.
+        RecordError: the hypotheses are malformed.
         RunError: a folder is not a complete run.
     """
     folders = [source for source in sources if source.is_dir()]
@@ -142,7 +141,7 @@ class _Numbers:
         return tuple(warning for run in runs for warning in run.calibrator_warnings())
 
     def rows(self) -> Iterator[MetricRow]:
-        """Evaluate every run under every decoding that it allows."""
+        """Evaluate every run under every possible decoding."""
         for run in self._experiment.all_runs:
             for decoding, calibrated in decodings_of(run):
                 yield from self._rows(run, decoding, calibrated=calibrated)
@@ -157,7 +156,7 @@ class _Numbers:
         if not run.ablated:
             more = [MEAN_CONFIDENCE]
             if name == "ensemble_calibrated" and run.calibrator is not None:
-                # An evaluation leaves its TV raw; here it is listed under a calibrated decoding.
+                # In an evaluation, view TV is raw; here, the calibrated decoding has its own.
                 tv = _calibrated_tv(run.predictions, run.calibrator)
                 items = items.with_values("view_tv", tv)
                 more.append("view_tv")
@@ -167,12 +166,12 @@ class _Numbers:
         self._items[run.arm, run.seed, name, run.ablated] = items
 
     def interval(self, rows: tuple[WeightedRow, ...]) -> Estimate | None:
-        """Draw a weighted sum of numbers; None where one of them does not come from a run here."""
+        """Return the interval of a weighted sum; None if a number does not come from these runs."""
         sets = [self._set_of(weighted.row) for weighted in rows]
         found = [each for each in sets if each is not None]
         if len(found) < len(sets) or not found:
             return None
-        # Groups, and full and ablated contexts, may have other families: all are drawn together.
+        # Groups, and full and ablated contexts, may have different families: resample all together.
         families = np.unique(np.concatenate([each.families for each in found]))
         drawn = [
             (
@@ -192,7 +191,7 @@ class _Numbers:
         return estimates["difference"]
 
     def _set_of(self, row: MetricRow) -> StatisticSet | None:
-        """Return the statistics that a number belongs to; None where it is of no run here."""
+        """Return the statistics of a number; None if it does not come from these runs."""
         metric = row.cell.metric
         ablated = "ablated contexts" in find_metric(metric).needs
         key = (row.cell.arm, row.seed, row.cell.decoding, ablated)

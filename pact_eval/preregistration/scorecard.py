@@ -1,11 +1,9 @@
-"""Scorecard: verdicts on hypotheses, each with the evidence that it rests on.
+"""Scorecard: verdicts on hypotheses, each with its evidence.
 
-From the outcomes of the checks to the verdict on a hypothesis.
-
-Each comparison of a check holds, fails or lacks data. A check *holds* where all of its comparisons
-with data hold, *fails* where they all fail, and is *mixed* where it points both ways (over seeds,
-decodings, arms or groups). A check some of whose comparisons lack data counts both as what it
-shows and as *lacking*. The verdict depends on which of the four occur, and on nothing else:
+Each comparison of a check holds, fails or lacks data. A check *holds* if all of its comparisons
+with data hold, *fails* if they all fail, and is *mixed* if it points both ways (over seeds,
+decodings, arms or groups). If some comparisons of a check lack data, the check also counts as
+*lacking*. The verdict depends only on which of the four outcomes occur:
 
     holds  fails  mixed  lacks  verdict           why
     -----  -----  -----  -----  ----------------  -------------------------------------------------
@@ -26,9 +24,9 @@ shows and as *lacking*. The verdict depends on which of the four occur, and on n
     yes    -      -      yes    PARTLY TESTED     all that was tested holds, the rest lacks data
     -      -      -      yes    UNTESTED          no check has data
 
-Read as rules, the first that applies: UNTESTED where nothing was tested; PARTLY SUPPORTED where a
-check holds and another fails; INCONCLUSIVE where a check is mixed; CONTRADICTED where one fails;
-PARTLY TESTED where one lacks data; else SUPPORTED.
+The same as rules, of which the first that applies counts: UNTESTED if nothing was tested; PARTLY
+SUPPORTED if a check holds and another fails; INCONCLUSIVE if a check is mixed; CONTRADICTED if one
+fails; PARTLY TESTED if one lacks data; otherwise SUPPORTED.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ from pact_eval.preregistration.table import MetricRow
 from pact_eval.stats import Estimate
 
 Outcome = Literal["holds", "fails", "mixed", "lacks"]
-"""What a check shows."""
+"""The outcome of a check."""
 
 OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
 
@@ -54,7 +52,7 @@ Verdict = Literal[
     "CONTRADICTED",
     "UNTESTED",
 ]
-"""What the checks of a hypothesis say together."""
+"""The verdict on a hypothesis."""
 
 VERDICTS: Final[dict[frozenset[Outcome], Verdict]] = {
     frozenset({"holds"}): "SUPPORTED",
@@ -77,10 +75,10 @@ VERDICTS: Final[dict[frozenset[Outcome], Verdict]] = {
 
 
 def outcomes_of(comparisons: Iterable[bool | None]) -> frozenset[Outcome]:
-    """Return what a check shows: one of holds, fails and mixed, and whether it lacks data.
+    """Return the outcomes of a check: one of holds, fails and mixed, and whether it lacks data.
 
     Args:
-        comparisons: for each, whether it holds; None where it lacks data.
+        comparisons: whether each comparison holds; None if it lacks data.
 
     Example:
         >>> sorted(outcomes_of([True, True])), sorted(outcomes_of([True, False, None]))
@@ -100,7 +98,7 @@ def outcomes_of(comparisons: Iterable[bool | None]) -> frozenset[Outcome]:
 
 
 def verdict_on(checks: Iterable[frozenset[Outcome]]) -> Verdict:
-    """Return the verdict on a hypothesis whose checks show these outcomes.
+    """Return the verdict on a hypothesis from the outcomes of its checks.
 
     Raises:
         ValueError: there are no checks.
@@ -126,12 +124,12 @@ class WeightedRow:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A quantity as the data have it.
+    """The value of a quantity in the data.
 
     Attributes:
-        value: mean over the seeds; NaN where a number is missing.
+        value: mean over the seeds; NaN if a number is missing.
         rows: the number of each seed.
-        minus: what is subtracted at each seed; empty where nothing is.
+        minus: the number that is subtracted at each seed; empty if there is none.
     """
 
     value: float
@@ -145,13 +143,13 @@ class Comparison:
 
     Attributes:
         question: the quantities.
-        seeds: the seeds compared; (None,) where no run has one, () where it is not clear which.
+        seeds: the compared seeds; (None,) if no run has a seed, () if they cannot be determined.
         left: the first quantity.
-        right: the second.
-        difference: first minus second, rates as fractions; NaN where data are lacking.
-        holds: whether the check holds here; None where data are lacking.
-        reason: why they are lacking.
-        interval: interval of the difference, where one was given.
+        right: the second quantity.
+        difference: first minus second, rates as fractions; NaN if data are missing.
+        holds: whether the check holds here; None if data are missing.
+        reason: why data are missing.
+        interval: interval of the difference, if there is one.
     """
 
     question: Question
@@ -173,7 +171,7 @@ class CheckResult:
 
     @property
     def outcomes(self) -> frozenset[Outcome]:
-        """What the check shows: holds, fails or mixed, and whether it lacks data."""
+        """The outcomes: holds, fails or mixed, and whether the check lacks data."""
         return outcomes_of(each.holds for each in self.comparisons)
 
     @property
@@ -193,7 +191,7 @@ class CheckResult:
 
     @property
     def summary(self) -> str:
-        """How the comparisons came out, in words."""
+        """The results of the comparisons, in words."""
         tested = self.holding + self.failing
         if tested == 0:
             return "lacks data"
@@ -207,18 +205,18 @@ class CheckResult:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why data are lacking, each reason once."""
+        """Why data are missing, each reason once."""
         return tuple(dict.fromkeys(each.reason for each in self.comparisons if each.reason))
 
 
 @dataclass(frozen=True, slots=True)
 class HypothesisResult:
-    """A hypothesis and what became of it.
+    """A hypothesis and the results of its checks.
 
     Attributes:
         hypothesis: the claim and its checks.
-        checks: the checks that decide.
-        beside: what readers must see, and decides nothing.
+        checks: the decisive checks.
+        beside: checks that are shown but do not affect the verdict.
     """
 
     hypothesis: Hypothesis
@@ -227,7 +225,7 @@ class HypothesisResult:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict by the table in `verdicts`."""
+        """The verdict, by the table at the top of this module."""
         return verdict_on(result.outcomes for result in self.checks)
 
     @property
@@ -268,7 +266,7 @@ class Scorecard:
 
 
 def weighted_rows(left: Reading, right: Reading) -> tuple[WeightedRow, ...]:
-    """Write the difference of two readings as a weighted sum of numbers.
+    """Return the difference of two readings as a weighted sum of numbers.
 
     Example:
         >>> from pact_eval.preregistration import Cell

@@ -23,7 +23,7 @@ class MetricRow:
         cell: metric, arm, decoding and group.
         seed: seed that the run was trained with; None for a run without one (a base model).
         value: the number; rates as fractions; NaN where it is undefined.
-        n: items (pairs, score items) behind it; None if unknown.
+        n: number of its items (pairs, score items); None if unknown.
         low: lower end of its interval; NaN where there is none.
         high: upper end of its interval; NaN where there is none.
         reason: why the value is NaN.
