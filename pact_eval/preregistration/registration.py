@@ -355,7 +355,7 @@ RegistrationStatus = Literal[
     "NOT VERIFIABLE",
     "NOT REGISTERED",
 ]
-"""What a lock proves. NOT VERIFIABLE: there is no contradiction, but start times or data of runs are
+"""What a lock proves. NOT VERIFIABLE: no contradiction, but start times or data of runs are
 unknown."""
 
 _SCORED: Final = "score"
