@@ -16,7 +16,7 @@
 
 Exit code 2 is Click's own, for wrong usage.
 
-A message says what was expected, what came, where, and what to try.
+A message says what was expected, what was found, where, and what to try.
 """
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ def check_hashes(index: Index, manifest: Manifest, findings: Collector) -> Check
     for name, expected in hashes.items():
         _check_file(manifest, name, expected, named.get(name), findings)
     for file, facts in unnamed:
-        beside = file.path.resolve().is_relative_to(manifest.folder.resolve())
+        inside = file.path.resolve().is_relative_to(manifest.folder.resolve())
         findings.add(
-            "file-unhashed" if beside else "file-not-in-manifest",
+            "file-unhashed" if inside else "file-not-in-manifest",
             Place(file.name),
             f"a hash under file_sha256 in {manifest.name}",
             f"none; the file has {facts.sha256}",

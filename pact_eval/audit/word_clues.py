@@ -104,7 +104,7 @@ def read_words(index: Index, rows: Iterable[int]) -> tuple[list[WordItem], list[
 
 
 def without_focus(record: Record) -> Record | None:
-    """Return the record without its two focus sentences, in whichever wording they stand.
+    """Return the record without its two focus sentences, in either wording.
 
     Returns:
         The record; None if there is no certificate or a sentence cannot be deleted.

@@ -55,7 +55,7 @@ def ablate(record: Record, sentence: FocusSentence) -> Ablation:
         The ablation; the sentence occurs nowhere in its state.
 
     Raises:
-        ValueError: the sentence is not in the context in either wording, or it stands where it
+        ValueError: the sentence is not in the context in either wording, or it occurs where it
             cannot be deleted (in a key), or its deletion joins words into it anew.
 
     Example:
@@ -93,7 +93,7 @@ def find_sentence(state: Json, wording: str, path: LeafPath) -> FoundBy | None:
     Args:
         state: the context.
         wording: the sentence.
-        path: where it should stand; list indices may be written as strings.
+        path: where it is expected; list indices may be written as strings.
 
     Returns:
         How it was found, or None. "other wording" is for the caller to say.

@@ -66,7 +66,7 @@ class DataFile:
     Attributes:
         name: as messages call it.
         role: train, selection, calibration or eval.
-        path: where it lies.
+        path: its path.
     """
 
     name: str

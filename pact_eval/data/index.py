@@ -64,7 +64,7 @@ class Located:
     Attributes:
         record: the record.
         value: the object on its line.
-        file: the file it lies in.
+        file: the file that contains it.
     """
 
     record: Record
@@ -125,7 +125,7 @@ class Index:
         return self.frame.height
 
     def place(self, row: int) -> Place:
-        """Return where the record of a row of the frame stands."""
+        """Return the place of the record of a row of the frame."""
         file, line, record_id = self.frame.select("file", "line", "id").row(row)
         return Place(self.files[file].name, line, record_id)
 

@@ -28,7 +28,7 @@ class WrittenManifest:
     """A manifest that was written.
 
     Attributes:
-        path: where it lies.
+        path: its path.
         files: the dataset's files.
         facts: what it says of each.
         changed: whether it differs from the one that was there; False leaves the file untouched.

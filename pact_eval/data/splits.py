@@ -35,7 +35,7 @@ class SplitPart:
 
     Attributes:
         role: what it is for.
-        path: where it lies.
+        path: its path.
         source_families: the source families in it, by name.
         records: number of records.
         families: number of families.

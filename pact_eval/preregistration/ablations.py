@@ -40,7 +40,7 @@ class Ablation:
         seed: of both.
         rows: the number of each question.
         changes: this run's minus the method's; NaN if one of them is undefined.
-        marks: what the changes mean, or None if they are small or nobody says what is clear.
+        marks: what the changes mean, or None if they are small or no thresholds are given.
     """
 
     arm: str

@@ -66,7 +66,7 @@ def read_hypotheses(path: Path) -> Hypotheses:
 
     Raises:
         InputError: it is missing or cannot be read.
-        RecordError: it is no TOML, or says something that is not understood; all problems
+        RecordError: it is not TOML, or a key or value is not valid; all problems
             together, each with its hypothesis and key.
     """
     return parse_hypotheses(read_text(path), str(path))

@@ -6,7 +6,7 @@
 Decodings there are `single`, `single_calibrated` and `ensemble`. An ensemble row is
 `ensemble_calibrated` here where its run has `single_calibrated` rows, else `ensemble`. What rests
 on the argmax (accuracy, pair accuracy, level MAE, flips) is changed by no temperature and is
-under both. A group `noul` is `boolean`. Empty cells are no numbers.
+under both. A group `noul` is `boolean`. Empty cells are left out.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def judge_sources(
     """Judge a file of hypotheses on run folders and tables of metrics.
 
     Args:
-        criteria: the file; its lock, if any, lies next to it.
+        criteria: the file; its lock, if any, is next to it.
         sources: run folders, and tables of metrics (`.csv` in the published layout).
         settings: bootstrap of the intervals; verdicts depend on the values alone.
 
@@ -99,7 +99,7 @@ def judge_experiment(
     """Judge a file of hypotheses on the runs of an experiment; see `judge_sources`.
 
     Args:
-        criteria: the file; its lock, if any, lies next to it.
+        criteria: the file; its lock, if any, is next to it.
         experiment: runs on full contexts must hold the same items, and so must ablated runs.
         tables: tables of metrics in the published layout.
     """

@@ -55,7 +55,7 @@ def full_matches(patterns: Sequence[str], names: Sequence[str]) -> list[frozense
     if not any(_REPEATS.search(pattern) for pattern in patterns):
         return [_full_matches(pattern, names) for pattern in patterns]
     try:
-        # -I: nothing that lies in the current folder is imported.
+        # -I: nothing in the current folder is imported.
         done = subprocess.run(  # noqa: S603 - our own interpreter and script; the data go to stdin
             [sys.executable, "-I", "-c", _SCRIPT],
             input=json.dumps([patterns, names]),
@@ -150,7 +150,7 @@ def by_pattern(
         >>> by_pattern({"q_proj": 8, "k_proj": 4}, ["model.layers.0.q_proj", "v_proj"])
         ({'model.layers.0.q_proj': 8}, ('k_proj',))
     """
-    # A dot in a plain name stands for itself here; in PEFT it would match any other sign too.
+    # A dot in a plain name matches only itself here; in PEFT it would match any character.
     plain = [key for key in pattern if _PLAIN.fullmatch(key)]
     regexes = [key for key in pattern if not _PLAIN.fullmatch(key)]
     ends = _names_by_end(names)
@@ -165,7 +165,7 @@ def by_pattern(
 
 
 def is_target_parameter(settings: LoraSettings, module: str) -> bool:
-    """Say whether an adapted module stands for a parameter of `target_parameters`.
+    """Say whether an adapted module corresponds to a parameter of `target_parameters`.
 
     Example:
         >>> settings = LoraSettings(target_parameters=("mlp.experts.gate_up_proj",))

@@ -45,7 +45,7 @@ def pack_items(
         progress: called now and then while texts are packed.
 
     Returns:
-        Where everything lies.
+        Where everything is.
     """
     n = len(views)
     domains = sorted(set(views.domain.tolist()))
@@ -77,7 +77,7 @@ def pack_run(store: BlockStore, experiment: Experiment, run: ExperimentRun, item
         items: place of its items among those of the page.
 
     Returns:
-        Where everything lies; the distributions of an item stand in the order of `distributions`.
+        Where everything is; the distributions of an item are in the order of `distributions`.
     """
     views = run.predictions
     decoding = experiment.settings.decoding
@@ -93,7 +93,7 @@ def pack_run(store: BlockStore, experiment: Experiment, run: ExperimentRun, item
         top_blocks.append(store.add(bytes_of(tops[rows], "u1")))
         chosen = _flat(to_permille(probabilities[rows]), slots[rows])
         view_blocks.append(store.add(bytes_of(chosen, "u2")))
-        # 255 stands where the order of a view is unknown.
+        # 255 marks a view of unknown order.
         orders = _flat(
             np.where(views.code_order[rows] < 0, 255, views.code_order[rows]), slots[rows]
         )

@@ -32,7 +32,7 @@ class Line:
 
     Attributes:
         label: who speaks, or the way that leads to it; "" where the context is one text.
-        text: as it stands.
+        text: unchanged.
     """
 
     label: str
@@ -43,7 +43,7 @@ def context_lines(state: Json) -> list[Line]:
     """Take a context apart into lines for reading.
 
     A turn (an object of a speaker and a text) is one line under the speaker's name; any other value
-    stands under the way that leads to it.
+    is listed under its path.
 
     Example:
         >>> [(line.label, line.text) for line in context_lines(
@@ -92,12 +92,11 @@ def item_text(record: Record, other: Record | None) -> Json:
         that both members have, or `[this one's, the other's]`; answers `[key, description]`.
     """
     lines = context_lines(record.state)
-    beside = [] if other is None else context_lines(other.state)
-    context: list[Json] = []
+    context: list[Json]
     if other is None:
         context = [[line.label, [line.text]] for line in lines]
     else:
-        context = _paired(lines, beside)
+        context = _paired(lines, context_lines(other.state))
     question = record.field.instructions
     return [
         context,
@@ -106,12 +105,12 @@ def item_text(record: Record, other: Record | None) -> Json:
     ]
 
 
-def _paired(lines: list[Line], beside: list[Line]) -> list[Json]:
-    """Set the lines of two contexts beside each other, in order; what one lacks is a change."""
+def _paired(lines: list[Line], others: list[Line]) -> list[Json]:
+    """Set the lines of two contexts side by side, in order; what one lacks is a change."""
     shown: list[Json] = []
-    for at in range(max(len(lines), len(beside))):
+    for at in range(max(len(lines), len(others))):
         mine = lines[at] if at < len(lines) else None
-        theirs = beside[at] if at < len(beside) else None
+        theirs = others[at] if at < len(others) else None
         if mine is not None and theirs is not None and mine.label == theirs.label:
             shown.append([mine.label, _json(marked(mine.text, theirs.text))])
             continue

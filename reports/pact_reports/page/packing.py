@@ -1,6 +1,6 @@
 """Bytes packed for a page: compressed, in base64, each block found without reading the others.
 
-A browser unpacks a block when something of it is shown. Blocks that are equal stand once, so that
+A browser unpacks a block when something of it is shown. Equal blocks are stored once, so that
 runs on the same prompts share their code orders and lengths.
 """
 
@@ -62,7 +62,7 @@ def to_permille(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
 def bytes_of(values: npt.NDArray[np.generic], dtype: str) -> bytes:
     r"""Return numbers as little-endian bytes, first bytes of all before second bytes of all.
 
-    Bytes of one significance are alike, so that they compress better beside each other.
+    Bytes of one significance are alike, so they compress better next to each other.
 
     Args:
         values: integers.

@@ -73,7 +73,7 @@ def _decodings(questions: tuple[MetricQuestion, ...]) -> str:
 
 
 def _marks(result: Ablations) -> str:
-    """Say what the marks mean; empty if nobody says which changes are clear."""
+    """Say what the marks mean; empty without thresholds."""
     if not result.clear:
         return ""
     said: dict[str, list[str]] = {}

@@ -154,7 +154,7 @@ def markdown_report(collection: Experiment, built: BuiltTables | None = None) ->
 
 
 def _written(path: Path, text: str) -> Path:
-    # In bytes: neither line ends nor a path that is no valid Unicode may change on the way.
+    # As bytes: line ends and paths that are not valid Unicode must not change.
     write_atomically(path, text.encode("utf-8", errors="backslashreplace"))
     return path
 

@@ -32,7 +32,7 @@ _STACKED_SIGNS = 8
 def to_latex(table: Table) -> str:
     r"""Write a table as a LaTeX float: bold for the best, daggers for significance.
 
-    Compiles with any class and engine where `\usepackage{booktabs}` stands: ASCII alone, no colour,
+    Compiles with any class and engine with `\usepackage{booktabs}`: ASCII only, no colour,
     no cells over several rows.
 
     Example:

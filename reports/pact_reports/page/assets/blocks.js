@@ -44,7 +44,7 @@ function jsonOf(bytes) {
   return JSON.parse(new TextDecoder().decode(bytes));
 }
 
-/* First bytes of all numbers stand before second bytes of all, and so on. */
+/* The first bytes of all numbers come first, then all second bytes, and so on. */
 function numbersOf(bytes, dtype) {
   if (dtype === "u1") return bytes;
   const width = dtype === "u2" ? 2 : 4;
@@ -67,7 +67,7 @@ async function columnsOf(places) {
   return columns;
 }
 
-/* Something that lies in blocks of so many rows each. */
+/* Data in blocks of a fixed number of rows. */
 function inBlocks(part, row, read) {
   return blockOf(part.blocks[Math.floor(row / part.size)], read);
 }

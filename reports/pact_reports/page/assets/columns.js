@@ -55,7 +55,7 @@ function sortKeys(values, unknown, descending) {
   return keys;
 }
 
-/* Confident errors by confidence, then flips by TV, then other errors, then the rest as it stands. */
+/* Confident errors by confidence, then flips by TV, then other errors, then the rest in file order. */
 function worstKeys(columns) {
   const { flags } = packed;
   const keys = new Float64Array(columns.flags.length);
