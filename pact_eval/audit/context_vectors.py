@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import IO, Any, Final
 
 import numpy as np
@@ -90,31 +91,57 @@ class ContextVectors:
         values /= np.repeat(np.sqrt(squares).astype(np.float32), lengths[some])
         return sparse.csr_array((values, columns, ends), shape=(len(rows), len(self._idf)))
 
-    def prefixes(self, threshold: float, rest: float) -> Matrix:
-        """Return the vectors without their frequent n-grams.
-
-        N-grams that only one family has are left out too. They cannot be shared with another one.
+    def prefixes(self, threshold: float, least_rest: float) -> Prefixes:
+        """Return the rare n-grams of each vector, without those that only one family has.
 
         Args:
-            threshold: a vector whose other n-grams are shorter than this is left out: it is empty.
-            rest: least upper bound of the length of the frequent n-grams that are left out.
+            threshold: a vector is empty if its n-grams of several families are shorter than this.
+            least_rest: the n-grams that are left out are shorter than this.
         """
-        parts = []
+        parts, cuts, rests = [], [], []
         for start in range(0, max(1, len(self)), _CHUNK_ROWS):
             unit = self.rows(np.arange(start, min(start + _CHUNK_ROWS, len(self))))
             n = unit.shape[0]
             row, level = np.repeat(np.arange(n), np.diff(unit.indptr)), self._level[unit.indices]
-            energy = np.bincount(
-                row * (_LEVELS + 1) + level, unit.data.astype(np.float64) ** 2, n * (_LEVELS + 1)
-            ).reshape(n, _LEVELS + 1)
-            after = energy[:, 1:].sum(axis=1, keepdims=True) - energy[:, 1:].cumsum(axis=1)
-            last = 1 + (after >= rest**2).sum(axis=1)
-            last[energy[:, 1:].sum(axis=1) < threshold**2] = 0
-            kept = (level > 0) & (level <= last[row])
+            place = row * (_LEVELS + 1) + level
+            squares = np.bincount(place, unit.data.astype(np.float64) ** 2, n * (_LEVELS + 1))
+            squares = squares.reshape(n, _LEVELS + 1)
+            squares[:, 0] = 0
+            rest = np.sqrt(squares[:, ::-1].cumsum(axis=1)[:, ::-1])[:, 1:]
+            cut = (rest >= least_rest).sum(axis=1)
+            cut[rest[:, 0] < threshold] = 0
+            kept = (level > 0) & (level <= cut[row])
             ends = np.concatenate([[0], np.bincount(row[kept], minlength=n).cumsum()])
             matrix = (unit.data[kept], unit.indices[kept], ends)
             parts.append(sparse.csr_array(matrix, shape=unit.shape))
-        return sparse.vstack(parts, format="csr")
+            cuts.append(cut)
+            rests.append(np.pad(rest, ((0, 0), (0, 1))).astype(np.float32))
+        joined = sparse.vstack(parts, format="csr")
+        return Prefixes(joined, np.concatenate(cuts), np.concatenate(rests))
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixes:
+    """Vectors without their frequent n-grams, which may be shared by several families.
+
+    Attributes:
+        matrix: the vectors, of n-grams up to a level of frequency.
+        cut: this level.
+        rest: length of the n-grams above each level, from level 0.
+    """
+
+    matrix: Matrix
+    cut: Rows
+    rest: Values
+
+    def largest_cosines(self, row: Rows, other: Rows, product: Values) -> Values:
+        """Return upper bounds of cosines, given the products of the prefixes.
+
+        These are the products of all n-grams up to the lower of two cuts. The other n-grams of two
+        vectors have at most the product of their lengths, by the inequality of Cauchy and Schwarz.
+        """
+        level = np.minimum(self.cut[row], self.cut[other])
+        return product + self.rest[row, level] * self.rest[other, level]
 
 
 def _chunks(index: Index) -> Iterator[tuple[int, list[str]]]:

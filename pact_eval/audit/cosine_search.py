@@ -2,8 +2,8 @@
 
 Each vector is split into its rare n-grams, the prefix, and the rest (Bayardo, Ma and Srikant 2007).
 The rest is shorter than the threshold by a margin. So if two vectors reach the threshold, the
-product of their prefixes is at least the margin, by the inequality of Cauchy and Schwarz. Products
-of sparse matrices, block by block, find these pairs, and only their cosines are computed.
+product of their prefixes is at least the margin. Products of sparse matrices, block by block, find
+these pairs. Of those that the lengths of the rests do not rule out, the cosines are computed.
 
 Copies of one template would need quadratic time. Of contexts that are equal to the last character,
 only those of two families of a file are therefore compared with later ones. And once a context has
@@ -25,7 +25,7 @@ from pact_eval.audit.context_vectors import ContextVectors, Matrix, Rows, Values
 CROWD: Final = 50
 """Near duplicates in one file from which a context is no longer compared with all others."""
 
-_MARGIN: Final = 0.1  # of the threshold; more of it finds fewer pairs in more time
+_MARGIN: Final = 0.03  # of the threshold; more of it gives longer products of fewer pairs
 _ROUNDING: Final = 1e-5  # of sums of 32 bits
 _FIRST_PIECE: Final = 1_000  # contexts that others are compared with; then twice as many, ...
 _LAST_PIECE: Final = 16_000
@@ -129,12 +129,12 @@ class _Search:
         self._threshold = threshold - _ROUNDING
         margin = _MARGIN * threshold
         self._least = margin - _ROUNDING
-        self._prefix = vectors.prefixes(threshold - _ROUNDING, threshold - margin)
+        self._prefixes = vectors.prefixes(threshold - _ROUNDING, threshold - margin)
         self._n_near = np.zeros(len(vectors), dtype=np.intp)  # in one file
 
     def run(self) -> None:
         """Find all pairs."""
-        representative = self._groups.representatives() & (np.diff(self._prefix.indptr) > 0)
+        representative = self._groups.representatives() & (self._prefixes.cut > 0)
         starts = np.flatnonzero(ranks(self._groups.file) == 0)
         for start, stop in pairwise([*starts.tolist(), len(representative)]):
             self._n_near[:] = 0
@@ -150,11 +150,13 @@ class _Search:
 
     def _compare(self, rows: Rows, others: Rows) -> None:
         """Compare contexts with those of a piece that lie before them."""
-        for row, other, product in _products(self._prefix, rows, others, self._least):
-            keep = (other < row) & self._groups.comparable(row, other)
+        prefixes = self._prefixes
+        for row, other, product in _products(prefixes.matrix, rows, others, self._least):
+            upper = prefixes.largest_cosines(row, other, product)
+            keep = np.flatnonzero((other < row) & (upper >= self._threshold - _ROUNDING))
+            keep = keep[self._groups.comparable(row[keep], other[keep])]
+            keep = keep[np.lexsort((-product[keep], row[keep]))]
             row, other = row[keep], other[keep]
-            order = np.lexsort((-product[keep], row))
-            row, other = row[order], other[order]
             is_likely = ranks(row) < 2 * CROWD
             self._add(row[is_likely], other[is_likely])
             row, other = row[~is_likely], other[~is_likely]
@@ -179,7 +181,7 @@ def largest_cosine(vectors: ContextVectors, groups: Groups, *, across: bool) -> 
     The time is quadratic: 3 seconds for 2,500 contexts.
     """
     largest = np.nan
-    shared, rows = vectors.prefixes(0, 0), np.arange(len(vectors))
+    shared, rows = vectors.prefixes(0, 0).matrix, np.arange(len(vectors))
     for row, other, product in _products(shared, rows, rows, 0):
         keep = (other < row) & groups.comparable(row, other)
         keep &= (groups.file[row] != groups.file[other]) == across
