@@ -64,6 +64,7 @@ def test_pairs_of_two_answers_cannot_favour_one(tmp_path: Path) -> None:
     assert balance_of(tmp_path / "x.jsonl", [(2, 0, 1)] * 40).counts == {}
 
 
+@pytest.mark.slow
 def test_balanced_references_are_seldom_told(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     flagged = 0

@@ -64,6 +64,7 @@ def registered() -> Iterator[None]:
     assert "long-id" not in CODES
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("registered")
 def test_a_registered_check_is_in_the_result_the_json_and_the_table(tmp_path: Path) -> None:
     folder = healthy(families=2).write(tmp_path)

@@ -23,6 +23,7 @@ TRUTHS: list[tuple[Mode, TrueTemperature]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "temperature"), TRUTHS)
 def test_the_true_form_is_mostly_chosen(mode: Mode, temperature: TrueTemperature) -> None:
     choices = [
@@ -76,6 +77,7 @@ def test_fewer_than_two_source_families_are_scalar(sources: int) -> None:
     assert choice.candidates == ()
 
 
+@pytest.mark.slow
 def test_many_source_families_are_dealt_into_ten_folds() -> None:
     items = simulate(300, np.random.default_rng(2), constant(1.6), sources=50)
     choice = choose_mode(items)

@@ -191,6 +191,7 @@ def test_every_command_has_help(command: str) -> None:
     assert len(result.stdout.splitlines()) > 8
 
 
+@pytest.mark.slow
 def test_an_ascii_terminal_gets_question_marks_and_escaped_json(tmp_path: Path) -> None:
     row = {"id": "a", "reference": 0, "probabilities": [0.6, 0.4], "domain": "Öl"}
     path = write_jsonl(tmp_path / "rows.jsonl", [row])
@@ -238,6 +239,7 @@ def without_torch(*arguments: object) -> subprocess.CompletedProcess[str]:
     return without("torch,transformers,peft,safetensors,tokenizers", *arguments)
 
 
+@pytest.mark.slow
 def test_help_and_reports_do_not_wait_for_what_they_do_not_use(tmp_path: Path) -> None:
     rows = [
         {"id": f"{n}", "view": view, "reference": n % 3, "code_order": order, "logits": [0, 2, 1]}
@@ -252,6 +254,7 @@ def test_help_and_reports_do_not_wait_for_what_they_do_not_use(tmp_path: Path) -
         assert result.returncode == 0, result.stderr
 
 
+@pytest.mark.slow
 def test_reading_runs_needs_no_torch(published: Path, tmp_path: Path) -> None:
     assert without_torch("--help").returncode == 0
     assert without_torch("report", published, "--resamples", 100).returncode == 0

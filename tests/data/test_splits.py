@@ -16,6 +16,7 @@ from pact_eval.data.splits import assign_roles
 from pact_eval.errors import InputError, RecordError
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(min_size=1, max_size=4), min_size=5, unique=True), st.integers(0, 99))
 def test_roles_depend_on_names_and_seed_alone(names: list[str], seed: int) -> None:
     roles = assign_roles(names, select=2, calibrate=1, seed=seed)

@@ -123,6 +123,7 @@ def test_a_tokenizer_without_a_padding_token_is_told_what_to_give() -> None:
         PactCollator(nothing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "start"), [(0, None), (1, "fork"), (2, "spawn")])
 def test_a_data_loader_yields_batches_of_whole_families(workers: int, start: str | None) -> None:
     views = families([3, 9, 4, 8, 5])

@@ -82,6 +82,7 @@ def test_the_next_epoch_of_a_seed_is_not_the_first_of_the_next_seed() -> None:
     assert list(second_epoch) != list(_sampler(views, 4, seed=18))
 
 
+@pytest.mark.slow
 def test_padding_waste_is_far_below_that_of_an_unsorted_order() -> None:
     rng = random.Random(3)
     views = families([rng.randrange(300, 1100) for _ in range(256)])

@@ -163,6 +163,7 @@ def test_every_public_aggregate_is_in_the_registry() -> None:
     assert set(AGGREGATES.values()) <= METRICS.keys()
 
 
+@pytest.mark.slow
 @given(data=st.data())
 def test_row_permutation_changes_nothing(data: st.DataObject) -> None:
     for ties in (True, False):

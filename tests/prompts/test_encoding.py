@@ -62,6 +62,7 @@ def test_code_tokens_are_the_letters(tokenizer: Any) -> None:
     assert view.code_tokens == encoder.code_tokens[:5]
 
 
+@pytest.mark.slow
 @given(state=json_values)
 def test_any_state_is_encoded_and_decodes_to_its_prompt(state: Json) -> None:
     encoder = Encoder(character_tokenizer(), NIMBLE, max_prompt_tokens=100_000)

@@ -275,6 +275,7 @@ def _hold(folder: str, ready: str) -> None:
             pass
 
 
+@pytest.mark.slow
 def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     context = multiprocessing.get_context("spawn")

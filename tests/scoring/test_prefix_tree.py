@@ -19,6 +19,7 @@ PROMPTS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(PROMPTS, st.integers(0, 9))
 @settings(max_examples=400, deadline=None)
 def test_every_prompt_is_put_together_again_from_the_tree(
@@ -29,6 +30,7 @@ def test_every_prompt_is_put_together_again_from_the_tree(
     assert sorted(again) == sorted(enumerate(prompts))
 
 
+@pytest.mark.slow
 @given(PROMPTS, st.integers(0, 9))
 @settings(max_examples=400, deadline=None)
 def test_the_floor_against_the_distinct_prefixes_counted_one_by_one(
@@ -45,6 +47,7 @@ def _parts(branch: Branch) -> list[Branch | Leaf]:
     return [branch, *branch.leaves, *(part for child in branch.branches for part in _parts(child))]
 
 
+@pytest.mark.slow
 @given(PROMPTS, st.integers(0, 9))
 @settings(max_examples=400, deadline=None)
 def test_leaves_have_a_token_and_branches_below_the_root_save_what_they_should(

@@ -112,6 +112,7 @@ def test_replicates_against_materialised_resamples() -> None:
     assert (estimate.low, estimate.high) == pytest.approx(tuple(expected), rel=1e-10)
 
 
+@pytest.mark.slow
 def test_coverage_on_correlated_pairs() -> None:
     """Nominal 95% over families; item by item, the same data are trusted too much."""
     rng, families, tries = np.random.default_rng(8), 60, 400

@@ -10,6 +10,7 @@ p_values = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 
 
 # The oracle takes a tenth of a second per call.
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(p_values)
 def test_holm_against_statsmodels(p: list[float]) -> None:

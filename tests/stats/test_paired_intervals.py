@@ -149,6 +149,7 @@ def covers(estimate: Estimate, truth: float) -> bool:
     return estimate.low <= truth <= estimate.high
 
 
+@pytest.mark.slow
 def test_coverage_of_a_paired_difference_on_dependent_pairs() -> None:
     """Families cover at their nominal 95%; items do not."""
     rng, truth, tries, families = np.random.default_rng(9), 0.05, 400, 100

@@ -164,6 +164,7 @@ def test_too_few_clusters_are_named() -> None:
     assert reason == "only 1 cluster differs: too few for a p-value below 0.05"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("families", "copies"), [(162, 0.6), (162, 1.0), (60, 0.6)])
 def test_level_on_dependent_pairs(families: int, copies: float) -> None:
     """No true difference: the sign flip holds 5%, McNemar over items does not."""

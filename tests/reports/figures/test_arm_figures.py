@@ -166,6 +166,7 @@ def test_ece_by_kind_against_the_metric(experiment: Experiment, looks: Looks) ->
     assert legend_texts(ax) == ["pact", "other", "base"]
 
 
+@pytest.mark.slow
 def test_differences_against_numpy(experiment: Experiment, looks: Looks) -> None:
     result = arm_differences(experiment, "pact", "other")
     arms = experiment.arms
@@ -185,6 +186,7 @@ def test_differences_against_numpy(experiment: Experiment, looks: Looks) -> None
     assert result.seeds == (17, 18)
 
 
+@pytest.mark.slow
 def test_differences_are_drawn_with_same_sign_marks(experiment: Experiment, looks: Looks) -> None:
     result = arm_differences(experiment, "pact", "base")
     everything = result.groups[0]

@@ -48,6 +48,7 @@ def request_of(experiment: Experiment, **changes: object) -> PageRequest:
     return PageRequest(experiment, **(chosen | changes))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_same_runs_give_the_same_bytes(experiment: Experiment, folders: list[Path]) -> None:
     again = experiment_of(folders)
     assert make_page(request_of(experiment)) == make_page(request_of(again))

@@ -103,6 +103,7 @@ def test_a_supported_claim_that_is_not_shown_is_a_diagnostic(
     assert said.endswith("and it rests on seed 17 alone")
 
 
+@pytest.mark.slow
 def test_intervals_beside_verdicts_are_those_of_the_scorecard(
     folders: list[Path], criteria: Path
 ) -> None:
@@ -186,6 +187,7 @@ def test_runs_on_ablated_contexts_have_a_table(folders: list[Path], tmp_path: Pa
     assert "Runs on ablated contexts" not in page_of(folders)
 
 
+@pytest.mark.slow
 def test_figures_that_are_drawn_are_not_called_not_drawn(tmp_path: Path) -> None:
     folders = [
         write_run(tmp_path / f"{seed}", rows(seed, families=6), arm="a", seed=seed)

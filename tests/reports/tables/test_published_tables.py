@@ -252,6 +252,7 @@ def test_scorecard_as_published(table: MetricTable) -> None:
     assert "+0.052 at seed 17, single" in evidence["H4"]
 
 
+@pytest.mark.slow
 def test_paired_tests_as_printed(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Runs made to differ in as many items as the paper says give its tests and intervals."""
     tmp = tmp_path_factory.mktemp("paired")
