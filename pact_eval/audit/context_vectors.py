@@ -57,7 +57,7 @@ class ContextVectors:
         with tempfile.TemporaryFile() as grams_file, tempfile.TemporaryFile() as counts_file:
             for start, texts in _chunks(index):
                 row, grams, counts = _counted_grams(texts)
-                frequency += np.bincount(grams, minlength=_BUCKETS)
+                np.add.at(frequency, grams, 1)
                 np.maximum.at(last, grams, family[start + row] + 1)
                 np.maximum.at(first, grams, n_families - family[start + row])
                 lengths.append(np.bincount(row, minlength=len(texts)))
