@@ -354,9 +354,9 @@ def test_what_calibration_made_worse_is_told_in_json_and_on_stderr(tmp_path: Pat
     assert worse
     assert len(warnings) == len(worse)
     for warning in warnings:
-        assert f"Warning: {sure}: {warning}\n" in result.stderr
+        assert f"Warning: {sure}: {warning['text']}\n" in result.stderr
     text = run(*arguments).stdout
-    assert " ".join(f"Warning: {warnings[0]}".split()) in " ".join(text.split())
+    assert " ".join(f"Warning: {warnings[0]['text']}".split()) in " ".join(text.split())
 
 
 def test_a_contextual_fit_shows_its_condition_number(calibration_run: Path, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -
         (("--data", "eval.jsonl"), "--data is for --html, --latex and --markdown", 2),
         (("--figures", "figs", "--method", "x"), "--method is for --html", 2),
         (("--html", "page.html", "--calibration", "c.json"), "--calibration is for the report", 2),
-        (("--calibration", "c.json"), "--calibration expected one RUN, got 2", 2),
+        (("--calibration", "c.json"), "--calibration: expected one RUN, got 2", 2),
         (("--html", "page.html", "--by", "domain"), "--by domain groups the report in the", 2),
     ],
 )
