@@ -31,7 +31,7 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers: 6 minutes on two quiet cores
+bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers; run it on two quiet cores
 	$(BIN)/python benchmarks/startup.py --write docs/performance.md
 	$(BIN)/python benchmarks/scoring.py --write docs/performance.md
 	$(BIN)/python benchmarks/shared_machine.py --write docs/performance.md
