@@ -20,10 +20,10 @@ demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both r
 test test-fast: export PYTHONDONTWRITEBYTECODE :=
 
 test: lint  ## everything that CI runs, in two processes
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 test-fast: $(VENV)/.dev  ## for use during development: the tests that are neither slow nor in a browser
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not slow and not browser'
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not browser'
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -16,8 +16,16 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Output that is piped is 120 columns wide; a worker of pytest-xdist would say otherwise.
 os.environ.pop("COLUMNS", None)
 
+import pytest
 from hypothesis import settings
 
 # A busy machine is not a failure: benchmarks measure speed, tests do not.
 settings.register_profile("pact", deadline=None)
 settings.load_profile("pact")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests run first, so that no worker waits for the other at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
