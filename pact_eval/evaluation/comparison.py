@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._notebook import NotebookTables
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.registry import GroupBy, MetricSpec, registered_metrics
+from pact_eval.evaluation.registry import GroupBy, MetricSpec, find_metric, registered_metrics
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import GroupStatistics, ResampledGroup, resampled_groups
 from pact_eval.stats import (
@@ -201,7 +201,8 @@ def difference_estimate(
         metric: its name.
         pairs: the same group of items in A and in B; one pair for each seed.
     """
-    estimate = Resampled.mean([a.difference(b, metric) for a, b in pairs]).estimate()
+    drawn = Resampled.mean([a.difference(b, metric) for a, b in pairs])
+    estimate = find_metric(metric).difference(drawn, 0.95)
     for group in (group for pair in pairs for group in pair):
         reason = group.undefined_reason(metric)
         if reason is not None:

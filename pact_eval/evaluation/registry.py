@@ -16,7 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval.stats import RowSums, Statistic, TotalsStatistic, mean_statistic, ratio_statistic
+from pact_eval.stats import (
+    Estimate,
+    Resampled,
+    RowSums,
+    Statistic,
+    TotalsStatistic,
+    mean_statistic,
+    ratio_statistic,
+)
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
@@ -108,6 +116,26 @@ def mean_over_items(items: ScoredItems, name: str) -> Reduced:
     return Reduced(mean_statistic(items.values[name], items.family, items.n_families))
 
 
+Interval = Callable[["ScoredItems", Resampled, np.random.Generator], Estimate]
+"""Takes the items of a group, the metric on their resamples, and a source of random numbers to the
+metric with its interval."""
+
+DifferenceInterval = Callable[[Resampled, float], Estimate]
+"""Takes a difference on resamples, and the nominal coverage, to the difference and its interval."""
+
+
+def percentile_interval(
+    _items: ScoredItems, drawn: Resampled, _rng: np.random.Generator
+) -> Estimate:
+    """The percentile bootstrap interval over families."""
+    return drawn.estimate()
+
+
+def percentile_difference(drawn: Resampled, confidence: float = 0.95) -> Estimate:
+    """The percentile bootstrap interval of a difference, over families."""
+    return drawn.estimate(confidence)
+
+
 @dataclass(frozen=True)
 class Metric:
     """An entry of the registry.
@@ -122,6 +150,8 @@ class Metric:
         of_top_answer: whether it depends on the most probable answer only, so that no temperature
             changes it.
         reported: False if only hypotheses ask for it, and no report or comparison.
+        interval: makes the interval of the metric of one run.
+        difference: makes the interval of a difference between runs.
     """
 
     spec: MetricSpec
@@ -131,6 +161,8 @@ class Metric:
     summaries: frozenset[Summary] = SUMMARIES
     of_top_answer: bool = False
     reported: bool = True
+    interval: Interval = percentile_interval
+    difference: DifferenceInterval = percentile_difference
 
     @property
     def name(self) -> str:

@@ -145,11 +145,13 @@ class ResampledGroup:
         statistics: what the metrics are computed from.
         drawn: by metric name, its value and its replicates. Groups of the same items in two runs
             see the same resamples, so that their replicates can be subtracted.
+        rng: source of the resamples as it was before them, for intervals that draw more.
     """
 
     name: str
     statistics: GroupStatistics
     drawn: Mapping[str, Resampled]
+    rng: np.random.Generator
 
     @property
     def items(self) -> ScoredItems:
@@ -158,7 +160,8 @@ class ResampledGroup:
 
     def estimate(self, metric: str) -> Estimate:
         """Return a metric with its interval."""
-        estimate = self.drawn[metric].estimate()
+        interval = find_metric(metric).interval
+        estimate = interval(self.items, self.drawn[metric], deepcopy(self.rng))
         basis = self.statistics.bases.get(metric)
         if basis is None:
             return estimate
@@ -202,5 +205,5 @@ def resampled_groups(
                 rng=deepcopy(rng),
                 resamples=resamples,
             )
-        groups.append(ResampledGroup(name, statistics, drawn))
+        groups.append(ResampledGroup(name, statistics, drawn, deepcopy(rng)))
     return tuple(groups)

@@ -46,7 +46,7 @@ from pact_eval.preregistration.run_metrics import decodings_of, rows_from_evalua
 from pact_eval.preregistration.scorecard import Scorecard, WeightedRow
 from pact_eval.preregistration.table import MetricRow, MetricTable
 from pact_eval.runs import Decoding, Predictions
-from pact_eval.stats import Estimate, Statistic, bootstrap_intervals
+from pact_eval.stats import Estimate, Statistic, resample
 
 _RESAMPLES: Final = 2_000
 
@@ -181,14 +181,15 @@ class _Numbers:
             )
             for weighted, each in zip(rows, found, strict=True)
         ]
-        estimates = bootstrap_intervals(
+        resampled = resample(
             {"difference": lambda weights: _weighted_sum(drawn, weights)},
             n_clusters=len(families),
             n=max(each.n for each in found),
             rng=self._experiment.settings.rng(),
             resamples=self._experiment.settings.resamples or _RESAMPLES,
         )
-        return estimates["difference"]
+        metric = find_metric(rows[0].row.cell.metric)
+        return metric.difference(resampled["difference"], 0.95)
 
     def _set_of(self, row: MetricRow) -> StatisticSet | None:
         """Return the statistics of a number; None if it does not come from these runs."""
