@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 
 _OPEN_RUNS: Final = 4
 _SHOWN: Final = 4
+# A severity after the number one, and after any other number.
+_COUNTED: Final[Mapping[d.Severity, tuple[str, str]]] = {
+    "critical": ("critical", "critical"),
+    "warning": ("warning", "warnings"),
+    "info": ("informational", "informational"),
+}
 
 
 @dataclass(frozen=True)
@@ -313,11 +320,6 @@ def diagnostics_html(diagnostics: Sequence[d.Diagnostic], labels: Sequence[str])
     if not diagnostics:
         none = element("p", "No diagnostic was raised; docs/page.md lists what is checked.")
         return element("section", heading, none)
-    counts = {
-        severity: sum(each.severity == severity for each in diagnostics)
-        for severity in d.SEVERITIES
-    }
-    listed = ", ".join(f"{count:,} {severity}" for severity, count in counts.items() if count)
     items = [
         _type_html(severity, type_, found, labels)
         for severity in d.SEVERITIES
@@ -327,9 +329,26 @@ def diagnostics_html(diagnostics: Sequence[d.Diagnostic], labels: Sequence[str])
     return element(
         "section",
         heading,
-        element("p", f"{listed}."),
+        element("p", counts_text(diagnostics)),
         element("ul", *items, class_="diagnostics"),
     )
+
+
+def counts_text(diagnostics: Sequence[d.Diagnostic]) -> str:
+    """Count diagnostics by severity, in a sentence.
+
+    Example:
+        >>> counts_text([d.OneView("info", "pact"), d.OneView("info", "base")])
+        '2 diagnostics: 2 informational.'
+    """
+    counts = Counter(each.severity for each in diagnostics)
+    words = [
+        f"{counts[severity]:,} {one if counts[severity] == 1 else several}"
+        for severity, (one, several) in _COUNTED.items()
+        if counts[severity]
+    ]
+    n = len(diagnostics)
+    return f"{n:,} {'diagnostic' if n == 1 else 'diagnostics'}: {', '.join(words)}."
 
 
 def _type_html(
