@@ -1,8 +1,8 @@
 """Evaluation: from a run's predictions to every number of the report.
 
-Groups of items (all of them, and by kind, domain or source family) times the metrics of the
-registry, each with a percentile bootstrap interval over families; then the outcomes of pairs, and
-whether the model prefers a letter. Pure computation: `pact_reports` shows it.
+Every metric of the registry is computed for all items and for each kind, domain or source family,
+with a bootstrap interval over families. The report also has the outcomes of pairs and a test of
+letter bias. This package only computes; `pact_reports` shows the results.
 """
 
 from pact_eval.evaluation.comparison import (

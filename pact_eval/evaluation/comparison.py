@@ -1,9 +1,8 @@
 """Two runs on the same items: every metric of both, their difference, and exact tests of accuracy.
 
-Runs are joined on item ids. Both runs are resampled with the same families, so that a difference of
-replicates is a replicate of the difference. Accuracy has exact tests as well: McNemar over items,
-as papers report it, and a sign flip over families, which does not take the two members of a pair
-for independent.
+Runs are joined on item ids. Both runs use the same resamples of families, so the difference of two
+replicates is a replicate of the difference. Accuracy also has exact tests: papers report
+McNemar over items; the sign flip over families does not treat the members of a pair as independent.
 """
 
 from __future__ import annotations
@@ -47,11 +46,12 @@ class MetricComparison:
     """One metric of both runs.
 
     Attributes:
-        spec: which metric.
-        a: of the first run.
-        b: of the second run.
-        difference: a minus b, under the same resamples.
-        verdict: what its interval says of the margin, where one was given and the metric is a rate.
+        spec: the metric.
+        a: its value in the first run.
+        b: its value in the second run.
+        difference: a minus b, with the same resamples.
+        verdict: the difference compared with the margin; None without a margin, or if the metric is
+            not a rate.
     """
 
     spec: MetricSpec
@@ -67,11 +67,11 @@ class AccuracyTests:
 
     Attributes:
         items: McNemar over items.
-        families: sign flip over families; the one to believe where families are larger than one.
-        pairs: McNemar over complete pairs, for pair accuracy; None where there are none.
+        families: sign flip over families; quote this one if families have several members.
+        pairs: McNemar over complete pairs, for pair accuracy; None without complete pairs.
         item_interval: bootstrap of the difference over items, for comparison with papers.
         design_effect: variance of the difference over families relative to independent items.
-        detectable: smallest difference that such a holdout shows with 80% power.
+        detectable: smallest difference that this holdout detects with 80% power.
     """
 
     items: McNemarTest
@@ -91,7 +91,7 @@ class GroupComparison:
         items: number of items.
         families: number of families.
         metrics: by name, in the order of the report.
-        accuracy: the exact tests.
+        accuracy: the exact tests of accuracy.
     """
 
     name: str
@@ -106,11 +106,11 @@ class Comparison(NotebookTables):
     """Two runs on the same items.
 
     Attributes:
-        by: what the groups after the first are.
+        by: what the groups after the first are: kinds, domains or source families.
         groups: all items first, then the groups.
-        only_a: ids of the items that only the first run gets right, in its order.
-        only_b: ids of those that only the second gets right.
-        holm: p-values over families of the groups after the first, adjusted together.
+        only_a: ids of the items that only the first run answers correctly, in its order.
+        only_b: ids of the items that only the second run answers correctly.
+        holm: p-values of the sign flip for the groups after the first, adjusted together.
     """
 
     by: GroupBy
@@ -133,12 +133,12 @@ def compare(
 
     Args:
         a: the first run under its decoding.
-        b: the second run under its own, its items in the same order (see `align`).
+        b: the second run under its decoding, with the items in the same order (see `align`).
         by: kind, domain or source_family.
         rng: source of the resamples.
-        resamples: bootstrap resamples of families; None takes `default_resamples`.
-        margin: largest difference in a rate that does not matter, as a fraction; None gives no
-            verdicts.
+        resamples: bootstrap resamples of families; None uses `default_resamples`.
+        margin: largest difference in a rate that does not matter, as a fraction; without it, there
+            are no verdicts.
 
     Returns:
         The comparison; differences are a minus b.
@@ -157,7 +157,7 @@ def compare_groups(
     resamples: int,
     margin: float | None,
 ) -> Comparison:
-    """Compare two runs whose groups were resampled already; see `compare`."""
+    """Compare two runs whose groups are already resampled; see `compare`."""
     groups = tuple(
         _group(each, other, rng, resamples, margin) for each, other in zip(a, b, strict=True)
     )
@@ -195,11 +195,11 @@ def _group(
 def difference_estimate(
     metric: str, pairs: Sequence[tuple[ResampledGroup, ResampledGroup]]
 ) -> Estimate:
-    """Return A minus B of one metric with its interval, the mean over pairs of runs.
+    """Return A minus B in one metric with its interval: the mean over pairs of runs.
 
     Args:
-        metric: its name.
-        pairs: the same group of items in A and in B; one pair for each seed.
+        metric: name of the metric.
+        pairs: the same group of items in A and in B; one pair per seed.
     """
     drawn = Resampled.mean([a.difference(b, metric) for a, b in pairs])
     estimate = find_metric(metric).difference(drawn, 0.95)
@@ -230,7 +230,7 @@ def _metric(
 
 
 def _discordant(spec: MetricSpec, accuracy: AccuracyTests) -> int | None:
-    """Clusters that differ, for the rates whose interval could be too short without it."""
+    """Return how many clusters differ, for rates whose interval could otherwise be too short."""
     if spec.name == "accuracy":
         return accuracy.families.discordant_clusters
     if spec.name == "pair_accuracy" and accuracy.pairs is not None:

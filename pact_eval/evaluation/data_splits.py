@@ -1,4 +1,4 @@
-"""Data splits: how many records, families and kinds each file of the data holds."""
+"""Data splits: counts of records, families and kinds in each data file."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _ROLES: Final[dict[Role, str]] = {
 
 @dataclass(frozen=True)
 class Split:
-    """One file of data.
+    """One data file.
 
     Attributes:
-        name: of the file.
-        role: role of the file in a word; "" if it is unknown.
-        records: their number; ablated contexts if the file holds those.
-        families: contrastive pairs and what else shares a family.
-        pairs: families of two, a base and a counterfactual record.
-        source_families: groups of families that are split together; None if records lack them.
-        kinds: records of each kind.
-        runs: runs of a collection that scored it.
-        sha256: of the file; None if it is unknown.
+        name: name of the file.
+        role: train, select, calibrate or test; "" if it is unknown.
+        records: number of records, or of ablated contexts.
+        families: number of families.
+        pairs: number of families with one base and one counterfactual record.
+        source_families: number of source families; None if the records have none.
+        kinds: number of records of each kind.
+        runs: number of runs that scored the file.
+        sha256: SHA-256 of the file; None if it is unknown.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Split:
 
 
 def run_splits(experiment: Experiment) -> tuple[Split, ...]:
-    """Count what the runs scored: one split per file of data, distinguished by its SHA-256."""
+    """Count the records that the runs scored; one split per data file, identified by SHA-256."""
     found: dict[tuple[str, int], Split] = {}
     for run in experiment.all_runs:
         name, sha256, views = _data_name(run), run.provenance.data.sha256, run.predictions
@@ -72,10 +72,10 @@ def splits_of_folder(folder: Path) -> tuple[Split, ...]:
     """Count the records of every file of a dataset.
 
     Args:
-        folder: of the dataset; its manifest, if any, says what files are for.
+        folder: the dataset folder; its manifest, if there is one, gives the role of each file.
 
     Raises:
-        InputError: there is no dataset, or nothing tells what a file is for.
+        InputError: there is no dataset, or the role of a file is unknown.
         RecordError: a line is not a record.
     """
     return tuple(
@@ -90,14 +90,14 @@ def splits_of_folder(folder: Path) -> tuple[Split, ...]:
 
 
 def data_splits(experiment: Experiment, folders: Sequence[Path] = ()) -> tuple[Split, ...]:
-    """Count the records of datasets and of what runs scored, each file once.
+    """Count the records of datasets and of the files that runs scored, each file once.
 
     Args:
         experiment: the runs.
-        folders: of datasets; with several, names of files start with that of their folder.
+        folders: dataset folders; if there are several, each file name starts with its folder.
 
     Raises:
-        InputError: a folder holds no dataset.
+        InputError: a folder contains no dataset.
         RecordError: a line is not a record.
     """
     listed = [
@@ -115,10 +115,10 @@ def data_splits(experiment: Experiment, folders: Sequence[Path] = ()) -> tuple[S
 
 
 def files_of(folder: Path) -> tuple[DataFile, ...]:
-    """Return the files of a dataset, as its manifest names them if it has one.
+    """Return the files of a dataset, from its manifest if it has one.
 
     Raises:
-        InputError: there is no dataset, or nothing tells what a file is for.
+        InputError: there is no dataset, or the role of a file is unknown.
     """
     path = folder / MANIFEST_NAME
     manifest = read_manifest(path).value if path.exists() else None
@@ -169,7 +169,7 @@ def _counted(
 
 
 def _data_name(run: ExperimentRun) -> str:
-    """Return the name of the file that a run scored, without the folders of someone's machine."""
+    """Return the name of the file that a run scored, without its folders."""
     name = PureWindowsPath(run.provenance.data_file or "").name
     sha256 = run.provenance.data.sha256
     return name or (f"SHA-256 {sha256[:12]}" if sha256 else run.name)

@@ -1,8 +1,8 @@
-"""Diagnostics: what a careful reader would ask about runs, as typed values with their numbers.
+"""Diagnostics: problems with runs that a careful reader would ask about, as typed values.
 
-Each type of diagnostic is a frozen dataclass: its severity, the run that it is about, and the
-numbers and threshold that raised it. `diagnose` applies every rule to an experiment.
-`pact_reports.page` turns diagnostics into sentences; `pact_eval.preregistration` adds those on
+Each type of diagnostic is a frozen dataclass with its severity, its run and the numbers that raised
+it. The thresholds are constants of this module. `diagnose` applies every rule to an experiment.
+`pact_reports.page` turns diagnostics into sentences. `pact_eval.preregistration` adds those on
 registrations and verdicts.
 """
 
@@ -34,25 +34,25 @@ if TYPE_CHECKING:  # runs without a calibrator need not load what fits them
     from pact_eval.calibration import CalibrationNote
 
 Severity = Literal["critical", "warning", "info"]
-"""critical: the numbers may be meaningless; warning: a reviewer would not accept a claim; info: a
-reader must know."""
+"""critical: the numbers may be meaningless; warning: a reviewer would not accept a claim; info: for
+information."""
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "warning", "info")
 
 VERY_LOW_ANSWER_MASS: Final = 0.5
-"""Mean answer mass below this is critical: most of the model's next token is not an answer."""
+"""Mean answer mass below this is critical: most next-token probability is not on a letter."""
 LOW_ANSWER_MASS: Final = 0.9
 """Mean answer mass below this is a warning."""
 FLIPS: Final = 0.1
-"""Share of items whose answer changes between views that is a warning."""
+"""A share of this or more of the items whose answer changes between views is a warning."""
 CONFIDENT_WRONG: Final = 0.1
-"""Share of wrong answers among those with confidence 0.9 or more above which it is critical."""
+"""More than this share of errors among answers with confidence 0.9 or more is critical."""
 SAME_ANSWER: Final = 0.25
-"""Share of pairs with two references and one answer for both members that is a warning."""
+"""A share of this or more of pairs with different references and the same answer is a warning."""
 FEW_FAMILIES: Final = 100
 """With fewer families, intervals of rates reach about 10 points to either side."""
 LETTER_LEVEL: Final = 0.05
-"""p-value below which the letters are said to be biased."""
+"""A p-value below this is reported as letter bias."""
 
 _ROUNDING: Final = 1e-9
 _SINGLE_PRECISION: Final = 1e-6
@@ -70,8 +70,8 @@ class Diagnostic:
     """One finding on the runs.
 
     Attributes:
-        severity: how serious it is.
-        run: label of the run that it is about; None if it is about several.
+        severity: critical, warning or info.
+        run: label of its run; None if it concerns several runs.
         kind: name of the type of diagnostic.
     """
 
@@ -82,7 +82,7 @@ class Diagnostic:
 
 @dataclass(frozen=True)
 class DifferentItems(Diagnostic):
-    """A run holds other items than the first run, or other references for the same items."""
+    """The items of a run, or their references, differ from those of the first run."""
 
     mismatch: ItemMismatch
     kind: ClassVar[str] = "other-items"
@@ -93,8 +93,8 @@ class DifferentData(Diagnostic):
     """No file of records has the SHA-256 of the dataset that a run scored.
 
     Attributes:
-        folder: of the run.
-        sha256: that the run recorded.
+        folder: folder of the run.
+        sha256: SHA-256 that the run recorded.
         files: the files that were given.
     """
 
@@ -159,7 +159,7 @@ class ManyFlips(Diagnostic):
     Attributes:
         flipped: number of items whose answer changes.
         items: number of items.
-        rate: of flips, with its interval over families.
+        rate: flip rate, with its interval over families.
     """
 
     flipped: int
@@ -189,7 +189,7 @@ class LeadDiagnostic(Diagnostic):
     Attributes:
         method: the first arm.
         control: the second arm.
-        seed: of the pair of runs, or None.
+        seed: seed of the two runs, or None.
         difference: method minus control, with its interval over families.
     """
 
@@ -258,7 +258,7 @@ class LetterBias(Diagnostic):
 
 @dataclass(frozen=True)
 class FewFamilies(Diagnostic):
-    """Intervals rest on few families; `accuracy` is over all items."""
+    """Intervals are computed from few families; `accuracy` is over all items."""
 
     accuracy: Estimate
     kind: ClassVar[str] = "few-families"
@@ -281,10 +281,10 @@ class ReportNote(Diagnostic):
 
 @dataclass(frozen=True)
 class DifferentValues(Diagnostic):
-    """Runs were scored with different values of something.
+    """Runs were scored with different settings or tools.
 
     Attributes:
-        name: of the setting or tool; "" if one run was resumed with other versions.
+        name: name of the setting or tool; "" if one run was resumed with other versions.
         values: by value, the labels of the runs.
     """
 
@@ -301,7 +301,7 @@ class DifferentSettings(DifferentValues):
 
 @dataclass(frozen=True)
 class MissingProvenance(Diagnostic):
-    """`run.json` does not record what made the run; `missing` names it."""
+    """`run.json` does not record how the run was made; `missing` names what it lacks."""
 
     missing: tuple[str, ...]
     kind: ClassVar[str] = "provenance"
@@ -321,7 +321,7 @@ class MatchedRuns:
     Attributes:
         method: arm of the first run.
         control: arm of the second run.
-        seed: that they share, or that of the one run that has a seed.
+        seed: seed of both runs, or of the only run that has one.
         result: the comparison over all items.
     """
 
@@ -332,10 +332,10 @@ class MatchedRuns:
 
 
 def matched_runs(experiment: Experiment, method: str) -> tuple[MatchedRuns, ...]:
-    """Compare the runs of an arm with those of every other arm at the seeds that both have.
+    """Compare the runs of an arm with those of every other arm at shared seeds.
 
     Args:
-        experiment: the runs; all have the same items.
+        experiment: the runs, all on the same items.
         method: name of the arm.
 
     Raises:
@@ -415,7 +415,7 @@ def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
 
 
 def calibration_change(experiment: Experiment, run: ExperimentRun) -> Comparison | None:
-    """Compare a run after T(x) with the same run before it, under the same resamples.
+    """Compare a run after T(x) with the same run before T(x), with the same resamples.
 
     Returns:
         After minus before; None without a calibrator that can be applied.
@@ -449,7 +449,7 @@ def on_answer_mass(run: str, answer_mass: npt.NDArray[np.float64]) -> tuple[LowA
 
     Args:
         run: label of the run.
-        answer_mass: of items and views; NaN if unknown.
+        answer_mass: answer mass of items and views; NaN if unknown.
 
     Examples:
         >>> on_answer_mass("pact", np.array([0.2, 0.4]))[0].severity
@@ -469,8 +469,8 @@ def on_flips(
 
     Args:
         run: label of the run.
-        flipped: (n,) 1 if the views of an item disagree; NaN for one view.
-        rate: share of them, with its interval over families.
+        flipped: (n,) 1 if the answer of an item changes between views; NaN for one view.
+        rate: flip rate, with its interval over families.
     """
     known = flipped[~np.isnan(flipped)]
     if not known.size:
@@ -506,7 +506,7 @@ def on_chance(run: str, group: str, accuracy: Estimate, chance: float) -> tuple[
 
 
 def on_same_answer(run: str, items: ScoredItems) -> tuple[SameAnswer, ...]:
-    """Check whether both members of a pair get the same answer though their references differ."""
+    """Check whether pairs with different references get the same answer for both members."""
     pairs = metrics.pair_rows(items.predictions.family, items.predictions.variant == "base")
     base, other = pairs.base, pairs.counterfactual
     reference, answer = items.predictions.reference, metrics.predicted(items.log_probs)
@@ -527,7 +527,7 @@ def on_letters(run: str, evaluation: Evaluation) -> tuple[LetterBias, ...]:
 
 
 def on_few_families(run: str, accuracy: Estimate) -> tuple[FewFamilies, ...]:
-    """Check whether intervals rest on few families."""
+    """Check whether intervals are computed from few families."""
     return (FewFamilies("info", run, accuracy),) if accuracy.clusters < FEW_FAMILIES else ()
 
 
@@ -553,7 +553,7 @@ def on_calibration(run: str, change: Comparison) -> tuple[CalibrationNotBetter, 
 
 
 def on_differences(matched: Sequence[MatchedRuns]) -> tuple[Diagnostic, ...]:
-    """Check whether the method's lead in accuracy is shown, or against it."""
+    """Check whether the interval of the method's lead in accuracy covers 0 or is below 0."""
     found: list[Diagnostic] = []
     for each in matched:
         difference = each.result.metrics["accuracy"].difference
@@ -566,13 +566,13 @@ def on_differences(matched: Sequence[MatchedRuns]) -> tuple[Diagnostic, ...]:
 
 
 def on_contract(run: str, provenance: Provenance) -> tuple[ContractMismatch, ...]:
-    """Check whether an adapter was scored with another contract than it was trained on."""
+    """Check whether an adapter was scored with the contract that it was trained on."""
     mismatch = provenance.contract.mismatch
     return () if mismatch is None else (ContractMismatch("critical", run, mismatch),)
 
 
 def on_provenance(run: str, provenance: Provenance) -> tuple[MissingProvenance, ...]:
-    """Check whether a run records what made it.
+    """Check whether a run records how it was made.
 
     Examples:
         >>> from pact_eval.runs import Provenance
@@ -585,7 +585,7 @@ def on_provenance(run: str, provenance: Provenance) -> tuple[MissingProvenance, 
     is_base = provenance.base is not None or provenance.base_model is not None
     if provenance.arm is None:
         missing.append("arm")
-    # A base model without an adapter has no seed of a training.
+    # A base model without an adapter has no training seed.
     if provenance.seed is None and (adapter is not None or not is_base):
         missing.append("seed")
     if adapter is not None and adapter.sha256 is None:
@@ -596,7 +596,7 @@ def on_provenance(run: str, provenance: Provenance) -> tuple[MissingProvenance, 
 
 
 def on_settings(provenances: Mapping[str, Provenance]) -> tuple[DifferentSettings, ...]:
-    """Check whether runs were scored with the same K, code orders, precision, base and contract.
+    """Check whether runs were scored with the same K, letter orders, precision, base and contract.
 
     Args:
         provenances: by label of the run.
@@ -638,7 +638,7 @@ def _version(provenance: Provenance, name: str) -> Json:
 
 
 def _on_notes(experiment: Experiment) -> Iterator[ReportNote]:
-    """Return the notes of the report; one that all of several runs have is given once."""
+    """Return the notes of the report; a note that all runs share is returned once."""
     labels: dict[Note, list[str]] = {}
     for run in experiment.runs:
         for note in _notes(experiment, run):
@@ -652,7 +652,7 @@ def _on_notes(experiment: Experiment) -> Iterator[ReportNote]:
 
 
 def _notes(experiment: Experiment, run: ExperimentRun) -> tuple[Note, ...]:
-    """Return the notes of a run, without the one on answer mass, which is its own diagnostic."""
+    """Return the notes of a run except the one on answer mass, which has a separate diagnostic."""
     notes = experiment.evaluation(run, calibrated=False).notes
     return tuple(note for note in notes if not isinstance(note, report_notes.LowAnswerMass))
 
