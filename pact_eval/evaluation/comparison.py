@@ -1,8 +1,8 @@
 """Two runs on the same items: every metric of both, their difference, and exact tests of accuracy.
 
 Runs are joined on item ids. Both runs use the same resamples of families, so the difference of two
-replicates is a replicate of the difference. Accuracy also has exact tests: papers report
-McNemar over items; the sign flip over families does not treat the members of a pair as independent.
+replicates is a replicate of the difference. Accuracy also has exact tests: papers report McNemar
+over items; the sign flip over families does not treat the members of a pair as independent.
 """
 
 from __future__ import annotations

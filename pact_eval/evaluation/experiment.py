@@ -2,12 +2,12 @@
 
     Experiment.read(folders, settings)
       .runs, .ablated      each run with its arm, seed, calibrator and scored items
-      .same_items          whether all runs hold the same items, so that they can be compared
+      .same_items          whether all runs have the same items and can be compared
       .evaluation(run)     ) computed once: report, tables, figures and page
       .comparison(a, b)    ) show the same objects
 
-Reading opens the `run.json` of every folder. Predictions and calibrators are read when they are
-first needed, and the items of every run are brought into the order of the first.
+`read` opens the `run.json` of every folder. Predictions and calibrators are read when first needed.
+The items of every run are put in the order of the first run.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optim
     )
 
 _CALIBRATION_NAME = "calibration.json"
-# Runs of more items are read slice by slice, without their texts and logits; same numbers.
+# Runs with more items are read in slices, without their texts and logits. The numbers are the same.
 _ITEMS_IN_MEMORY = 100_000
 _SHOWN = 5
 
@@ -66,7 +66,7 @@ class ItemMismatch:
         other: name of the run that does not match it.
         only_first: ids of items that only the first run has.
         only_other: ids of items that only the other run has.
-        column: what differs for items of both; "" if the item sets differ.
+        column: column that differs for items of both; "" if the item sets differ.
         differing: ids of the items that differ in the column.
     """
 
@@ -91,11 +91,11 @@ class ItemMismatch:
 
 
 class ExperimentRun:
-    """One run of an experiment; its predictions and calibrator are read when they are asked for.
+    """One run of an experiment; its predictions and calibrator are read when they are first needed.
 
     Attributes:
         run: the folder and its provenance.
-        arm: its recipe: the recorded arm, or else the name of the resolved folder.
+        arm: its recipe: the recorded arm, or without one the name of the resolved folder.
         seed: seed of the training; None for a base model, or if the run does not record one.
         name: name of the resolved folder.
         label: arm and seed, for legends and rows: "pact, seed 17", or "base" without a seed.
@@ -133,7 +133,7 @@ class ExperimentRun:
 
     @cached_property
     def ablated(self) -> bool:
-        """Whether the run holds ablated contexts, which have no references."""
+        """Whether the run is on ablated contexts, which have no references."""
         return self.run.ablated
 
     @property
@@ -147,7 +147,7 @@ class ExperimentRun:
 
     @property
     def mismatch(self) -> ItemMismatch | None:
-        """Why the items are not those of the experiment's first run; None if they are."""
+        """How the items differ from those of the first run; None if they are the same."""
         return self._read[1]
 
     @cached_property
@@ -194,14 +194,14 @@ class ExperimentRun:
 
     @property
     def fit_notes(self) -> tuple[FitNote, ...]:
-        """What the run has in common with the data that its calibrator was fitted on."""
+        """Notes on the overlap of the run with the data that its calibrator was fitted on."""
         return self._calibrator[1]
 
     def use_notes(self, decoding: Decoding) -> tuple[UseNote, ...]:
-        """Return how the calibrator is used outside the data of its fit.
+        """Return notes on the use of the calibrator outside the data of its fit.
 
         Args:
-            decoding: the one that it is applied to.
+            decoding: decoding to which it is applied.
         """
         if self.calibrator is None:
             return ()
@@ -219,10 +219,10 @@ class ExperimentRun:
     def calibrator_warnings(
         self, decoding: Decoding | None = None
     ) -> tuple[CalibrationWarning, ...]:
-        """Return what a reader must know about applying the calibrator to this run.
+        """Return warnings about applying the calibrator to this run.
 
         Args:
-            decoding: the one that it is applied to; None leaves out `use_notes`.
+            decoding: decoding to which it is applied; None leaves out `use_notes`.
         """
         if self.calibrator is None:
             return ()
@@ -235,7 +235,7 @@ class ExperimentRun:
         """Return the calibrator to apply, or None for raw distributions.
 
         Raises:
-            InputError: a calibrator is asked for and there is none.
+            InputError: `calibrated` is true and there is no calibrator.
         """
         if calibrated and self.calibrator is None:
             message = (
@@ -253,7 +253,7 @@ class ExperimentRun:
             calibrated: apply the run's calibrator.
 
         Raises:
-            InputError: there is no such decoding of the run, or no calibrator.
+            InputError: the run does not have this decoding, or has no calibrator.
         """
         calibrator = self.applied(calibrated=calibrated)
         return self._once(
@@ -276,12 +276,12 @@ class ExperimentRun:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Several runs under one object of settings, in the order in which they were given.
+    """Several runs with the same settings, in the given order.
 
     Attributes:
-        runs: on full contexts.
-        ablated: on ablated contexts.
-        settings: what the reader chose.
+        runs: the runs on full contexts.
+        ablated: the runs on ablated contexts.
+        settings: decoding, grouping and bootstrap.
     """
 
     runs: tuple[ExperimentRun, ...]
@@ -300,7 +300,7 @@ class Experiment:
 
         Args:
             folders: run folders; a `calibration.json` in a folder is the calibrator of that run.
-            settings: decoding, grouping and bootstrap; None takes the defaults.
+            settings: decoding, grouping and bootstrap; None uses the defaults.
             unique_labels: refuse two runs of the same arm and seed.
 
         Raises:
@@ -325,12 +325,12 @@ class Experiment:
         """Open the runs of arms that are named on the command line.
 
         Args:
-            arguments: `NAME=PATTERN`, a folder or a glob pattern of folders; several patterns of
-                the same name add up. The name replaces the recorded arm.
+            arguments: `NAME=PATTERN`, where the pattern is a folder or a glob pattern. An arm has
+                the runs of all patterns with its name. The name replaces the recorded arm.
             settings: as for `read`.
 
         Raises:
-            InputError: an argument is not `NAME=PATTERN`, a pattern finds nothing, a run has no
+            InputError: an argument is not `NAME=PATTERN`, a pattern matches nothing, a run has no
                 seed, or two runs of an arm have the same seed.
             RunError: a folder is not a complete run with references.
         """
@@ -357,12 +357,12 @@ class Experiment:
 
     @cached_property
     def same_items(self) -> bool:
-        """Whether all runs on full contexts hold the same items, so that they can be compared."""
+        """Whether all runs on full contexts have the same items and can be compared."""
         return not self.mismatches
 
     @cached_property
     def mismatches(self) -> tuple[ItemMismatch, ...]:
-        """One value for each run on full contexts whose items are not those of the first."""
+        """One value for each run on full contexts whose items differ from those of the first."""
         found = (run.mismatch for run in self.runs)
         return tuple(each for each in found if each is not None)
 
@@ -370,7 +370,7 @@ class Experiment:
         """Refuse runs that cannot be compared item by item.
 
         Raises:
-            InputError: some runs hold other items than the first of their type.
+            InputError: the items of a run differ from those of the first run of its type.
         """
         for run in self.all_runs:
             if run.mismatch is not None:
@@ -378,7 +378,7 @@ class Experiment:
 
     @cached_property
     def warnings(self) -> tuple[CalibrationWarning | ItemMismatch, ...]:
-        """Warnings on calibrators, and on runs that hold other items.
+        """Warnings on calibrators, and on runs with different items.
 
         Raises:
             InputError: a calibrator cannot be read, or was fitted on families of its run.
@@ -392,7 +392,7 @@ class Experiment:
 
     @cached_property
     def arms(self) -> dict[str, tuple[ExperimentRun, ...]]:
-        """The runs of each arm sorted by seed, arms in the order of their first runs."""
+        """The runs of each arm, sorted by seed; arms are in the order of their first runs."""
         arms: dict[str, list[ExperimentRun]] = {}
         for run in self.runs:
             arms.setdefault(run.arm, []).append(run)
@@ -403,12 +403,13 @@ class Experiment:
 
     @property
     def main_arm(self) -> str:
-        """The arm that the others are compared with: the method of the settings.
+        """The arm that the others are compared with.
 
-        Without one, it is the first arm with a seed, or the first arm.
+        This is the method of the settings; without one, the first arm with a seed, or else the
+        first arm.
 
         Raises:
-            InputError: no run is of the arm that was named, or there is no run.
+            InputError: no run has the named arm, or there is no run.
         """
         method, arms = self.settings.method, self.arms
         if method is not None:
@@ -429,15 +430,15 @@ class Experiment:
         *,
         calibrated: bool | None = None,
     ) -> Evaluation:
-        """Return what `pact-eval report` says about a run; computed once.
+        """Return the numbers of `pact-eval report` for a run; computed once.
 
         Args:
-            run: on full or ablated contexts.
-            decoding: single or ensemble; None takes that of the settings.
-            calibrated: apply the run's calibrator; None takes what the settings say.
+            run: a run on full or ablated contexts.
+            decoding: single or ensemble; None uses that of the settings.
+            calibrated: apply the run's calibrator; None uses the choice of the settings.
 
         Raises:
-            InputError: there is no such decoding of the run, or no calibrator.
+            InputError: the run does not have this decoding, or has no calibrator.
         """
         decoding, calibrated = self._choice(decoding, calibrated)
         key = ("evaluation", decoding, calibrated, self.settings)
@@ -472,7 +473,7 @@ class Experiment:
             b: the second run; differences are a minus b.
 
         Raises:
-            InputError: the runs hold other items, or lack the decoding or a calibrator.
+            InputError: the items differ, or a run lacks the decoding or a calibrator.
         """
         for run in (a, b):
             if run.mismatch is not None:
@@ -495,8 +496,8 @@ class Experiment:
         """The first run compared with each of the others.
 
         Raises:
-            RunError: a run holds ablated contexts, which have no references.
-            InputError: items differ, or a run lacks the decoding or a calibrator.
+            RunError: a run is on ablated contexts, which have no references.
+            InputError: the items differ, or a run lacks the decoding or a calibrator.
         """
         if self.ablated:
             read_run(self.ablated[0].folder)  # raises
@@ -508,12 +509,12 @@ class Experiment:
         """Evaluate a run at several numbers of views.
 
         Args:
-            run: on full contexts.
-            ks: numbers of views; None takes 1 to all of the run's.
+            run: a run on full contexts.
+            ks: numbers of views; None uses 1 to K.
 
         Raises:
             InputError: the run has fewer views, or no calibrator.
-            RunError: the run holds ablated contexts, which have no references.
+            RunError: the run is on ablated contexts, which have no references.
         """
         if run.ablated:
             read_run(run.folder)  # raises: ablated contexts have no references
@@ -579,15 +580,15 @@ def align(a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")
     Args:
         a: views of the first run.
         b: views of the second run, of the same type: with references, or ablated.
-        names: what messages call the runs.
+        names: names of the runs in messages.
 
     Returns:
-        The items of `b`, one for each item of `a`. Domains, source families and variants, which an
-        import may lack, are those of `a`.
+        The items of `b`, one for each item of `a`. Domains, source families and variants are those
+        of `a`, because an import may lack them.
 
     Raises:
-        InputError: item sets differ, or an item has another reference (two other answers if it is
-            ablated), number of answers, kind or family in the two runs.
+        InputError: the item sets differ, or an item differs in its reference (its two answers if it
+            is ablated), number of answers, kind or family.
     """
     different = mismatch(a, b, names=names)
     if different is not None:
@@ -598,7 +599,7 @@ def align(a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")
 def mismatch(
     a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")
 ) -> ItemMismatch | None:
-    """Return how the items of two runs differ; None if they can be compared. As `align`."""
+    """Return how the items of two runs differ; None if they can be compared. See `align`."""
     in_a, in_b = set(a.ids.tolist()), set(b.ids.tolist())
     if in_a != in_b:
         only_a = tuple(item for item in a.ids.tolist() if item not in in_b)
@@ -633,7 +634,7 @@ def _rows_in_order(a: Predictions, b: Predictions) -> npt.NDArray[np.int64]:
 
 
 def _folders(pattern: str) -> list[Path]:
-    """Return the folder of exactly this name, or else those that match the pattern."""
+    """Return the folder with exactly this name; without one, the folders that match the pattern."""
     if Path(pattern).exists():
         return [Path(pattern)]
     found = sorted(Path(each) for each in glob.glob(pattern))  # noqa: PTH207 - may be absolute

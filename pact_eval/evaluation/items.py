@@ -1,8 +1,8 @@
-"""Scored items: the columns of numbers that every metric of a run is made of.
+"""Scored items: the columns of numbers from which every metric of a run is computed.
 
-`ScoredItems.of` takes the views of a run in memory; `read_items` reads the file of a run slice by
-slice and holds only the columns (about 60 bytes per item). Both score slices of views with the same
-function, and `report`, `compare`, tables and figures use the result.
+`ScoredItems.of` takes the views of a run in memory. `read_items` reads the file of a run in slices
+and keeps only the columns (about 60 bytes per item). Both use the same function to score slices of
+views. `report`, `compare`, tables and figures use the result.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # without a calibrator nothing needs to load what fits them
 
 _KIND_ORDER = ("choice", "boolean", "score")
 _GROUPINGS: Final[tuple[GroupBy, ...]] = ("kind", "domain", "source_family")
-# Rows of a slice: those of a row group as polars writes it, so that none is decoded twice.
+# Rows of a slice: as many as polars writes into a row group, so no row is decoded twice.
 _SLICE_ROWS: Final = 2**18
 _MOST_WORKERS: Final = 4
 
@@ -41,7 +41,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """A text column as codes.
+    """A text column as integer codes.
 
     Attributes:
         codes: (n,) index into `names`.
@@ -64,7 +64,7 @@ class Labels:
         return Labels((np.cumsum(present) - 1)[codes], self.names[present])
 
     def rows_by_name(self) -> dict[str, IntArray]:
-        """Return the rows of each name, kinds in their own order, other names sorted."""
+        """Return the rows of each name: kinds in the order of the report, other names sorted."""
         by_code = np.argsort(self.codes, kind="stable")
         ends = np.cumsum(np.bincount(self.codes, minlength=len(self.names)))
         found = dict(zip(self.names.tolist(), np.split(by_code, ends[:-1]), strict=True))
@@ -73,15 +73,15 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class ViewFacts:
-    """What is known of the views of a run beyond its metrics.
+    """Facts on the views of a run that are not metrics; a unit is a view of known letter order.
 
     Attributes:
-        picked: (units,) code position that a view of known code order picked.
-        held: (units,) code position that held the reference; empty for ablated contexts.
+        picked: (units,) letter position that was chosen.
+        held: (units,) letter position of the reference; empty for ablated contexts.
         of_item: (units,) the item of each unit.
         answer_mass: mean share of the next-token distribution on the letters; NaN if unknown.
         smallest_probability: smallest probability above 0 of any view.
-        repeated: items that have fewer code orders than views.
+        repeated: number of items that have fewer letter orders than views.
         logit_gap: (n,) distance of the two best logits of view 0.
     """
 
@@ -101,16 +101,16 @@ class ScoredItems:
     Attributes:
         decoding: single or ensemble.
         calibrator: temperatures that were applied; None for raw distributions.
-        k: views of every item.
+        k: number of views per item.
         family: (n,) code of the family, 0..F-1.
         families: (F,) names of the families, sorted.
-        labels: kind, domain and source family (of a file: those that were asked for).
-        is_base: (n,) base of its pair.
-        reference: (n,) canonical index of the right answer; None for ablated contexts.
+        labels: kind, domain and source family; only the requested ones if read from a file.
+        is_base: (n,) whether the item is the base of its pair.
+        reference: (n,) canonical index of the correct answer; None for ablated contexts.
         predicted: (n,) canonical index of the most probable answer.
-        confidence: (n,) its probability.
+        confidence: (n,) probability of that answer.
         values: by name of a registered metric, (n,) its per-item values.
-        facts: of the views of all items of the run.
+        facts: facts on the views of all items of the run.
         views: the scored views in memory; None for items read from a file.
     """
 
@@ -139,11 +139,11 @@ class ScoredItems:
             predictions: the views, with references or of ablated contexts.
             decoding: single or ensemble.
             calibrator: temperatures to divide by; None leaves the distributions raw. TV, flips and
-                the gain are those of the raw views either way.
+                ensemble gain always use the raw views.
 
         Raises:
-            ValueError: an item's views have no answer of positive probability in common.
-            InputError: the calibrator needs prompt lengths that are not known.
+            ValueError: the views of an item have no answer of positive probability in common.
+            InputError: the calibrator needs prompt lengths that are unknown.
         """
         part = _score(_slice_of_views(predictions), _Scoring(decoding, calibrator))
         labels = {by: Labels.of(getattr(predictions, by)) for by in _GROUPINGS}
@@ -157,7 +157,7 @@ class ScoredItems:
 
     @property
     def contexts(self) -> Contexts:
-        """Full contexts with references, or ablated ones."""
+        """Full contexts, with references, or ablated contexts."""
         return "ablated" if self.reference is None else "full"
 
     @property
@@ -172,7 +172,7 @@ class ScoredItems:
 
     @property
     def nll(self) -> FloatArray:
-        """(n,) in nats."""
+        """(n,) NLL in nats."""
         return self.values["nll_nats"]
 
     @property
@@ -182,12 +182,12 @@ class ScoredItems:
 
     @property
     def view_tv(self) -> FloatArray:
-        """(n,) mean over pairs of views, uncalibrated; NaN for one view."""
+        """(n,) mean TV over pairs of views, uncalibrated; NaN for one view."""
         return self.values["view_tv"]
 
     @property
     def flipped(self) -> FloatArray:
-        """(n,) 1 where the views disagree; NaN for one view."""
+        """(n,) 1 if the answer changes between views; NaN for one view."""
         return self.values["flip_rate"]
 
     @cached_property
@@ -197,7 +197,7 @@ class ScoredItems:
 
     @property
     def confident_errors(self) -> BoolArray:
-        """(n,) whether a wrong answer has a confidence of `CONFIDENT` or more."""
+        """(n,) whether the answer is wrong with a confidence of `CONFIDENT` or more."""
         return metrics.is_confident(self.confidence, CONFIDENT) & ~self.correct
 
     @cached_property
@@ -219,7 +219,7 @@ class ScoredItems:
         return self.predictions.log_probs(self.decoding)
 
     def taken(self, rows: IntArray) -> ScoredItems:
-        """Return the items of some rows, in their order, their families numbered again."""
+        """Return the items of some rows, in their order, with new codes for their families."""
         family = Labels(self.family, self.families).taken(rows)
         return replace(
             self,
@@ -258,24 +258,24 @@ def read_items(
     workers: int | None = None,
     letters: bool = True,
 ) -> ScoredItems:
-    """Score the items of a run from its file, slice by slice, without holding its rows.
+    """Score the items of a run from its file in slices, without keeping its rows.
 
     Args:
         path: `predictions.parquet` of a run with references; the K views of an item are next to
             each other, in order, as `score` writes them.
         decoding: single or ensemble.
-        by: what items will be grouped by, in addition to their kind.
+        by: grouping of the items, in addition to their kind.
         calibrator: temperatures to divide by; None leaves the distributions raw.
-        workers: slices in flight; None takes the available processors, at most 4.
-        letters: read the code orders and answer mass as well, and check that ids are unique;
-            without them the notes and the test of the letters lack their data.
+        workers: slices that are scored at the same time; None uses all processors, at most 4.
+        letters: also read the letter orders and answer mass, and check that ids are unique. The
+            notes and the letter test need these data.
 
     Returns:
-        What `ScoredItems.of` returns, without the views.
+        The same as `ScoredItems.of`, without the views.
 
     Raises:
-        RunError: the file cannot be read, lacks a column, holds no item, rows that are not a run,
-            an id twice, or an item without a distribution (see `metrics.item_blocks`).
+        RunError: the file cannot be read, lacks a column, has no item, has rows that are not a run,
+            repeats an id, or has an item without a distribution (see `metrics.item_blocks`).
     """
     # Without globbing: a folder may be called "[new]".
     scan = pl.scan_parquet(path, glob=False)
@@ -316,15 +316,15 @@ def read_items(
 
 
 def streamable_items(path: Path) -> int:
-    """Count the items of a run whose file can be read slice by slice.
+    """Count the items of a run whose file can be read in slices.
 
     Args:
         path: `predictions.parquet` of a run.
 
     Returns:
-        Number of items; 0 if the file has to be read in one piece: its items are ablated contexts,
-        or their views are not next to each other (as in some imports), or it is damaged, and
-        `read_any_run` says how.
+        Number of items. It is 0 if the file must be read in one piece: the items are ablated
+        contexts, or their views are not next to each other (as in some imports), or the file is
+        damaged (`read_any_run` then raises the error).
     """
     scan = pl.scan_parquet(path, glob=False)
     try:
@@ -347,7 +347,7 @@ def most_probable(log_probs: FloatArray) -> IntArray:
 
 
 def pair_partners(predictions: Predictions) -> IntArray:
-    """Return (n,) the row of the other member of each item's complete pair; -1 without one."""
+    """Return (n,) the row of the other member of each item's pair; -1 without a complete pair."""
     pairs = metrics.pair_rows(predictions.family, predictions.variant == "base")
     other = np.full(len(predictions), -1, dtype=np.int64)
     other[pairs.base], other[pairs.counterfactual] = pairs.counterfactual, pairs.base
@@ -366,24 +366,24 @@ def label_codes(labels: npt.NDArray[np.str_]) -> IntArray:
 
 
 def ordered_groups(names: list[str]) -> list[str]:
-    """Return the names of groups in the order of the report: kinds first, in their own order."""
+    """Return the names of groups in the order of the report: kinds first, then other names."""
     known = [name for name in _KIND_ORDER if name in names]
     return known + [name for name in names if name not in known]
 
 
 @dataclass(frozen=True, eq=False)
 class _ViewSlice:
-    """Some items with all their views, as the file of a run holds them.
+    """Some items with all their views, in the layout of the run's file.
 
     Attributes:
-        k: views of every item.
+        k: number of views per item.
         n_choices: (n,) number of answers.
         logits: logits of all views one after another, without padding.
-        codes: code orders of all views one after another, without those that are unknown.
-        code_lengths: (n * k,) length of each code order, 0 if unknown; empty if not read.
+        codes: known letter orders of all views one after another.
+        code_lengths: (n * k,) length of each letter order, 0 if unknown; empty if not read.
         kind: (n,) field kind.
-        is_base: (n,) base of its pair.
-        reference: (n,) canonical index of the right answer; None for ablated contexts.
+        is_base: (n,) whether the item is the base of its pair.
+        reference: (n,) canonical index of the correct answer; None for ablated contexts.
         answers: (n, 2) the two answers of ablated contexts, or None.
         prompt_tokens: (n,) length of view 0; None if not read.
         answer_mass: (n, k) share of the next-token distribution on the letters; None if not read.
@@ -484,7 +484,7 @@ def _slice_of_frame(frame: pl.DataFrame, k: int) -> _ViewSlice:
 
 
 def _score(views: _ViewSlice, scoring: _Scoring) -> _Part:
-    """Score a slice of views: the only function that makes columns of items."""
+    """Score a slice of views; no other function makes columns of items."""
     n, k = len(views.n_choices), views.k
     columns: dict[str, npt.NDArray[Any]] = {
         "predicted": np.empty(n, dtype=np.int8),
@@ -551,7 +551,7 @@ def _blocks(views: _ViewSlice, scoring: _Scoring) -> Any:
                 log_probs, kind=kind[rows], n_choices=views.n_choices[rows], prompt_tokens=tokens
             )
 
-        # A block names rows of its own in messages; the temperatures of all items are checked once.
+        # Check the temperatures of all items here: messages of a block would name its own rows.
         calibrator.temperatures(kind, views.n_choices, views.prompt_tokens)
     return metrics.item_blocks(
         views.logits,
@@ -566,7 +566,7 @@ def _blocks(views: _ViewSlice, scoring: _Scoring) -> Any:
 
 
 def _slots(views: _ViewSlice, picks: IntArray) -> tuple[IntArray, npt.NDArray[np.int8]]:
-    """Return the item of each view of known code order, and its pick and reference as positions."""
+    """Return the item of each view of known letter order; its answer and reference as positions."""
     lengths = views.code_lengths
     known = np.flatnonzero(lengths)
     if views.reference is None or not known.size:
@@ -584,11 +584,11 @@ def _slots(views: _ViewSlice, picks: IntArray) -> tuple[IntArray, npt.NDArray[np
 
 
 def repeated_views(n_choices: npt.NDArray[np.integer], k: int) -> int:
-    """Count the items that have fewer code orders than views.
+    """Count the items that have fewer letter orders than views.
 
     Args:
         n_choices: (n,) number of answers of each item.
-        k: views of every item.
+        k: number of views per item.
 
     Example:
         >>> repeated_views(np.array([2, 3]), 4)
@@ -606,7 +606,7 @@ def _joined(
     calibrator: Calibrator | None,
     k: int,
 ) -> ScoredItems:
-    """Put the columns of slices together, releasing each as it is joined."""
+    """Concatenate the columns of slices, releasing each after it is joined."""
     columns = {
         name: np.concatenate([part.columns.pop(name) for part in parts])
         for name in list(parts[0].columns)
@@ -617,7 +617,7 @@ def _joined(
     }
     gain = values.get("ensemble_gain")
     if gain is not None and np.isnan(gain).any():
-        # One item whose views rule out all answers leaves the ensemble of the run undefined.
+        # If the views of one item rule out all answers, the ensemble of the run is undefined.
         gain[:] = np.nan
     references = [part.reference for part in parts if part.reference is not None]
     return ScoredItems(

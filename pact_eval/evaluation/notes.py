@@ -1,4 +1,4 @@
-"""What a reader of a report must know in addition to its numbers, as typed values.
+"""Notes of a report on its numbers, as typed values.
 
 `evaluate` and `compare_arms` return notes; `pact_reports.sentences` turns each into a sentence.
 """
@@ -15,9 +15,10 @@ import numpy.typing as npt
 from pact_eval.runs import Provenance
 
 NOISE: Final[Mapping[str, float]] = {"float32": 1e-4, "float16": 0.016, "bfloat16": 0.125}
-"""How much a logit may be off by rounding, by the precision of the run: at least this much.
+"""Smallest rounding error of a logit that is assumed, by the precision of the run.
 
-One unit in the last place of a logit near 16; for float32, what summation in another order does.
+It is one unit in the last place of a logit near 16; for float32, the effect of another summation
+order.
 """
 
 
@@ -54,7 +55,7 @@ class IncompletePairs:
     """Families that are left out of pair accuracy.
 
     Attributes:
-        families: that are not exactly one base and one counterfactual.
+        families: number of families that are not exactly one base and one counterfactual.
     """
 
     families: int
@@ -65,7 +66,7 @@ class RepeatedViews:
     """Items whose views repeat, which lowers their view TV.
 
     Attributes:
-        items: that have fewer code orders than views.
+        items: number of items that have fewer letter orders than views.
     """
 
     items: int
@@ -73,14 +74,14 @@ class RepeatedViews:
 
 @dataclass(frozen=True)
 class NearTies:
-    """Answers that rounding could have chosen.
+    """Answers that rounding could have changed.
 
     Two engines, batch sizes or machines give logits that differ in the last digits. If the two best
-    answers are closer than that, which one comes first says nothing about the model.
+    answers are closer than that, their order says nothing about the model.
 
     Attributes:
-        items: whose two best logits of view 0 differ by twice the noise or less.
-        noise: how much a logit may be off.
+        items: number of items whose two best logits of view 0 differ by twice the noise or less.
+        noise: possible rounding error of a logit.
     """
 
     items: int
@@ -94,9 +95,9 @@ class UnmatchedSeeds:
     Attributes:
         a: the first arm.
         b: the second arm.
-        only_a: seeds that only the first has.
-        only_b: seeds that only the second has.
-        shared: number of seeds that both have.
+        only_a: seeds that only the first arm has.
+        only_b: seeds that only the second arm has.
+        shared: number of seeds that both arms have.
     """
 
     a: str
@@ -113,13 +114,13 @@ LOW_ANSWER_MASS: Final = 0.5
 
 
 def numeric_noise(provenance: Provenance) -> float | None:
-    """Return how much a logit of a run may be off by rounding.
+    """Return the possible rounding error of a logit of a run.
 
-    What the run measured against one plain pass per prompt, but no less than `NOISE`; None for a
-    run whose precision is unknown.
+    This is the difference from one plain pass per prompt that the run measured, but at least
+    `NOISE`. It is None if the precision is unknown.
 
     Args:
-        provenance: of the run.
+        provenance: provenance of the run.
 
     Example:
         >>> from pact_eval.runs import Provenance
@@ -137,7 +138,7 @@ def near_ties(logit_gap: npt.NDArray[np.float64], noise: float) -> NearTies:
 
     Args:
         logit_gap: (n,) distance of the two best logits.
-        noise: how much a logit may be off.
+        noise: possible rounding error of a logit.
 
     Example:
         >>> near_ties(np.array([0.1, 3.0]), 0.125)

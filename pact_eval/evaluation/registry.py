@@ -1,8 +1,8 @@
-"""The registry of metrics: the one place that says which metrics there are and how each is made.
+"""The registry of metrics: the only list of metrics, and of how each is computed.
 
-An entry has a name, a title, a unit, a direction, what it needs, a function of a block of items
-that gives one number per item, and a reduction that makes the metric of a group. `evaluate`,
-`compare`, JSON and tables find every metric here; a new one is one call of `register_metric`.
+An entry has a name, a title, a unit, a direction and requirements. It has a function that computes
+one number per item of a block, and a reduction that computes the metric of a group. `evaluate`,
+`compare`, JSON and tables read the metrics from here. Call `register_metric` to add a metric.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
 
 GroupBy = Literal["kind", "domain", "source_family"]
-"""What items are grouped by, in addition to all of them together."""
+"""Grouping of the items, in addition to the group of all items."""
 
 Unit = Literal["percent", "points", "nats", "score", "levels"]
-"""How a metric is shown: rates and their differences times 100, the others as they are."""
+"""Unit in which a metric is shown: rates and their differences times 100, others unchanged."""
 
 Need = Literal["references", "ablated contexts", "several views", "score items"]
-"""What a metric cannot be computed without. One without references and without ablated contexts is
-computed for both types of run."""
+"""A requirement of a metric. Metrics that need neither references nor ablated contexts are computed
+for both types of run."""
 
 Summary = Literal["main results", "figure of arms", "every run", "sweep", "ablations"]
-"""What shows some of the metrics, not all: the table of main results, the figure of arms (rates
-only), the table of every run on the page, the table of a sweep, and the table of ablations."""
+"""Tables and figures that show only some metrics: the tables of main results, of every run (on the
+page), of a sweep and of ablations, and the figure of arms (rates only)."""
 
 SUMMARIES: Final[frozenset[Summary]] = frozenset(get_args(Summary))
 
 CONFIDENT: Final = 0.9
 """An error with this confidence or more is a confident error."""
 
-# AURC is drawn at levels of confidence: every distinct value up to this many levels.
+# AURC is resampled at levels of confidence: every distinct value, up to this many levels.
 _MOST_LEVELS: Final = 1_000
 _FEWEST_LEVELS: Final = 48
 _LEVELS_TIMES_FAMILIES: Final = 2_500_000
@@ -65,7 +65,7 @@ class MetricSpec:
         name: key in JSON.
         title: in tables.
         unit: how it is shown.
-        better: 1 higher, -1 lower, 0 neither: a value near 0 is wanted.
+        better: 1 if higher is better, -1 if lower is better, 0 if a value near 0 is better.
     """
 
     name: str
@@ -81,12 +81,12 @@ class MetricSpec:
 
 @dataclass(frozen=True)
 class Basis:
-    """What a metric is computed from if that is not all items.
+    """The units from which a metric is computed, if these are not all items.
 
     Attributes:
-        units: items, pairs or errors.
-        families: families that they form.
-        reason_if_none: why there are none.
+        units: number of items, pairs or errors.
+        families: number of families that they form.
+        reason_if_none: reason if there are none.
     """
 
     units: int
@@ -100,7 +100,7 @@ class Reduced:
 
     Attributes:
         statistic: the metric as a function of how often each family is drawn.
-        basis: what it is computed from; None for all items.
+        basis: the units from which it is computed; None for all items.
     """
 
     statistic: Statistic
@@ -108,7 +108,7 @@ class Reduced:
 
 
 Reduction = Callable[["ScoredItems", str], Reduced]
-"""Takes the items of a group and the name of the metric to the metric."""
+"""A function from the items of a group and the name of the metric to the metric."""
 
 
 def mean_over_items(items: ScoredItems, name: str) -> Reduced:
@@ -142,14 +142,14 @@ class Metric:
 
     Attributes:
         spec: name, title, unit and direction.
-        needs: what it cannot be computed without.
-        per_item: takes a block of m items to (m,) numbers or bools; None if the reduction needs
+        needs: requirements of the metric.
+        per_item: maps a block of m items to (m,) numbers or bools; None if the reduction needs
             no numbers except confidence, prediction and reference.
-        reduction: makes the metric of a group of items.
-        summaries: what shows it in addition to report and comparison, which show every metric.
-        of_top_answer: whether it depends on the most probable answer only, so that no temperature
+        reduction: computes the metric of a group of items.
+        summaries: tables and figures that show it; report and comparison show every metric.
+        of_top_answer: whether it depends on the most probable answer only. Then no temperature
             changes it.
-        reported: False if only hypotheses ask for it, and no report or comparison.
+        reported: False if only hypotheses use it, and no report or comparison.
         interval: makes the interval of the metric of one run.
         difference: makes the interval of a difference between runs.
     """
@@ -171,7 +171,7 @@ class Metric:
 
     @property
     def of_views(self) -> bool:
-        """Whether it is a metric of the K views, whichever decoding is evaluated."""
+        """Whether it is computed from all K views under every decoding."""
         return "several views" in self.needs
 
     def applies_to(self, contexts: Contexts) -> bool:
@@ -181,7 +181,7 @@ class Metric:
 
 
 Contexts = Literal["full", "ablated"]
-"""Contexts of records with references, or evidence-ablated contexts, which have no right answer."""
+"""Full contexts, with references, or evidence-ablated contexts, which have no correct answer."""
 
 _REGISTRY: dict[str, Metric] = {}
 
@@ -263,7 +263,7 @@ def metric_spec(name: str) -> MetricSpec:
 
 
 def metric_names() -> tuple[str, ...]:
-    """Return the names of all registered metrics, also of those that only hypotheses ask for."""
+    """Return the names of all registered metrics, including those that only hypotheses use."""
     return tuple(_REGISTRY)
 
 
@@ -289,7 +289,7 @@ def _undefined(weights: FloatArray) -> FloatArray:
 
 
 def _over_score_items(items: ScoredItems, name: str) -> Reduced:
-    """The mean over Score items; `items` are those already, so that they alone are resampled."""
+    """The mean over Score items; `items` contains only those, so only they are resampled."""
     basis = Basis(len(items), items.n_families, "no score items")
     return Reduced(mean_over_items(items, name).statistic, basis)
 
@@ -324,8 +324,8 @@ def _ece_of_totals(totals: FloatArray) -> FloatArray:
 def _aurc(items: ScoredItems, _name: str) -> Reduced:
     """AURC from counts and errors at levels of confidence.
 
-    The value is always that of the items. If confidence has many distinct values, what a resample
-    changes is computed from counts at quantile levels.
+    The value is always computed from all items. If confidence has many distinct values, the change
+    of each resample is computed from counts at quantile levels.
     """
     level = _levels(items.confidence, items.n_families)
     size = 2 * (int(level.max(initial=-1)) + 1)

@@ -66,24 +66,23 @@ class Group:
 class Evaluation(NotebookTables):
     """Every number of the report on one run under one decoding.
 
-    A run on ablated contexts has no references: its metrics are those that need none, and what
-    rests on references is None.
+    A run on ablated contexts has no references. It has only the metrics that need none; other
+    attributes that need references are None.
 
     Attributes:
         contexts: full, or ablated.
         decoding: single (view 0) or ensemble (K views); all numbers except TV, flips, ensemble gain
             and the letters depend on it.
-        calibration: raw or calibrated; likewise.
-        k: views of the run.
-        by: what the groups after the first are.
+        calibration: raw or calibrated; the same numbers depend on it.
+        k: number of views per item.
+        by: what the groups after the first are: kinds, domains or source families.
         metrics: the metrics of the groups, in the order of the report.
         groups: all items first, then the groups.
-        letters: whether some code letters are picked more often than they are correct, over all
-            items and views; None for ablated contexts.
+        letters: test of letter bias over all items and views; None for ablated contexts.
         mean_answer_mass: mean share of the next-token distribution on the letters; NaN if unknown.
         smallest_probability: smallest probability above 0 in the run.
-        near_ties: answers that rounding could have chosen; None if the precision is unknown.
-        notes: what a reader must know in addition.
+        near_ties: answers that rounding could have changed; None if the precision is unknown.
+        notes: notes on the numbers.
     """
 
     contexts: Contexts
@@ -101,10 +100,10 @@ class Evaluation(NotebookTables):
 
 
 def default_resamples(items: int) -> int:
-    """Return 10,000 resamples, or fewer for many items, whose intervals are narrow anyway.
+    """Return the default number of resamples; many items need fewer, as their intervals are narrow.
 
-    10,000 up to 20,000 items, falling to 1,000 at 200,000; the same up to 2,000,000 items, then
-    falling to 200.
+    The default is 10,000 up to 20,000 items. It falls to 1,000 at 200,000 items and stays there up
+    to 2,000,000; then it falls to 200.
 
     Example:
         >>> [default_resamples(n) for n in (324, 100_000, 1_000_000, 10_000_000)]
@@ -127,22 +126,22 @@ def evaluate(
     """Compute the report.
 
     Args:
-        run: a run, or its scored views alone; a run also says its precision, which near ties need.
+        run: a run, or only its scored views; near ties need a run, which records its precision.
         decoding: single or ensemble.
         by: kind, domain or source_family.
-        rng: source of the resamples; every group draws the same ones, so that an interval does
+        rng: source of the resamples; every group starts from the same state, so an interval does
             not depend on other groups.
-        resamples: bootstrap resamples of each interval; None takes `default_resamples`.
+        resamples: bootstrap resamples of each interval; None uses `default_resamples`.
         calibrator: temperatures to divide by; None leaves the distributions raw.
 
     Returns:
-        Estimates for all items and for each group. What is undefined (pair accuracy without pairs,
-        TV of one view, ...) is NaN with a reason.
+        Estimates for all items and for each group. Undefined values (pair accuracy without pairs,
+        TV of one view, ...) are NaN with a reason.
 
     Raises:
-        ValueError: an item's views have no answer of positive probability in common: the ensemble
-            is undefined.
-        InputError: the calibrator needs prompt lengths that are not known.
+        ValueError: the views of an item have no answer of positive probability in common, so the
+            ensemble is undefined.
+        InputError: the calibrator needs prompt lengths that are unknown.
     """
     predictions = run.predictions if isinstance(run, Run) else run
     noise = numeric_noise(run.provenance) if isinstance(run, Run) else None
@@ -164,8 +163,8 @@ def evaluate_items(
         items: all items of a run under one decoding.
         by: kind, domain or source_family.
         rng: source of the resamples.
-        resamples: bootstrap resamples of each interval; None takes `default_resamples`.
-        noise: how much a logit may be off by rounding; None leaves near ties out.
+        resamples: bootstrap resamples of each interval; None uses `default_resamples`.
+        noise: possible rounding error of a logit; None leaves near ties out.
     """
     drawn = resampled_groups(
         items, by, rng=rng, resamples=resamples or default_resamples(len(items))
@@ -208,7 +207,7 @@ def _names(contexts: Contexts) -> list[str]:
 
 
 def _letters(items: ScoredItems) -> SlotHomogeneity | None:
-    """Test the letters over all views whose code order is known."""
+    """Test the letters over all views whose letter order is known."""
     if items.reference is None:
         return None
     facts = items.facts

@@ -1,4 +1,4 @@
-"""Cost: what scoring each run took, and what training its adapter did."""
+"""Cost: time and size of scoring each run and of training its adapter."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from pact_eval.evaluation.experiment import Experiment, ExperimentRun
 from pact_eval.runs import RunFolder
 
 TRAINING_NAME: Final = "training.json"
-"""What a trainer may leave in an adapter folder: `wall_minutes` and `steps` are read from it."""
+"""A file that a trainer may write into the adapter folder, with `wall_minutes` and `steps`."""
 
 
 @dataclass(frozen=True)
 class RunCost:
-    """What one run took; None if it is not recorded.
+    """Cost of one run; values that are not recorded are None.
 
     Attributes:
-        arm: of the run.
-        seed: of the run, or None.
-        views: of all items.
-        k: views of each item.
-        wall_seconds: of scoring, over all processes that took part.
-        longest_prompt_tokens: of all views.
-        device: that it was scored on.
-        dtype: of the model there.
-        has_adapter: whether an adapter was on.
-        training_minutes: of its adapter.
-        training_steps: of the optimiser.
+        arm: arm of the run.
+        seed: seed of the run, or None.
+        views: number of scored views over all items.
+        k: number of views per item.
+        wall_seconds: time of scoring, summed over the processes that scored the run.
+        longest_prompt_tokens: longest prompt of all views.
+        device: device on which it was scored.
+        dtype: dtype of the model on that device.
+        has_adapter: whether an adapter was used.
+        training_minutes: time of training the adapter.
+        training_steps: steps of the optimiser.
     """
 
     arm: str
@@ -48,7 +48,7 @@ class RunCost:
 
 
 def run_costs(experiment: Experiment) -> tuple[RunCost, ...]:
-    """Gather what the runs took, from `run.json` and `training.json` next to their adapters."""
+    """Read the costs of the runs from `run.json` and from `training.json` in the adapter folder."""
     return tuple(_cost(run) for runs in experiment.arms.values() for run in runs)
 
 
