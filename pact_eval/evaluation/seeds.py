@@ -1,8 +1,9 @@
-"""Arms: recipes over several seeds, and how two of them differ seed by seed.
+"""Arms: recipes over several seeds, and the differences between two arms at each seed.
 
-A seed of one arm is compared with the same seed of the other, on the same items. Mean and deviation
-over seeds say how training varies; the tests within a seed say what one holdout can show; the mean
-difference over seeds has one interval, for which the families of all runs are resampled together.
+A seed of one arm is compared with the same seed of the other arm, on the same items. Mean and
+deviation over seeds describe the variation of training. The tests at one seed describe the
+uncertainty from one holdout. The mean difference over seeds has one interval: the families of all
+runs are resampled together.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from pact_eval.stats import (
 )
 
 SeedRuns = Mapping[int | None, ScoredItems]
-"""The runs of one arm by seed, all on the same items in the same order; None for a run without a
-seed, such as the base model."""
+"""The runs of one arm by seed, all on the same items in the same order. The key is None for a run
+without a seed, such as the base model."""
 
 _Run = TypeVar("_Run")
 _Groups = Mapping[int | None, tuple[ResampledGroup, ...]]
@@ -44,8 +45,8 @@ class Arm:
     """One recipe over its seeds.
 
     Attributes:
-        name: of the arm.
-        seeds: in ascending order; None for a run without a seed.
+        name: name of the arm.
+        seeds: its seeds in ascending order; None for a run without a seed.
         summaries: by group and metric, mean and deviation over seeds.
     """
 
@@ -56,7 +57,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class ArmPair:
-    """Two arms at the seeds that both have.
+    """Two arms at their shared seeds.
 
     Attributes:
         a: name of the first arm.
@@ -64,10 +65,10 @@ class ArmPair:
         seeds: the comparison at each seed, in ascending order.
         means: by group and metric, the mean of the differences over these seeds, with one interval
             over families; empty if the arms share no seed.
-        signs: by group and metric, whether the difference has one sign at every seed.
-        holm: p-values over families of all items, adjusted over the seeds.
-        group_holm: those of the groups after the first, adjusted over groups and seeds together: by
-            group and seed.
+        signs: by group and metric, whether the difference has the same sign at every seed.
+        holm: p-values of the sign flip on all items, adjusted over the seeds.
+        group_holm: by group and seed, p-values of the sign flip for the groups after the first,
+            adjusted over groups and seeds together.
     """
 
     a: str
@@ -86,8 +87,8 @@ class ArmsComparison(NotebookTables):
     Attributes:
         groups: names of the groups, "all" first.
         arms: every arm.
-        pairs: the first arm against each of the others.
-        notes: seeds that have no match.
+        pairs: the first arm compared with each of the others.
+        notes: seeds without a match.
     """
 
     groups: tuple[str, ...]
@@ -107,17 +108,17 @@ def compare_arms(
     """Compare the first arm with each of the others.
 
     Args:
-        arms: the runs of each arm by seed; all runs hold the same items in the same order.
+        arms: the runs of each arm by seed; all runs have the same items in the same order.
         by: kind, domain or source_family.
         rng: source of the resamples.
-        resamples: bootstrap resamples of families.
+        resamples: bootstrap resamples of families; None uses `default_resamples`.
         margin: largest difference in a rate that does not matter; see `compare`.
 
     Returns:
         Summaries of every arm, and the paired tests by seed.
 
     Raises:
-        InputError: there are fewer than two arms, or one has no run.
+        InputError: there are fewer than two arms, or an arm has no run.
     """
     if len(arms) < 2 or not all(arms.values()):
         message = f"expected two arms or more with runs, got {', '.join(arms) or 'none'}"
@@ -153,14 +154,14 @@ def compare_seeds(
     resamples: int | None = None,
     margin: float | None = None,
 ) -> ArmPair:
-    """Compare two arms at the seeds that both have.
+    """Compare two arms at their shared seeds.
 
     Args:
         a: name and runs of the first arm.
         b: name and runs of the second arm, on the same items in the same order.
         by: kind, domain or source_family.
-        rng: source of the resamples; every run sees the same ones.
-        resamples: bootstrap resamples of families; None takes `default_resamples`.
+        rng: source of the resamples; every run has the same resamples.
+        resamples: bootstrap resamples of families; None uses `default_resamples`.
         margin: largest difference in a rate that does not matter; see `compare`.
 
     Raises:
@@ -187,9 +188,9 @@ class SeedMatch(Generic[_Run]):
     """Two runs that are compared with each other.
 
     Attributes:
-        seed: that both have, or that of the one run that has a seed; None if neither has.
-        a: of the first arm.
-        b: of the second arm.
+        seed: seed of both runs, or of the only run that has one; None if neither has a seed.
+        a: run of the first arm.
+        b: run of the second arm.
     """
 
     seed: int | None
@@ -202,12 +203,12 @@ def matched_seeds(
 ) -> tuple[SeedMatch[_Run], ...]:
     """Match the runs of two arms by seed.
 
-    A run without a seed that is the only one of its arm (a base model) is compared with every run
-    of the other arm.
+    If the only run of an arm has no seed (a base model), it is compared with every run of the other
+    arm.
 
     Args:
-        a: runs by seed.
-        b: runs by seed.
+        a: runs of the first arm by seed.
+        b: runs of the second arm by seed.
 
     Returns:
         The matches in ascending order of seeds; none if the arms share no seed.
@@ -300,7 +301,7 @@ def _group_holm(compared: Mapping[int | None, Comparison]) -> dict[str, dict[int
 
 
 def _unmatched(a: str, b: str, arms: Mapping[str, SeedRuns]) -> list[UnmatchedSeeds]:
-    """Say which seeds of two arms have no match in the other."""
+    """Return a note with the seeds of two arms that have no match in the other arm."""
     seeds_a, seeds_b = (sorted_seeds(arms[name]) for name in (a, b))
     if [None] in (seeds_a, seeds_b) or seeds_a == seeds_b:
         return []

@@ -1,4 +1,4 @@
-"""The settings of an evaluation: one object, passed from the command line to every number."""
+"""The settings of an evaluation: one object for all numbers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pact_eval.runs import Decoding
 
 @dataclass(frozen=True)
 class Settings:
-    """What a reader chose; the same object for report, tables, figures and page.
+    """The choices of the user, for report, tables, figures and page.
 
     Attributes:
         decoding: single (view 0) or ensemble (K views).
         calibrated: apply a calibrator: `calibration`, or the one in each run's folder.
-        calibration: file of the calibrator of every run; None takes the one in each run's folder.
-        by: what the groups after "all" are: kind, domain or source_family.
-        resamples: bootstrap resamples; None takes `default_resamples` for the number of items.
+        calibration: calibrator file for every run; None uses the one in each run's folder.
+        by: grouping after "all": kind, domain or source_family.
+        resamples: bootstrap resamples; None uses `default_resamples` for the number of items.
         seed: seed of the bootstrap.
-        method: arm that the others are compared with; None takes the first arm with a seed.
-        margin: largest difference in a rate that does not matter, as a fraction; None makes no
-            verdicts.
+        method: arm that the others are compared with; None uses the first arm with a seed.
+        margin: largest difference in a rate that does not matter, as a fraction; without it, there
+            are no verdicts.
 
     Examples:
         >>> from pact_eval.evaluation import Settings
@@ -45,14 +45,14 @@ class Settings:
 
     @property
     def calibration_name(self) -> Literal["raw", "calibrated"]:
-        """What is done to the distributions, in a word."""
+        """Name of the calibration: raw or calibrated."""
         return "calibrated" if self.calibrated else "raw"
 
     @property
     def label(self) -> dict[str, str]:
-        """How distributions are made, for reports: views and calibration."""
+        """Views and calibration of the distributions, for reports."""
         return {"views": self.decoding, "calibration": self.calibration_name}
 
     def rng(self) -> np.random.Generator:
-        """Return a new generator from the seed, so that every number draws the same resamples."""
+        """Return a new generator from the seed; every number uses the same resamples."""
         return np.random.default_rng(self.seed)

@@ -18,12 +18,12 @@ from pact_eval.stats import Estimate, Resampled, Statistic, TotalsStatistic, res
 
 @dataclass(frozen=True)
 class StatisticSet:
-    """Statistics that see the same resamples.
+    """Statistics with the same resamples.
 
     Attributes:
-        statistics: by metric name.
+        statistics: by metric name, the statistic.
         families: (F,) names of the families that are resampled, in the order of the weights.
-        n: items.
+        n: number of items.
     """
 
     statistics: Mapping[str, Statistic]
@@ -42,9 +42,9 @@ class GroupStatistics:
 
     Attributes:
         items: the items of the group.
-        sets: the statistics; metrics of Score items resample the families with such items only, so
-            that every group has the same interval for them.
-        bases: by metric name, what the metric is computed from if that is not all items.
+        sets: the statistics; metrics of Score items resample only the families with such items, so
+            every group has the same interval for these metrics.
+        bases: by metric name, the units from which the metric is computed, if not all items.
     """
 
     items: ScoredItems
@@ -67,7 +67,7 @@ def group_statistics(items: ScoredItems, wanted: Sequence[Metric] | None = None)
 
     Args:
         items: the items of the group, one or more.
-        wanted: the metrics; None takes every reported metric that is defined for such items.
+        wanted: the metrics; None uses every reported metric that is defined for such items.
     """
     found = metrics_for(items.contexts) if wanted is None else wanted
     bases: dict[str, Basis] = {}
@@ -93,7 +93,7 @@ def _score_items(items: ScoredItems) -> ScoredItems:
 
 
 def point_values(group: GroupStatistics) -> dict[str, float]:
-    """Return the value of every metric on the items themselves; NaN if it is undefined."""
+    """Return the value of every metric on the items, without resampling; NaN if undefined."""
     values: dict[str, float] = {}
     for each in group.sets:
         for name, statistic in each.statistics.items():
@@ -109,15 +109,15 @@ def point_values(group: GroupStatistics) -> dict[str, float]:
 def point_estimates(
     items: ScoredItems, by: GroupBy, names: Sequence[str] | None = None
 ) -> dict[str, dict[str, Estimate]]:
-    """Return metrics of all items and of each group of them, without intervals.
+    """Return metrics of all items and of each group, without intervals.
 
     Args:
         items: the items of a run under one decoding.
         by: kind, domain or source_family.
-        names: of the metrics; None takes every reported metric that is defined for such items.
+        names: names of the metrics; None uses every reported metric that is defined for such items.
 
     Returns:
-        By group, all items first, and by metric.
+        The estimates by group, all items first, and by metric.
     """
     wanted = None if names is None else [find_metric(name) for name in names]
     found = {}
@@ -138,14 +138,14 @@ def _point(group: GroupStatistics, name: str, value: float) -> Estimate:
 
 @dataclass(frozen=True)
 class ResampledGroup:
-    """A group of items of one run, with every metric on its resamples.
+    """A group of items of one run, with the resamples of every metric.
 
     Attributes:
         name: "all", or the kind, domain or source family.
-        statistics: what the metrics are computed from.
+        statistics: the metrics as functions of how often each family is drawn.
         drawn: by metric name, its value and its replicates. Groups of the same items in two runs
-            see the same resamples, so that their replicates can be subtracted.
-        rng: source of the resamples as it was before them, for intervals that draw more.
+            have the same resamples, so their replicates can be subtracted.
+        rng: source of the resamples in its initial state, for intervals that draw more.
     """
 
     name: str
@@ -169,11 +169,11 @@ class ResampledGroup:
         return replace(estimate, n=basis.units, clusters=basis.families, reason=reason)
 
     def difference(self, other: ResampledGroup, metric: str) -> Resampled:
-        """Return a metric of this group minus that of the same items in another run."""
+        """Return a metric of this group minus the same metric of these items in another run."""
         return self.drawn[metric] - other.drawn[metric]
 
     def undefined_reason(self, metric: str) -> str | None:
-        """Say why no item of the group has the metric; None if some have it."""
+        """Return why no item of the group has the metric; None if some items have it."""
         basis = self.statistics.bases.get(metric)
         return None if basis is None or basis.units else basis.reason_if_none
 
@@ -181,12 +181,12 @@ class ResampledGroup:
 def resampled_groups(
     items: ScoredItems, by: GroupBy, *, rng: np.random.Generator, resamples: int
 ) -> tuple[ResampledGroup, ...]:
-    """Resample every metric on all items, and on each group of them.
+    """Resample every metric on all items and on each group.
 
     Args:
         items: the items of a run under one decoding.
         by: kind, domain or source_family.
-        rng: source of the resamples; every group starts from its present state.
+        rng: source of the resamples; every group starts from its current state.
         resamples: bootstrap resamples of families.
 
     Returns:

@@ -1,4 +1,4 @@
-"""How a run's numbers change with the number of views, from one run with K of them."""
+"""Sweep: the numbers of a run against the number of views, from one run with K views."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SweepPoint:
     """All numbers of a run as if it had been scored with fewer views.
 
     Attributes:
-        k: the first so many views of every item.
+        k: number of views; the first k views of every item are used.
         group: all items under the ensemble of these views.
     """
 
@@ -37,21 +37,21 @@ def sweep(
 ) -> tuple[SweepPoint, ...]:
     """Evaluate a run at every number of views.
 
-    Views are taken in their order: K = 1 is the canonical one alone. Every point draws the same
+    Views are used in their order, so K = 1 is the canonical view alone. Every point uses the same
     resamples.
 
     Args:
         predictions: the scored views of one run.
-        ks: numbers of views, from 1 to the run's own.
+        ks: numbers of views, from 1 to that of the run.
         rng: source of the resamples.
-        resamples: bootstrap resamples of each interval.
+        resamples: bootstrap resamples of each interval; None uses `default_resamples`.
         calibrator: temperatures to divide by; None leaves the distributions raw.
 
     Returns:
-        One point for each of `ks`.
+        One point for each number in `ks`.
 
     Raises:
-        InputError: the run has fewer views than asked for.
+        InputError: the run has fewer views than requested.
     """
     if not ks or ks.start < 1 or ks[-1] > predictions.k:
         message = f"expected numbers of views from 1 to {predictions.k}, got {_shown(ks)}"

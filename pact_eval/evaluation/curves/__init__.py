@@ -1,4 +1,4 @@
-"""What figures draw, as frozen results: curves with bands, means of arms, training logs."""
+"""Results that figures draw: curves with bands, means of arms, training logs."""
 
 from pact_eval.evaluation.curves.arms import (
     ArmMean,

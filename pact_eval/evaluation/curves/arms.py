@@ -23,18 +23,18 @@ _SWEPT_METRICS: Final = ("accuracy", "view_tv")
 
 @dataclass(frozen=True)
 class ArmMean:
-    """One metric of one arm; in the metric's own unit.
+    """One metric of one arm, in the unit of the metric.
 
     Attributes:
-        arm: its name.
-        seeds: of its runs, in order; None for a run without a seed.
-        values: of its runs, in the same order.
-        mean: over runs; NaN if a run has no value.
+        arm: name of the arm.
+        seeds: seeds of its runs, in order; None for a run without a seed.
+        values: values of its runs, in the same order.
+        mean: mean over runs; NaN if a run has no value.
         low: lower end of the spread; NaN if there is none.
-        high: upper end.
-        spread: what `low` and `high` are: mean -+ 1 sample standard deviation over seeds, or, for
+        high: upper end of the spread.
+        spread: meaning of `low` and `high`: mean -+ 1 sample standard deviation over seeds, or, for
             one run, its 95% bootstrap interval over families.
-        calibrated: mean after T(x); NaN if a run has no calibrator, or T(x) was not asked for.
+        calibrated: mean after T(x); NaN if a run has no calibrator, or T(x) was not requested.
     """
 
     arm: str
@@ -53,7 +53,7 @@ class MetricMeans:
 
     Attributes:
         spec: the metric.
-        arms: in the order of the runs.
+        arms: the arms, in the order of the runs.
         items: number of items of every run.
         families: number of their families.
     """
@@ -84,7 +84,7 @@ class ArmSweep:
     """One metric of one arm at every number of views.
 
     Attributes:
-        arm: its name.
+        arm: name of the arm.
         views: the numbers of views at which the metric is defined, ascending.
         means: the metric at each of `views`.
     """
@@ -100,7 +100,7 @@ class ViewsSweep:
 
     Attributes:
         spec: the metric.
-        arms: in the order of the runs; arms with one view are left out.
+        arms: the arms, in the order of the runs, except those with one view.
         items: number of items behind every point.
         families: number of their families.
     """
@@ -141,10 +141,10 @@ def arm_mean(
 
 
 def main_comparison(experiment: Experiment) -> tuple[MetricMeans, ...]:
-    """Compute the rates of the figure of arms for every arm, over all items.
+    """Compute the rates in the figure of arms, for every arm over all items.
 
     Returns:
-        One result per metric; a metric that no run has (view TV of one view) is left out.
+        One result per metric. A metric that no run has (view TV of one view) is left out.
 
     Raises:
         InputError: there is no run, or the item sets differ.
@@ -194,8 +194,8 @@ def _arm(experiment: Experiment, arm: str, metric: str, group: int = 0) -> ArmMe
 def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
     """Compute accuracy and view TV of every arm, raw, against the number of views.
 
-    K views are the ensemble of the first K views of a run. These are numbers of
-    `pact_eval.evaluation.sweep`, without its other metrics.
+    The value at K is that of the ensemble of the first K views of a run, as in
+    `pact_eval.evaluation.sweep`.
 
     Raises:
         InputError: there is no run, the item sets differ, or every run has one view.

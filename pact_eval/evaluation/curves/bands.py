@@ -20,14 +20,14 @@ _MOST_RESAMPLES: Final = 1_000
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """A pointwise 95% interval of a curve: both ends (points,); NaN where undefined."""
+    """A pointwise 95% interval of a curve: both ends are (points,); NaN if undefined."""
 
     low: FloatArray
     high: FloatArray
 
 
 def band_resamples(settings: Settings, items: int) -> int:
-    """Return the number of resamples of a band: at most 1,000, since each computes a whole curve.
+    """Return the number of resamples of a band: at most 1,000, since each computes a full curve.
 
     Examples:
         >>> from pact_eval.evaluation import Settings
@@ -47,8 +47,8 @@ def curve_band(
     """Resample families and return the middle 95% of the curve at every point.
 
     Args:
-        curve: maps (n,) whole-number weights of the items to (points,) values; NaN where the
-            weights leave no items.
+        curve: maps (n,) integer weights of the items to (points,) values; NaN if no items have
+            weight.
         family: (n,) code of each item's family, in 0..F-1.
         rng: source of the resamples.
         resamples: number of resamples.

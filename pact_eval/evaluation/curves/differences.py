@@ -12,15 +12,15 @@ from pact_eval.stats import Estimate, SignAgreement
 
 @dataclass(frozen=True)
 class GroupDifference:
-    """A minus B in accuracy on one group of items; fractions.
+    """A minus B in accuracy on one group of items, as fractions.
 
     Attributes:
-        by: what the group is.
-        name: of the group.
+        by: type of the group.
+        name: name of the group.
         items: number of its items.
-        values: at each pair of runs.
-        mean: over them, with its 95% bootstrap interval over families.
-        sign: whether all pairs of runs differ in one direction.
+        values: the difference at each pair of runs.
+        mean: mean over the pairs, with its 95% bootstrap interval over families.
+        sign: whether all pairs of runs differ in the same direction.
     """
 
     by: Literal["all", "kind", "domain"]
@@ -38,7 +38,7 @@ class ArmDifferences:
     Attributes:
         a: name of the first arm.
         b: name of the second arm.
-        seeds: of the pairs of runs that are compared; None for two runs without a seed.
+        seeds: seeds of the compared pairs of runs; None for two runs without a seed.
         groups: all items, then kinds, then domains.
         items: number of all items.
         families: number of their families.
@@ -58,7 +58,7 @@ def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
     The numbers are those of `Experiment.seeds`.
 
     Args:
-        experiment: with the runs of both.
+        experiment: an experiment with the runs of both arms.
         a: name of the first arm.
         b: name of the second arm; differences are a minus b.
 

@@ -27,10 +27,10 @@ class ArmCurve:
     """The curve of one arm.
 
     Attributes:
-        arm: its name.
-        seeds: of its runs, in order; None for a run without a seed.
-        by_run: (runs, points).
-        mean: (points,) over runs.
+        arm: name of the arm.
+        seeds: seeds of its runs, in order; None for a run without a seed.
+        by_run: (runs, points) curve of each run.
+        mean: (points,) mean over runs.
         band: 95% bootstrap band of the mean over families.
         summary: one number per run: AURC, or mean view TV.
     """
@@ -48,8 +48,8 @@ class ArmCurves:
     """The curves of all arms over one axis.
 
     Attributes:
-        x: (points,) coverage or view TV; fractions.
-        arms: in the order of the runs.
+        x: (points,) coverage or view TV, as fractions.
+        arms: the arms, in the order of the runs.
         items: number of items behind every curve.
         families: number of their families.
     """
@@ -79,7 +79,7 @@ def risk_coverage(experiment: Experiment) -> ArmCurves:
     """Compute the error rate among the most confident items at every coverage, for every arm.
 
     Returns:
-        Curves over the coverages 1/n..1, or 400 of them if there are more.
+        Curves over the coverages 1/n..1, or over 400 of them if there are more.
 
     Raises:
         InputError: there is no run, or the item sets differ.
@@ -108,7 +108,7 @@ def error_rate_curve(
     Args:
         confidence: (n,) top probabilities.
         correct: (n,) bool.
-        coverage: (points,) shares of the weight that are kept, in (0, 1].
+        coverage: (points,) shares of the weight that are covered, in (0, 1].
     """
     order = np.argsort(-confidence, kind="stable")
     ranked, wrong = confidence[order], ~correct[order]
@@ -158,7 +158,7 @@ def _share(reached: npt.NDArray[np.int64], weights: FloatArray) -> FloatArray:
 
     Args:
         reached: (n,) index of the first value that is not below an item's view TV.
-        weights: (n,) of the items.
+        weights: (n,) weights of the items.
     """
     per_point = np.bincount(reached, weights=weights, minlength=_TV_POINTS)[:_TV_POINTS]
     return np.asarray(np.cumsum(per_point) / weights.sum(), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Probabilities against correctness: reliability curves, and the confidence of right and wrong."""
+"""Probabilities and correctness: reliability curves, and confidence of right and wrong answers."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _CONFIDENCE_BINS: Final = 20
 
 @dataclass(frozen=True, eq=False)
 class ReliabilityCurve:
-    """One reliability curve; fractions.
+    """One reliability curve, as fractions.
 
     Attributes:
         calibrated: whether the probabilities were divided by T(x).
         bins: count, mean confidence and accuracy of each of the 15 bins.
         low: (15,) lower end of the 95% bootstrap interval of the accuracy over families; NaN for an
-            empty bin, or one whose items form one family.
-        high: (15,) upper end.
-        ece: with its interval, as in the run's evaluation.
+            empty bin, or if the items of the bin form one family.
+        high: (15,) upper end of this interval.
+        ece: ECE with its interval, as in the run's evaluation.
     """
 
     calibrated: bool
@@ -61,13 +61,13 @@ class RunReliability:
 
 @dataclass(frozen=True, eq=False)
 class AnswerConfidence:
-    """Confidence of the right, or of the wrong answers.
+    """Confidence of the right answers, or of the wrong answers.
 
     Attributes:
-        count: (20,) items in each bin of width 0.05.
-        median: of the confidences; NaN without such answers.
+        count: (20,) number of items in each bin of width 0.05.
+        median: median confidence; NaN without such answers.
         low: lower end of its 95% bootstrap interval over families; NaN if there is none.
-        high: upper end.
+        high: upper end of this interval.
     """
 
     count: npt.NDArray[np.int64]
@@ -154,7 +154,7 @@ def _bin_intervals(items: ScoredItems, settings: Settings) -> tuple[FloatArray, 
 
 
 def answer_confidence(experiment: Experiment, run: ExperimentRun) -> RunConfidence:
-    """Compute how confident a run is, uncalibrated, when it is right and when it is wrong.
+    """Compute the uncalibrated confidence of the right and of the wrong answers of a run.
 
     Raises:
         InputError: the run does not have the decoding.
@@ -186,7 +186,7 @@ def _answers(
     if not which.any():
         return AnswerConfidence(count, math.nan, math.nan, math.nan)
 
-    # Sorted once, so that no resample has to sort.
+    # Sort once here, not in every resample.
     rows = np.flatnonzero(which)
     rows = rows[np.argsort(confidence[rows], kind="stable")]
 
@@ -200,7 +200,7 @@ def _answers(
 
 
 def weighted_median(values: FloatArray, weights: FloatArray) -> float:
-    """Return the median of values with whole-number weights; NaN if all weights are 0.
+    """Return the median of values with integer weights; NaN if all weights are 0.
 
     Examples:
         >>> weighted_median(np.array([0.2, 0.4, 0.9]), np.array([1.0, 1.0, 2.0]))

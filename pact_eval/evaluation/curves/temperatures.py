@@ -26,9 +26,9 @@ class LengthCurve:
     Attributes:
         n_choices: number of answers, C.
         items: number of items with C answers.
-        tokens: (points,) prompt lengths from their shortest to their longest.
+        tokens: (points,) prompt lengths, from the shortest to the longest of these items.
         temperature: (points,) T at these lengths.
-        middle: lengths between which 90% of the items lie.
+        middle: 5th and 95th percentiles of the lengths of these items.
     """
 
     n_choices: int
@@ -40,14 +40,14 @@ class LengthCurve:
 
 @dataclass(frozen=True, eq=False)
 class TemperatureByLength:
-    """T(x) against prompt length for each number of answers, of one run.
+    """T(x) against prompt length for each number of answers, for one run.
 
     Attributes:
-        run: its label.
-        curves: by ascending C.
-        items: number of items behind them.
+        run: label of the run.
+        curves: the curves, by ascending C.
+        items: number of items of all curves.
         identified: whether the data of the fit identify the slope on length, according to the
-            calibrator's file; None if it does not say.
+            calibrator's file; None if unknown.
     """
 
     run: str
@@ -58,14 +58,14 @@ class TemperatureByLength:
 
 @dataclass(frozen=True, eq=False)
 class RunTemperatures:
-    """T against the number of answers, of one run.
+    """T against the number of answers, for one run.
 
     Attributes:
-        run: its label.
-        arm: its arm.
-        seed: its seed, or None.
-        n_choices: (m,) each C among its items.
-        temperature: (m,) mean T of the items with C answers at one prompt length.
+        run: label of the run.
+        arm: arm of the run.
+        seed: seed of the run, or None.
+        n_choices: (m,) each C that occurs in its items.
+        temperature: (m,) mean T of the items with C answers, at one prompt length.
         identified: whether the data of the fit identify the slope on C; None if unknown.
     """
 
@@ -82,8 +82,8 @@ class TemperatureByChoices:
     """T against the number of answers, for every run with a calibrator.
 
     Attributes:
-        runs: in their order.
-        tokens: prompt length at which T is taken; NaN if no run knows its prompt lengths.
+        runs: the runs, in order.
+        tokens: prompt length at which T is computed; NaN if no run records prompt lengths.
     """
 
     runs: tuple[RunTemperatures, ...]
@@ -95,7 +95,7 @@ def temperature_by_length(run: ExperimentRun) -> TemperatureByLength:
 
     Raises:
         InputError: the run has no calibrator, its calibrator does not depend on the length, or the
-            run does not know its prompt lengths.
+            run does not record prompt lengths.
     """
     calibrator = _calibrator(run)
     if not calibrator.weights.log_tokens:
@@ -120,7 +120,7 @@ def temperature_by_length(run: ExperimentRun) -> TemperatureByLength:
 
 
 def temperature_by_choices(experiment: Experiment) -> TemperatureByChoices:
-    """Compute T against C for every run with a calibrator, at the median prompt length of all.
+    """Compute T against C for every run with a calibrator, at the median prompt length of the runs.
 
     Raises:
         InputError: no run has a calibrator.
@@ -158,7 +158,7 @@ def _calibrator(run: ExperimentRun) -> Calibrator:
 
 
 def _identified(calibrator: Calibrator, parameter: str) -> bool | None:
-    """Return what the calibrator's file says about a parameter; None if it says nothing."""
+    """Return whether a parameter is identified, from the calibrator's file; None if unknown."""
     listed = (calibrator.fit or {}).get("parameters")
     for each in listed if isinstance(listed, list) else ():
         if isinstance(each, Mapping) and each.get("name") == parameter:

@@ -27,11 +27,11 @@ DECAY: Final = 0.9
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
-    """One number over training.
+    """One logged number over training.
 
     Attributes:
-        steps: (m,) the steps that record it.
-        values: (m,) as logged.
+        steps: (m,) the steps that log the number.
+        values: (m,) the logged values.
         average: (m,) exponential moving average, see `smoothed`.
     """
 
@@ -42,13 +42,13 @@ class Smoothed:
 
 @dataclass(frozen=True, eq=False)
 class TrainingCurves:
-    """How one run was trained.
+    """Training curves of one run.
 
     Attributes:
-        run: its label.
+        run: label of the run.
         steps: number of steps in the log.
         terms: by name, the loss terms that the log has.
-        distances: by name, mean pair margin and ablated gap in nats, if the log has them.
+        distances: by name, the mean pair margin and ablated gap in nats, if the log has them.
     """
 
     run: str
@@ -62,13 +62,13 @@ class Trajectory:
     """NLL of the selection split over the training of one run.
 
     Attributes:
-        arm: its arm.
-        seed: its seed, or None.
+        arm: arm of the run.
+        seed: seed of the run, or None.
         steps: (m,) training steps at which the selection split was evaluated.
-        nll_nats: (m,) its NLL at these steps.
+        nll_nats: (m,) selection NLL at these steps.
         selected_step: the step with the lowest NLL.
-        selected_nll_nats: that NLL.
-        accuracy: of the run, a fraction with its 95% bootstrap interval over families.
+        selected_nll_nats: the NLL at this step.
+        accuracy: accuracy of the run, a fraction with its 95% bootstrap interval over families.
     """
 
     arm: str
@@ -81,10 +81,10 @@ class Trajectory:
 
 
 def training_curves(run: ExperimentRun) -> TrainingCurves:
-    """Read the training log of a run's adapter, and smooth it.
+    """Read and smooth the training log of a run's adapter.
 
     Raises:
-        InputError: there is no log, or it has none of the numbers.
+        InputError: there is no log, or it has none of these numbers.
     """
     log = training_log_of_run(run.run)
     terms, distances = _smoothed_columns(log, TERMS), _smoothed_columns(log, DISTANCES)
@@ -105,9 +105,9 @@ def _smoothed_columns(log: TrainingLog, names: Sequence[str]) -> dict[str, Smoot
 
 
 def smoothed(values: FloatArray, decay: float = DECAY) -> FloatArray:
-    """Return the exponential moving average, corrected for its start.
+    """Return the exponential moving average, with bias correction.
 
-    The average at step t is the mean of the values so far with weights decay^(t - s).
+    The average at step t is the mean of the values up to t with weights decay^(t - s).
 
     Args:
         values: (m,) finite numbers.
