@@ -1,6 +1,6 @@
-"""One HTML page of runs: a single file that works offline, from a mail attachment too.
+"""One HTML page of runs: a single file that works offline, also as a mail attachment.
 
-Summary, figures and tables are plain HTML that Python writes; only the item browser needs a script.
+Python writes summary, figures and tables as plain HTML. Only the item browser needs a script.
 """
 
 from pact_reports.page.assembly import make_page, write_page

@@ -1,4 +1,4 @@
-"""The page: sections and packed items in one file that needs nothing else."""
+"""The page: sections and packed items in one self-contained file."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def make_page(
     """Make the page of runs.
 
     Args:
-        request: the runs and what was chosen.
-        built: their tables, if they are made already.
-        progress: called with how many of a hundred parts are done.
+        request: the runs and the choices of the user.
+        built: the tables of the runs; None makes them.
+        progress: called with the number of parts that are done, of a hundred.
 
     Returns:
-        One HTML document; the same request gives the same text.
+        One HTML document. The same request gives the same text.
 
     Raises:
         InputError: there is no run on full contexts, or a run does not have the decoding.
-        RecordError: the criteria or a file of data cannot be read.
+        RecordError: the criteria or a data file cannot be read.
     """
     if not request.experiment.runs:
         message = (
@@ -85,7 +85,7 @@ def write_page(page: str, path: Path) -> None:
 
 
 def _span(step: Progress, start: int, end: int) -> Progress:
-    """Return progress of a part as progress of the whole."""
+    """Return a callback that reports the progress of a part as progress of the page."""
     return lambda done, total: step(start + (end - start) * done // max(total, 1), 100)
 
 

@@ -1,4 +1,4 @@
-"""The records behind the items of runs: read from files or folders, checked against the runs."""
+"""The records of the items of runs: read from files or folders, and checked against the runs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class ItemRecords:
     """The records of the items of runs.
 
     Attributes:
-        records: by id.
-        different: runs whose dataset is none of the files that were given.
+        records: the records by id.
+        different: one diagnostic for each run whose dataset is not among the given files.
     """
 
     records: Mapping[str, Record]
@@ -33,12 +33,12 @@ def read_item_records(paths: Sequence[Path], experiment: Experiment) -> ItemReco
     """Read the records of the items of runs.
 
     Args:
-        paths: files of records, or folders of datasets. If a file has the hash that a run
-            recorded, that file is read; otherwise all of them are searched for the run's ids.
+        paths: files of records, or dataset folders. If a file has the hash that a run recorded,
+            this file is read; otherwise all files are searched for the run's ids.
         experiment: the runs.
 
     Returns:
-        The records, and a diagnostic for each run whose dataset has another hash.
+        The records, and a diagnostic for each run whose dataset is not among the given files.
 
     Raises:
         InputError: a path is missing, contains no dataset or not all items of a run, or a record
@@ -83,7 +83,7 @@ def _files(paths: Sequence[Path]) -> Iterable[Path]:
 
 
 def _scored_hash(run: ExperimentRun) -> str | None:
-    """Return the hash of the dataset that a run scored; imports do not know theirs."""
+    """Return the hash of the dataset that a run scored; None for imports, which lack it."""
     recorded = run.provenance
     return recorded.data.sha256 if recorded.source in (None, "score") else None
 
@@ -109,7 +109,7 @@ def _matched(
 
 
 def _check_questions(run: ExperimentRun, records: Mapping[str, Record]) -> None:
-    """Raise if a record asks another question than the one that the run answered."""
+    """Raise if a record has another question than the run."""
     views = run.predictions
     facts = zip(
         views.ids.tolist(),

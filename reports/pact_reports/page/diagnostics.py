@@ -35,10 +35,10 @@ class Explanation:
     """How a type of diagnostic is shown.
 
     Attributes:
-        title: in a few words.
-        why: why it matters, as a sentence.
-        sentence: what was found, from a diagnostic of the type.
-        show: filter of the item browser that shows the items behind it, or None.
+        title: a few words.
+        why: a sentence on why it matters.
+        sentence: a function from a diagnostic of the type to a sentence on the finding.
+        show: filter of the item browser that shows the items concerned, or None.
     """
 
     title: str
@@ -301,20 +301,20 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
         _settings,
     ),
 }
-"""Every type of diagnostic, in the order in which those of one severity are shown."""
+"""Every type of diagnostic, in the order in which types of the same severity are shown."""
 
 
 def sentence(diagnostic: d.Diagnostic) -> str:
-    """Return what a diagnostic found, with the number and threshold, as a sentence."""
+    """Return the finding of a diagnostic as a sentence, with its number and threshold."""
     return EXPLANATIONS[type(diagnostic)].sentence(diagnostic)
 
 
 def diagnostics_html(diagnostics: Sequence[d.Diagnostic], labels: Sequence[str]) -> Html:
-    """Write diagnostics, the most severe first and those of one type together.
+    """Write diagnostics, the most severe first and diagnostics of the same type together.
 
     Args:
-        diagnostics: in any order.
-        labels: of the runs, in the order of the item browser.
+        diagnostics: the diagnostics, in any order.
+        labels: labels of the runs, in the order of the item browser.
     """
     heading = element("h3", "Diagnostics")
     if not diagnostics:
@@ -380,7 +380,7 @@ def _line(found: d.Diagnostic, explained: Explanation, labels: Sequence[str]) ->
     about = None if found.run is None else joined([data_text(found.run), ": "])
     link = None
     if explained.show is not None and found.run in labels:
-        # By its place, since unprintable characters of a label are shown as escapes.
+        # The link has the index of the run, since labels may have characters shown as escapes.
         place = str(labels.index(found.run))
         link = joined(
             [
@@ -406,6 +406,6 @@ def _short(value: str) -> str:
 
 
 def _some(runs: Sequence[str]) -> str:
-    # Labels contain commas themselves.
+    # Separate by semicolons, because labels contain commas.
     shown = "; ".join(runs[:_SHOWN])
     return f"{shown} and {len(runs) - _SHOWN:,} more" if len(runs) > _SHOWN else shown

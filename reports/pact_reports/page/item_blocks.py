@@ -1,4 +1,4 @@
-"""Items as a page carries them: columns for sorting and filtering, blocks for what is opened."""
+"""The items in a page: columns for sorting and filtering, blocks for opened items."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pact_reports.page.item_texts import item_text
 from pact_reports.page.packing import BlockStore, bytes_of, to_permille
 
 Progress = Callable[[int, int], None]
-"""Called with how many items of how many are packed."""
+"""Called with the number of packed items and the number of all items."""
 
 _IDS: Final = 4_096
 _TEXTS: Final = 64
@@ -36,16 +36,16 @@ def pack_items(
     records: Mapping[str, Record] | None,
     progress: Progress | None = None,
 ) -> Json:
-    """Pack what is the same in every run on these items.
+    """Pack the data of the items that all runs on them share.
 
     Args:
-        store: takes the blocks.
-        views: of one of the runs.
-        records: by id, those of all items; None leaves the texts out.
-        progress: called now and then while texts are packed.
+        store: stores the blocks.
+        views: the views of one of the runs.
+        records: the records of all items by id; None leaves the texts out.
+        progress: called while texts are packed.
 
     Returns:
-        Where everything is.
+        The numbers of the blocks.
     """
     n = len(views)
     domains = sorted(set(views.domain.tolist()))
@@ -71,13 +71,13 @@ def pack_run(store: BlockStore, experiment: Experiment, run: ExperimentRun, item
     """Pack the answers and probabilities of one run.
 
     Args:
-        store: takes the blocks.
-        experiment: of the run, for the decoding of answers and confidences.
+        store: stores the blocks.
+        experiment: the experiment of the run, for the decoding of answers and confidences.
         run: the run.
-        items: place of its items among those of the page.
+        items: index of its items among the item sets of the page.
 
     Returns:
-        Where everything is; the distributions of an item are in the order of `distributions`.
+        The numbers of the blocks; the distributions of an item are in the order of `distributions`.
     """
     views = run.predictions
     decoding = experiment.settings.decoding
@@ -86,7 +86,7 @@ def pack_run(store: BlockStore, experiment: Experiment, run: ExperimentRun, item
     slots = np.arange(probabilities.shape[2]) < views.n_choices[:, np.newaxis]
     view_blocks: list[Json] = []
     order_blocks: list[Json] = []
-    # What is rounded may tie: the most probable answer of each distribution is sent along.
+    # Rounded probabilities may tie, so the most probable answer of each distribution is stored too.
     top_blocks: list[Json] = []
     for at in range(0, len(views), _VIEWS):
         rows = slice(at, at + _VIEWS)
@@ -112,14 +112,14 @@ def pack_run(store: BlockStore, experiment: Experiment, run: ExperimentRun, item
 
 
 def item_tables(experiment: Experiment) -> list[int]:
-    """Return for each run which earlier run has the same items; itself if none has."""
+    """Return for each run the index of the run that has its items: the first run, or itself."""
     if experiment.same_items:
         return [0] * len(experiment.runs)
     return list(range(len(experiment.runs)))
 
 
 def _flat(values: npt.NDArray[np.integer], slots: npt.NDArray[np.bool_]) -> npt.NDArray[np.integer]:
-    """Return (n, distributions, answers) one item after another, without unused slots."""
+    """Flatten (n, distributions, answers), one item after another, without unused slots."""
     wide = np.broadcast_to(slots[:, np.newaxis, :], values.shape)
     chosen: npt.NDArray[np.integer] = values[wide]
     return chosen

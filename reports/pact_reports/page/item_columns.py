@@ -1,4 +1,4 @@
-"""What the item browser sorts and filters by: one small number per item and column."""
+"""Columns by which the item browser sorts and filters: one small number per item and column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pact_eval.runs import Predictions
 from pact_reports.page.packing import NOT_KNOWN, to_steps
 
 KINDS: Final = ("choice", "boolean", "score")
-"""Kinds by their code; another kind is coded after them."""
+"""Kinds in the order of their codes; any other kind has the next code."""
 
 FLAGS: Final = {
     "right": 1,
@@ -25,8 +25,8 @@ FLAGS: Final = {
     "pair_wrong": 32,
     "pair_same": 64,
 }
-"""Bits of an item's outcome; `pair` where it is a member of a complete pair, `pair_right` where
-both members are right, `pair_wrong` where neither is, `pair_same` where both get one answer."""
+"""Bits of an item's outcome. `pair`: it is a member of a complete pair; `pair_right`: both members
+are right; `pair_wrong`: both are wrong; `pair_same`: both get the same answer."""
 
 IntArray = npt.NDArray[np.int64]
 
@@ -35,12 +35,12 @@ _VARIANTS: Final = ("", "base", "counterfactual")
 
 @dataclass(frozen=True)
 class Column:
-    """Whole numbers, one per item.
+    """Integers, one per item.
 
     Attributes:
-        name: as the browser knows it.
+        name: name of the column in the script.
         dtype: u1, u2, u4 or i4.
-        values: (n,).
+        values: (n,) the integers.
     """
 
     name: str
@@ -52,8 +52,8 @@ def item_columns(views: Predictions, domains: list[str]) -> list[Column]:
     """Return the columns that are the same for every run on these items.
 
     Args:
-        views: of one of the runs.
-        domains: all domains; a domain's code is its place.
+        views: the views of one of the runs.
+        domains: all domains; the code of a domain is its index.
     """
     rows = np.arange(len(views))
     other = pair_partners(views)
@@ -67,7 +67,7 @@ def item_columns(views: Predictions, domains: list[str]) -> list[Column]:
         Column("variant", "u1", np.array([_variant(each) for each in views.variant.tolist()])),
         Column("choices", "u1", views.n_choices),
         Column("reference", "u1", views.reference),
-        # Distances, most of which are the same: they pack to almost nothing.
+        # Distances between rows are mostly equal, so they compress well.
         Column("partner", "i4", np.where(other < 0, 0, other - rows)),
         Column("rank", "i4", rank - rows),
     ]
@@ -117,7 +117,7 @@ def outcome_flags(items: ScoredItems) -> IntArray:
 
 
 def _mean_answer_mass(views: Predictions) -> npt.NDArray[np.float64]:
-    # Not nanmean: it warns of items whose views are all unknown.
+    # Not nanmean, which warns if all views of an item are unknown.
     known = ~np.isnan(views.answer_mass)
     count = known.sum(axis=1)
     total = np.where(known, views.answer_mass, 0.0).sum(axis=1)

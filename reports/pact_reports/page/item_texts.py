@@ -1,8 +1,7 @@
 """The texts of an item: its context in lines with the edited words marked, question and answers.
 
-`pact_eval.data.word_diff` compares texts as a reader sees them, on one line and without invisible
-characters. A page shows the text with its line feeds and invisible characters, so edits are marked
-in place here.
+`pact_eval.data.word_diff` compares texts on one line and without invisible characters. A page shows
+line feeds and invisible characters, so this module marks edits in the original text.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from pact_eval._json import Json, dumps
 from pact_eval.data import Record
 
 Part: TypeAlias = str | tuple[str, str]
-"""Text that both members have, or what this one has and what the other has in its place."""
+"""Text that both members share, or the text of this member and that of the other in its place."""
 
 _SPEAKER: Final = ("speaker", "role", "name", "author", "from")
 _SPOKEN: Final = ("text", "content", "message")
-# Pairs of tokens that are compared at most; beyond it the middle is one change.
+# Most pairs of tokens that are compared; with more, the middle is one change.
 _MOST_COMPARED: Final = 250_000
 _TOKEN: Final = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -31,8 +30,8 @@ class Line:
     """One text inside a context.
 
     Attributes:
-        label: who speaks, or the way that leads to it; "" where the context is one text.
-        text: unchanged.
+        label: the speaker, or the path to the text; "" if the context is a single text.
+        text: the unchanged text.
     """
 
     label: str
@@ -40,10 +39,10 @@ class Line:
 
 
 def context_lines(state: Json) -> list[Line]:
-    """Take a context apart into lines for reading.
+    """Split a context into lines for reading.
 
-    A turn (an object of a speaker and a text) is one line under the speaker's name; any other value
-    is listed under its path.
+    A turn (an object with a speaker and a text) is one line with the speaker's name. Any other
+    value is one line with its path.
 
     Example:
         >>> [(line.label, line.text) for line in context_lines(
@@ -84,12 +83,13 @@ def item_text(record: Record, other: Record | None) -> Json:
     """Return the texts of an item as the browser reads them.
 
     Args:
-        record: of the item.
+        record: the record of the item.
         other: the other member of its pair, or None.
 
     Returns:
-        `[context, instructions, answers]`: context lines `[label, parts]`, where a part is text
-        that both members have, or `[this one's, the other's]`; answers `[key, description]`.
+        `[context, instructions, answers]`. Context lines are `[label, parts]`; a part is text that
+        both members share, or `[text of this member, text of the other]`. Answers are
+        `[key, description]`.
     """
     lines = context_lines(record.state)
     context: list[Json]
@@ -106,7 +106,7 @@ def item_text(record: Record, other: Record | None) -> Json:
 
 
 def _paired(lines: list[Line], others: list[Line]) -> list[Json]:
-    """Set the lines of two contexts side by side, in order; what one lacks is a change."""
+    """Pair the lines of two contexts in order; a line without a partner is a change."""
     shown: list[Json] = []
     for at in range(max(len(lines), len(others))):
         mine = lines[at] if at < len(lines) else None
@@ -126,14 +126,14 @@ def _json(parts: list[Part]) -> Json:
 
 
 def marked(mine: str, other: str) -> list[Part]:
-    """Cut a text where it differs from another.
+    """Split a text where it differs from another text.
 
     Args:
         mine: the text.
-        other: that of the other member.
+        other: the text of the other member.
 
     Returns:
-        Parts in reading order; the first sides joined are `mine`, the second sides `other`.
+        Parts in reading order. Joining the first sides gives `mine`, joining the second `other`.
 
     Example:
         >>> marked("The seal is intact.", "The seal is not intact.")
@@ -164,7 +164,7 @@ def _inner(a: list[str], b: list[str]) -> list[Part]:
     matcher = difflib.SequenceMatcher(a=a, b=b, autojunk=False)
     for tag, i, j, k, m in matcher.get_opcodes():
         same = tag == "equal"
-        # A blank that two changes share joins them: they read as one.
+        # Changes that only a blank separates are joined into one.
         joins = same and not "".join(a[i:j]).strip() and parts and i > 0 and j < len(a)
         if same and not joins:
             parts.append("".join(a[i:j]))

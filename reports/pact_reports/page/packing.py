@@ -1,7 +1,7 @@
-"""Bytes packed for a page: compressed, in base64, each block found without reading the others.
+"""Blocks of bytes in a page: compressed and in base64, with direct access to each block.
 
-A browser unpacks a block when something of it is shown. Equal blocks are stored once, so that
-runs on the same prompts share their code orders and lengths.
+The browser unpacks a block when it shows one of its items. Equal blocks are stored once, so runs on
+the same prompts share their letter orders and lengths.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from pact_eval._json import Json
 from pact_reports.markup import Html
 
 NOT_KNOWN: Final = 65_535
-"""Stands for NaN among steps."""
+"""The step that encodes NaN."""
 
 _STEPS: Final = 64
 _LEVEL: Final = 9
-# Base64 signs in one script element: a browser takes each of them in at once.
+# Base64 characters in one script element, which a browser parses in one piece.
 _ELEMENT: Final = 1_000_000
 
 _DTYPES: Final = {"u1": "<u1", "u2": "<u2", "u4": "<u4", "i4": "<i4"}
 
 
 def to_steps(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
-    """Write fractions in 64ths of a per mille, so that they sort finely and round exactly.
+    """Convert fractions to steps of a 64th of a per mille, which sort finely and round exactly.
 
-    A step divided by 64, without remainder, is the fraction rounded to a per mille: what is shown
-    with one decimal of a percent is rounded once.
+    The integer quotient of a step and 64 is the fraction rounded to a per mille. So a percentage
+    with one decimal is rounded only once.
 
     Args:
         values: fractions in [0, 1]; NaN becomes `NOT_KNOWN`.
@@ -60,9 +60,9 @@ def to_permille(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
 
 
 def bytes_of(values: npt.NDArray[np.generic], dtype: str) -> bytes:
-    r"""Return numbers as little-endian bytes, first bytes of all before second bytes of all.
+    r"""Return numbers as little-endian bytes: first bytes of all numbers, then second bytes.
 
-    Bytes of one significance are alike, so they compress better next to each other.
+    Bytes of the same significance are similar, so they compress better next to each other.
 
     Args:
         values: integers.
@@ -77,7 +77,7 @@ def bytes_of(values: npt.NDArray[np.generic], dtype: str) -> bytes:
 
 
 class BlockStore:
-    """Gathers blocks, and writes them as script elements that hold base64.
+    """Collects blocks and writes them as script elements in base64.
 
     Example:
         >>> store = BlockStore()
@@ -93,7 +93,7 @@ class BlockStore:
         self._length = 0
 
     def add(self, raw: bytes) -> int:
-        """Pack a block; return its number."""
+        """Pack a block and return its number."""
         digest = hashlib.sha256(raw).digest()
         if digest in self._known:
             return self._known[digest]
@@ -107,18 +107,18 @@ class BlockStore:
         return self._known[digest]
 
     def add_json(self, value: Json) -> int:
-        """Pack JSON in UTF-8; return the number of its block."""
+        """Pack JSON in UTF-8 and return the number of its block."""
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return self.add(text.encode("utf-8", errors="backslashreplace"))
 
     @property
     def index(self) -> list[Json]:
-        """Lengths of the blocks of each element, in signs of base64."""
+        """Lengths of the blocks of each element, in base64 characters."""
         return [[len(text) for text in texts] for texts in self._elements]
 
     @property
     def html(self) -> Html:
-        """The elements; base64 holds nothing that would need escaping."""
+        """The elements; base64 needs no escaping."""
         return Html(
             "\n".join(
                 f'<script type="text/plain" id="blocks-{number}">{"".join(texts)}</script>'

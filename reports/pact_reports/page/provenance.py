@@ -1,4 +1,4 @@
-"""The last part of a page: where every run comes from, and how the page was made."""
+"""The last part of a page: the provenance of every run, and the command that made the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIRST: Final = ("arm", "seed", "source", "adapter", "base_model", "data", "comm
 
 
 def provenance_html(request: PageRequest) -> Html:
-    """Write `run.json` of every run, and the command and versions behind the page."""
+    """Write `run.json` of every run, and the version, command and settings of the page."""
     experiment = request.experiment
     runs = [_run(run.label, run) for run in experiment.runs]
     runs += [_run(f"{run.label} on ablated contexts", run) for run in experiment.ablated]
@@ -32,7 +32,7 @@ def _run(label: str, run: ExperimentRun) -> Html:
 
 
 def _facts(value: Json, way: str = "") -> Iterator[tuple[str, str]]:
-    """Flatten JSON into names and values; a command is one line for a shell."""
+    """Flatten JSON into names and values; a command becomes one shell line."""
     if isinstance(value, dict) and value:
         for name, item in value.items():
             yield from _facts(item, f"{way}.{name}" if way else name)

@@ -1,4 +1,4 @@
-"""What a page is made from."""
+"""The input of a page."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from pact_reports.page.dataset import ItemRecords
 from pact_reports.tables import TableRequest
 
 Progress = Callable[[int, int], None]
-"""Called with the number of parts that are done, and of all."""
+"""Called with the number of parts that are done and the number of all parts."""
 
 
 @dataclass(frozen=True)
 class PageRequest:
-    """What a page is made from, and what the reader chose.
+    """The runs of a page and the choices of the user.
 
     Attributes:
-        experiment: the runs, with the settings of all numbers.
+        experiment: the runs, with the settings for all numbers.
         records: the records of the items; None leaves texts out.
         criteria: file of hypotheses for the scorecard.
-        data: folders of datasets whose splits are counted.
+        data: dataset folders whose splits are counted.
         figures: names of the figures to draw; None draws all.
         tables: names of the tables to make; None makes all.
         palette: colours of the arms.
-        clear: by metric, the change that the table of ablations calls clear.
-        command: the command that makes the page, for its last lines.
+        clear: by metric, the smallest change that the table of ablations marks as clear.
+        command: the command that makes the page, shown at its end.
     """
 
     experiment: Experiment
@@ -45,5 +45,5 @@ class PageRequest:
 
     @cached_property
     def for_tables(self) -> TableRequest:
-        """The same for tables."""
+        """The request for the tables of the page."""
         return TableRequest(self.experiment, self.criteria, self.data, self.clear)

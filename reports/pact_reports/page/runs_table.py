@@ -1,4 +1,4 @@
-"""The headline numbers of every run, also of runs on different items."""
+"""The headline numbers of every run, including runs on different items."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def runs_table(experiment: Experiment) -> Table:
         cells = _cells(experiment, run, evaluation, specs)
         rows.append(Row(tuple(cells), rule=run.arm != before))
         before = run.arm
-        # A letter bias is a diagnostic, which says it.
+        # A letter bias is already shown as a diagnostic.
         if evaluation.letters is not None and not on_letters(run.label, evaluation):
             letters.append(f"Letters, {run.label}: {letter_verdict(evaluation.letters)}")
     first = experiment.evaluation(experiment.runs[0], calibrated=False)
@@ -113,7 +113,7 @@ def _calibrated_ece(experiment: Experiment, run: ExperimentRun) -> Cell:
 
 
 def _counted(items: int, families: int) -> Cell:
-    """Write a number of items, and below it the number of their families."""
+    """Write the number of items and, below, the number of their families."""
     return replace(count_cell(items), interval=f"of {families:,} families")
 
 
@@ -122,10 +122,10 @@ def _estimated(estimate: Estimate, spec: MetricSpec, few: str = "") -> Cell:
 
 
 def ablated_table(experiment: Experiment) -> Table:
-    """Lay out the runs on ablated contexts: how confident they are without the evidence.
+    """Lay out the metrics of the runs on ablated contexts.
 
     Args:
-        experiment: with one or more runs on ablated contexts.
+        experiment: an experiment with one or more runs on ablated contexts.
 
     Raises:
         InputError: a run does not have the decoding.

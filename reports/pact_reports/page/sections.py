@@ -19,7 +19,7 @@ _OPEN_FILES: Final = 4
 
 
 def figures_html(request: PageRequest, progress: Progress | None = None) -> Html:
-    """Draw the figures as SVG in the page; figures that lack data are listed with the reason."""
+    """Draw the figures as inline SVG; list figures that lack data, with the reason."""
     looks = Looks.of(request.experiment, request.palette)
     wanted = list(FIGURES) if request.figures is None else list(request.figures)
     drawn: list[Html] = []
@@ -31,7 +31,7 @@ def figures_html(request: PageRequest, progress: Progress | None = None) -> Html
             figure = FIGURES[name].build(request.experiment, looks)
             elements = [_figure(file) for file in figure.files]
         except ValueError as error:
-            # InputError is one; an error of drawing must not prevent the page.
+            # InputError is a ValueError. An error of drawing must not prevent the page.
             why = reason(error) if isinstance(error, InputError) else f"drawing failed: {error}"
             missing[name] = why
         else:
@@ -52,7 +52,7 @@ def figures_html(request: PageRequest, progress: Progress | None = None) -> Html
 
 
 def _folded(title: str, elements: list[Html]) -> Html:
-    """Fold a figure that has a file for each of many runs."""
+    """Collapse a figure that has one file per run, for many runs."""
     summary = element("summary", f"{title[:1].upper()}{title[1:]}: {len(elements):,} figures")
     return element("details", summary, element("div", *elements, class_="figures"))
 

@@ -27,7 +27,7 @@ from pact_reports.writers.html import table_html
 
 
 def summary_html(request: PageRequest, built: BuiltTables) -> Html:
-    """Write the first section."""
+    """Write the first section: verdicts, paired tests, headline numbers, diagnostics."""
     experiment = request.experiment
     method = experiment.main_arm
     judged = _judged(request)
@@ -65,7 +65,7 @@ def _judged(request: PageRequest) -> JudgedHypotheses | str:
     try:
         return request.for_tables.judged
     except RecordError:
-        # The user named this file: an error in it must be corrected, not reported on the page.
+        # The user named this file, so an error in it must stop the command.
         raise
     except InputError as error:
         return reason(error)
@@ -102,7 +102,7 @@ def _test(pair: MatchedRuns) -> Html:
     tests = pair.result.accuracy
     seed = "" if pair.seed is None else f" at seed {pair.seed}"
     p_value = tests.families.p_value
-    # The table of paired tests has the reason of an undefined p-value.
+    # The table of paired tests shows the reason for an undefined p-value.
     tested = "" if math.isnan(p_value) else f"; sign flip over families {p_value_text(p_value)}"
     difference = pair.result.metrics["accuracy"].difference
     return element(
@@ -118,7 +118,7 @@ def _test(pair: MatchedRuns) -> Html:
 
 
 def _headline(built: BuiltTables, runs: Table) -> Html:
-    """Write the table of main results of arms, and the one of every run."""
+    """Write the table of main results of arms, and the table of every run."""
     main = built.tables.get("main")
     if main is None:
         why = built.skipped.get("main", "it was not requested")

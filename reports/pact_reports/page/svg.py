@@ -1,8 +1,8 @@
-"""SVG fit for a page with a strict content security policy, and small.
+"""Small SVG for a page with a strict content security policy.
 
-Matplotlib writes styles as `style` attributes and one `<style>` element, which a policy that knows
-styles by their hash refuses. All of these properties exist as attributes of their own. Coordinates
-have six decimals of a point; two are a hundredth of a point.
+Matplotlib writes styles as `style` attributes and one `<style>` element. A policy that lists styles
+by hash refuses them, so they become presentation attributes. Coordinates have six decimals of a
+point; two are enough (a hundredth of a point).
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _BETWEEN: Final = re.compile(r">\s*\n\s*<")
 
 
 def strict_svg(svg: str) -> Html:
-    r"""Rewrite an `<svg>` element of matplotlib's without styles, and shorter.
+    r"""Rewrite an `<svg>` element of matplotlib without styles and with fewer decimals.
 
     Args:
-        svg: as `inline_svg` gives it.
+        svg: the element, as returned by `inline_svg`.
 
     Example:
         >>> page = strict_svg('<svg><path d="M 0.1234567 1 \nL 2 3 " style="fill: none"/></svg>')
         >>> page.text.partition("><")[2]
         'path d="M 0.12 1 2 3" fill="none"/></svg>'
     """
-    # What the style element said of all elements: inherited from the root, as attributes are.
+    # The style element applied to all elements; attributes of the root are inherited by all.
     text = _STYLE_ELEMENT.sub("", svg)
     text = text.replace("<svg", '<svg stroke-linejoin="round" stroke-linecap="butt"', 1)
     text = _TAG.sub(lambda match: _tag(match[0]), text)
@@ -46,7 +46,7 @@ def _tag(tag: str) -> str:
 
 
 def _path(commands: str) -> str:
-    """Write a path on one line; a line after a move or a line needs no letter of its own."""
+    """Write a path on one line; a line command after a move or a line needs no letter."""
     words, before = [], ""
     for word in commands.split():
         if word.isalpha():

@@ -1,4 +1,4 @@
-"""Verdicts of the criteria with the evidence that they rest on."""
+"""Verdicts on the criteria, with their evidence."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ def criteria_html(scorecard: Scorecard | str, registration: Registration | None)
     """Write the registration, then every verdict with a line for each of its checks.
 
     Args:
-        scorecard: of the criteria; or why they cannot be judged, "" where none were given.
-        registration: what their lock proves; if it does not hold, verdicts are muted.
+        scorecard: scorecard of the criteria; or the reason that they cannot be judged, "" if no
+            criteria were given.
+        registration: status of the registration; if it is broken, verdicts are muted.
     """
     if isinstance(scorecard, str):
         return _no_verdict(scorecard)
@@ -104,7 +105,7 @@ def _listed(lines: Sequence[Html]) -> Html:
 
 
 def _comparison(comparison: Comparison) -> Html:
-    """Write what was compared, the difference with its interval and seeds, and n."""
+    """Write the compared quantities, the difference with its interval and seeds, and n."""
     unit = margin_unit(comparison.question.left.cell.metric)
     interval = comparison.interval
     if interval is None:
