@@ -106,7 +106,7 @@ class Comparison(NotebookTables):
     """Two runs on the same items.
 
     Attributes:
-        by: what the groups after the first are: kinds, domains or source families.
+        by: grouping after all items: kind, domain or source_family.
         groups: all items first, then the groups.
         only_a: ids of the items that only the first run answers correctly, in its order.
         only_b: ids of the items that only the second run answers correctly.

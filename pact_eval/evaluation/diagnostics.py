@@ -30,7 +30,7 @@ from pact_eval.evaluation.seeds import matched_seeds
 from pact_eval.runs import Provenance
 from pact_eval.stats import Estimate, SlotHomogeneity
 
-if TYPE_CHECKING:  # runs without a calibrator need not load what fits them
+if TYPE_CHECKING:  # runs without a calibrator need not load scipy.optimize
     from pact_eval.calibration import CalibrationNote
 
 Severity = Literal["critical", "warning", "info"]
@@ -536,7 +536,7 @@ def on_calibration(run: str, change: Comparison) -> tuple[CalibrationNotBetter, 
 
     Args:
         run: label of the run.
-        change: the run after T(x) compared with itself before.
+        change: the run after T(x) compared with the same run before T(x).
     """
     # A single kind is all items.
     groups = change.groups[:1] if len(change.groups) == 2 else change.groups

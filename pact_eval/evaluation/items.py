@@ -25,7 +25,7 @@ from pact_eval.errors import RunError
 from pact_eval.evaluation.registry import CONFIDENT, Contexts, GroupBy, metrics_for
 from pact_eval.runs import Decoding, Predictions, check_columns
 
-if TYPE_CHECKING:  # without a calibrator nothing needs to load what fits them
+if TYPE_CHECKING:  # items without a calibrator need not load scipy.optimize
     from pact_eval.calibration import Calibrator
 
 _KIND_ORDER = ("choice", "boolean", "score")

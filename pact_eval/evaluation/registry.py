@@ -117,7 +117,7 @@ def mean_over_items(items: ScoredItems, name: str) -> Reduced:
 
 
 Interval = Callable[["ScoredItems", Resampled, np.random.Generator], Estimate]
-"""Takes the items of a group, the metric on their resamples, and a source of random numbers to the
+"""A function from the items of a group, the resamples of the metric and a random generator to the
 metric with its interval."""
 
 DifferenceInterval = Callable[[Resampled, float], Estimate]

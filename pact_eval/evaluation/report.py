@@ -27,7 +27,7 @@ from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
 from pact_eval.runs import Decoding, Predictions, Run
 from pact_eval.stats import Estimate, SlotHomogeneity, slot_homogeneity
 
-if TYPE_CHECKING:  # a report without a calibrator need not load what fits them
+if TYPE_CHECKING:  # a report without a calibrator need not load scipy.optimize
     from pact_eval.calibration import Calibrator
 
 Calibration = Literal["raw", "calibrated"]
@@ -75,7 +75,7 @@ class Evaluation(NotebookTables):
             and the letters depend on it.
         calibration: raw or calibrated; the same numbers depend on it.
         k: number of views per item.
-        by: what the groups after the first are: kinds, domains or source families.
+        by: grouping after all items: kind, domain or source_family.
         metrics: the metrics of the groups, in the order of the report.
         groups: all items first, then the groups.
         letters: test of letter bias over all items and views; None for ablated contexts.

@@ -20,7 +20,7 @@ class Settings:
         decoding: single (view 0) or ensemble (K views).
         calibrated: apply a calibrator: `calibration`, or the one in each run's folder.
         calibration: calibrator file for every run; None uses the one in each run's folder.
-        by: grouping after "all": kind, domain or source_family.
+        by: grouping after all items: kind, domain or source_family.
         resamples: bootstrap resamples; None uses `default_resamples` for the number of items.
         seed: seed of the bootstrap.
         method: arm that the others are compared with; None uses the first arm with a seed.

@@ -42,7 +42,7 @@ def sweep(
 
     Args:
         predictions: the scored views of one run.
-        ks: numbers of views, from 1 to that of the run.
+        ks: numbers of views, from 1 to K.
         rng: source of the resamples.
         resamples: bootstrap resamples of each interval; None uses `default_resamples`.
         calibrator: temperatures to divide by; None leaves the distributions raw.

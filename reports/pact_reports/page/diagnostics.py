@@ -338,8 +338,9 @@ def counts_text(diagnostics: Sequence[d.Diagnostic]) -> str:
     """Count diagnostics by severity, in a sentence.
 
     Example:
-        >>> counts_text([d.OneView("info", "pact"), d.OneView("info", "base")])
-        '2 diagnostics: 2 informational.'
+        >>> seeds = [d.OneSeed("warning", None, arm, 17) for arm in ("pact", "ce_only")]
+        >>> counts_text([*seeds, d.OneView("info", "base")])
+        '3 diagnostics: 2 warnings, 1 informational.'
     """
     counts = Counter(each.severity for each in diagnostics)
     words = [
