@@ -24,6 +24,7 @@ from pact_eval.evaluation.items import (
     streamable_items,
 )
 from pact_eval.evaluation.notes import (
+    DifferentViews,
     IncompletePairs,
     InfiniteNll,
     LowAnswerMass,
@@ -97,6 +98,7 @@ __all__ = [
     "ArmsComparison",
     "Calibration",
     "Comparison",
+    "DifferentViews",
     "Estimate",
     "Evaluation",
     "Experiment",

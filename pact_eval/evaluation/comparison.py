@@ -7,6 +7,7 @@ over items; the sign flip over families does not treat the members of a pair as 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -16,10 +17,17 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._notebook import NotebookTables
+from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.notes import DifferentViews
 from pact_eval.evaluation.registry import GroupBy, MetricSpec, find_metric, registered_metrics
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.statistics import GroupStatistics, ResampledGroup, resampled_groups
+from pact_eval.evaluation.statistics import (
+    GroupStatistics,
+    ResampledGroup,
+    joint_basis,
+    resampled_groups,
+)
 from pact_eval.stats import (
     DesignEffect,
     DetectableDifference,
@@ -111,6 +119,7 @@ class Comparison(NotebookTables):
         only_a: ids of the items that only the first run answers correctly, in its order.
         only_b: ids of the items that only the second run answers correctly.
         holm: p-values of the sign flip for the groups after the first, adjusted together.
+        notes: number of views of each run, if they differ.
     """
 
     by: GroupBy
@@ -118,6 +127,7 @@ class Comparison(NotebookTables):
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     holm: HolmAdjustment
+    notes: tuple[DifferentViews, ...] = ()
 
 
 def compare(
@@ -144,8 +154,10 @@ def compare(
         The comparison; differences are a minus b.
     """
     resamples = resamples or default_resamples(len(a))
-    drawn = (resampled_groups(run, by, rng=rng, resamples=resamples) for run in (a, b))
-    return compare_groups(*drawn, by=by, rng=rng, resamples=resamples, margin=margin)
+    runs, notes = at_common_views({"A": a, "B": b})
+    drawn = [resampled_groups(run, by, rng=rng, resamples=resamples) for run in runs.values()]
+    found = compare_groups(*drawn, by=by, rng=rng, resamples=resamples, margin=margin)
+    return replace(found, notes=notes)
 
 
 def compare_groups(
@@ -203,11 +215,11 @@ def difference_estimate(
     """
     drawn = Resampled.mean([a.difference(b, metric) for a, b in pairs])
     estimate = find_metric(metric).difference(drawn, 0.95)
-    for group in (group for pair in pairs for group in pair):
-        reason = group.undefined_reason(metric)
-        if reason is not None:
-            return replace(estimate, reason=reason)
-    return estimate
+    groups = [group for pair in pairs for group in pair]
+    reasons = (group.undefined_reason(metric) for group in groups)
+    reason = next(filter(None, reasons), estimate.reason)
+    basis = joint_basis(groups, metric)
+    return replace(estimate, n=basis.units, clusters=basis.families, reason=reason)
 
 
 def _metric(
@@ -262,7 +274,7 @@ def _accuracy_tests(
         detectable=detectable_difference(
             items.n,
             (items.b + items.c) / items.n,
-            # 0 if the two members of every pair cancel out; NaN without differences.
-            design_effect=spread.value if spread.value > 0 else 1.0,
+            # NaN if no item differs, or all differ alike.
+            design_effect=1.0 if math.isnan(spread.value) else spread.value,
         ),
     )

@@ -234,6 +234,25 @@ class ScoredItems:
             _rows=rows if self._rows is None else self._rows[rows],
         )
 
+    def with_views(self, k: int) -> ScoredItems:
+        """Return the items with view TV, flips and ensemble gain of the first k views.
+
+        The distributions stay those of the decoding, which are from all views if it is the
+        ensemble.
+
+        Raises:
+            ValueError: the items were read from a file, without their views.
+        """
+        if k == self.k:
+            return self
+        fewer = ScoredItems.of(self.predictions.first_views(k), "single").values
+        of_views = {
+            metric.name: fewer[metric.name]
+            for metric in metrics_for(self.contexts)
+            if metric.of_views
+        }
+        return replace(self, k=k, values={**self.values, **of_views})
+
     def with_values(self, name: str, values: npt.NDArray[Any]) -> ScoredItems:
         """Return the items with other per-item values of one metric."""
         return replace(self, values={**self.values, name: values})

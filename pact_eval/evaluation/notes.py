@@ -107,7 +107,32 @@ class UnmatchedSeeds:
     shared: int
 
 
-Note = InfiniteNll | LowAnswerMass | IncompletePairs | RepeatedViews | NearTies | UnmatchedSeeds
+@dataclass(frozen=True)
+class DifferentViews:
+    """Runs with different numbers of views, whose view metrics are compared at the smallest.
+
+    More views find more flips, so the metrics of the views depend on K.
+
+    Attributes:
+        ks: by name of the run, its number of views.
+        common: smallest of them.
+        ensembles: whether the distributions are ensembles of all views of each run.
+    """
+
+    ks: Mapping[str, int]
+    common: int
+    ensembles: bool
+
+
+Note = (
+    InfiniteNll
+    | LowAnswerMass
+    | IncompletePairs
+    | RepeatedViews
+    | NearTies
+    | UnmatchedSeeds
+    | DifferentViews
+)
 
 LOW_ANSWER_MASS: Final = 0.5
 """Below this mean answer mass, a note says that the model rarely answers with a letter."""

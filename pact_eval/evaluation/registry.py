@@ -87,11 +87,13 @@ class Basis:
         units: number of items, pairs or errors.
         families: number of families that they form.
         reason_if_none: reason if there are none.
+        rows: (n,) whether an item counts, if that depends on the run.
     """
 
     units: int
     families: int
     reason_if_none: str
+    rows: npt.NDArray[np.bool_] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -269,7 +271,7 @@ def metric_names() -> tuple[str, ...]:
 
 def _where(items: ScoredItems, mask: npt.NDArray[np.bool_], reason: str) -> Basis:
     families = int((np.bincount(items.family[mask], minlength=1) > 0).sum())
-    return Basis(int(mask.sum()), families, reason)
+    return Basis(int(mask.sum()), families, reason, mask)
 
 
 def _over_views(items: ScoredItems, name: str) -> Reduced:

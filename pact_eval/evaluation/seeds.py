@@ -9,16 +9,17 @@ runs are resampled together.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from pact_eval._notebook import NotebookTables
 from pact_eval.errors import InputError
+from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.comparison import Comparison, compare_groups, difference_estimate
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.notes import UnmatchedSeeds
+from pact_eval.evaluation.notes import DifferentViews, UnmatchedSeeds
 from pact_eval.evaluation.registry import GroupBy, registered_metrics
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
@@ -78,6 +79,7 @@ class ArmPair:
     signs: Mapping[str, Mapping[str, SignAgreement]]
     holm: HolmAdjustment
     group_holm: Mapping[str, Mapping[int | None, float]]
+    notes: tuple[DifferentViews, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,13 +90,13 @@ class ArmsComparison(NotebookTables):
         groups: names of the groups, "all" first.
         arms: every arm.
         pairs: the first arm compared with each of the others.
-        notes: seeds without a match.
+        notes: numbers of views that differ, and seeds without a match.
     """
 
     groups: tuple[str, ...]
     arms: tuple[Arm, ...]
     pairs: tuple[ArmPair, ...]
-    notes: tuple[UnmatchedSeeds, ...]
+    notes: tuple[DifferentViews | UnmatchedSeeds, ...]
 
 
 def compare_arms(
@@ -125,12 +127,13 @@ def compare_arms(
         raise InputError(message)
     any_run = next(iter(next(iter(arms.values())).values()))
     resamples = resamples or default_resamples(len(any_run))
+    same_k, different = _at_common_views(arms)
     drawn = {
         name: {
             seed: resampled_groups(runs[seed], by, rng=rng, resamples=resamples)
             for seed in sorted_seeds(runs)
         }
-        for name, runs in arms.items()
+        for name, runs in same_k.items()
     }
     first, *others = drawn
     shared = next(iter(drawn[first].values()))
@@ -141,7 +144,10 @@ def compare_arms(
             _pair((first, drawn[first]), (other, drawn[other]), by, rng, resamples, margin)
             for other in others
         ),
-        notes=tuple(note for other in others for note in _unmatched(first, other, arms)),
+        notes=(
+            *different,
+            *(note for other in others for note in _unmatched(first, other, arms)),
+        ),
     )
 
 
@@ -172,15 +178,24 @@ def compare_seeds(
         message = f"{a[0]} and {b[0]} have no seed in common"
         raise InputError(message)
     resamples = resamples or default_resamples(len(matches[0].a))
-    drawn = [
-        {
-            seed: resampled_groups(run, by, rng=rng, resamples=resamples)
+    compared = {
+        name: {
+            seed: run
             for seed, run in runs.items()
             if any(run is each.a or run is each.b for each in matches)
         }
-        for runs in (a[1], b[1])
+        for name, runs in (a, b)
+    }
+    same_k, notes = _at_common_views(compared)
+    drawn = [
+        {
+            seed: resampled_groups(run, by, rng=rng, resamples=resamples)
+            for seed, run in same_k[name].items()
+        }
+        for name in (a[0], b[0])
     ]
-    return _pair((a[0], drawn[0]), (b[0], drawn[1]), by, rng, resamples, margin)
+    found = _pair((a[0], drawn[0]), (b[0], drawn[1]), by, rng, resamples, margin)
+    return replace(found, notes=notes)
 
 
 @dataclass(frozen=True)
@@ -225,6 +240,22 @@ def matched_seeds(
     if set(a) == {None}:
         return tuple(SeedMatch(seed, a[None], b[seed]) for seed in sorted_seeds(b))
     return tuple(SeedMatch(seed, a[seed], b[seed]) for seed in sorted_seeds(a) if seed in b)
+
+
+def _at_common_views(
+    arms: Mapping[str, SeedRuns],
+) -> tuple[dict[str, SeedRuns], tuple[DifferentViews, ...]]:
+    """Return the arms with the view metrics of as many views as all runs have."""
+    names = {
+        (arm, seed): arm if seed is None else f"{arm}, seed {seed}"
+        for arm, runs in arms.items()
+        for seed in runs
+    }
+    found, notes = at_common_views({name: arms[arm][seed] for (arm, seed), name in names.items()})
+    same_k: dict[str, SeedRuns] = {
+        arm: {seed: found[names[arm, seed]] for seed in runs} for arm, runs in arms.items()
+    }
+    return same_k, notes
 
 
 def sorted_seeds(runs: Mapping[int | None, object]) -> list[int | None]:

@@ -172,10 +172,34 @@ class ResampledGroup:
         """Return a metric of this group minus the same metric of these items in another run."""
         return self.drawn[metric] - other.drawn[metric]
 
+    def basis(self, metric: str) -> Basis:
+        """Return the items, pairs or errors from which a metric is computed."""
+        everything = Basis(len(self.items), self.items.n_families, "")
+        return self.statistics.bases.get(metric) or everything
+
     def undefined_reason(self, metric: str) -> str | None:
         """Return why no item of the group has the metric; None if some items have it."""
-        basis = self.statistics.bases.get(metric)
-        return None if basis is None or basis.units else basis.reason_if_none
+        basis = self.basis(metric)
+        return None if basis.units else basis.reason_if_none
+
+
+def joint_basis(groups: Sequence[ResampledGroup], metric: str) -> Basis:
+    """Return the items, pairs or errors from which a difference between runs is computed.
+
+    Args:
+        groups: the same group of items in each run, one or more.
+        metric: name of the metric.
+
+    Returns:
+        The basis of the runs; if it depends on the run, as errors do, that of any of them.
+    """
+    bases = [group.basis(metric) for group in groups]
+    masks = [basis.rows for basis in bases if basis.rows is not None]
+    if len(masks) < len(bases):
+        return min(bases, key=lambda basis: basis.units)
+    rows = np.logical_or.reduce(masks)
+    families = int(np.unique(groups[0].items.family[rows]).size)
+    return Basis(int(rows.sum()), families, bases[0].reason_if_none, rows)
 
 
 def resampled_groups(

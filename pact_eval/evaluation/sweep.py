@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def sweep(
         SweepPoint(
             k,
             evaluate(
-                _first_views(predictions, k),
+                predictions.first_views(k),
                 decoding="ensemble",
                 by="kind",
                 rng=rng,
@@ -69,15 +69,6 @@ def sweep(
             ).groups[0],
         )
         for k in ks
-    )
-
-
-def _first_views(predictions: Predictions, k: int) -> Predictions:
-    return replace(
-        predictions,
-        logits=predictions.logits[:, :k],
-        code_order=predictions.code_order[:, :k],
-        answer_mass=predictions.answer_mass[:, :k],
     )
 
 

@@ -200,6 +200,15 @@ class Predictions:
         known = {name: column[rows] for name, column in columns.items() if column is not None}
         return replace(self, **known)
 
+    def first_views(self, k: int) -> Predictions:
+        """Return the items with the first k views only; letter orders do not depend on K."""
+        return replace(
+            self,
+            logits=self.logits[:, :k],
+            code_order=self.code_order[:, :k],
+            answer_mass=self.answer_mass[:, :k],
+        )
+
 
 _TEXT_COLUMNS = ("family", "source_family", "domain", "kind", "variant")
 

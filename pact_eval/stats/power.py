@@ -146,7 +146,8 @@ def detectable_difference(
     Args:
         n: Items.
         discordance: Share of items that exactly one run gets right, observed or assumed.
-        design_effect: Inflation of the variance by families, `design_effect(...).value`, above 0.
+        design_effect: Inflation of the variance by families, `design_effect(...).value`, 0 or
+            more: it is 0 if the values of every family that differs cancel.
         power: Chance of a significant result that is asked for, above `level` and below 1.
         level: Level of the test.
 
@@ -170,9 +171,9 @@ def detectable_difference(
 
     check_probability("level", level)
     check_probability("power", power)
-    if n < 0 or not 0 <= discordance <= 1 or not 0 < design_effect < math.inf:
+    if n < 0 or not 0 <= discordance <= 1 or not 0 <= design_effect < math.inf:
         raise ValueError(
-            "expected n >= 0, discordance in [0, 1] and a finite design_effect > 0, got "
+            "expected n >= 0, discordance in [0, 1] and a finite design_effect >= 0, got "
             f"{n}, {discordance} and {design_effect}"
         )
     if power <= level:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pact_eval.evaluation import (
+    DifferentViews,
     IncompletePairs,
     InfiniteNll,
     ItemMismatch,
@@ -57,6 +58,8 @@ def note_sentence(note: Note) -> str:
             )
         case UnmatchedSeeds():
             return _unmatched(note)
+        case DifferentViews():
+            return _different_views(note)
 
 
 def warning_sentence(warning: CalibrationWarning | ItemMismatch) -> str:
@@ -82,3 +85,18 @@ def _unmatched(note: UnmatchedSeeds) -> str:
             listed = ", ".join(map(str, seeds))
             parts.append(f"{name} has seeds that {other} lacks: {listed}.")
     return " ".join(parts)
+
+
+def _different_views(note: DifferentViews) -> str:
+    by_k: dict[int, list[str]] = {}
+    for name, k in note.ks.items():
+        by_k.setdefault(k, []).append(name)
+    listed = "; ".join(f"K = {k}: {', '.join(names)}" for k, names in sorted(by_k.items()))
+    views = "view" if note.common == 1 else f"{note.common} views"
+    said = (
+        f"The runs have different numbers of views ({listed}). View TV, flip rate and ensemble "
+        f"gain are compared on the first {views} of every item."
+    )
+    if note.ensembles:
+        said += " Every other metric is that of the ensemble of all views of its run."
+    return said

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from run_frames import predictions
 
 from pact_eval.calibration import Calibrator, Weights
 from pact_eval.errors import InputError
 from pact_eval.evaluation import (
     Comparison,
+    DifferentViews,
     ScoredItems,
     align,
     compare,
@@ -20,6 +24,7 @@ from pact_eval.evaluation import (
 )
 from pact_eval.runs import Decoding
 from pact_eval.stats import mcnemar
+from pact_reports.sentences import note_sentence
 
 
 def items(seed: int, decoding: Decoding = "single", **options: float) -> ScoredItems:
@@ -114,6 +119,86 @@ def test_undefined_differences_say_why() -> None:
     difference = compared(a, b).groups[0].metrics["view_tv"].difference
     assert np.isnan(difference.value)
     assert difference.reason == "one view only: K is 1"
+
+
+OUTCOMES = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=24, max_size=24)
+
+
+@settings(max_examples=20, deadline=None)
+@given(OUTCOMES)
+@example([(True, False), (False, True)] + [(True, True)] * 22)
+@example([(True, False)] * 24)
+@example([(True, True)] * 24)
+def test_any_outcomes_can_be_compared(outcomes: list[tuple[bool, bool]]) -> None:
+    """Also if the leads within every family that differs cancel: its design effect is 0."""
+    run = items(1, families=12, k=1)
+    a, b = (with_outcomes(run, [each[side] for each in outcomes]) for side in (0, 1))
+    rng = np.random.default_rng(4)
+    for group in compare(a, b, by="source_family", rng=rng, resamples=20, margin=0.02).groups:
+        lead = group.metrics["accuracy"].difference.value
+        tests = group.accuracy
+        assert lead == pytest.approx(tests.items.difference, abs=1e-12)
+        assert math.isnan(tests.detectable.value) or tests.detectable.value >= 0
+        assert 0 < tests.families.p_value <= 1
+
+
+def with_outcomes(run: ScoredItems, right: list[bool]) -> ScoredItems:
+    """Returns the items with other answers: those that are right as told."""
+    views = run.predictions
+    reference = np.asarray(run.reference)
+    wrong = (reference + 1) % views.n_choices
+    answers = replace(run, predicted=np.where(right, reference, wrong))
+    return answers.with_values("accuracy", np.array(right))
+
+
+@pytest.mark.parametrize("decoding", ["single", "ensemble"])
+def test_view_metrics_of_runs_with_different_k_are_those_of_the_common_views(
+    decoding: Decoding,
+) -> None:
+    """The first views of a run do not depend on K, so the comparison is that of shorter runs."""
+    two, four = predictions(1, k=2), predictions(2, k=4)
+    compared_runs = compared(ScoredItems.of(two, decoding), ScoredItems.of(four, decoding))
+    of_two = compared(ScoredItems.of(two, decoding), ScoredItems.of(four.first_views(2), decoding))
+    of_all = compared(ScoredItems.of(four, decoding), ScoredItems.of(four, decoding))
+    for name, metric in compared_runs.groups[0].metrics.items():
+        of_views = name in ("view_tv", "flip_rate", "ensemble_gain")
+        expected = (of_two if of_views else of_all).groups[0].metrics[name].b
+        assert metric.b == expected, name
+    (note,) = compared_runs.notes
+    assert note == DifferentViews({"A": 2, "B": 4}, 2, decoding == "ensemble")
+    assert of_two.notes == ()
+    said = note_sentence(note)
+    assert "(K = 2: A; K = 4: B)" in said
+    assert ("ensemble of all views" in said) == (decoding == "ensemble")
+
+
+def test_more_views_of_the_same_noise_are_no_difference() -> None:
+    """Answers of K = 4 flip more often than those of K = 2; the first two views do not."""
+    found = []
+    for seed in range(20):
+        noise = (predictions(100 + seed, k=4, families=60), predictions(200 + seed, families=60))
+        a, b = noise[0], noise[1].first_views(2)
+        runs = [ScoredItems.of(each, "single") for each in (a, b)]
+        flips = compared(runs[0], runs[1]).groups[0].metrics["flip_rate"].difference
+        found.append(flips.low > 0 or flips.high < 0)
+        assert runs[0].flipped.mean() > runs[1].flipped.mean()
+    assert sum(found) <= 4  # of 20 at 5%: more than 4 once in 400
+
+
+def test_differences_say_how_many_items_pairs_or_errors_they_rest_on() -> None:
+    a, b = items(1), items(2, skill=2.0)
+    everything = compared(a, b).groups[0].metrics
+    found = {name: each.difference for name, each in everything.items()}
+    counted = {name: (each.n, each.clusters) for name, each in found.items()}
+    assert counted["accuracy"] == (60, 30)
+    assert counted["pair_accuracy"] == (30, 30)
+    score = a.labels["kind"].rows_by_name()["score"]
+    assert counted["score_mae"] == (len(score), len(score) // 2)
+    wrong = ~a.correct | ~b.correct
+    families = set(a.family[wrong].tolist())
+    assert counted["confident_errors"] == (int(wrong.sum()), len(families))
+    one = compared(items(1, k=1), items(2, k=1)).groups[0].metrics["view_tv"].difference
+    assert (one.n, one.clusters) == (0, 0)
 
 
 def test_runs_are_joined_on_ids() -> None:

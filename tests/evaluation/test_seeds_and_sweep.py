@@ -11,14 +11,17 @@ from run_frames import predictions, rows
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import (
+    DifferentViews,
     ScoredItems,
     UnmatchedSeeds,
     compare_arms,
+    compare_seeds,
     evaluate,
     registered_metrics,
     sweep,
 )
 from pact_eval.runs import Predictions
+from pact_reports.writers.json import to_json
 
 
 def arm(first_seed: int, seeds: tuple[int, ...], skill: float) -> dict[int | None, ScoredItems]:
@@ -57,6 +60,31 @@ def test_one_seed_has_no_deviation() -> None:
     assert np.isnan(summary.deviation)
     assert summary.reason == "one seed: no deviation"
     assert not compared.pairs[0].signs["all"]["accuracy"].same
+
+
+def test_arms_are_compared_on_the_views_that_all_runs_have() -> None:
+    """One run of three views among runs of two: every view metric is that of two."""
+
+    def of_views(first_seed: int, *ks: int) -> dict[int | None, ScoredItems]:
+        views = [predictions(first_seed + seed, k=3) for seed in range(len(ks))]
+        pairs = enumerate(zip(views, ks, strict=True), start=1)
+        return {seed: ScoredItems.of(each.first_views(k), "single") for seed, (each, k) in pairs}
+
+    long = {"a": of_views(0, 3, 2), "b": of_views(50, 2, 2)}
+    short = {"a": of_views(0, 2, 2), "b": long["b"]}
+    found, expected = (
+        compare_arms(arms, by="kind", rng=np.random.default_rng(1), resamples=100)
+        for arms in (long, short)
+    )
+    assert to_json(found.arms) == to_json(expected.arms)
+    assert to_json(found.pairs[0].means) == to_json(expected.pairs[0].means)
+    ks = {"a, seed 1": 3, "a, seed 2": 2, "b, seed 1": 2, "b, seed 2": 2}
+    assert found.notes == (DifferentViews(ks, 2, ensembles=False),)
+    assert expected.notes == ()
+    pair = compare_seeds(
+        ("a", long["a"]), ("b", long["b"]), by="kind", rng=np.random.default_rng(1), resamples=100
+    )
+    assert to_json([pair.means, pair.notes]) == to_json([found.pairs[0].means, found.notes])
 
 
 @pytest.mark.parametrize("arms", [{}, {"a": {}}, {"a": {}, "b": {}}])

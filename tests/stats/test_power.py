@@ -184,6 +184,12 @@ def test_families_that_err_apart_have_an_effect_below_one() -> None:
     assert (effect.value, effect.n_effective) == (0.0, 40.0)
 
 
+def test_a_design_effect_of_zero_is_not_counted_in_favour() -> None:
+    """Leads that cancel within every family that differs have a design effect of 0."""
+    found = detectable_difference(18, 0.2, design_effect=0.0)
+    assert found == detectable_difference(18, 0.2)
+
+
 def test_undefined_design_effects_have_a_reason() -> None:
     for values, cluster, reason in (
         ([], [], "no rows"),
@@ -215,7 +221,7 @@ def test_bad_arguments_are_refused() -> None:
         mcnemar_power(-1, 0.2, 0.1)
     with pytest.raises(ValueError, match=r"level: expected a number in \(0, 1\), got 5"):
         mcnemar_power(9, 0.2, 0.1, level=5)
-    with pytest.raises(ValueError, match=r"a finite design_effect > 0, got 9, 0.2 and nan"):
+    with pytest.raises(ValueError, match=r"a finite design_effect >= 0, got 9, 0.2 and nan"):
         detectable_difference(9, 0.2, design_effect=math.nan)
     with pytest.raises(ValueError, match="power: expected more than the level 0.05"):
         detectable_difference(9, 0.2, power=0.04)

@@ -173,7 +173,10 @@ def _settings(found: d.DifferentValues) -> str:
     if not found.values:
         return "part of the run was scored with other versions of the tools (it was resumed)"
     values = "; ".join(f"{_short(value)} ({_some(runs)})" for value, runs in found.values.items())
-    return f"{found.name} differs between runs: {values}"
+    said = f"{found.name} differs between runs: {values}"
+    if found.name == "k":
+        said += "; view TV, flip rate and ensemble gain depend on K, compare them at equal K only"
+    return said
 
 
 EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {

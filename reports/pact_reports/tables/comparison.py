@@ -59,6 +59,7 @@ def comparison_parts(
         _metrics_table(everything),
         *_verdicts(everything),
         _accuracy_table(comparison, show_holm=show_holm),
+        *(Line(f"Note: {note_sentence(note)}", "caution") for note in comparison.notes),
         *(Line(f"Note: {note}", "caution") for note in _notes_on_tests(comparison.groups)),
     ]
     if len(comparison.groups) > 2:  # one group is all items once more

@@ -46,6 +46,8 @@ def to_json(value: Any) -> Json:
         >>> to_json(np.array([0.5, np.nan]))
         [0.5, None]
     """
+    if isinstance(value, Note):
+        return _typed(value, note_sentence(value))
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
@@ -107,7 +109,7 @@ def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> d
         "mean_answer_mass": to_json(evaluation.mean_answer_mass),
         "smallest_probability": to_json(smallest),
         "near_ties": None if ties is None else asdict(ties),
-        "notes": [_typed(note, note_sentence(note)) for note in evaluation.notes],
+        "notes": [to_json(note) for note in evaluation.notes],
     }
 
 
@@ -130,7 +132,7 @@ def _letters(letters: SlotHomogeneity | None) -> Json:
 
 def _typed(note: Note | CalibrationNote, text: str) -> dict[str, Json]:
     """Turn a note into JSON values: its kind, its numbers and its sentence."""
-    numbers = {name: to_json(value) for name, value in asdict(note).items()}
+    numbers = {each.name: to_json(getattr(note, each.name)) for each in fields(note)}
     return {"kind": type(note).__name__, **numbers, "text": text}
 
 
