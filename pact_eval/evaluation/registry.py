@@ -7,6 +7,7 @@ one number per item of a block, and a reduction that computes the metric of a gr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from pact_eval.stats import (
     Statistic,
     TotalsStatistic,
     mean_statistic,
+    rate_estimate,
     ratio_statistic,
 )
 
@@ -129,12 +131,21 @@ DifferenceInterval = Callable[[Resampled, float], Estimate]
 def percentile_interval(
     _items: ScoredItems, drawn: Resampled, _rng: np.random.Generator
 ) -> Estimate:
-    """The percentile bootstrap interval over families."""
+    """The expanded percentile bootstrap interval over families."""
     return drawn.estimate()
 
 
+def rate_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generator) -> Estimate:
+    """Wilson's interval of a share of rows, over families; see `stats.rate_estimate`."""
+    statistic = drawn.statistic
+    if not isinstance(statistic, TotalsStatistic) or not math.isfinite(drawn.value):
+        return drawn.estimate()
+    (counted,), (positive,) = statistic.by_cluster()
+    return rate_estimate(positive, counted)
+
+
 def percentile_difference(drawn: Resampled, confidence: float = 0.95) -> Estimate:
-    """The percentile bootstrap interval of a difference, over families."""
+    """The expanded percentile bootstrap interval of a difference, over families."""
     return drawn.estimate(confidence)
 
 
@@ -382,12 +393,14 @@ def _add_metrics_of_references() -> None:
             _FULL,
             lambda block: block.correct,
             of_top_answer=True,
+            interval=rate_interval,
         ),
         Metric(
             MetricSpec("pair_accuracy", "Pair accuracy", "percent", 1),
             _FULL,
             reduction=_pair_accuracy,
             of_top_answer=True,
+            interval=rate_interval,
         ),
         Metric(
             MetricSpec("nll_nats", "NLL", "nats", -1),
@@ -457,6 +470,7 @@ def _add_metrics_of_views_and_ablated_contexts() -> None:
             _over_views,
             summaries=_RUNS,
             of_top_answer=True,
+            interval=rate_interval,
         ),
         Metric(
             MetricSpec("ensemble_gain", "Ensemble gain", "points", 0),
@@ -476,6 +490,7 @@ def _add_metrics_of_confidence() -> None:
             _FULL,
             reduction=_confident_errors,
             summaries=_NONE,
+            interval=rate_interval,
         ),
         Metric(
             MetricSpec("answer_mass", "Answer mass", "percent", 1),

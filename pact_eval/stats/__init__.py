@@ -8,6 +8,7 @@ from pact_eval.stats.bootstrap import (
     TotalsStatistic,
     bootstrap_intervals,
     cluster_sums,
+    expanded_tail,
     mean_statistic,
     percentile_estimate,
     ratio_statistic,
@@ -35,6 +36,7 @@ from pact_eval.stats.power import (
     detectable_difference,
     mcnemar_power,
 )
+from pact_eval.stats.proportions import effective_rows, rate_estimate, wilson_interval
 
 __all__ = [
     "DesignEffect",
@@ -55,7 +57,9 @@ __all__ = [
     "cluster_sums",
     "design_effect",
     "detectable_difference",
+    "effective_rows",
     "equivalence_verdict",
+    "expanded_tail",
     "holm",
     "item_accuracy_difference",
     "mcnemar",
@@ -63,6 +67,7 @@ __all__ = [
     "mcnemar_power",
     "mean_statistic",
     "percentile_estimate",
+    "rate_estimate",
     "ratio_statistic",
     "resample",
     "same_sign",
@@ -70,4 +75,5 @@ __all__ = [
     "sign_flip_test",
     "slot_homogeneity",
     "totals_statistic",
+    "wilson_interval",
 ]

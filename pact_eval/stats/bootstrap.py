@@ -1,4 +1,4 @@
-"""Percentile bootstrap over clusters, with one set of resamples for many statistics.
+"""Expanded percentile bootstrap over clusters, with one set of resamples for many statistics.
 
 The two members of a contrastive pair are not independent: families are what is resampled.
 A resample is a vector of cluster weights: how often each cluster was drawn. A *statistic* takes
@@ -19,6 +19,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from pact_eval.stats._paired_arrays import check_cluster
+from pact_eval.stats._quantiles import normal_cdf, t_quantile
 from pact_eval.stats.estimate import Estimate
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -132,8 +133,12 @@ class TotalsStatistic:
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Returns the (b,) values under (b, F) weights."""
-        sums = [part.by_cluster(self.cluster, self.n_clusters) for part in self.parts]
+        sums = self.by_cluster()
         return self.of_totals(np.concatenate([(each @ weights.T).T for each in sums], axis=1))
+
+    def by_cluster(self) -> list[Any]:
+        """Returns the sums (size, F) of each part by cluster."""
+        return [part.by_cluster(self.cluster, self.n_clusters) for part in self.parts]
 
     def on_rows(self) -> float:
         """Returns the value on the rows themselves."""
@@ -270,14 +275,17 @@ def bootstrap_intervals(
     rng: np.random.Generator,
     resamples: int = 10_000,
     confidence: float = 0.95,
+    expanded: bool = True,
 ) -> dict[str, Estimate]:
-    r"""Percentile bootstrap intervals over clusters; all statistics see the same resamples.
+    r"""Expanded percentile intervals over clusters; all statistics see the same resamples.
 
-    .. math:: [\,q_{\alpha/2}, q_{1-\alpha/2}\,] \text{ of } \theta(w_1), ..., \theta(w_B),
-              \quad w_b \sim Multinomial(F, 1/F), \quad \alpha = 1 - confidence
+    .. math:: [\,q_a, q_{1-a}\,] \text{ of } \theta(w_1), ..., \theta(w_B),
+              \quad w_b \sim Multinomial(F, 1/F)
 
-    Quantiles are interpolated linearly, as in `scipy.stats.bootstrap(method="percentile")`, except
-    next to an infinite replicate, where the outer neighbour is taken. NaN replicates are left out.
+    with the level :math:`a` of `expanded_tail`, which makes up for how much the bootstrap
+    understates the spread of few clusters. Quantiles are interpolated linearly, as in
+    `scipy.stats.bootstrap(method="percentile")`, except next to an infinite replicate, where the
+    outer neighbour is taken. NaN replicates are left out.
 
     Args:
         statistics: By name, functions from (b, F) cluster weights to (b,) values.
@@ -286,33 +294,33 @@ def bootstrap_intervals(
         rng: Source of the resamples, which depend on nothing else but F and their number.
         resamples: Number of resamples.
         confidence: Nominal coverage of the intervals, in (0, 1).
+        expanded: Expand the intervals for few clusters; see `percentile_estimate`.
 
     Returns:
-        By name, an `Estimate`. The interval is NaN, with a reason, where the value is NaN or
-        there is one cluster only; a reason also says where all resamples agree, where the
-        value is infinite or where more
-        than 1% of the replicates were NaN (no interval then if all others agree, as they do
-        where the rows that count come from one cluster).
+        By name, an `Estimate`. The interval is NaN, with a reason, where the value is NaN, there
+        is one cluster only, or all resamples agree, which does not mean certainty; a reason also
+        says where the value is infinite or more than 1% of the replicates were NaN.
 
     Raises:
         ValueError: A count is negative, `confidence` is outside (0, 1), or a statistic does not
             return one value per resample.
 
     References:
-        Efron and Tibshirani, "An introduction to the bootstrap", 1993, chapter 13.
+        Efron and Tibshirani, "An introduction to the bootstrap", 1993, chapter 13. Hesterberg,
+        "What teachers should know about the bootstrap", The American Statistician 2015.
 
     Examples:
         >>> import numpy as np
         >>> from pact_eval.stats import bootstrap_intervals, mean_statistic
-        >>> accuracy = mean_statistic([1, 1, 0, 1, 1, 0], [0, 0, 1, 1, 2, 2], 3)
+        >>> loss = mean_statistic([1, 1, 0, 1, 1, 0], [0, 0, 1, 1, 2, 2], 3)
         >>> rng = np.random.default_rng(7)
-        >>> estimate = bootstrap_intervals({"accuracy": accuracy}, n_clusters=3, n=6, rng=rng)
-        >>> estimate["accuracy"].low, round(estimate["accuracy"].value, 3)
+        >>> estimate = bootstrap_intervals({"loss": loss}, n_clusters=3, n=6, rng=rng)["loss"]
+        >>> estimate.low, round(estimate.value, 3)
         (0.5, 0.667)
     """
     _check_bootstrap(n_clusters, n, resamples, confidence)
     drawn = resample(statistics, n_clusters=n_clusters, n=n, rng=rng, resamples=resamples)
-    return {name: each.estimate(confidence) for name, each in drawn.items()}
+    return {name: each.estimate(confidence, expanded=expanded) for name, each in drawn.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -326,14 +334,16 @@ class Resampled:
         replicates: (b,) the statistic on the resamples; NaN if it is undefined.
         n: Rows.
         n_clusters: Clusters that the rows form.
+        statistic: What was resampled; None for differences and means of several.
     """
 
     value: float
     replicates: FloatArray
     n: int
     n_clusters: int
+    statistic: Statistic | None = None
 
-    def estimate(self, confidence: float = 0.95) -> Estimate:
+    def estimate(self, confidence: float = 0.95, *, expanded: bool = True) -> Estimate:
         """Returns the value with its percentile interval; see `percentile_estimate`."""
         return percentile_estimate(
             self.value,
@@ -341,6 +351,7 @@ class Resampled:
             n=self.n,
             n_clusters=self.n_clusters,
             confidence=confidence,
+            expanded=expanded,
         )
 
     def __sub__(self, other: Resampled) -> Resampled:
@@ -416,7 +427,8 @@ def resample(
                 for name, found in stacked.values(statistics, weights).items():
                     replicates[name][batch] = found
     return {
-        name: Resampled(value, replicates[name], n, n_clusters) for name, value in values.items()
+        name: Resampled(value, replicates[name], n, n_clusters, statistics[name])
+        for name, value in values.items()
     }
 
 
@@ -488,7 +500,13 @@ def _value(name: str, statistic: Statistic, n_clusters: int) -> float:
 
 
 def percentile_estimate(
-    value: float, replicates: npt.ArrayLike, *, n: int, n_clusters: int, confidence: float = 0.95
+    value: float,
+    replicates: npt.ArrayLike,
+    *,
+    n: int,
+    n_clusters: int,
+    confidence: float = 0.95,
+    expanded: bool = True,
 ) -> Estimate:
     """Turns replicates into the percentile interval and the reasons of `bootstrap_intervals`.
 
@@ -498,6 +516,8 @@ def percentile_estimate(
         n: Number of rows, for the record.
         n_clusters: Number of clusters F, of which there must be two for an interval.
         confidence: Nominal coverage of the interval, in (0, 1).
+        expanded: Take the quantiles at the levels of `expanded_tail`; False takes them at
+            (1 - confidence) / 2 and its counterpart, as published intervals do.
 
     Returns:
         The estimate; what is undefined has a reason.
@@ -507,15 +527,51 @@ def percentile_estimate(
 
     Examples:
         >>> from pact_eval.stats import percentile_estimate
-        >>> estimate = percentile_estimate(2.0, [1.0, 2.0, 3.0], n=9, n_clusters=3, confidence=0.5)
+        >>> draws = [1.0, 2.0, 3.0]
+        >>> estimate = percentile_estimate(
+        ...     2.0, draws, n=9, n_clusters=3, confidence=0.5, expanded=False
+        ... )
         >>> estimate.low, estimate.high
         (1.5, 2.5)
     """
     drawn = np.asarray(replicates, dtype=np.float64)
     _check_bootstrap(n_clusters, n, drawn.size, confidence)
-    method = f"{100 * confidence:g}% percentile bootstrap over clusters, {drawn.size:,} resamples"
-    low, high = _interval(drawn, value, confidence)
+    kind = "expanded percentile" if expanded else "percentile"
+    method = f"{100 * confidence:g}% {kind} bootstrap over clusters, {drawn.size:,} resamples"
+    tail = expanded_tail(confidence, n_clusters) if expanded else (1 - confidence) / 2
+    low, high = _interval(drawn, value, tail)
     return Estimate(value, low, high, n, n_clusters, method, _reason(value, drawn, n_clusters))
+
+
+def expanded_tail(confidence: float, n_clusters: int) -> float:
+    r"""Returns the level of the lower quantile of an expanded percentile interval.
+
+    .. math:: a = \Phi\left(-\sqrt{\tfrac{F}{F - 1}}\; t_{(1 + confidence) / 2,\, F - 1}\right)
+
+    The variance of resamples is :math:`(F - 1) / F` of the unbiased one, and normal quantiles
+    ignore that it is estimated from F clusters; for the mean of a symmetric distribution, this
+    level gives the t interval.
+
+    Args:
+        confidence: Nominal coverage of the interval, in (0, 1).
+        n_clusters: Number of clusters F; with fewer than two, the level is not expanded.
+
+    Returns:
+        The level, at most (1 - confidence) / 2.
+
+    References:
+        Hesterberg, "What teachers should know about the bootstrap", The American Statistician
+        2015, section 5.3 (in the supplement: "expanded percentile interval").
+
+    Examples:
+        >>> from pact_eval.stats.bootstrap import expanded_tail
+        >>> [round(expanded_tail(0.95, clusters), 4) for clusters in (8, 162, 10_000)]
+        [0.0057, 0.0238, 0.025]
+    """
+    if n_clusters < 2:
+        return (1 - confidence) / 2
+    t = t_quantile((1 + confidence) / 2, n_clusters - 1)
+    return normal_cdf(-math.sqrt(n_clusters / (n_clusters - 1)) * t)
 
 
 def _check_bootstrap(n_clusters: int, n: int, resamples: int, confidence: float = 0.95) -> None:
@@ -566,31 +622,20 @@ def _one_ahead(batches: Iterator[tuple[slice, FloatArray]]) -> Iterator[tuple[sl
             yield batch
 
 
-def _interval(replicates: FloatArray, value: float, confidence: float) -> tuple[float, float]:
+def _interval(replicates: FloatArray, value: float, tail: float) -> tuple[float, float]:
     defined = np.sort(replicates[~np.isnan(replicates)])
-    if math.isnan(value) or defined.size == 0 or _says_nothing(replicates):
+    if math.isnan(value) or defined.size == 0 or _agree(defined):
         return math.nan, math.nan
-    tail = (1 - confidence) / 2 * (defined.size - 1)
-    below, above = math.floor(tail), math.ceil(tail)
+    place = tail * (defined.size - 1)
+    below, above = math.floor(place), math.ceil(place)
     low, high = defined[[below, above]], defined[[-1 - above, -1 - below]]
     if not np.isfinite([low, high]).all():
         return float(low[0]), float(high[1])
-    share = tail - below
+    share = place - below
     return float(low[0] + share * (low[1] - low[0])), float(high[1] - share * (high[1] - high[0]))
 
 
-def _says_nothing(replicates: FloatArray) -> bool:
-    """Says whether many replicates are NaN and the others all agree.
-
-    So it is where the rows that a ratio rests on come from one family of many, and an interval of
-    no width would claim certainty.
-    """
-    undefined_share = float(np.isnan(replicates).mean())
-    return undefined_share > _UNDEFINED_SHARE_TO_REPORT and _agree(replicates)
-
-
-def _agree(replicates: FloatArray) -> bool:
-    defined = replicates[~np.isnan(replicates)]
+def _agree(defined: FloatArray) -> bool:
     return defined.size > 0 and bool(np.allclose(defined, defined[0], rtol=1e-12, atol=0))
 
 
@@ -602,16 +647,17 @@ def _reason(value: float, replicates: FloatArray, n_clusters: int) -> str | None
         return "undefined on these rows"
     if n_clusters == 1:
         return "one family: no interval"
-    undefined = float(np.isnan(replicates).mean())
+    undefined = np.isnan(replicates)
+    share, agree = float(undefined.mean()), _agree(replicates[~undefined])
     sentences = []
     if math.isinf(value):
         sentences.append("infinite on these rows")
-    if undefined == 1:
+    if share == 1:
         sentences.append("undefined in every resample: no interval")
-    elif undefined > _UNDEFINED_SHARE_TO_REPORT:
-        sentences.append(f"{undefined:.1%} of the resamples are undefined and left out")
-        if _says_nothing(replicates):
+    elif share > _UNDEFINED_SHARE_TO_REPORT:
+        sentences.append(f"{share:.1%} of the resamples are undefined and left out")
+        if agree:
             sentences.append("the others all agree: no interval")
-    elif _agree(replicates):
-        sentences.append("all resamples agree; a zero-width interval does not mean certainty")
+    elif agree:
+        sentences.append("all resamples agree, which does not mean certainty: no interval")
     return "; ".join(sentences) or None

@@ -79,11 +79,12 @@ def equivalence_verdict(
     beyond. Percentile intervals of rare, one-sided differences are a little short: where the margin
     is reached exactly, about 4% of holdouts claimed equivalence instead of 2.5% (7% instead of 5%).
 
-    A percentile interval is too short if almost no cluster differs, and has zero width if
-    none does. `discordant_clusters` mends that for rates: with fewer than six of F clusters that
-    differ, the interval is widened to hold plus and minus the 97.5% Clopper-Pearson bound of their
-    share, which no difference in rates can exceed (where clusters are of one size). Without it, an
-    interval of no width is inconclusive.
+    A percentile interval is too short if almost no cluster differs, and there is none if all
+    clusters have the same lead. `discordant_clusters` mends that for rates: with fewer than six of
+    F clusters that differ, the interval is widened to hold plus and minus the 97.5% Clopper-Pearson
+    bound of their share, which no difference in rates can exceed (where clusters are of one size).
+    With one lead d throughout, the bound u of the share of other clusters gives d -+ u (1 + |d|).
+    Without the count, a difference without an interval is inconclusive.
 
     Args:
         difference: A minus B, with its interval.
@@ -141,20 +142,22 @@ def _check_verdict(difference: Estimate, margin: float, discordant: int | None) 
 
 def _judged(difference: Estimate, discordant: int | None) -> tuple[float, float, str | None]:
     """Returns the interval to judge, NaN if there is none, and what there is to say on it."""
-    low, high = difference.low, difference.high
+    low, high, reason = difference.low, difference.high, difference.reason
+    clusters, value = difference.clusters, difference.value
+    if discordant is not None and clusters > 1 and math.isnan(low) and math.isfinite(value):
+        # All clusters have one lead; so many of those not drawn may have any, from -1 to 1.
+        others = _largest_share(0, clusters) * (1 + abs(value))
+        low, high = max(-1.0, value - others), min(1.0, value + others)
+        reason = "all clusters have the same lead: widened to the share that may not"
     if math.isnan(low) or math.isnan(high):
-        return math.nan, math.nan, difference.reason or "there is no interval"
+        return math.nan, math.nan, reason or "there is no interval"
     if discordant is not None and discordant < _FEW_CLUSTERS:
         reason = f"fewer than {_FEW_CLUSTERS} clusters differ: widened to the share that may"
-        bound = _largest_share(discordant, difference.clusters)
+        bound = _largest_share(discordant, clusters)
         return min(low, -bound), max(high, bound), reason
-    if discordant is None and math.isfinite(low) and math.isclose(low, high, rel_tol=_ROUNDING):
-        return (
-            math.nan,
-            math.nan,
-            "all resamples agree; a zero-width interval does not mean certainty",
-        )
-    return low, high, difference.reason
+    if math.isfinite(low) and math.isclose(low, high, rel_tol=_ROUNDING):
+        return math.nan, math.nan, "a zero-width interval does not mean certainty"
+    return low, high, reason
 
 
 def _largest_share(count: int, total: int) -> float:

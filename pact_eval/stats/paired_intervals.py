@@ -42,8 +42,8 @@ def item_accuracy_difference(
 
     Returns:
         Accuracy of A minus accuracy of B, a fraction in [-1, 1], with `clusters` = n. Quantiles
-        are interpolated linearly. NaN without items; no interval from one item; a reason says
-        where all resamples agree.
+        are interpolated linearly and not expanded for few items, as in papers. NaN without items;
+        no interval from one item, or if all resamples agree; a reason says which.
 
     Raises:
         ValueError: b or c is negative, b + c exceeds n, or another argument is out of range.
@@ -73,5 +73,7 @@ def item_accuracy_difference(
     lead, number = np.array([1, -1, 0]), np.array([b, c, n - b - c])
     lead, number = lead[number > 0], number[number > 0]
     replicates = rng.multinomial(n, number / n, size=resamples) @ lead / n
-    found = percentile_estimate(value, replicates, n=n, n_clusters=n, confidence=confidence)
+    found = percentile_estimate(
+        value, replicates, n=n, n_clusters=n, confidence=confidence, expanded=False
+    )
     return replace(found, method=method)

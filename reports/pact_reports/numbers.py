@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from pact_eval.evaluation import Estimate, Unit
 
@@ -12,6 +13,7 @@ __all__ = [
     "estimate_text",
     "has_width",
     "interval_text",
+    "methods_text",
     "no_interval",
     "p_value_text",
     "value_text",
@@ -80,6 +82,21 @@ def interval_text(estimate: Estimate, unit: Unit, word: str = "") -> str:
     if has_width(estimate) or math.isnan(estimate.value):
         return f"{estimate_text(estimate, unit)}{word}"
     return f"{value_text(estimate.value, unit)}{word} ({no_interval(estimate)})"
+
+
+def methods_text(estimates: Iterable[Estimate]) -> str:
+    """Name the methods of intervals, each once, in the order of the estimates.
+
+    Example:
+        >>> wilson = Estimate(0.8, 0.7, 0.9, 9, 4, "95% Wilson interval over clusters")
+        >>> drawn = Estimate(0.5, 0.4, 0.7, 9, 4, "95% bootstrap over clusters")
+        >>> methods_text([wilson, drawn, wilson])
+        '95% Wilson interval over families, or 95% bootstrap over families'
+    """
+    found = list(estimates)
+    known = [each for each in found if not math.isnan(each.low)] or found
+    methods = dict.fromkeys(each.method.replace("clusters", "families") for each in known)
+    return ", or ".join(methods)
 
 
 def no_interval(estimate: Estimate) -> str:

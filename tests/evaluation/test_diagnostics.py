@@ -14,6 +14,7 @@ from reports.figures.figure_runs import rows as simulated
 from reports.figures.figure_runs import write_calibrator
 from reports.tables.table_runs import frame_of, run_of, share
 from run_frames import write_run
+from scipy import stats
 
 from pact_eval import metrics
 from pact_eval.evaluation import Experiment, Settings
@@ -150,8 +151,9 @@ def test_change_of_ece_against_numpy(tmp_path: Path) -> None:
         both = [metrics.ece(each.confidence[rows], each.correct[rows]) for each in (before, after)]
         found.append(both[1] - both[0])
     assert ece.b.value == pytest.approx(metrics.ece(before.confidence, before.correct))
+    tail = stats.norm.cdf(-math.sqrt(30 / 29) * stats.t.ppf(0.975, 29))
     assert [ece.difference.low, ece.difference.high] == pytest.approx(
-        np.percentile(found, [2.5, 97.5])
+        np.quantile(found, [tail, 1 - tail])
     )
     calibrated = experiment.evaluation(run, calibrated=True).groups[0].estimates["ece"]
     assert (ece.a.value, ece.a.low) == pytest.approx((calibrated.value, calibrated.low))

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 from run_frames import ablated_rows, predictions, rows
+from scipy import stats
 
-from pact_eval import metrics
 from pact_eval.calibration import Calibrator, Weights
 from pact_eval.errors import RunError
 from pact_eval.evaluation import (
@@ -142,14 +142,15 @@ def test_small_runs_keep_their_intervals() -> None:
     estimate = (
         evaluate(whole, decoding="single", by="kind", rng=np.random.default_rng(0), resamples=1_000)
         .groups[0]
-        .estimates["accuracy"]
+        .estimates["nll_nats"]
     )
     rng = np.random.default_rng(0)
     families = np.unique(whole.family, return_inverse=True)[1]
     drawn = rng.integers(0, 10, (1_000, 10))
-    right = metrics.correct(whole.log_probs("single"), whole.reference)
-    of_family = np.bincount(families, weights=right) / 2
-    expected = np.quantile(of_family[drawn].mean(axis=1), [0.025, 0.975])
+    nll = -whole.log_probs("single")[np.arange(len(whole)), whole.reference]
+    of_family = np.bincount(families, weights=nll) / 2
+    tail = stats.norm.cdf(-math.sqrt(10 / 9) * stats.t.ppf(0.975, 9))
+    expected = np.quantile(of_family[drawn].mean(axis=1), [tail, 1 - tail])
     assert (estimate.low, estimate.high) == pytest.approx(tuple(expected), rel=1e-12)
 
 

@@ -8,7 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 from published import published_path
+from scipy import stats
 
+from pact_eval import metrics
 from pact_eval.evaluation import (
     Evaluation,
     GroupBy,
@@ -267,12 +269,39 @@ def test_an_infinite_nll_is_reported_with_its_count_and_bound() -> None:
 
 def test_intervals_depend_on_the_seed_alone(published: Predictions) -> None:
     first, again, other = (
-        evaluated(published, seed=seed).groups[0].estimates["accuracy"] for seed in (3, 3, 4)
+        evaluated(published, seed=seed).groups[0].estimates["nll_nats"] for seed in (3, 3, 4)
     )
     assert first == again
     assert (first.low, first.high) != (other.low, other.high)
-    by_domain = evaluated(published, "domain", seed=3).groups[0].estimates["accuracy"]
+    by_domain = evaluated(published, "domain", seed=3).groups[0].estimates["nll_nats"]
     assert by_domain == first
+
+
+def test_rates_have_wilson_intervals_without_resamples(published: Predictions) -> None:
+    """The interval of a rate depends on neither seed nor resamples, and always has a width."""
+    first, other = (evaluated(published, "domain", seed=seed) for seed in (3, 4))
+    for ours, theirs in zip(first.groups, other.groups, strict=True):
+        for name in ("accuracy", "pair_accuracy", "confident_errors"):
+            rate = ours.estimates[name]
+            assert rate == theirs.estimates[name]
+            assert rate.method.startswith("95% Wilson interval")
+            assert rate.low < rate.high or rate.clusters < 2
+        assert ours.estimates["aurc"].method.startswith("95% expanded percentile bootstrap")
+
+
+def test_the_interval_of_accuracy_against_the_items(published: Predictions) -> None:
+    """From the definition: residuals by family, a loop, scipy's t."""
+    estimate = evaluated(published).groups[0].estimates["accuracy"]
+    right = metrics.correct(published.log_probs("single"), published.reference)
+    rate, n = right.mean(), len(right)
+    families = sorted(set(published.family.tolist()))
+    squares = sum((right[published.family == name] - rate).sum() ** 2 for name in families)
+    deff = len(families) / (len(families) - 1) * squares / n / (rate * (1 - rate))
+    kappa = stats.t.ppf(0.975, len(families) - 1) ** 2 * max(deff, 1) / n
+    half = math.sqrt(kappa * rate * (1 - rate) + kappa**2 / 4)
+    expected = [(rate + kappa / 2 + sign * half) / (1 + kappa) for sign in (-1, 1)]
+    assert [estimate.low, estimate.high] == pytest.approx(expected)
+    assert (estimate.n, estimate.clusters) == (n, len(families))
 
 
 def test_the_order_of_the_rows_changes_nothing() -> None:

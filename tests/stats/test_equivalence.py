@@ -126,13 +126,20 @@ def test_the_estimates_reason_is_passed_on() -> None:
 
 
 def test_no_width_is_no_certainty() -> None:
-    """Two runs that agree on every item have the interval [0, 0], on 3 items as on 3,000."""
     verdict = judged(0.0, 0.0)
     assert verdict.conclusion == "inconclusive"
-    assert verdict.sentence == (
-        "No verdict: all resamples agree; a zero-width interval does not mean certainty."
-    )
+    assert verdict.sentence == "No verdict: a zero-width interval does not mean certainty."
     assert math.isnan(verdict.low)
+
+
+def test_runs_that_agree_on_every_item_are_judged_by_the_bound_alone() -> None:
+    """All resamples agree, so there is no interval; 162 families without a difference say much."""
+    nan, reason = math.nan, "all resamples agree, which does not mean certainty: no interval"
+    same = Estimate(0.0, nan, nan, 324, 162, "bootstrap", reason)
+    assert equivalence_verdict(same, 0.03).sentence == f"No verdict: {reason}."
+    verdict = equivalence_verdict(same, 0.03, discordant_clusters=0)
+    assert verdict.conclusion == "equivalent"
+    assert verdict.high == -verdict.low == pytest.approx(1 - 0.025 ** (1 / 162))
 
 
 def test_few_discordant_clusters_widen_the_interval_to_clopper_pearson() -> None:
@@ -150,10 +157,13 @@ def test_few_discordant_clusters_widen_the_interval_to_clopper_pearson() -> None
 
 def test_all_of_few_clusters_differ() -> None:
     """A right and B wrong throughout: six families are enough for a difference, five are not."""
+    nan, reason = math.nan, "all resamples agree, which does not mean certainty: no interval"
     for families, conclusion in ((5, "inconclusive"), (6, "different")):
-        estimate = Estimate(1.0, 1.0, 1.0, 2 * families, families, "bootstrap")
+        estimate = Estimate(1.0, nan, nan, 2 * families, families, "bootstrap", reason)
         verdict = equivalence_verdict(estimate, 0.02, discordant_clusters=families)
         assert verdict.conclusion == conclusion
+    # One lead in all six: at most 1 - 0.025^(1/6) of the others may have the opposite one.
+    assert verdict.low == pytest.approx(1 - 2 * (1 - 0.025 ** (1 / 6)))
 
 
 def test_infinite_differences_are_differences() -> None:

@@ -160,13 +160,12 @@ def test_coverage_of_a_paired_difference_on_dependent_pairs() -> None:
         items = item_accuracy_difference(only_a, only_b, 200, rng=rng, resamples=400)
         covered += [covers(family_difference(runs, rng, 400), truth), covers(items, truth)]
     low, high = stats.binom.interval(1 - 2e-4, tries, 0.95)
-    # A percentile interval from 100 clusters and 400 resamples really covers about 94%.
-    assert low - 0.01 * tries <= covered[0] <= high
+    assert low <= covered[0] <= high
     assert covered[1] < low - 0.01 * tries
 
 
 def test_all_metrics_share_one_set_of_resamples() -> None:
-    """A metric and its copy have one interval, and the difference that never varies has width 0."""
+    """A metric and its copy have one interval; a difference that never varies has none."""
     values = np.random.default_rng(10).random((3, 40))
     a, b, c = (mean_statistic(row, np.arange(20).repeat(2), 20) for row in values)
 
@@ -177,9 +176,11 @@ def test_all_metrics_share_one_set_of_resamples() -> None:
     drawn = resample(statistics, n_clusters=20, n=40, rng=np.random.default_rng(10))
     gap = (drawn["a"] - drawn["c"]).estimate()
     assert gap == (drawn["copy"] - drawn["c"]).estimate()
+    assert gap.low < gap.high
     assert gap.value == pytest.approx(values[0].mean() - values[2].mean())
     constant = (drawn["b"] - drawn["shifted"]).estimate()
-    assert (constant.low, constant.value, constant.high) == pytest.approx((-1, -1, -1))
+    assert constant.value == pytest.approx(-1)
+    assert np.isnan([constant.low, constant.high]).all()
 
 
 def test_the_difference_of_infinities_is_undefined() -> None:
@@ -202,8 +203,9 @@ def test_nothing_to_estimate_has_a_reason() -> None:
 
 def test_runs_that_agree_everywhere_are_no_certainty() -> None:
     estimate = item_interval(0, 0, 50)
-    assert (estimate.low, estimate.value, estimate.high) == (0.0, 0.0, 0.0)
-    assert estimate.reason == "all resamples agree; a zero-width interval does not mean certainty"
+    assert estimate.value == 0.0
+    assert np.isnan([estimate.low, estimate.high]).all()
+    assert estimate.reason == "all resamples agree, which does not mean certainty: no interval"
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
@@ -221,7 +223,9 @@ def test_swapping_the_runs_mirrors_the_item_interval(b: int, c: int, agreed: int
         assert math.isnan(one.value)
         return
     assert one.value == -other.value
-    if n > 1:
+    if n in (b, c, agreed):  # all resamples agree, or there is one item
+        assert np.isnan([one.low, one.high, other.low, other.high]).all()
+    else:
         assert -1 <= one.low <= one.value <= one.high <= 1
         # Two quantiles of 2,000 replicates, each with a standard error of 0.06 of their spread.
         spread = math.sqrt((b + c) / n - one.value**2) / math.sqrt(n)

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+import numpy as np
+
 from pact_eval import metrics
 from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.distributions import shared_items
@@ -14,7 +16,14 @@ from pact_eval.evaluation.experiment import Experiment, ExperimentRun
 from pact_eval.evaluation.items import label_codes
 from pact_eval.evaluation.registry import MetricSpec, metric_spec, registered_metrics
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.stats import Estimate, bootstrap_intervals, mean_statistic, seed_summary
+from pact_eval.stats import (
+    Estimate,
+    bootstrap_intervals,
+    cluster_sums,
+    mean_statistic,
+    rate_estimate,
+    seed_summary,
+)
 
 Spread = Literal["deviation", "interval", "none"]
 
@@ -33,7 +42,7 @@ class ArmMean:
         low: lower end of the spread; NaN if there is none.
         high: upper end of the spread.
         spread: meaning of `low` and `high`: mean -+ 1 sample standard deviation over seeds, or, for
-            one run, its 95% bootstrap interval over families.
+            one run, its 95% interval over families.
         calibrated: mean after T(x); NaN if a run has no calibrator, or T(x) was not requested.
     """
 
@@ -267,16 +276,13 @@ def _estimates_by_views(
             message = f"{run.label}: {error}"
             raise InputError(message) from None
         tv = metrics.pairwise_tv(views.log_probs_by_view)
-        found.append(
-            bootstrap_intervals(
-                {
-                    "accuracy": mean_statistic(correct, family, n_families),
-                    "view_tv": mean_statistic(tv, family, n_families),
-                },
-                n_clusters=n_families,
-                n=n,
-                rng=settings.rng(),
-                resamples=resamples if intervals else 1,
-            )
+        drawn = bootstrap_intervals(
+            {"view_tv": mean_statistic(tv, family, n_families)},
+            n_clusters=n_families,
+            n=n,
+            rng=settings.rng(),
+            resamples=resamples if intervals else 1,
         )
+        right, counted = cluster_sums(np.stack([correct, np.ones(n)], 1), family, n_families).T
+        found.append({"accuracy": rate_estimate(right, counted), **drawn})
     return found

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.settings import Settings
+from pact_eval.stats import expanded_tail
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
-_TAILS: Final = (2.5, 97.5)
 _MOST_RESAMPLES: Final = 1_000
 
 
@@ -64,13 +64,13 @@ def curve_band(
     for row in range(resamples):
         drawn = np.bincount(rng.integers(0, n_families, n_families), minlength=n_families)
         replicates[row] = curve(drawn[family].astype(np.float64))
-    low, high = _percentiles(replicates)
+    low, high = _percentiles(replicates, expanded_tail(0.95, n_families))
     return Band(low, high)
 
 
-def _percentiles(replicates: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _percentiles(replicates: FloatArray, tail: float) -> tuple[FloatArray, FloatArray]:
     ends = np.full((2, replicates.shape[1]), np.nan)
     some = ~np.isnan(replicates).all(axis=0)
     if some.any():
-        ends[:, some] = np.nanpercentile(replicates[:, some], _TAILS, axis=0)
+        ends[:, some] = np.nanquantile(replicates[:, some], [tail, 1 - tail], axis=0)
     return ends[0], ends[1]

@@ -13,9 +13,8 @@ from pact_eval import metrics
 from pact_eval.evaluation.curves.bands import FloatArray, band_resamples, curve_band
 from pact_eval.evaluation.experiment import Experiment, ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, label_codes
-from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.settings import Settings
-from pact_eval.stats import Estimate, bootstrap_intervals, ratio_statistic
+from pact_eval.stats import Estimate, cluster_sums, rate_estimate
 
 _CONFIDENCE_BINS: Final = 20
 
@@ -27,8 +26,8 @@ class ReliabilityCurve:
     Attributes:
         calibrated: whether the probabilities were divided by T(x).
         bins: count, mean confidence and accuracy of each of the 15 bins.
-        low: (15,) lower end of the 95% bootstrap interval of the accuracy over families; NaN for an
-            empty bin, or if the items of the bin form one family.
+        low: (15,) lower end of the 95% interval of the accuracy over families; NaN for an empty
+            bin, or if the items of the bin form one family.
         high: (15,) upper end of this interval.
         ece: ECE with its interval, as in the run's evaluation.
     """
@@ -123,7 +122,7 @@ def _reliability_curve(
     settings = experiment.settings
     items = run.scored(settings.decoding, calibrated=calibrated)
     evaluation = experiment.evaluation(run, calibrated=calibrated)
-    low, high = _bin_intervals(items, settings)
+    low, high = _bin_intervals(items)
     return ReliabilityCurve(
         calibrated=calibrated,
         bins=metrics.reliability(items.confidence, items.correct),
@@ -133,23 +132,13 @@ def _reliability_curve(
     )
 
 
-def _bin_intervals(items: ScoredItems, settings: Settings) -> tuple[FloatArray, FloatArray]:
+def _bin_intervals(items: ScoredItems) -> tuple[FloatArray, FloatArray]:
+    """Return both ends of the interval of the accuracy in every bin."""
     in_bin = metrics.bin_index(items.confidence)
-    family = label_codes(items.predictions.family)
-    n, n_families = len(family), int(family.max()) + 1
-    found = bootstrap_intervals(
-        {
-            str(number): ratio_statistic(
-                items.correct & (in_bin == number), in_bin == number, family, n_families
-            )
-            for number in range(metrics.BINS)
-        },
-        n_clusters=n_families,
-        n=n,
-        rng=settings.rng(),
-        resamples=settings.resamples or default_resamples(n),
-    )
-    bins = [found[str(number)] for number in range(metrics.BINS)]
+    members = in_bin[:, None] == np.arange(metrics.BINS)
+    counted = cluster_sums(members, items.family, items.n_families)
+    positive = cluster_sums(members & items.correct[:, None], items.family, items.n_families)
+    bins = [rate_estimate(*each) for each in zip(positive.T, counted.T, strict=True)]
     return np.array([each.low for each in bins]), np.array([each.high for each in bins])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +16,7 @@ from pact_eval.evaluation import (
 )
 from pact_eval.evaluation.diagnostics import calibrated_items, on_letters
 from pact_eval.preregistration import decoding_name
+from pact_reports.numbers import methods_text
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
     count_cell,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 _SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips"}
 _ANSWER_MASS: Final = metric_spec("answer_mass")
-_BRACKETS: Final = "In brackets: {}. A zero-width interval is left out, with the reason."
+_BRACKETS: Final = "In brackets: {}. If there is no interval, the reason is given."
 _ECE_BIAS: Final = (
     "The bootstrap of ECE is biased upwards, since resampled bins are noisier: ECE can lie at the "
     "low end of its interval or below it."
@@ -77,12 +78,12 @@ def runs_table(experiment: Experiment) -> Table:
         columns=tuple(columns),
         rows=tuple(rows),
         notes=tuple(letters),
-        brackets=f"{_brackets(first.groups[0].estimates['accuracy'])} {_ECE_BIAS}",
+        brackets=f"{_brackets(first.groups[0].estimates.values())} {_ECE_BIAS}",
     )
 
 
-def _brackets(estimate: Estimate) -> str:
-    return _BRACKETS.format(estimate.method.replace("clusters", "families"))
+def _brackets(estimates: Iterable[Estimate]) -> str:
+    return _BRACKETS.format(methods_text(estimates))
 
 
 def _cells(
@@ -152,5 +153,5 @@ def ablated_table(experiment: Experiment) -> Table:
         ),
         columns=tuple(columns),
         rows=tuple(rows),
-        brackets=_brackets(first.groups[0].estimates[first.metrics[0].name]),
+        brackets=_brackets(first.groups[0].estimates.values()),
     )

@@ -15,7 +15,7 @@ from pact_eval.preregistration import (
     margin_unit,
 )
 from pact_reports.markup import Child, Html, data_text, element, joined
-from pact_reports.numbers import has_width, no_interval
+from pact_reports.numbers import has_width, methods_text, no_interval
 from pact_reports.tables.scorecard import compared_text, difference_text, drawn_intervals
 
 _OPEN_COMPARISONS: Final = 2
@@ -36,7 +36,7 @@ def criteria_html(scorecard: Scorecard | str, registration: Registration | None)
     intervals = drawn_intervals(scorecard)
     said = "Differences are first minus second; verdicts rest on the values alone"
     if intervals:
-        said += f"; in brackets the {intervals[0].method.replace('clusters', 'families')}"
+        said += f"; in brackets the {methods_text(intervals)}"
     return joined(
         [
             None if registration is None else _registration(registration),

@@ -20,7 +20,7 @@ from pact_eval.evaluation import (
     SeedSummary,
     metric_spec,
 )
-from pact_reports.numbers import UNDEFINED, p_value_text, value_text
+from pact_reports.numbers import UNDEFINED, methods_text, p_value_text, value_text
 from pact_reports.plain_text import one_line
 from pact_reports.sentences import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
@@ -46,7 +46,11 @@ def comparison_parts(
         group.
     """
     everything = comparison.groups[0]
-    method = everything.metrics["accuracy"].difference.method.replace("clusters", "families")
+    method = methods_text(
+        estimate
+        for metric in everything.metrics.values()
+        for estimate in (metric.a, metric.difference)
+    )
     parts: list[Part] = [
         *(
             Line(one_line(f"{letter} = {name}"), "strong")

@@ -122,8 +122,8 @@ def means_table(
             else ()
         ),
         brackets=(
-            "In brackets for arms with one run: 95% bootstrap interval over families, left out "
-            "if there is none or it has no width. That of ECE is biased upwards, so it can be "
+            "In brackets for arms with one run: 95% interval over families, left out if there "
+            "is none. That of ECE is biased upwards, so it can be "
             "above its value."
         ),
     )

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from pact_eval.evaluation import (
-    ABLATED_CONFIDENCE,
     CONFIDENT,
     Estimate,
     Evaluation,
@@ -18,7 +17,7 @@ from pact_eval.evaluation import (
 )
 from pact_eval.prompts import CODES
 from pact_eval.runs import Provenance
-from pact_reports.numbers import count_and_share, p_value_text
+from pact_reports.numbers import count_and_share, methods_text, p_value_text
 from pact_reports.plain_text import one_line
 from pact_reports.sentences import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
@@ -87,13 +86,13 @@ def evaluation_parts(evaluation: Evaluation) -> tuple[Part, ...]:
 
 def ablated_parts(evaluation: Evaluation) -> tuple[Part, ...]:
     """Lay out the evaluation of a run on ablated contexts."""
-    method = evaluation.groups[0].estimates[ABLATED_CONFIDENCE].method
+    method = methods_text(evaluation.groups[0].estimates.values())
     return (
         Line(
             "Ablated contexts: without the evidence no answer is correct, and a model that relies "
             "on it is uncertain.\n"
             f"Decoding: {evaluation.decoding}, {evaluation.calibration}; K = {evaluation.k}. Rates "
-            f"in %; in brackets the {method.replace('clusters', 'families')}.\n"
+            f"in %; in brackets the {method}.\n"
             "Answer gap: |z_a - z_b| in nats of the two answers that the ablated context cannot "
             "distinguish."
         ),
@@ -156,7 +155,7 @@ def _decoding(evaluation: Evaluation) -> str:
     mass = evaluation.mean_answer_mass
     codes = "" if math.isnan(mass) else f"  Answer mass {100 * mass:.1f}% over all views."
     everything = evaluation.groups[0]
-    method = next(iter(everything.estimates.values())).method.replace("clusters", "families")
+    method = methods_text(everything.estimates.values())
     made = f"{evaluation.decoding}, {evaluation.calibration} ({how}); K = {evaluation.k}"
     return (
         f"Decoding: {made}.{codes}\n"

@@ -16,7 +16,7 @@ from pact_eval.preregistration import (
     Scorecard,
     Verdict,
 )
-from pact_reports.numbers import UNDEFINED, has_width, value_text
+from pact_reports.numbers import UNDEFINED, has_width, methods_text, value_text
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
 from pact_reports.tables.cells import DIFFERENCE, estimate_cell, shown, text_cell
 from pact_reports.tables.request import TableRequest
@@ -97,7 +97,7 @@ def _intervals(scorecard: Scorecard) -> str:
     found = drawn_intervals(scorecard)
     if not found:
         return "pact-eval scorecard shows their intervals"
-    return f"in brackets the {found[0].method.replace('clusters', 'families')}"
+    return f"in brackets the {methods_text(found)}"
 
 
 def _evidence(result: CheckResult) -> str:
@@ -144,7 +144,7 @@ def scorecard_parts(judged: JudgedHypotheses) -> tuple[Part, ...]:
     intervals = drawn_intervals(judged.scorecard)
     brackets = ""
     if intervals:
-        method = intervals[0].method.replace("clusters", "families")
+        method = methods_text(intervals)
         brackets = f"Differences are first - second, in brackets the {method}."
     parts: list[Part] = [_evidence_table(result) for result in results]
     verdicts = Table(

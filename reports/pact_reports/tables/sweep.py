@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pact_eval.evaluation import Calibration, SweepPoint, registered_metrics
+from pact_reports.numbers import methods_text
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import estimate_cell
 
@@ -17,8 +18,8 @@ def sweep_table(points: Sequence[SweepPoint], calibration: Calibration) -> Table
         calibration: whether the distributions were calibrated.
     """
     group = points[0].group
-    method = group.estimates["accuracy"].method.replace("clusters", "families")
     specs = registered_metrics("full", "sweep")  # JSON has every metric
+    method = methods_text(group.estimates[spec.name] for spec in specs)
     return Table(
         name="sweep",
         title="",

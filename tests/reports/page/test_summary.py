@@ -91,7 +91,7 @@ def test_verdicts_stand_with_difference_interval_seed_and_n(
         said,
     )
     assert "not decisive: AURC is lower: " in said
-    assert "in brackets the 95% percentile bootstrap over families, 200 resamples" in said
+    assert "in brackets the 95% expanded percentile bootstrap over families, 200 resamples" in said
 
 
 def test_a_supported_claim_that_is_not_shown_is_a_diagnostic(
@@ -161,17 +161,20 @@ def test_headline_tables_have_the_intervals_of_the_report(folders: list[Path]) -
     table = build_tables(request, ["main"]).tables["main"]
     escaped = accuracy.replace("[", "\\[").replace("]", "\\]")
     assert escaped.split(" ", 1)[1] in to_markdown(table)
-    assert "In brackets for arms with one run: 95% bootstrap" in to_markdown(table)
+    assert "In brackets for arms with one run: 95% interval" in to_markdown(table)
     # The column of a paper has no room.
     assert "brackets" not in to_latex(table)
     assert f"{100 * estimates['accuracy'].low:.1f}" not in to_latex(table)
 
 
-def test_an_interval_of_no_width_is_left_out_with_the_reason(tmp_path: Path) -> None:
+def test_a_rate_of_1_has_an_interval_and_a_constant_has_the_reason_for_none(
+    tmp_path: Path,
+) -> None:
     folder = run_of(tmp_path / "a", [True] * 60, arm="a", seed=1)
     page = words(page_of([folder], figures=("confidence",)))
-    assert "[100.0, 100.0]" not in page
-    assert "all resamples agree; a zero-width interval does not mean certainty" in page
+    assert "100.0 [87.8, 100.0]" in page
+    assert "[0.00, 0.00]" not in page
+    assert "all resamples agree, which does not mean certainty: no interval" in page
 
 
 def test_runs_on_ablated_contexts_have_a_table(folders: list[Path], tmp_path: Path) -> None:

@@ -1,0 +1,101 @@
+"""Quantiles of the normal and of Student's t, without scipy, which takes 0.2 s to import."""
+
+import math
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+
+from pact_eval.stats._paired_arrays import FloatArray
+
+# Degrees of freedom beyond which the expansion is exact to 1e-11.
+_MANY: Final = 1_000
+# Halvings of the angle: below the spacing of doubles.
+_HALVINGS: Final = 60
+
+
+def normal_quantile(probability: float) -> float:
+    """Returns z with P[Z <= z] = probability, for a standard normal Z.
+
+    Args:
+        probability: In (0, 1).
+
+    Examples:
+        >>> from pact_eval.stats._quantiles import normal_quantile
+        >>> round(normal_quantile(0.975), 4)
+        1.96
+    """
+    return NormalDist().inv_cdf(probability)
+
+
+def normal_cdf(z: float) -> float:
+    """Returns P[Z <= z] of a standard normal Z, also far in the lower tail."""
+    return math.erfc(-z / math.sqrt(2)) / 2
+
+
+@lru_cache(maxsize=1_024)
+def t_quantile(probability: float, dof: int) -> float:
+    r"""Returns t with P[T <= t] = probability, for Student's T.
+
+    Up to 1,000 degrees of freedom, the finite sums of the distribution function (Abramowitz and
+    Stegun 26.7.3 and 26.7.4) are inverted by bisection of the angle
+    :math:`\theta = \arctan(t / \sqrt{dof})`; beyond, the expansion 26.7.5 is used.
+
+    Args:
+        probability: In (0, 1).
+        dof: Degrees of freedom, an integer from 1.
+
+    Returns:
+        The quantile, within 1e-9 of itself for probabilities from 1e-4 to 1 - 1e-4.
+
+    Raises:
+        ValueError: An argument is out of range.
+
+    References:
+        Abramowitz and Stegun, "Handbook of mathematical functions", 1964, section 26.7.
+
+    Examples:
+        >>> from pact_eval.stats._quantiles import t_quantile
+        >>> round(t_quantile(0.975, 5), 4), round(t_quantile(0.975, 161), 4)
+        (2.5706, 1.9748)
+    """
+    if not 0 < probability < 1 or dof < 1:
+        raise ValueError(f"expected a probability in (0, 1) and dof >= 1, got {probability}, {dof}")
+    if probability < 0.5:
+        return -t_quantile(1 - probability, dof)
+    if dof > _MANY:
+        return _expanded(normal_quantile(probability), dof)
+    low, high = 0.0, math.pi / 2
+    terms = _terms(dof)
+    for _ in range(_HALVINGS):
+        angle = (low + high) / 2
+        below = _central(angle, dof, terms) < 2 * probability - 1
+        low, high = (angle, high) if below else (low, angle)
+    return math.sqrt(dof) * math.tan((low + high) / 2)
+
+
+def _terms(dof: int) -> tuple[FloatArray, FloatArray]:
+    """Returns the factors and the powers of the cosine in the sum for so many degrees."""
+    powers = np.arange(dof % 2, dof - 1, 2, dtype=np.float64)
+    factors: FloatArray = np.ones(powers.size)
+    factors[1:] = np.cumprod((powers[1:] - 1) / powers[1:])
+    return factors, powers
+
+
+def _central(angle: float, dof: int, terms: tuple[FloatArray, FloatArray]) -> float:
+    """Returns P[|T| <= sqrt(dof) tan(angle)]."""
+    factors, powers = terms
+    total = math.sin(angle) * float(factors @ math.cos(angle) ** powers)
+    return (angle + total) * 2 / math.pi if dof % 2 else total
+
+
+def _expanded(z: float, dof: int) -> float:
+    """Returns the t quantile for many degrees of freedom from the normal one."""
+    parts = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92_160,
+    )
+    return z + math.fsum(part / float(dof) ** power for power, part in enumerate(parts, 1))
