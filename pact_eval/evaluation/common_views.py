@@ -11,13 +11,13 @@ from pact_eval.evaluation.notes import DifferentViews
 def at_common_views(
     runs: Mapping[str, ScoredItems],
 ) -> tuple[dict[str, ScoredItems], tuple[DifferentViews, ...]]:
-    """Return runs with the view metrics of as many views as all of them have.
+    """Return runs with the view metrics of the number of views that all runs have.
 
-    View TV, flip rate and ensemble gain depend on K: with more views, more answers change. A run of
-    4 views is therefore compared with a run of 2 on its first 2 views, as `sweep` takes them.
+    View TV, flip rate and ensemble gain depend on K: with more views, more answers change. So a run
+    with 4 views is compared with a run with 2 views on its first 2 views, as in `sweep`.
 
     Args:
-        runs: by name, under the same decoding.
+        runs: the runs by name, under the same decoding.
 
     Returns:
         The runs by name, and a note if their numbers of views differ.

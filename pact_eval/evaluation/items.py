@@ -237,8 +237,7 @@ class ScoredItems:
     def with_views(self, k: int) -> ScoredItems:
         """Return the items with view TV, flips and ensemble gain of the first k views.
 
-        The distributions stay those of the decoding, which are from all views if it is the
-        ensemble.
+        The distributions do not change; those of the ensemble still use all views.
 
         Raises:
             ValueError: the items were read from a file, without their views.

@@ -109,13 +109,13 @@ class UnmatchedSeeds:
 
 @dataclass(frozen=True)
 class DifferentViews:
-    """Runs with different numbers of views, whose view metrics are compared at the smallest.
+    """Runs with different numbers of views; view metrics are compared at the smallest number.
 
-    More views find more flips, so the metrics of the views depend on K.
+    With more views, more answers flip, so the view metrics depend on K.
 
     Attributes:
-        ks: by name of the run, its number of views.
-        common: smallest of them.
+        ks: number of views by name of the run.
+        common: the smallest number of views.
         ensembles: whether the distributions are ensembles of all views of each run.
     """
 

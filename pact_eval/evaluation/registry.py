@@ -136,7 +136,7 @@ def percentile_interval(
 
 
 def rate_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generator) -> Estimate:
-    """Wilson's interval of a share of rows, over families; see `stats.rate_estimate`."""
+    """The Wilson interval of a share of rows, over families; see `stats.rate_estimate`."""
     statistic = drawn.statistic
     if not isinstance(statistic, TotalsStatistic) or not math.isfinite(drawn.value):
         return drawn.estimate()

@@ -90,7 +90,7 @@ class ArmsComparison(NotebookTables):
         groups: names of the groups, "all" first.
         arms: every arm.
         pairs: the first arm compared with each of the others.
-        notes: numbers of views that differ, and seeds without a match.
+        notes: different numbers of views, and seeds without a match.
     """
 
     groups: tuple[str, ...]
@@ -245,7 +245,7 @@ def matched_seeds(
 def _at_common_views(
     arms: Mapping[str, SeedRuns],
 ) -> tuple[dict[str, SeedRuns], tuple[DifferentViews, ...]]:
-    """Return the arms with the view metrics of as many views as all runs have."""
+    """Return the arms with the view metrics of the number of views that all runs have."""
     names = {
         (arm, seed): arm if seed is None else f"{arm}, seed {seed}"
         for arm, runs in arms.items()

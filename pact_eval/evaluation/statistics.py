@@ -191,7 +191,8 @@ def joint_basis(groups: Sequence[ResampledGroup], metric: str) -> Basis:
         metric: name of the metric.
 
     Returns:
-        The basis of the runs; if it depends on the run, as errors do, that of any of them.
+        The basis of the runs. If it depends on the run (errors), it covers the items that count in
+        any run.
     """
     bases = [group.basis(metric) for group in groups]
     masks = [basis.rows for basis in bases if basis.rows is not None]

@@ -68,7 +68,7 @@ class Trajectory:
         nll_nats: (m,) selection NLL at these steps.
         selected_step: the step with the lowest NLL.
         selected_nll_nats: the NLL at this step.
-        accuracy: accuracy of the run, a fraction with its 95% bootstrap interval over families.
+        accuracy: accuracy of the run, a fraction with its 95% interval over families.
     """
 
     arm: str
