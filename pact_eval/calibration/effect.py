@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from pact_eval.calibration.notes import (
 )
 from pact_eval.calibration.temperatures import KINDS, Calibrator, TemperatureSummary
 from pact_eval.runs import Decoding
+from pact_eval.stats import Estimate, mean_statistic, resample
 
 __all__ = [
     "CalibrationEffect",
@@ -33,9 +35,8 @@ __all__ = [
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
-# Differences below this are rounding.
-_ROUNDING: Final = 1e-9
-_SCORES: Final[tuple[ScoreName, ...]] = get_args(ScoreName)
+_SEED: Final = 17
+_RESAMPLES: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class GroupEffect:
         temperature: mean and range of the items' temperatures.
         before: uncalibrated.
         after: calibrated.
+        changes: by proper score, after minus before with its paired 95% interval over families.
     """
 
     name: str
@@ -89,12 +91,16 @@ class GroupEffect:
     temperature: TemperatureSummary
     before: Scores
     after: Scores
+    changes: Mapping[ScoreName, Estimate]
 
     @property
     def worse(self) -> tuple[ScoreName, ...]:
-        """Names of the scores that calibration made worse, by any amount beyond rounding."""
-        before, after = asdict(self.before), asdict(self.after)
-        return tuple(name for name in _SCORES if after[name] > before[name] + _ROUNDING)
+        """Names of the proper scores that calibration made worse: their intervals are above 0.
+
+        ECE and AURC do not count. The ECE of a finite sample moves by chance, and no temperature
+        that is the same for all items changes an order of confidence.
+        """
+        return tuple(name for name, change in self.changes.items() if change.low > 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +119,16 @@ class CalibrationEffect:
 
     @property
     def warnings(self) -> tuple[WorseScore, ...]:
-        """Every score that got worse, on all items or on a kind."""
+        """Every proper score that is shown to be worse, on all items or on a kind."""
         return tuple(
-            WorseScore(group.name, name, getattr(group.before, name), getattr(group.after, name))
+            WorseScore(
+                group=group.name,
+                score=name,
+                before=getattr(group.before, name),
+                after=getattr(group.after, name),
+                low=group.changes[name].low,
+                high=group.changes[name].high,
+            )
             for group in self.groups
             for name in group.worse
         )
@@ -130,7 +143,8 @@ def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> Calib
         calibrator: what to apply.
 
     Returns:
-        NLL, Brier, ECE, AURC and accuracy before and after, for all items and by kind.
+        NLL, Brier, ECE, AURC and accuracy before and after, for all items and by kind, and the
+        change of NLL and Brier with its paired interval.
 
     Raises:
         InputError: A prompt length is needed and unknown.
@@ -166,6 +180,7 @@ def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> Calib
             temperature=TemperatureSummary.of(temperature[mask]),
             before=Scores.of(items.log_probs[mask], items.reference[mask]),
             after=Scores.of(after[mask], items.reference[mask]),
+            changes=_changes(items.take(mask), after[mask]),
         )
         for name, mask in masks.items()
     )
@@ -177,6 +192,34 @@ def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> Calib
         decoding=items.decoding,
     )
     return CalibrationEffect(items.decoding, groups, notes)
+
+
+def _changes(items: CalibrationItems, after: FloatArray) -> dict[ScoreName, Estimate]:
+    """Return NLL and Brier after minus before, paired by item, with intervals over families.
+
+    Both are proper scores: their expectation is lowest at the true probabilities, so that a change
+    says whether the temperatures help. Items of unknown family count as families of their own.
+    """
+    n = len(items)
+    names, codes = np.unique(items.family, return_inverse=True)
+    unknown = items.family == ""
+    family = np.where(unknown, names.size + np.arange(n), codes)
+    families, family = np.unique(family, return_inverse=True)
+    reference = items.reference
+    with np.errstate(invalid="ignore"):  # an infinite NLL minus another
+        changes: dict[ScoreName, FloatArray] = {
+            "nll_nats": metrics.nll_nats(after, reference)
+            - metrics.nll_nats(items.log_probs, reference),
+            "brier": metrics.brier(after, reference) - metrics.brier(items.log_probs, reference),
+        }
+    drawn = resample(
+        {name: mean_statistic(change, family, families.size) for name, change in changes.items()},
+        n_clusters=families.size,
+        n=n,
+        rng=np.random.default_rng(_SEED),
+        resamples=_RESAMPLES,
+    )
+    return {name: drawn[name].estimate() for name in changes}
 
 
 def calibration_notes(

@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 
 from pact_eval.runs import Decoding
 
-ScoreName: TypeAlias = Literal["nll_nats", "brier", "ece", "aurc"]
-"""A score that a calibrator can make worse."""
+ScoreName: TypeAlias = Literal["nll_nats", "brier"]
+"""A proper score, by which a calibrator is judged."""
 
 
 @dataclass(frozen=True)
@@ -80,19 +80,23 @@ class OutsideFit:
 
 @dataclass(frozen=True)
 class WorseScore:
-    """A score that is worse after calibration.
+    """A proper score that is shown to be worse after calibration.
 
     Attributes:
         group: "all", or a field kind.
         score: its name.
-        before: uncalibrated; rates as fractions.
+        before: uncalibrated.
         after: calibrated.
+        low: lower end of the paired interval of the change, above 0.
+        high: upper end.
     """
 
     group: str
     score: ScoreName
     before: float
     after: float
+    low: float
+    high: float
 
 
 FitNote: TypeAlias = UnknownFamilies | SharedSourceFamilies

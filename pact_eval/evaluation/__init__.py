@@ -5,6 +5,7 @@ with an interval over families. The report also has the outcomes of pairs and a 
 letter bias. This package only computes; `pact_reports` shows the results.
 """
 
+from pact_eval.evaluation.calibration_error import CalibrationError, calibration_error
 from pact_eval.evaluation.comparison import (
     Comparison,
     GroupComparison,
@@ -97,6 +98,7 @@ __all__ = [
     "ArmPair",
     "ArmsComparison",
     "Calibration",
+    "CalibrationError",
     "Comparison",
     "DifferentViews",
     "Estimate",
@@ -133,6 +135,7 @@ __all__ = [
     "Unit",
     "UnmatchedSeeds",
     "align",
+    "calibration_error",
     "compare",
     "compare_arms",
     "compare_seeds",

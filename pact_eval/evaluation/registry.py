@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
+from pact_eval.evaluation.calibration_error import basic_difference, ece_interval
 from pact_eval.stats import (
     Estimate,
     Resampled,
@@ -414,7 +415,13 @@ def _add_metrics_of_references() -> None:
             lambda block: block.brier,
             summaries=_MAIN,
         ),
-        Metric(MetricSpec("ece", "ECE", "percent", -1), _FULL, reduction=_ece),
+        Metric(
+            MetricSpec("ece", "ECE", "percent", -1),
+            _FULL,
+            reduction=_ece,
+            interval=ece_interval,
+            difference=basic_difference,
+        ),
         Metric(
             MetricSpec("aurc", "AURC", "percent", -1),
             _FULL,

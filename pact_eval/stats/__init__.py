@@ -15,6 +15,11 @@ from pact_eval.stats.bootstrap import (
     resample,
     totals_statistic,
 )
+from pact_eval.stats.consistency_resampling import (
+    calibrated_outcomes,
+    centred_sums,
+    shared_draw_rate,
+)
 from pact_eval.stats.equivalence import Verdict, equivalence_verdict
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
@@ -54,6 +59,8 @@ __all__ = [
     "TotalsStatistic",
     "Verdict",
     "bootstrap_intervals",
+    "calibrated_outcomes",
+    "centred_sums",
     "cluster_sums",
     "design_effect",
     "detectable_difference",
@@ -72,6 +79,7 @@ __all__ = [
     "resample",
     "same_sign",
     "seed_summary",
+    "shared_draw_rate",
     "sign_flip_test",
     "slot_homogeneity",
     "totals_statistic",

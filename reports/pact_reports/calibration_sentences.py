@@ -17,12 +17,16 @@ from pact_eval.calibration import (
     WorseScore,
 )
 
+CALIBRATION_ERROR: Final = (
+    "For ECE, brackets hold the true calibration error. The ECE of a sample is biased upwards and "
+    "can lie above them: a calibrated model also shows its noise floor."
+)
+"""Shown wherever ECE has an interval."""
+
 _SHOWN: Final = 3
 _TITLES: Final[dict[ScoreName, str]] = {
     "nll_nats": "NLL",
     "brier": "Brier",
-    "ece": "ECE",
-    "aurc": "AURC",
 }
 
 
@@ -32,8 +36,8 @@ def calibration_sentence(note: CalibrationNote) -> str:
     Example:
         >>> calibration_sentence(DifferentDecoding("single", "ensemble"))
         'fitted on the single decoding, applied to the ensemble one'
-        >>> calibration_sentence(WorseScore("all", "ece", 0.031, 0.042))
-        'ECE of all items got worse: 3.10% to 4.20%'
+        >>> calibration_sentence(WorseScore("all", "nll_nats", 0.52, 0.55, 0.01, 0.05))
+        'NLL of all items got worse: 0.5200 to 0.5500 nats; change [0.0100, 0.0500]'
     """
     match note:
         case UnknownFamilies():
@@ -63,12 +67,11 @@ def calibration_sentence(note: CalibrationNote) -> str:
 
 def _worse(note: WorseScore) -> str:
     where = "all items" if note.group == "all" else f"{note.group} items"
-    if note.score in ("ece", "aurc"):
-        change = f"{note.before:.2%} to {note.after:.2%}"
-    else:
-        unit = " nats" if note.score == "nll_nats" else ""
-        change = f"{note.before:.4f} to {note.after:.4f}{unit}"
-    return f"{_TITLES[note.score]} of {where} got worse: {change}"
+    unit = " nats" if note.score == "nll_nats" else ""
+    return (
+        f"{_TITLES[note.score]} of {where} got worse: {note.before:.4f} to {note.after:.4f}{unit}; "
+        f"change [{note.low:.4f}, {note.high:.4f}]"
+    )
 
 
 def _some(names: Sequence[str]) -> str:

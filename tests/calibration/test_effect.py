@@ -60,15 +60,34 @@ def test_the_fit_and_the_effect_agree() -> None:
     assert group.temperature == fit.temperature
 
 
-def test_what_got_worse_is_flagged_and_said() -> None:
-    effect = calibration_effect(unsure(0.75, right=6, wrong=2), hot(3.0))
-    assert effect.groups[0].worse == ("nll_nats", "brier", "ece")
-    assert tuple(map(calibration_sentence, effect.warnings[:3])) == (
-        "NLL of all items got worse: 0.5623 to 0.6183 nats",
-        "Brier of all items got worse: 0.3750 to 0.4259",
-        "ECE of all items got worse: 0.00% to 15.95%",
+def test_a_temperature_that_is_shown_to_harm_is_flagged_and_said() -> None:
+    effect = calibration_effect(unsure(0.75, right=60, wrong=20), hot(3.0))
+    assert effect.groups[0].worse == ("nll_nats", "brier")
+    assert calibration_sentence(effect.warnings[0]).startswith(
+        "NLL of all items got worse: 0.5623 to 0.6183 nats; change [0."
     )
-    assert len(effect.warnings) == 6
+    assert len(effect.warnings) == 4
+
+
+def test_a_change_that_chance_explains_raises_no_alarm() -> None:
+    """NLL, ECE and AURC of a dozen items move either way under a temperature near 1."""
+    effect = calibration_effect(unsure(0.75, right=6, wrong=2), hot(1.5))
+    assert effect.groups[0].after.nll_nats > effect.groups[0].before.nll_nats
+    assert effect.warnings == ()
+
+
+def test_the_paired_change_against_a_bootstrap_by_hand() -> None:
+    items = simulate(200, np.random.default_rng(5), constant(2.0))
+    change = calibration_effect(items, hot(2.0)).groups[0].changes["nll_nats"]
+    rows = np.arange(200)
+    p, q = (special.log_softmax(items.log_probs / t, axis=1) for t in (1.0, 2.0))
+    lost = (p - q)[rows, items.reference]
+    by_family = np.array([lost[items.family == name].sum() for name in np.unique(items.family)])
+    spread = by_family.std(ddof=1) * np.sqrt(len(by_family)) / 200
+    assert change.value == pytest.approx(lost.mean())
+    assert change.low == pytest.approx(lost.mean() - 1.96 * spread, abs=0.1 * spread + 0.01)
+    assert change.high == pytest.approx(lost.mean() + 1.96 * spread, abs=0.1 * spread + 0.01)
+    assert change.high < 0  # over-confident twofold: the temperature helps
 
 
 def test_a_neutral_calibrator_changes_nothing_to_the_last_digit() -> None:

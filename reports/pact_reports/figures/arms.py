@@ -21,6 +21,7 @@ from pact_eval.evaluation.curves import (
     main_comparison,
     views_sweep,
 )
+from pact_reports.calibration_sentences import CALIBRATION_ERROR
 from pact_reports.figures.axes import (
     counts_text,
     headed,
@@ -31,7 +32,7 @@ from pact_reports.figures.axes import (
     whiskers,
 )
 from pact_reports.figures.curves import single_views
-from pact_reports.figures.figure import ECE_BIAS, Built, FigureFile, reason, stem, uncalibrated
+from pact_reports.figures.figure import Built, FigureFile, reason, stem, uncalibrated
 from pact_reports.figures.style import INK, Looks, shown
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ def build_main(experiment: Experiment, looks: Looks) -> Built:
         columns=2,
         height=0.7 + rows * (0.62 + _ROW_INCHES * len(results[0].arms)),
         note=f"{counts_text(results[0].items, results[0].families)}\n{_marks(arms)}",
-        caption=ECE_BIAS,
+        caption=CALIBRATION_ERROR,
     )
     return Built((file,), missing)
 
@@ -302,7 +303,7 @@ def build_ece_by_kind(experiment: Experiment, looks: Looks) -> Built:
             "narrow bars: after T(x); dots: seeds, raw\n"
             "whiskers: ± 1 s.d. of seeds, without caps 95% interval over families"
         ),
-        caption=ECE_BIAS,
+        caption=CALIBRATION_ERROR,
     )
     return Built((file,), uncalibrated(experiment))
 

@@ -14,12 +14,6 @@ from pact_reports.figures.style import COLUMN_INCHES, Looks
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ECE_BIAS: Final = (
-    "The bootstrap of ECE is biased upwards, so ECE can lie at the low end of its interval or "
-    "below it."
-)
-"""Shown next to figures of ECE with an interval."""
-
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _LONGEST_STEM: Final = 80
 

@@ -17,9 +17,9 @@ from pact_eval.evaluation.curves import (
     answer_confidence,
     reliability,
 )
+from pact_reports.calibration_sentences import CALIBRATION_ERROR
 from pact_reports.figures.axes import counts_text, headed, inert, legend_below, whiskers
 from pact_reports.figures.figure import (
-    ECE_BIAS,
     Built,
     FigureFile,
     each_run,
@@ -167,7 +167,7 @@ def build_reliability(experiment: Experiment, looks: Looks) -> Built:
         panel = partial(draw_reliability, reliability(experiment, run), looks=looks)
         title = f"Reliability of {run.label}: accuracy against confidence, with 95% intervals"
         name = run_stem("reliability", run)
-        return FigureFile(name, title, (panel,), height=3.1, caption=ECE_BIAS)
+        return FigureFile(name, title, (panel,), height=3.1, caption=CALIBRATION_ERROR)
 
     built = each_run(experiment, file)
     return Built(built.files, built.missing + uncalibrated(experiment))

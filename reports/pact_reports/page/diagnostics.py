@@ -136,14 +136,14 @@ def _calibration(found: d.CalibrationNotBetter) -> str:
     difference = found.difference
     group = "all items" if found.group == "all" else f"{found.group} items"
     number = (
-        f"ECE of {group} ({difference.n:,} items, {difference.clusters:,} families) is "
-        f"{_percent(found.before.value)} before T(x) and {_percent(found.after.value)} after: "
-        f"{_drawn(difference, 'points', ' points')}"
+        f"NLL of {group} ({difference.n:,} items, {difference.clusters:,} families) is "
+        f"{value_text(found.before.value, 'nats')} nats before T(x) and "
+        f"{value_text(found.after.value, 'nats')} after: {_drawn(difference, 'nats', ' nats')}"
     )
     if not has_width(difference):
         return f"{number}; lower is expected"
     if difference.low > 0:
-        return f"{number}, all of it above 0: T(x) raises ECE"
+        return f"{number}, all of it above 0: T(x) raises NLL"
     return f"{number}, which covers 0: neither a rise nor a fall is shown"
 
 
@@ -243,8 +243,8 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
     ),
     d.CalibrationNotBetter: Explanation(
         "Calibration does not help",
-        "A temperature is fitted to lower ECE; if ECE rises, the two splits differ or there was "
-        "nothing to improve.",
+        "A temperature is fitted to lower NLL. If NLL does not fall, the two splits differ, or "
+        "there was nothing to improve.",
         _calibration,
     ),
     d.CalibratorMisuse: Explanation(

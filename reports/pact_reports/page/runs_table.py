@@ -16,6 +16,7 @@ from pact_eval.evaluation import (
 )
 from pact_eval.evaluation.diagnostics import calibrated_items, on_letters
 from pact_eval.preregistration import decoding_name
+from pact_reports.calibration_sentences import CALIBRATION_ERROR
 from pact_reports.numbers import methods_text
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
@@ -36,10 +37,6 @@ if TYPE_CHECKING:
 _SHORT: Final = {"view_tv": "TV", "flip_rate": "Flips"}
 _ANSWER_MASS: Final = metric_spec("answer_mass")
 _BRACKETS: Final = "In brackets: {}. If there is no interval, the reason is given."
-_ECE_BIAS: Final = (
-    "The bootstrap of ECE is biased upwards, since resampled bins are noisier: ECE can lie at the "
-    "low end of its interval or below it."
-)
 
 
 def runs_table(experiment: Experiment) -> Table:
@@ -78,7 +75,7 @@ def runs_table(experiment: Experiment) -> Table:
         columns=tuple(columns),
         rows=tuple(rows),
         notes=tuple(letters),
-        brackets=f"{_brackets(first.groups[0].estimates.values())} {_ECE_BIAS}",
+        brackets=f"{_brackets(first.groups[0].estimates.values())} {CALIBRATION_ERROR}",
     )
 
 

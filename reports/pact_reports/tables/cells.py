@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from pact_eval.evaluation import Estimate, MetricSpec, SeedSummary, Unit
+from pact_eval.evaluation import CalibrationError, Estimate, MetricSpec, SeedSummary, Unit
 from pact_eval.preregistration import DecodingName
 from pact_reports.numbers import UNDEFINED, has_width, value_text
 from pact_reports.table import Cell, Column, Mark
@@ -167,7 +167,7 @@ def estimate_cell(estimate: Estimate, unit: Unit, *, below: str = "", reasons: b
     Args:
         estimate: what to write.
         unit: of it.
-        below: the second line, such as what it rests on.
+        below: the second line, such as what it rests on; for ECE, its noise floor precedes it.
         reasons: whether its reason becomes a footnote.
 
     Example:
@@ -177,6 +177,9 @@ def estimate_cell(estimate: Estimate, unit: Unit, *, below: str = "", reasons: b
     """
     known = not math.isnan(estimate.value) and not math.isnan(estimate.low)
     ends = (value_text(end, unit) for end in (estimate.low, estimate.high))
+    if isinstance(estimate, CalibrationError) and not math.isnan(estimate.floor):
+        floor = f"noise {value_text(estimate.floor, unit)}"
+        below = f"{floor}, {below}" if below else floor
     return Cell(
         text=value_text(estimate.value, unit),
         interval=f"[{', '.join(ends)}]" if known else "",

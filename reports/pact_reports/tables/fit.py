@@ -15,6 +15,7 @@ from pact_eval.calibration import (
     Parameter,
     Scores,
 )
+from pact_eval.evaluation import Estimate
 from pact_reports.calibration_sentences import calibration_sentence
 from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
@@ -91,11 +92,15 @@ def effect_parts(name: str, effect: CalibrationEffect) -> tuple[Part, ...]:
                 f"{group.items:,}",
                 mean if low == high else f"{mean} ({low} to {high})",
                 *(f"{before} -> {after}" for before, after in pairs),
+                _change(group.changes["nll_nats"]),
                 value_text(group.after.accuracy, "percent"),
             )
         )
     made = f", {effect.decoding} decoding" if effect.decoding else ""
-    titles = ("items", "T", "NLL ↓", "Brier ↓", "ECE ↓", "AURC ↓", "accuracy")
+    titles = (
+        *("items", "T", "NLL ↓", "Brier ↓", "ECE ↓", "AURC ↓"),
+        *("change of NLL, 95% interval", "accuracy"),
+    )
     return (
         _table("effect", f"{name}{made}", "before -> after", titles, rows),
         *(Line(f"Warning: {calibration_sentence(note)}", "caution") for note in effect.warnings),
@@ -145,6 +150,13 @@ def _scores(scores: Scores) -> tuple[str, ...]:
         value_text(scores.ece, "percent"),
         value_text(scores.aurc, "percent"),
     )
+
+
+def _change(change: Estimate) -> str:
+    """Write the paired change of a proper score, which says whether the temperatures help."""
+    value = UNDEFINED if math.isnan(change.value) else f"{change.value:+.3f}"
+    ends = "" if math.isnan(change.low) else f" [{change.low:+.3f}, {change.high:+.3f}]"
+    return value + ends
 
 
 def _number(value: float, decimals: int) -> str:

@@ -14,6 +14,7 @@ from pact_eval.preregistration import (
     decoding_name,
     main_results,
 )
+from pact_reports.calibration_sentences import CALIBRATION_ERROR
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
     count_cell,
@@ -123,8 +124,7 @@ def means_table(
         ),
         brackets=(
             "In brackets for arms with one run: 95% interval over families, left out if there "
-            "is none. That of ECE is biased upwards, so it can be "
-            "above its value."
+            f"is none. {CALIBRATION_ERROR}"
         ),
     )
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from pact_eval.evaluation import (
     CONFIDENT,
+    CalibrationError,
     Estimate,
     Evaluation,
     Group,
@@ -17,7 +19,13 @@ from pact_eval.evaluation import (
 )
 from pact_eval.prompts import CODES
 from pact_eval.runs import Provenance
-from pact_reports.numbers import count_and_share, methods_text, p_value_text
+from pact_reports.numbers import (
+    count_and_share,
+    estimate_text,
+    methods_text,
+    p_value_text,
+    value_text,
+)
 from pact_reports.plain_text import one_line
 from pact_reports.sentences import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
@@ -76,6 +84,7 @@ def evaluation_parts(evaluation: Evaluation) -> tuple[Part, ...]:
         Line(_decoding(evaluation)),
         metrics_table(evaluation.groups, evaluation.metrics),
     ]
+    parts.append(calibration_error_table(evaluation.groups))
     if any(_n_pairs(group.pairs) for group in evaluation.groups):
         parts.append(_pairs_table(evaluation.groups))
     if evaluation.letters is not None:
@@ -122,6 +131,38 @@ def metrics_table(groups: Sequence[EstimatedGroup], specs: Sequence[MetricSpec])
             for spec in specs
         ),
         keys=1,
+    )
+
+
+def calibration_error_table(groups: Sequence[EstimatedGroup]) -> Table:
+    """Lay out ECE next to that of a calibrated model: one row per group."""
+    rows = []
+    for group in groups:
+        found = group.estimates["ece"]
+        if not isinstance(found, CalibrationError) or math.isnan(found.value):
+            continue
+        numbers = (found.value, found.floor, found.floor_high)
+        error = replace(found, value=found.debiased)
+        rows.append(
+            Row(
+                (
+                    Cell(group.name),
+                    *(Cell(value_text(number, "percent")) for number in numbers),
+                    Cell(p_value_text(found.p_value).removeprefix("p = ").removeprefix("p ")),
+                    Cell(estimate_text(error, "percent"), reason=found.reason),
+                )
+            )
+        )
+    return Table(
+        name="calibration-error",
+        title="Calibration: ECE against that of a calibrated model with these confidences (%)",
+        caption="",
+        columns=(
+            Column("", "left"),
+            *map(Column, ("ECE", "noise floor", "95% below", "p if calibrated")),
+            Column("true error, debiased"),
+        ),
+        rows=tuple(rows),
     )
 
 

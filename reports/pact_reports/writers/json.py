@@ -11,6 +11,7 @@ import numpy as np
 
 from pact_eval._json import Json
 from pact_eval.evaluation import (
+    CalibrationError,
     Evaluation,
     Group,
     MetricSpec,
@@ -72,7 +73,7 @@ def estimate_json(estimate: Estimate) -> Json:
         >>> value["value"], value["high"], value["families"]
         (0.5, None, 1)
     """
-    return {
+    found: dict[str, Json] = {
         "value": to_json(estimate.value),
         "infinite": math.isinf(estimate.value),
         "low": to_json(estimate.low),
@@ -82,6 +83,14 @@ def estimate_json(estimate: Estimate) -> Json:
         "method": estimate.method,
         "reason": estimate.reason,
     }
+    if isinstance(estimate, CalibrationError):
+        found |= {
+            "noise_floor": to_json(estimate.floor),
+            "noise_floor_95": to_json(estimate.floor_high),
+            "p_calibrated": to_json(estimate.p_value),
+            "debiased": to_json(estimate.debiased),
+        }
+    return found
 
 
 def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> dict[str, Json]:

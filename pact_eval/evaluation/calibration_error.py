@@ -1,0 +1,280 @@
+"""Inference on ECE: its noise floor, a test of calibration, and an interval by test inversion.
+
+The ECE of a finite sample is a sum of absolute values: it is above 0 even if the model is
+calibrated, and a bootstrap adds the same bias again. So a value alone says little, and a percentile
+interval does not cover the truth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval import metrics
+from pact_eval.stats import (
+    Estimate,
+    Resampled,
+    calibrated_outcomes,
+    centred_sums,
+    cluster_sums,
+    shared_draw_rate,
+)
+
+if TYPE_CHECKING:
+    from pact_eval.evaluation.items import ScoredItems
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+_RESAMPLES: Final = 2_000
+# Items beyond which gaps are drawn from a normal distribution: their sums are as good as normal.
+_MANY_ITEMS: Final = 20_000
+_HALVINGS: Final = 30
+_LEVEL: Final = 0.05
+METHOD: Final = "95% interval by test inversion over clusters"
+
+
+@dataclass(frozen=True)
+class CalibrationError(Estimate):
+    """The ECE of some items, and what it says about the model.
+
+    Attributes:
+        value: the published ECE, a fraction.
+        low: lower end of the interval of the true calibration error.
+        high: upper end; the interval need not hold the published ECE, which is biased upwards.
+        floor: mean ECE of a calibrated model with these confidences and families.
+        floor_high: 95% quantile of its ECE.
+        p_value: of the hypothesis that the model is calibrated: how often a calibrated model has
+            an ECE as large.
+        debiased: the true error at which half of the samples would have a larger ECE; 0 if a
+            calibrated model exceeds the ECE half of the time.
+    """
+
+    floor: float = math.nan
+    floor_high: float = math.nan
+    p_value: float = math.nan
+    debiased: float = math.nan
+
+    @property
+    def rejected(self) -> bool:
+        """Whether calibration is rejected at 5%."""
+        return self.p_value < _LEVEL
+
+
+def calibration_error(
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    family: npt.ArrayLike,
+    n_families: int,
+    *,
+    rng: np.random.Generator,
+    resamples: int = _RESAMPLES,
+) -> CalibrationError:
+    r"""Computes ECE with its noise floor, the test of calibration and an interval.
+
+    Let :math:`G_b = \sum_{i \in b} (c_i - y_i)` be the gap of bin b, so that
+    :math:`ECE = \frac1n \sum_b |G_b|`.
+
+    - **Noise floor and test.** Outcomes drawn at the confidences (`calibrated_outcomes`) have the
+      ECE of a calibrated model. Floor: their mean. :math:`p = (1 + \#\{ECE^* \ge ECE\}) / (B + 1)`.
+    - **Interval.** True gaps are taken to be :math:`t G`, in the observed direction, with
+      :math:`t \ge 0`. The noise N is the centred bootstrap of gaps over families. The interval
+      holds every error :math:`t \cdot ECE` that a test does not reject:
+
+      .. math:: P\Big[\frac1n \sum_b |t G_b + N_b| \ge ECE\Big] \ge \frac\alpha2, \quad
+                P\Big[\frac1n \sum_b |t G_b + N_b| \le ECE\Big]
+                \ge \frac\alpha2 P\Big[\frac1n \sum_b |N_b| \le ECE\Big]
+
+      The factor on the right keeps the interval from being empty when the ECE is smaller than
+      noise alone would make it.
+    - **Debiased value.** The t at which the first probability is one half.
+
+    Args:
+        confidence: (n,) top probabilities in [0, 1].
+        correct: (n,) bool.
+        family: (n,) code of each item's family, in 0..n_families-1.
+        n_families: number of families F.
+        rng: source of the draws.
+        resamples: draws B of each kind.
+
+    Returns:
+        Fractions. NaN with a reason without items; no interval from one family.
+
+    Raises:
+        ValueError: shapes differ, or a confidence is NaN or outside [0, 1].
+
+    References:
+        Floor and test: Broecker and Smith 2007; Vaicenavicius et al. 2019. Test inversion along one
+        direction: DiCiccio and Romano, "Nonparametric confidence limits by resampling methods and
+        least favorable families", 1990. Error that cannot be negative: Sun, Chaudhari, Barnett and
+        Dobriban, "A confidence interval for the l2 expected calibration error", 2024.
+        Upper end: Read, "Presentation of search results: the CLs technique", 2002.
+
+    Example:
+        >>> rng = np.random.default_rng(1)
+        >>> confidence = rng.uniform(0.5, 1, size=324)
+        >>> right = rng.random(324) < confidence
+        >>> found = calibration_error(confidence, right, np.arange(324) // 2, 162, rng=rng)
+        >>> 0.02 < found.floor < found.floor_high < 0.1, found.low, found.rejected
+        (True, 0.0, False)
+    """
+    value = metrics.ece(confidence, correct)
+    c, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.bool_)
+    families = np.asarray(family, dtype=np.int64)
+    if not c.size:
+        reason = "no rows: nothing to estimate"
+        return CalibrationError(math.nan, math.nan, math.nan, 0, n_families, METHOD, reason)
+    gaps = _gaps_by_family(c, right, families, n_families)
+    null = metrics.ece_of_gaps(
+        np.full(resamples, float(c.size)),
+        _null_gaps(c, right, families, n_families, rng, resamples),
+    )
+    p_value = (1 + int((null >= value - 1e-12).sum())) / (resamples + 1)
+    low = high = debiased = math.nan
+    reason = None if n_families > 1 else "one family: no interval"
+    if value == 0:
+        reason = "confidence equals accuracy in every bin: no direction for an interval"
+    elif n_families > 1:
+        noise = centred_sums(gaps, rng=rng, resamples=resamples)
+        low, debiased, high = _inverted(value, gaps.sum(axis=0), noise, c.size)
+    return CalibrationError(
+        value=value,
+        low=low,
+        high=high,
+        n=c.size,
+        clusters=n_families,
+        method=METHOD,
+        reason=reason,
+        floor=float(null.mean()),
+        floor_high=float(np.quantile(null, 1 - _LEVEL)),
+        p_value=p_value,
+        debiased=debiased,
+    )
+
+
+def ece_interval(
+    items: ScoredItems, _drawn: Resampled, rng: np.random.Generator
+) -> CalibrationError:
+    """Return the ECE of a group of items with its inference; the registry names this function."""
+    return calibration_error(
+        items.confidence, items.correct, items.family, items.n_families, rng=rng
+    )
+
+
+def basic_difference(drawn: Resampled, confidence: float = 0.95) -> Estimate:
+    r"""Return a difference of ECE with its basic bootstrap interval over families.
+
+    .. math:: [2\theta - q_{1-\alpha/2}, 2\theta - q_{\alpha/2}]
+
+    ECE is biased upwards, and its resamples are biased once more: the basic interval subtracts this
+    bias, the percentile interval adds it (Davison and Hinkley 1997, section 5.2).
+    """
+    percentile = drawn.estimate(confidence)
+    return Estimate(
+        value=percentile.value,
+        low=2 * percentile.value - percentile.high,
+        high=2 * percentile.value - percentile.low,
+        n=percentile.n,
+        clusters=percentile.clusters,
+        method=percentile.method.replace("percentile", "basic"),
+        reason=percentile.reason,
+    )
+
+
+def _gaps_by_family(
+    confidence: FloatArray, correct: npt.NDArray[np.bool_], family: IntArray, n_families: int
+) -> FloatArray:
+    """Return (F, bins) sums of confidence minus outcome."""
+    cell = family * metrics.BINS + metrics.bin_index(confidence)
+    sums = cluster_sums(confidence - correct, cell, n_families * metrics.BINS)
+    return sums.reshape(n_families, metrics.BINS)
+
+
+def _null_gaps(
+    confidence: FloatArray,
+    correct: npt.NDArray[np.bool_],
+    family: IntArray,
+    n_families: int,
+    rng: np.random.Generator,
+    resamples: int,
+) -> FloatArray:
+    """Draw the gaps (resamples, bins) of a calibrated model with these confidences."""
+    bins = metrics.bin_index(confidence)
+    share = metrics.reliability(confidence, correct).accuracy[bins]
+    residual = correct - share
+    if confidence.size > _MANY_ITEMS:
+        return _normal_null(confidence, residual, bins, family, n_families, rng, resamples)
+    rate = shared_draw_rate(confidence, residual, family, n_families)
+    membership = np.zeros((confidence.size, metrics.BINS))
+    membership[np.arange(confidence.size), bins] = 1.0
+    drawn = calibrated_outcomes(
+        confidence, family, n_families, rate=rate, rng=rng, resamples=resamples
+    )
+    return np.concatenate([(confidence - right) @ membership for right in drawn])
+
+
+def _normal_null(
+    confidence: FloatArray,
+    residual: FloatArray,
+    bins: IntArray,
+    family: IntArray,
+    n_families: int,
+    rng: np.random.Generator,
+    resamples: int,
+) -> FloatArray:
+    """Draw the gaps of a calibrated model of many items, whose sums are normal.
+
+    The covariance is that of residuals over families, scaled to the variance that each bin would
+    have if the model were calibrated.
+    """
+    cell = family * metrics.BINS + bins
+    sums = cluster_sums(residual, cell, n_families * metrics.BINS).reshape(n_families, -1)
+    found = np.bincount(bins, weights=residual**2, minlength=metrics.BINS)
+    wanted = np.bincount(bins, weights=confidence * (1 - confidence), minlength=metrics.BINS)
+    scale = np.sqrt(np.divide(wanted, found, out=np.zeros_like(found), where=found > 0))
+    covariance = scale[:, None] * (sums.T @ sums) * scale
+    # A bin whose outcomes all agree tells nothing of its variance.
+    covariance[np.diag_indices(metrics.BINS)] += np.where(found > 0, 0.0, wanted)
+    return rng.multivariate_normal(np.zeros(metrics.BINS), covariance, resamples, method="eigh")
+
+
+def _inverted(
+    value: float, gaps: FloatArray, noise: FloatArray, n: int
+) -> tuple[float, float, float]:
+    """Return the lower end, the debiased value and the upper end of the true error."""
+    weight = np.full(len(noise), float(n))
+
+    def errors(t: float) -> FloatArray:
+        return metrics.ece_of_gaps(weight, t * gaps + noise)
+
+    def as_large(t: float) -> float:
+        return float((errors(t) >= value).mean())
+
+    def as_small(t: float) -> float:
+        return float((errors(t) <= value).mean())
+
+    tail = _LEVEL / 2
+    least = tail * max(as_small(0.0), 1 / len(noise))
+    return (
+        value * _first_where(lambda t: as_large(t) >= tail),
+        value * _first_where(lambda t: as_large(t) >= 0.5),
+        min(1.0, value * _first_where(lambda t: as_small(t) < least)),
+    )
+
+
+def _first_where(condition: Callable[[float], bool]) -> float:
+    """Return the smallest t >= 0 at which a condition holds that holds from some t on."""
+    if condition(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while not condition(high) and high < 2.0**_HALVINGS:
+        low, high = high, 2 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if condition(middle) else (middle, high)
+    return high
