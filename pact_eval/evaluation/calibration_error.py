@@ -36,6 +36,7 @@ _RESAMPLES: Final = 2_000
 _MANY_ITEMS: Final = 20_000
 _HALVINGS: Final = 30
 _LEVEL: Final = 0.05
+_ROUNDING: Final = 1e-12
 METHOD: Final = "95% interval by test inversion over clusters"
 
 
@@ -127,17 +128,17 @@ def calibration_error(
     c, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.bool_)
     families = np.asarray(family, dtype=np.int64)
     if not c.size:
-        reason = "no rows: nothing to estimate"
-        return CalibrationError(math.nan, math.nan, math.nan, 0, n_families, METHOD, reason)
+        nothing = "no rows: nothing to estimate"
+        return CalibrationError(math.nan, math.nan, math.nan, 0, n_families, METHOD, nothing)
     gaps = _gaps_by_family(c, right, families, n_families)
     null = metrics.ece_of_gaps(
         np.full(resamples, float(c.size)),
         _null_gaps(c, right, families, n_families, rng, resamples),
     )
-    p_value = (1 + int((null >= value - 1e-12).sum())) / (resamples + 1)
+    p_value = (1 + int((null >= value - _ROUNDING).sum())) / (resamples + 1)
     low = high = debiased = math.nan
     reason = None if n_families > 1 else "one family: no interval"
-    if value == 0:
+    if value < _ROUNDING:
         reason = "confidence equals accuracy in every bin: no direction for an interval"
     elif n_families > 1:
         noise = centred_sums(gaps, rng=rng, resamples=resamples)

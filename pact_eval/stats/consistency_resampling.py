@@ -165,12 +165,15 @@ def centred_sums(sums: npt.ArrayLike, *, rng: np.random.Generator, resamples: in
     factor = families / (families - 1)
     if families > _MANY:
         covariance = factor * (spread.T @ spread)
-        return rng.multivariate_normal(np.zeros(columns), covariance, resamples, method="eigh")
+        found: FloatArray = rng.multivariate_normal(
+            np.zeros(columns), covariance, resamples, method="eigh"
+        )
+        return found
     drawn = [
         rng.multinomial(families, np.full(families, 1 / families), size) @ spread
         for size in _batches(resamples, families)
     ]
-    return np.sqrt(factor) * np.concatenate(drawn)
+    return np.asarray(np.sqrt(factor) * np.concatenate(drawn), dtype=np.float64)
 
 
 def _batches(rows: int, width: int) -> Iterator[int]:

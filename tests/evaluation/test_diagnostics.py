@@ -91,13 +91,13 @@ def test_pairs_with_the_same_answer_against_hand_count(tmp_path: Path) -> None:
 
 
 def change_of(*groups: tuple[str, Estimate]) -> Any:
-    """A comparison of ECE after and before T(x) that holds only what the rule reads."""
+    """A comparison of NLL after and before T(x) that holds only what the rule reads."""
     return SimpleNamespace(
         groups=[
             SimpleNamespace(
                 name=name,
                 metrics={
-                    "ece": SimpleNamespace(
+                    "nll_nats": SimpleNamespace(
                         a=estimate(0.1, 0, 0.2), b=estimate(0.1, 0, 0.2), difference=difference
                     )
                 },
@@ -111,7 +111,7 @@ def change_of(*groups: tuple[str, Estimate]) -> Any:
     ("value", "low", "high", "severity"),
     [
         (-0.01, -0.02, -0.001, None),
-        (-0.01, -0.02, 0.01, None),
+        (-0.01, -0.02, 0.01, "info"),
         (0.02, 0.01, 0.03, "warning"),
         (0.02, -0.01, 0.03, "info"),
         (0.0, 0.0, 0.0, "info"),
@@ -126,7 +126,7 @@ def test_calibration_is_judged_by_its_interval(
 
 
 def test_calibration_can_hurt_one_kind_only() -> None:
-    better, worse = estimate(-0.001, -0.02, 0.02), estimate(0.082, 0.02, 0.13)
+    better, worse = estimate(-0.04, -0.06, -0.02), estimate(0.082, 0.02, 0.13)
     change = change_of(("all", better), ("choice", better), ("boolean", worse))
     (found,) = d.on_calibration("pact", change)
     assert (found.group, found.severity, found.difference) == ("boolean", "warning", worse)
@@ -152,8 +152,10 @@ def test_change_of_ece_against_numpy(tmp_path: Path) -> None:
         found.append(both[1] - both[0])
     assert ece.b.value == pytest.approx(metrics.ece(before.confidence, before.correct))
     tail = stats.norm.cdf(-math.sqrt(30 / 29) * stats.t.ppf(0.975, 29))
+    low, high = np.quantile(found, [tail, 1 - tail])
+    observed = ece.a.value - ece.b.value
     assert [ece.difference.low, ece.difference.high] == pytest.approx(
-        np.quantile(found, [tail, 1 - tail])
+        [2 * observed - high, 2 * observed - low]
     )
     calibrated = experiment.evaluation(run, calibrated=True).groups[0].estimates["ece"]
     assert (ece.a.value, ece.a.low) == pytest.approx((calibrated.value, calibrated.low))
