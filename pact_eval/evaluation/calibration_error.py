@@ -182,7 +182,7 @@ def basic_difference(drawn: Resampled, confidence: float = 0.95) -> Estimate:
         high=2 * percentile.value - percentile.low,
         n=percentile.n,
         clusters=percentile.clusters,
-        method=percentile.method.replace("percentile", "basic"),
+        method=percentile.method.replace("expanded percentile", "expanded basic"),
         reason=percentile.reason,
     )
 

@@ -157,4 +157,4 @@ def test_the_basic_interval_mirrors_the_percentile_one() -> None:
     percentile, basic = drawn.estimate(), basic_difference(drawn)
     assert basic.low == pytest.approx(0.2 - percentile.high)
     assert basic.high == pytest.approx(0.2 - percentile.low)
-    assert basic.method.startswith("95% basic bootstrap")
+    assert basic.method.startswith("95% expanded basic bootstrap")
