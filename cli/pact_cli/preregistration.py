@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -52,13 +52,16 @@ def register(criteria: Path, data: tuple[Path, ...]) -> None:
     type=click.IntRange(min=100),
     default=2_000,
     show_default=True,
-    help="Number of bootstrap resamples; verdicts depend on the values alone.",
+    help="Number of bootstrap resamples of the intervals; verdicts by value do not need them.",
 )
 @settings_options("seed")
 @click.option(
     "--demand",
-    is_flag=True,
-    help="Exit with 3 if a hypothesis is contradicted, with 4 if one has no clear verdict.",
+    type=click.Choice(["values", "shown"]),
+    is_flag=False,
+    flag_value="values",
+    help="Exit with 3 if a hypothesis is contradicted, with 4 if one has no clear verdict: by the "
+    "values, or as shown. --demand alone, last on the line, means values.",
 )
 @json_option
 def scorecard(
@@ -66,7 +69,7 @@ def scorecard(
     sources: tuple[Path, ...],
     resamples: int,
     settings: Settings,
-    demand: bool,
+    demand: Literal["values", "shown"] | None,
     as_json: bool,
 ) -> None:
     """Judge hypotheses on run folders, or on a table of metrics (.csv).
@@ -90,12 +93,18 @@ def scorecard(
     click.get_current_context().exit(_exit_code(judged, demand=demand))
 
 
-def _exit_code(judged: JudgedHypotheses, *, demand: bool) -> int:
+def _exit_code(judged: JudgedHypotheses, *, demand: Literal["values", "shown"] | None) -> int:
     if judged.registration.broken:
         return TamperedError.exit_code
-    verdicts = set(judged.scorecard.verdicts.values())
-    if demand and "CONTRADICTED" in verdicts:
+    if demand is None:
+        return 0
+    results = judged.scorecard.results
+    if demand == "shown":
+        against = any(result.shown == "refuted" for result in results)
+        clear = all(result.shown == "supported" for result in results)
+    else:
+        against = any(result.verdict == "CONTRADICTED" for result in results)
+        clear = all(result.verdict == "SUPPORTED" for result in results)
+    if against:
         return GateError.exit_code
-    if demand and verdicts - {"SUPPORTED"}:
-        return InconclusiveError.exit_code
-    return 0
+    return 0 if clear else InconclusiveError.exit_code

@@ -38,7 +38,9 @@ from pact_eval.preregistration.diagnostics import (
     on_registration,
     on_verdicts,
 )
-from pact_eval.preregistration.judging import DifferenceInterval, holds, judge
+from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
+from pact_eval.preregistration.evidence import LEVEL, Evidence, EvidenceMethod
+from pact_eval.preregistration.judging import Differences, holds, judge
 from pact_eval.preregistration.parsing import pact_hypotheses, parse_hypotheses, read_hypotheses
 from pact_eval.preregistration.published_table import read_metric_table
 from pact_eval.preregistration.registration import (
@@ -72,6 +74,7 @@ from pact_eval.preregistration.run_metrics import (
     metric_sizes,
     repeated_arms,
     rows_from_evaluation,
+    rows_from_items,
     run_seeds,
 )
 from pact_eval.preregistration.run_scorecard import (
@@ -88,6 +91,7 @@ from pact_eval.preregistration.scorecard import (
     Outcome,
     Reading,
     Scorecard,
+    Shown,
     Verdict,
     WeightedRow,
 )
@@ -104,6 +108,7 @@ __all__ = [
     "CALIBRATED_METRICS",
     "DECODINGS",
     "FORMAT",
+    "LEVEL",
     "LOCK_FORMAT",
     "OUTCOMES",
     "RELATIONS",
@@ -120,7 +125,9 @@ __all__ = [
     "Comparison",
     "DataHash",
     "DecodingName",
-    "DifferenceInterval",
+    "Differences",
+    "Evidence",
+    "EvidenceMethod",
     "GroupAccuracy",
     "Hypotheses",
     "Hypothesis",
@@ -141,8 +148,10 @@ __all__ = [
     "RegistrationProblem",
     "RegistrationStatus",
     "Relation",
+    "RunDifferences",
     "RunFacts",
     "Scorecard",
+    "Shown",
     "Verdict",
     "WeakVerdict",
     "WeightedRow",
@@ -182,6 +191,8 @@ __all__ = [
     "register",
     "repeated_arms",
     "rows_from_evaluation",
+    "rows_from_items",
     "run_facts",
     "run_seeds",
+    "with_calibrated_tv",
 ]

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-import numpy as np
-
 from pact_eval.evaluation.diagnostics import Diagnostic, Severity
-from pact_eval.preregistration.judging import holds
 from pact_eval.preregistration.registration import Registration
 from pact_eval.preregistration.scorecard import Comparison, HypothesisResult, Scorecard
 
@@ -25,21 +22,19 @@ class RegistrationProblem(Diagnostic):
 
 @dataclass(frozen=True)
 class WeakVerdict(Diagnostic):
-    """A claim is called supported, but intervals or seeds do not show it.
+    """A claim is called supported, but the sample or its seeds do not show it.
 
     Attributes:
         result: the hypothesis and its verdict.
-        doubtful: comparisons that hold, with an interval that reaches where the check would fail.
-        with_interval: number of comparisons that hold and have an interval.
-        covers_zero: whether the check would fail at 0 in each of `doubtful`.
+        doubtful: comparisons that hold by value only, although there is an interval or a test.
+        judged: number of comparisons that hold and have one.
         seeds: of all comparisons that hold, if there is only one: that seed, or None for a run
             without a seed; otherwise empty.
     """
 
     result: HypothesisResult
     doubtful: tuple[Comparison, ...]
-    with_interval: int
-    covers_zero: bool
+    judged: int
     seeds: tuple[int | None, ...]
     kind: ClassVar[str] = "verdict"
 
@@ -64,25 +59,9 @@ def on_verdicts(scorecard: Scorecard) -> tuple[WeakVerdict, ...]:
 
 
 def _weak_verdict(result: HypothesisResult) -> WeakVerdict:
-    with_interval = 0
-    doubtful: list[Comparison] = []
-    covers_zero = True
-    for check in result.checks:
-        relation, margin = check.check.relation, check.check.margin
-        for each in check.comparisons:
-            if not each.holds or each.interval is None or np.isnan(each.interval.low):
-                continue
-            with_interval += 1
-            ends = (each.interval.low, each.interval.high)
-            if not all(holds(relation, margin, end) for end in ends):
-                doubtful.append(each)
-                covers_zero = covers_zero and margin.distance == 0
-    seeds = {
-        seed
-        for check in result.checks
-        for each in check.comparisons
-        if each.holds
-        for seed in each.seeds
-    }
+    holding = [each for each in result.comparisons if each.holds]
+    judged = [each for each in holding if each.shown or each.interval is not None]
+    doubtful = tuple(each for each in judged if not each.shown)
+    seeds = {seed for each in holding for seed in each.seeds}
     only = tuple(seeds) if len(seeds) == 1 else ()
-    return WeakVerdict("warning", None, result, tuple(doubtful), with_interval, covers_zero, only)
+    return WeakVerdict("warning", None, result, doubtful, len(judged), only)

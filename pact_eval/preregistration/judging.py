@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeAlias
+from dataclasses import replace
+from typing import Final, Protocol, TypeAlias
 
+from pact_eval.evaluation import find_metric
 from pact_eval.preregistration.criteria import (
+    Cell,
     Check,
     Hypotheses,
     Margin,
     Quantity,
     Question,
     Relation,
+)
+from pact_eval.preregistration.evidence import (
+    LEVEL,
+    Evidence,
+    by_construction,
+    by_interval,
+    by_test,
 )
 from pact_eval.preregistration.scorecard import (
     CheckResult,
@@ -23,36 +33,56 @@ from pact_eval.preregistration.scorecard import (
     WeightedRow,
     weighted_rows,
 )
-from pact_eval.preregistration.table import MetricRow, MetricTable
-from pact_eval.stats import Estimate
+from pact_eval.preregistration.table import MetricRow, MetricTable, refuse
+from pact_eval.stats import Estimate, SignFlipTest
 
-__all__ = ["DifferenceInterval", "holds", "judge"]
-
-DifferenceInterval: TypeAlias = Callable[[tuple[WeightedRow, ...]], Estimate | None]
-"""Returns the interval of a weighted sum of numbers, such as 1 x accuracy of A - 1 x accuracy of B
-at one seed; None if there is no interval."""
+__all__ = ["Differences", "holds", "judge"]
 
 Seeds: TypeAlias = tuple[int | None, ...]
+Rows: TypeAlias = Callable[[Cell, int | None], MetricRow]
+
+
+class Differences(Protocol):
+    """What is known of differences beyond their values.
+
+    A difference is a weighted sum of numbers, such as 1 x accuracy of A - 1 x accuracy of B at one
+    seed.
+    """
+
+    def interval(self, terms: tuple[WeightedRow, ...], confidence: float, /) -> Estimate | None:
+        """Return the interval of a weighted sum; None if there is none."""
+
+    def exact_test(self, terms: tuple[WeightedRow, ...], /) -> SignFlipTest | None:
+        """Return the exact test of a difference of accuracy of two runs; None for any other."""
+
+    def with_views(self, row: MetricRow, k: int, /) -> MetricRow | None:
+        """Return a number as the first k views give it; None if they are not known."""
+
 
 # Differences of equal numbers that were summed in another order.
 _ROUNDING: Final = 1e-12
 
 
 def judge(
-    hypotheses: Hypotheses, table: MetricTable, *, interval: DifferenceInterval | None = None
+    hypotheses: Hypotheses, table: MetricTable, *, differences: Differences | None = None
 ) -> Scorecard:
     """Judge hypotheses on a table of metrics.
 
-    Verdicts depend on the values alone; intervals are shown with them.
+    Verdicts depend on the values alone. Next to them, comparisons and hypotheses say whether they
+    are shown.
 
     Args:
         hypotheses: the claims and their checks.
         table: the numbers.
-        interval: returns intervals of differences, if the caller can compute them.
+        differences: makes intervals and exact tests of differences. Without it nothing is shown,
+            except what holds by construction.
 
     Returns:
         One result per hypothesis. If the table lacks an arm, seed, decoding, group or metric, this
         is not an error: the comparison lacks data, with the reason.
+
+    Raises:
+        InputError: a table of metrics counts different items for arms that are compared.
 
     Example:
         >>> from pact_eval.preregistration import MetricTable, judge, pact_hypotheses
@@ -60,17 +90,22 @@ def judge(
         'UNTESTED'
     """
 
-    def results(checks: Iterable[Check]) -> tuple[CheckResult, ...]:
-        return tuple(
-            CheckResult(check, tuple(_comparisons(check, table, interval))) for check in checks
-        )
+    def results(checks: Iterable[Check], *, jointly: bool) -> tuple[CheckResult, ...]:
+        by_value = [
+            CheckResult(check, tuple(_comparisons(check, table, differences))) for check in checks
+        ]
+        return _with_evidence(by_value, differences, jointly=jointly)
 
-    return Scorecard(
+    scorecard = Scorecard(
         tuple(
-            HypothesisResult(each, results(each.checks), results(each.beside))
+            HypothesisResult(
+                each, results(each.checks, jointly=True), results(each.beside, jointly=False)
+            )
             for each in hypotheses.hypotheses
         )
     )
+    refuse(_different_counts(scorecard))
+    return scorecard
 
 
 def holds(relation: Relation, margin: Margin, difference: float) -> bool:
@@ -97,8 +132,109 @@ def holds(relation: Relation, margin: Margin, difference: float) -> bool:
     return (difference < -bound) == (relation == "lower")
 
 
+def _with_evidence(
+    results: Iterable[CheckResult], differences: Differences | None, *, jointly: bool
+) -> tuple[CheckResult, ...]:
+    """Add the evidence to comparisons.
+
+    Args:
+        results: the checks of a hypothesis by value.
+        differences: makes intervals and exact tests.
+        jointly: whether a failure of any of them refutes the hypothesis, so that its level is
+            divided by their number (Bonferroni).
+    """
+    results = tuple(results)
+    tested = [
+        each
+        for result in results
+        for each in result.comparisons
+        if each.holds is not None and not _certain(each)
+    ]
+    joint_level = LEVEL / max(1, len(tested)) if jointly else LEVEL
+    found = []
+    for result in results:
+        comparisons = tuple(
+            replace(each, evidence=_evidence(result.check, each, differences, joint_level))
+            for each in result.comparisons
+        )
+        found.append(replace(result, comparisons=comparisons))
+    return tuple(found)
+
+
+def _evidence(
+    check: Check, comparison: Comparison, differences: Differences | None, joint_level: float
+) -> Evidence | None:
+    if comparison.holds is None:
+        return None
+    if _certain(comparison):
+        return by_construction()
+    level = LEVEL if comparison.holds else joint_level
+    if differences is None:
+        return Evidence(shown=False, level=level, reason="no interval")
+    terms = weighted_rows(comparison.left, comparison.right)
+    test = differences.exact_test(terms)
+    equal = check.relation == "similar" and comparison.holds
+    if test is not None and check.margin.distance == 0 and not equal:
+        return by_test(test, level)
+    interval = comparison.interval
+    if level < LEVEL:
+        interval = differences.interval(terms, 1 - level)
+    return by_interval(
+        check.relation,
+        check.margin,
+        interval,
+        holds=comparison.holds,
+        level=level,
+        discordant=None if test is None else test.discordant_clusters,
+    )
+
+
+def _certain(comparison: Comparison) -> bool:
+    """Return whether the difference is 0 whatever the data.
+
+    Calibration changes no metric of the top answer, and a number equals itself.
+    """
+    if not abs(comparison.difference) <= _ROUNDING:
+        return False
+    weights: dict[tuple[str, str, str, str, int | None], float] = {}
+    for term in weighted_rows(comparison.left, comparison.right):
+        cell, decoding = term.row.cell, str(term.row.cell.decoding)
+        if find_metric(cell.metric).of_top_answer:
+            decoding = decoding.removesuffix("_calibrated")
+        place = (cell.metric, cell.arm, decoding, cell.group, term.row.seed)
+        weights[place] = weights.get(place, 0.0) + term.weight
+    return all(abs(weight) <= _ROUNDING for weight in weights.values())
+
+
+def _different_counts(scorecard: Scorecard) -> list[str]:
+    """Say which numbers of tables of metrics are compared with those of other items."""
+    compared = [
+        comparison
+        for result in scorecard.results
+        for check in (*result.checks, *result.beside)
+        for comparison in check.comparisons
+    ]
+    problems = [_different_count(comparison.rows) for comparison in compared]
+    return list(dict.fromkeys(problem for problem in problems if problem))
+
+
+def _different_count(rows: tuple[MetricRow, ...]) -> str | None:
+    known = [row for row in rows if row.n is not None]
+    for one in known:
+        for other in known:
+            alike = (one.cell.metric, one.cell.group) == (other.cell.metric, other.cell.group)
+            if alike and one.n != other.n and (one.source or other.source):
+                return f"{_counted(one)}, but {_counted(other)}: arms must have the same items"
+    return None
+
+
+def _counted(row: MetricRow) -> str:
+    where = f"{row.source}: " if row.source else ""
+    return f"{where}{row.cell.metric} of {row.run} ({row.cell.group}) is of n = {row.n:,}"
+
+
 def _comparisons(
-    check: Check, table: MetricTable, interval: DifferenceInterval | None
+    check: Check, table: MetricTable, differences: Differences | None
 ) -> Iterator[Comparison]:
     for question in check.questions():
         seeds, reason = _seeds(check, question, table)
@@ -106,10 +242,10 @@ def _comparisons(
             nothing = Reading(math.nan, ())
             yield Comparison(question, seeds, nothing, nothing, math.nan, None, reason)
         elif check.judged_on == "means":
-            yield _comparison(check, question, seeds, table, interval)
+            yield _comparison(check, question, seeds, table, differences)
         else:
             for seed in seeds:
-                yield _comparison(check, question, (seed,), table, interval)
+                yield _comparison(check, question, (seed,), table, differences)
 
 
 def _seeds(check: Check, question: Question, table: MetricTable) -> tuple[Seeds, str | None]:
@@ -138,32 +274,53 @@ def _comparison(
     question: Question,
     seeds: Seeds,
     table: MetricTable,
-    interval: DifferenceInterval | None,
+    differences: Differences | None,
 ) -> Comparison:
-    left, right = (_reading(each, seeds, table) for each in (question.left, question.right))
-    rows = (*left.rows, *left.minus, *right.rows, *right.minus)
-    absent = tuple(dict.fromkeys(row.reason for row in rows if math.isnan(row.value)))
+    left, right = (_reading(each, seeds, table.row) for each in (question.left, question.right))
+    views = _views((left, right))
+    if len(views) > 1:
+        at_fewest = _at_views(table, differences, views)
+        left, right = (_reading(each, seeds, at_fewest) for each in (question.left, question.right))
     difference = left.value - right.value
+    compared = Comparison(question, seeds, left, right, difference, None, views=views)
     if math.isnan(difference):
+        absent = dict.fromkeys(row.reason for row in compared.rows if math.isnan(row.value))
         reason = "; ".join(filter(None, absent)) or "a difference of infinite numbers"
-        return Comparison(question, seeds, left, right, math.nan, None, reason)
-    return Comparison(
-        question=question,
-        seeds=seeds,
-        left=left,
-        right=right,
-        difference=difference,
-        holds=holds(check.relation, check.margin, difference),
-        interval=None if interval is None else interval(weighted_rows(left, right)),
-    )
+        return replace(compared, reason=reason)
+    interval = None
+    if differences is not None:
+        interval = differences.interval(weighted_rows(left, right), 1 - LEVEL)
+    holding = holds(check.relation, check.margin, difference)
+    return replace(compared, holds=holding, interval=interval)
 
 
-def _reading(quantity: Quantity, seeds: Seeds, table: MetricTable) -> Reading:
-    rows = tuple(table.row(quantity.cell, seed) for seed in seeds)
+def _views(readings: Iterable[Reading]) -> tuple[int, ...]:
+    """Return the numbers of views that numbers rest on, largest first, if they differ."""
+    rows = [row for each in readings for row in (*each.rows, *each.minus)]
+    found = sorted({row.k for row in rows if row.k is not None}, reverse=True)
+    return tuple(found) if len(found) > 1 else ()
+
+
+def _at_views(table: MetricTable, differences: Differences | None, views: tuple[int, ...]) -> Rows:
+    """Return a function that reads numbers of the table at the smallest number of views."""
+    reason = f"K differs: {' and '.join(map(str, views))}"
+
+    def row(cell: Cell, seed: int | None) -> MetricRow:
+        found = table.row(cell, seed)
+        if found.k is None or found.k == views[-1]:
+            return found
+        fewer = None if differences is None else differences.with_views(found, views[-1])
+        return fewer or replace(found, value=math.nan, reason=reason)
+
+    return row
+
+
+def _reading(quantity: Quantity, seeds: Seeds, read: Rows) -> Reading:
+    rows = tuple(read(quantity.cell, seed) for seed in seeds)
     values = [row.value for row in rows]
     minus: tuple[MetricRow, ...] = ()
     if quantity.minus is not None:
-        minus = tuple(table.row(quantity.minus, seed) for seed in seeds)
+        minus = tuple(read(quantity.minus, seed) for seed in seeds)
         values = [value - row.value for value, row in zip(values, minus, strict=True)]
     return Reading(_mean(values), rows, minus)
 

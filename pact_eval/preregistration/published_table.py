@@ -16,6 +16,7 @@ import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +44,10 @@ _COLUMNS: Final = {
     "permutation_tv": "view_tv",
     "permutation_flip_rate": "flip_rate",
 }
+_COUNTS: Final = ("count", "correct", "pairs")
 _NEEDED: Final = ("run", "seed", "decoding", "group")
+# Shares that were computed in another order.
+_ROUNDING: Final = 1e-12
 _DECODINGS: Final = ("single", "single_calibrated", "ensemble")
 
 
@@ -98,7 +102,7 @@ def read_metric_table(path: Path) -> MetricTable:
     return MetricTable(
         row
         for line in lines
-        for row in _rows(line, line.run in calibrated, score_items.get(line.at))
+        for row in _rows(line, path, line.run in calibrated, score_items.get(line.at))
     )
 
 
@@ -131,26 +135,63 @@ def _line(number: int, header: Sequence[str], row: Sequence[str]) -> _Line:
 
 
 def _problems(line: _Line) -> Iterator[Problem]:
-    def problem(message: str) -> Problem:
-        return Problem(line.number, None, message)
-
     if not line.has_every_column:
-        yield problem("expected as many cells as the header has columns")
+        message = "expected as many cells as the header has columns"
+        yield Problem(line.number, None, message)
         return
+    for message in (*_wrong_labels(line), *_wrong_numbers(line)):
+        yield Problem(line.number, None, message)
+
+
+def _wrong_labels(line: _Line) -> Iterator[str]:
     decoding, seed = line.cells["decoding"], line.cells["seed"]
     if not line.cells["run"] or not line.cells["group"]:
-        yield problem("expected a run and a group, got nothing")
+        yield "expected a run and a group, got nothing"
     if decoding not in _DECODINGS:
-        yield problem(f'expected decoding, one of {", ".join(_DECODINGS)}, got "{decoding}"')
+        yield f'expected decoding, one of {", ".join(_DECODINGS)}, got "{decoding}"'
     if seed and not seed.removeprefix("-").isdecimal():
-        yield problem(f'expected a seed, an integer or nothing, got "{seed}"')
+        yield f'expected a seed, an integer or nothing, got "{seed}"'
+
+
+def _wrong_numbers(line: _Line) -> Iterator[str]:
     for column, metric in _COLUMNS.items():
         text = line.cells.get(column, "")
         value = _number(text)
         if text and value is None:
-            yield problem(f'expected {column} as a number, got "{text}"')
+            yield f'expected {column} as a number, got "{text}"'
         elif value is not None and metric_spec(metric).unit == "percent" and not 0 <= value <= 1:
-            yield problem(f"expected {column} as a fraction in 0 to 1, got {text}")
+            yield f"expected {column} as a fraction in 0 to 1, got {text}"
+    for column in _COUNTS:
+        text = line.cells.get(column, "")
+        if text and line.count(column) is None:
+            yield f'expected {column} as a whole number, got "{text}"'
+    contradiction = _contradiction(line)
+    if contradiction:
+        yield contradiction
+
+
+def _contradiction(line: _Line) -> str | None:
+    """Say how the accuracy contradicts the counts; None if it does not, or one is not known."""
+    text = line.cells.get("accuracy", "")
+    accuracy, correct, count = _number(text), line.count("correct"), line.count("count")
+    if accuracy is None or correct is None or not count:
+        return None
+    share = correct / count
+    # The accuracy may be rounded to the decimals that it has.
+    if correct <= count and abs(accuracy - share) <= _half_a_digit(text) + _ROUNDING:
+        return None
+    return f"accuracy {text} contradicts {correct:,} correct of {count:,} items ({share:.4f})"
+
+
+def _half_a_digit(text: str) -> float:
+    """Return half a unit of the last digit of a number; at most half a percent.
+
+    Example:
+        >>> _half_a_digit("0.842"), _half_a_digit("8.4e-1"), _half_a_digit("1.0")
+        (0.0005, 0.005, 0.005)
+    """
+    exponent = Decimal(text).as_tuple().exponent
+    return min(0.005, 0.5 * 10.0**exponent) if isinstance(exponent, int) else 0.0
 
 
 def _number(text: str) -> float | None:
@@ -162,8 +203,11 @@ def _number(text: str) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _rows(line: _Line, calibrated: bool, score_items: int | None) -> Iterator[MetricRow]:
-    cells = line.cells
+def _rows(
+    line: _Line, path: Path, calibrated: bool, score_items: int | None
+) -> Iterator[MetricRow]:
+    cells, source = line.cells, f"{path}:{line.number}"
+    seed = int(cells["seed"]) if cells["seed"] else None
     group = "boolean" if cells["group"] == "noul" else cells["group"]
     for column, metric in _COLUMNS.items():
         value = _number(cells.get(column, ""))
@@ -173,7 +217,7 @@ def _rows(line: _Line, calibrated: bool, score_items: int | None) -> Iterator[Me
         n = score_items if "score items" in find_metric(metric).needs else count
         for decoding in _decodings(cells["decoding"], metric, calibrated):
             cell = Cell(metric, cells["run"], decoding, group)
-            yield MetricRow(cell, int(cells["seed"]) if cells["seed"] else None, value, n)
+            yield MetricRow(cell, seed, value, n, source=source)
 
 
 def _decodings(decoding: str, metric: str, calibrated: bool) -> tuple[DecodingName, ...]:

@@ -19,6 +19,7 @@ from pact_eval.evaluation import (
     Evaluation,
     ExperimentRun,
     GroupBy,
+    ScoredItems,
     find_metric,
     point_estimates,
     registered_metrics,
@@ -78,7 +79,31 @@ def rows_from_evaluation(
     """
     name = decoding_name(evaluation.decoding, evaluation.calibration)
     groups = {group.name: group.estimates for group in evaluation.groups}
-    return tuple(_rows(arm, seed, name, groups, ablated=evaluation.contexts == "ablated"))
+    ablated = evaluation.contexts == "ablated"
+    return tuple(_rows(arm, seed, name, groups, k=evaluation.k, ablated=ablated))
+
+
+def rows_from_items(
+    arm: str, seed: int | None, items: ScoredItems, names: Sequence[str]
+) -> tuple[MetricRow, ...]:
+    """Return metrics of scored items as rows of a metric table, without intervals.
+
+    Args:
+        arm: the arm of the run.
+        seed: the seed it was trained with; None for a base model.
+        items: the items of the run. All rows are under their decoding, also TV and flips.
+        names: names of the metrics.
+
+    Returns:
+        One row per metric and group: all items, and each kind.
+    """
+    name = decoding_name(items.decoding, "raw" if items.calibrator is None else "calibrated")
+    k = items.k if items.decoding == "ensemble" else None
+    return tuple(
+        MetricRow.of(Cell(metric, arm, name, group), seed, estimate, k)
+        for group, estimates in point_estimates(items, "kind", names).items()
+        for metric, estimate in estimates.items()
+    )
 
 
 def collection_metrics(runs: Sequence[ExperimentRun], *, by: GroupBy) -> MetricTable:
@@ -104,7 +129,7 @@ def _rows_of_run(run: ExperimentRun, by: GroupBy) -> Iterator[MetricRow]:
             # calibrator needs prompt lengths that the run does not know.
             continue
         name = decoding_name(decoding, "calibrated" if calibrated else "raw")
-        yield from _rows(run.arm, run.seed, name, point_estimates(items, by))
+        yield from _rows(run.arm, run.seed, name, point_estimates(items, by), k=items.k)
 
 
 def decodings_of(run: ExperimentRun) -> tuple[tuple[Decoding, bool], ...]:
@@ -128,6 +153,7 @@ def _rows(
     name: DecodingName,
     groups: Mapping[str, Mapping[str, Estimate]],
     *,
+    k: int,
     ablated: bool = False,
 ) -> Iterator[MetricRow]:
     for group, estimates in groups.items():
@@ -135,7 +161,8 @@ def _rows(
             if ablated and "ablated contexts" not in find_metric(metric).needs:
                 continue
             for decoding in _listed_under(metric, name):
-                yield MetricRow.of(Cell(metric, arm, decoding, group), seed, estimate)
+                views = k if decoding.startswith("ensemble") else None
+                yield MetricRow.of(Cell(metric, arm, decoding, group), seed, estimate, views)
 
 
 def _listed_under(metric: str, name: DecodingName) -> Iterator[DecodingName]:

@@ -27,6 +27,17 @@ decodings, arms or groups). If some comparisons of a check lack data, the check 
 The same as rules, of which the first that applies counts: UNTESTED if nothing was tested; PARTLY
 SUPPORTED if a check holds and another fails; INCONCLUSIVE if a check is mixed; CONTRADICTED if one
 fails; PARTLY TESTED if one lacks data; otherwise SUPPORTED.
+
+The verdict rests on the values. Next to it, a hypothesis is *shown* or holds *by value only*. It is
+a claim that all of its comparisons hold:
+
+- It is supported as shown if every comparison is shown to hold. No correction for the number of
+  comparisons is needed: this is the intersection-union test (Berger 1982).
+- It is refuted as shown if one comparison is shown to fail, whatever the verdict by values. One
+  failing run refutes a claim about every run. With m comparisons, each failure is judged at the
+  level 0.05 / m (Bonferroni), so that chance refutes at most 5% of true claims.
+
+Reference: Berger, "Multiparameter hypothesis testing and acceptance sampling", Technometrics 1982.
 """
 
 from __future__ import annotations
@@ -36,6 +47,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from pact_eval.preregistration.criteria import Check, Hypothesis, Question
+from pact_eval.preregistration.evidence import Evidence
 from pact_eval.preregistration.table import MetricRow
 from pact_eval.stats import Estimate
 
@@ -72,6 +84,10 @@ VERDICTS: Final[dict[frozenset[Outcome], Verdict]] = {
     frozenset({"lacks"}): "UNTESTED",
 }
 """The table above."""
+
+
+Shown = Literal["supported", "tested part", "refuted"]
+"""What is shown of a hypothesis: all of it, all that has data, or that it is wrong."""
 
 
 def outcomes_of(comparisons: Iterable[bool | None]) -> frozenset[Outcome]:
@@ -149,7 +165,10 @@ class Comparison:
         difference: first minus second, rates as fractions; NaN if data are missing.
         holds: whether the check holds here; None if data are missing.
         reason: why data are missing.
-        interval: interval of the difference, if there is one.
+        interval: 95% interval of the difference, if there is one.
+        evidence: whether the result is shown; None if data are missing.
+        views: numbers of views of the runs, largest first, if they differ; the quantities are then
+            those of the smallest number.
     """
 
     question: Question
@@ -160,6 +179,23 @@ class Comparison:
     holds: bool | None
     reason: str | None = None
     interval: Estimate | None = None
+    evidence: Evidence | None = None
+    views: tuple[int, ...] = ()
+
+    @property
+    def shown(self) -> bool:
+        """Whether the comparison is shown to hold, or to fail."""
+        return self.evidence is not None and self.evidence.shown
+
+    @property
+    def rows(self) -> tuple[MetricRow, ...]:
+        """The numbers of both quantities."""
+        return tuple(row for each in (self.left, self.right) for row in (*each.rows, *each.minus))
+
+    def __str__(self) -> str:
+        seeds = [str(seed) for seed in self.seeds if seed is not None]
+        at = f" at {'seeds' if seeds[1:] else 'seed'} {', '.join(seeds)}" if seeds else ""
+        return f"{self.question.left.cell}{at}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +240,17 @@ class CheckResult:
         return f"{shown}; {self.lacking} without data" if self.lacking else shown
 
     @property
+    def shown(self) -> str:
+        """Whether the results are shown or by value only, in words; empty without data."""
+        tested = self.holding + self.failing
+        shown = sum(each.shown for each in self.comparisons)
+        if tested == 0:
+            return ""
+        if shown == tested:
+            return "shown"
+        return f"shown in {shown} of {tested}" if shown else "by value only"
+
+    @property
     def reasons(self) -> tuple[str, ...]:
         """Why data are missing, each reason once."""
         return tuple(dict.fromkeys(each.reason for each in self.comparisons if each.reason))
@@ -227,6 +274,50 @@ class HypothesisResult:
     def verdict(self) -> Verdict:
         """The verdict, by the table at the top of this module."""
         return verdict_on(result.outcomes for result in self.checks)
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The comparisons of the decisive checks."""
+        return tuple(each for check in self.checks for each in check.comparisons)
+
+    @property
+    def refuted_by(self) -> tuple[Comparison, ...]:
+        """The comparisons that are shown to fail."""
+        return tuple(each for each in self.comparisons if each.holds is False and each.shown)
+
+    @property
+    def shown(self) -> Shown | None:
+        """What is shown of the claim; None if it holds or fails by value only."""
+        if self.refuted_by:
+            return "refuted"
+        tested = [each for each in self.comparisons if each.holds is not None]
+        if not tested or not all(each.holds and each.shown for each in tested):
+            return None
+        return "supported" if len(tested) == len(self.comparisons) else "tested part"
+
+    @property
+    def shown_words(self) -> str:
+        """Whether the verdict is shown or by value only, in words; empty if it is UNTESTED.
+
+        A refutation names the comparison, unless the verdict is CONTRADICTED.
+        """
+        verdict, shown = self.verdict, self.shown
+        if verdict == "UNTESTED":
+            return ""
+        if shown is None:
+            return "by value only"
+        if shown == "tested part":
+            return "shown where tested"
+        if shown == "supported" or verdict == "CONTRADICTED":
+            return "shown"
+        first, *others = self.refuted_by
+        more = f" and {len(others)} more" if others else ""
+        return f"refuted as shown by {first}{more}"
+
+    @property
+    def conclusion(self) -> str:
+        """The verdict, and whether it is shown or by value only."""
+        return f"{self.verdict}, {self.shown_words}".removesuffix(", ")
 
     @property
     def because(self) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Estimate, metric_names
 from pact_eval.preregistration.criteria import DECODINGS, Cell
 
-__all__ = ["MetricRow", "MetricTable"]
+__all__ = ["MetricRow", "MetricTable", "refuse"]
 
 _PROBLEMS_SHOWN = 20
 
@@ -27,6 +27,8 @@ class MetricRow:
         low: lower end of its interval; NaN where there is none.
         high: upper end of its interval; NaN where there is none.
         reason: why the value is NaN.
+        k: views that it rests on; None if it rests on one view, or if that is not known.
+        source: file and line of a table of metrics; None for a run.
     """
 
     cell: Cell
@@ -36,9 +38,13 @@ class MetricRow:
     low: float = math.nan
     high: float = math.nan
     reason: str | None = None
+    k: int | None = None
+    source: str | None = None
 
     @classmethod
-    def of(cls, cell: Cell, seed: int | None, estimate: Estimate) -> MetricRow:
+    def of(
+        cls, cell: Cell, seed: int | None, estimate: Estimate, k: int | None = None
+    ) -> MetricRow:
         """Return an estimate as a row."""
         return cls(
             cell=cell,
@@ -48,6 +54,7 @@ class MetricRow:
             low=estimate.low,
             high=estimate.high,
             reason=estimate.reason,
+            k=k,
         )
 
     @property
@@ -87,10 +94,7 @@ class MetricTable:
             seeds = self._seeds.setdefault(row.cell.arm, set())
             if row.seed is not None:
                 seeds.add(row.seed)
-        if problems:
-            rest = len(problems) - _PROBLEMS_SHOWN
-            more = [f"and {rest:,} more problems"] if rest > 0 else []
-            raise InputError("\n".join(problems[:_PROBLEMS_SHOWN] + more))
+        refuse(problems)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -141,6 +145,19 @@ class MetricTable:
         if cell.group not in groups:
             return f"no group {cell.group} of {of_run} (there are {', '.join(sorted(groups))})"
         return f"no {cell.metric} of {of_run} ({cell.decoding}, {cell.group})"
+
+
+def refuse(problems: Sequence[str]) -> None:
+    """Raise an error of the first problems and the number of the others; nothing without any.
+
+    Raises:
+        InputError: there is a problem.
+    """
+    if not problems:
+        return
+    rest = len(problems) - _PROBLEMS_SHOWN
+    more = [f"and {rest:,} more problems"] if rest > 0 else []
+    raise InputError("\n".join([*problems[:_PROBLEMS_SHOWN], *more]))
 
 
 def _problems(row: MetricRow, before: MetricRow | None) -> list[str]:

@@ -43,12 +43,12 @@ def test_the_report_of_ablated_contexts(ablated: Path) -> None:
     for words in (
         "arm:        no_nr",
         "Decoding: single, raw; K = 3.",
-        "95% percentile bootstrap over families, 300 resamples",
+        "95% expanded percentile bootstrap over families, 300",
         "30 items, 30 fam.",
         "Mean confidence",
         "Answer gap",
         "Flip rate",
-        "90.0 [90.0, 90.0]",
+        "all resamples agree",
     ):
         assert words in text, words
     for words in ("Accuracy", "NLL", "Letters", "pairs"):

@@ -144,6 +144,40 @@ def test_run_folders_are_judged_with_intervals(criteria: Path, runs: tuple[Path,
     assert "[" in text.split("difference")[1]
 
 
+def test_a_demand_for_shown_verdicts(criteria: Path, runs: tuple[Path, Path]) -> None:
+    """0 if shown, 3 if refuted as shown, 4 by value only; broken registrations stay 5."""
+    arguments = ("scorecard", criteria, *runs, "--resamples", 300)
+    text = run(*arguments, "--demand", "shown").stdout
+    assert "A Skill: SUPPORTED, shown" in text
+    criteria.write_text(CRITERIA.replace('"higher"', '"lower"'))
+    text = run(*arguments, "--demand", "shown", code=3).stdout
+    assert "A Skill: CONTRADICTED, shown" in text
+    # About 64 points more accurate, with an interval from 50 to 75: not shown to be above 60.
+    margin = '"higher"\nby_more_than = "60 points"'
+    criteria.write_text(CRITERIA.replace('"higher"', margin))
+    value = json.loads(run(*arguments, "--demand", "shown", "--json", code=4).stdout)
+    (hypothesis,) = value["hypotheses"]
+    assert hypothesis["shown"] is None
+    assert hypothesis["conclusion"] == f"{hypothesis['verdict']}, by value only"
+    assert hypothesis["refuted_by"] == []
+    run("register", criteria)
+    criteria.write_text(CRITERIA)
+    run(*arguments, "--demand", "shown", code=5)
+
+
+def test_a_published_table_is_by_value_only() -> None:
+    table = published_path("run_metrics.csv")
+    value = json.loads(run("scorecard", PACT, table, "--demand", "shown", "--json", code=4).stdout)
+    assert [each["conclusion"] for each in value["hypotheses"]] == [
+        "INCONCLUSIVE, by value only",
+        "SUPPORTED, by value only",
+        "PARTLY TESTED, by value only",
+        "PARTLY SUPPORTED, by value only",
+        "SUPPORTED, by value only",
+    ]
+    run("scorecard", PACT, table, "--demand", "maybe", code=2)
+
+
 def test_runs_after_the_registration_prove_it(criteria: Path, tmp_path: Path) -> None:
     data = tmp_path / "holdout.jsonl"
     data.write_text("{}\n")

@@ -28,7 +28,7 @@ from pact_eval.preregistration import (
     holds,
     judge,
 )
-from pact_eval.stats import Estimate
+from pact_eval.stats import Estimate, SignFlipTest
 
 POINTS = Margin(2.0, "points")
 OPPOSITE: dict[Relation, Relation] = {
@@ -297,22 +297,38 @@ def test_because_counts_the_checks() -> None:
     )
 
 
-def test_intervals_are_asked_for_with_weights() -> None:
-    asked: list[tuple[WeightedRow, ...]] = []
+class MadeUp:
+    """Intervals of a given half width at 95%, wider at a higher confidence; no exact tests."""
 
-    def interval(terms: tuple[WeightedRow, ...]) -> Estimate:
-        asked.append(terms)
+    def __init__(self, half: float = 0.1) -> None:
+        self.half = half
+        self.asked: list[tuple[tuple[WeightedRow, ...], float]] = []
+
+    def interval(self, terms: tuple[WeightedRow, ...], confidence: float) -> Estimate:
+        self.asked.append((terms, confidence))
         value = math.fsum(term.weight * term.row.value for term in terms)
-        return Estimate(value, value - 0.1, value + 0.1, 10, 5, "made up")
+        half = self.half * 0.05 / (1 - confidence)
+        return Estimate(value, value - half, value + half, 10, 5, "made up")
 
+    def exact_test(self, _terms: tuple[WeightedRow, ...]) -> SignFlipTest | None:
+        return None
+
+    def with_views(self, _row: MetricRow, _k: int) -> MetricRow | None:
+        return None
+
+
+def test_intervals_are_asked_for_with_weights() -> None:
     values = {("a", 17): 0.9, ("a", 18): 0.7, ("b", 17): 0.7, ("b", 18): 0.8}
     check = replace(BASE, judged_on="means")
     hypotheses = Hypotheses((Hypothesis("H", "t", "c", (check,)),))
-    result = judge(hypotheses, MetricTable(rows(values)), interval=interval)["H"].checks[0]
+    made_up = MadeUp()
+    result = judge(hypotheses, MetricTable(rows(values)), differences=made_up)["H"].checks[0]
     (comparison,) = result.comparisons
     assert comparison.interval is not None
     assert comparison.interval.value == pytest.approx(comparison.difference)
-    assert [term.weight for term in asked[0]] == [0.5, 0.5, -0.5, -0.5]
+    ((terms, confidence),) = made_up.asked
+    assert [term.weight for term in terms] == [0.5, 0.5, -0.5, -0.5]
+    assert confidence == 0.95
 
 
 def test_a_scorecard_is_asked_by_id() -> None:

@@ -124,6 +124,30 @@ def test_all_bad_rows_are_told_with_their_lines(tmp_path: Path) -> None:
     ]
 
 
+def test_counts_that_contradict_accuracy_are_refused(tmp_path: Path) -> None:
+    header = "run,seed,decoding,group,count,correct,accuracy\n"
+    good = ("a,17,single,all,324,273,0.8425925925925926", "a,18,single,all,324,273,0.843")
+    rounded = "a,19,single,all,324,273,0.84"
+    assert len(read_metric_table(csv_file(tmp_path, *good, rounded, header=header))) == 3
+    path = csv_file(
+        tmp_path,
+        "a,17,single,all,324,200,0.8425925925925926",
+        "a,18,single,all,324,310,1.0",
+        "a,19,single,all,100,273,0.84",
+        "a,20,single,all,many,273.5,0.84",
+        header=header,
+    )
+    with pytest.raises(RecordError) as caught:
+        read_metric_table(path)
+    assert str(caught.value).splitlines() == [
+        f"{path}:2: accuracy 0.8425925925925926 contradicts 200 correct of 324 items (0.6173)",
+        f"{path}:3: accuracy 1.0 contradicts 310 correct of 324 items (0.9568)",
+        f"{path}:4: accuracy 0.84 contradicts 273 correct of 100 items (2.7300)",
+        f'{path}:5: expected count as a whole number, got "many"',
+        f'{path}:5: expected correct as a whole number, got "273.5"',
+    ]
+
+
 def test_other_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="lacks decoding, group"):
         read_metric_table(csv_file(tmp_path, header="run,seed,accuracy\n"))

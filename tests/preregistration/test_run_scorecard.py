@@ -6,13 +6,15 @@ import json
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from run_frames import predictions, rows, write_run
 
 from pact_eval import metrics
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
-from pact_eval.evaluation import ScoredItems, Settings, compare
-from pact_eval.preregistration import judge_sources
+from pact_eval.evaluation import ScoredItems, Settings, compare, point_estimates
+from pact_eval.preregistration import HypothesisResult, judge_sources
+from pact_eval.runs import Predictions
 
 CRITERIA = """
 format = "pact-hypotheses-1"
@@ -108,3 +110,91 @@ def test_the_fit_of_a_calibrator_is_not_judged_on_its_own_families(
     with pytest.raises(ValueError, match="families it is applied to"):
         judge_sources(path, runs, Settings(resamples=100, seed=3))
     assert json.loads((runs[0] / "calibration.json").read_bytes())["mode"] == "scalar"
+
+
+def result_on_runs(
+    tmp_path: Path, runs: list[Path], text: str, resamples: int = 300
+) -> HypothesisResult:
+    path = tmp_path / "h.toml"
+    path.write_text(text)
+    return judge_sources(path, runs, Settings(resamples=resamples, seed=3)).scorecard["H"]
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "pair_accuracy"])
+def test_accuracy_without_a_margin_is_decided_by_the_exact_test(
+    tmp_path: Path, runs: list[Path], metric: str
+) -> None:
+    a, b = (ScoredItems.of(predictions(s, skill=k), "single") for s, k in ((1, 1.5), (2, 0.5)))
+    tests = compare(a, b, by="kind", rng=Settings(seed=3).rng(), resamples=100).groups[0].accuracy
+    assert tests.pairs is not None
+    wanted = tests.families.p_value if metric == "accuracy" else tests.pairs.p_value
+    result = result_on_runs(tmp_path, runs, CRITERIA.format(metric=metric, decoding="single"))
+    (comparison,) = result.comparisons
+    assert comparison.evidence is not None
+    assert comparison.evidence.method == "exact test"
+    assert comparison.evidence.p_value == pytest.approx(wanted)
+    assert comparison.shown == (wanted <= 0.05)
+
+
+def test_other_metrics_and_margins_are_decided_by_the_interval(
+    tmp_path: Path, runs: list[Path]
+) -> None:
+    text = CRITERIA.format(metric="nll_nats", decoding="single").replace("higher", "lower")
+    (comparison,) = result_on_runs(tmp_path, runs, text).comparisons
+    assert comparison.evidence is not None
+    assert comparison.interval is not None
+    assert comparison.evidence.method == "interval"
+    ends = (comparison.interval.low, comparison.interval.high)
+    assert (comparison.evidence.low, comparison.evidence.high) == ends
+    assert comparison.shown == (ends[1] < 0)
+    text = CRITERIA.format(metric="accuracy", decoding="single")
+    (with_margin,) = result_on_runs(tmp_path, runs, text + 'by_more_than = "1 point"\n').comparisons
+    assert with_margin.evidence is not None
+    assert with_margin.evidence.method == "interval"
+
+
+def test_the_interval_counts_pairs_score_items_or_items(tmp_path: Path, runs: list[Path]) -> None:
+    for metric, n in (("pair_accuracy", 30), ("score_mae", 20), ("ece", 60)):
+        text = CRITERIA.format(metric=metric, decoding="single")
+        (comparison,) = result_on_runs(tmp_path, runs, text).comparisons
+        assert comparison.interval is not None
+        assert comparison.interval.n == n
+
+
+@pytest.mark.parametrize("metric", ["flip_rate", "view_tv", "accuracy"])
+def test_runs_of_different_k_are_compared_at_the_smallest(tmp_path: Path, metric: str) -> None:
+    """One model scored with 4 and with 2 views: the difference at two views is 0."""
+    frame = rows(1, k=4)
+    folders = [
+        write_run(tmp_path / name, frame.filter(pl.col("view") < k), arm=name, seed=1)
+        for name, k in (("a", 4), ("b", 2))
+    ]
+    text = CRITERIA.format(metric=metric, decoding="ensemble")
+    (comparison,) = result_on_runs(tmp_path, folders, text).comparisons
+    assert comparison.views == (4, 2)
+    assert comparison.difference == 0.0
+    assert [row.k for row in comparison.rows] == [2, 2]
+    two = ScoredItems.of(Predictions.from_frame(frame.filter(pl.col("view") < 2)), "ensemble")
+    expected = point_estimates(two, "kind", [metric])["all"][metric]
+    assert comparison.left.value == pytest.approx(expected.value)
+    single = CRITERIA.format(metric="accuracy", decoding="single")
+    (of_view_0,) = result_on_runs(tmp_path, folders, single).comparisons
+    assert of_view_0.views == ()
+
+
+def test_a_stricter_level_draws_the_resamples_that_it_needs(
+    tmp_path: Path, runs: list[Path]
+) -> None:
+    """Of two checks a failure is judged at 97.5%: 20 resamples beyond each end are 1,600."""
+    check = CRITERIA.split("[[hypothesis.check]]")[1]
+    text = CRITERIA.format(metric="nll_nats", decoding="single") + "[[hypothesis.check]]"
+    text += check.format(metric="brier", decoding="single")
+    text = text.replace('says = "check"', 'says = "other"', 1)
+    result = result_on_runs(tmp_path, runs, text)
+    assert result.verdict == "CONTRADICTED"
+    for comparison in result.comparisons:
+        assert comparison.evidence is not None
+        assert comparison.interval is not None
+        assert comparison.evidence.level == 0.025
+        assert comparison.evidence.low < comparison.interval.low
+        assert comparison.evidence.high > comparison.interval.high

@@ -106,11 +106,10 @@ def _same_answer(found: d.SameAnswer) -> str:
 def _verdict(found: WeakVerdict) -> str:
     doubtful, reasons = found.doubtful, []
     if doubtful:
-        reaches = "covers 0" if found.covers_zero else "reaches values at which the check fails"
         example = f"{'such as ' if len(doubtful) > 1 else ''}{difference_text(doubtful[0])}"
         reasons.append(
-            f"the 95% interval over families {reaches} in {len(doubtful):,} of the "
-            f"{found.with_interval:,} comparisons that hold ({example})"
+            f"by value only in {len(doubtful):,} of the {found.judged:,} comparisons that hold "
+            f"({example})"
         )
     if found.seeds:
         (seed,) = found.seeds
@@ -233,7 +232,7 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
     ),
     WeakVerdict: Explanation(
         "Supported, but not shown",
-        "Verdicts rest on the values alone: a value may hold by chance, of items or of training.",
+        "The verdict rests on the values: a value may hold by chance, of items or of training.",
         _verdict,
     ),
     d.MethodIsWorse: Explanation(

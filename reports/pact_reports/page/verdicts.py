@@ -12,11 +12,16 @@ from pact_eval.preregistration import (
     HypothesisResult,
     Registration,
     Scorecard,
-    margin_unit,
 )
 from pact_reports.markup import Child, Html, data_text, element, joined
-from pact_reports.numbers import has_width, methods_text, no_interval
-from pact_reports.tables.scorecard import compared_text, difference_text, drawn_intervals
+from pact_reports.numbers import has_width, no_interval
+from pact_reports.tables.scorecard import (
+    basis_text,
+    check_summary,
+    compared_text,
+    difference_text,
+    scorecard_legend,
+)
 
 _OPEN_COMPARISONS: Final = 2
 
@@ -33,15 +38,12 @@ def criteria_html(scorecard: Scorecard | str, registration: Registration | None)
         return _no_verdict(scorecard)
     broken = registration is not None and registration.broken
     items = [_verdict(result, muted=broken) for result in scorecard.results]
-    intervals = drawn_intervals(scorecard)
-    said = "Differences are first minus second; verdicts rest on the values alone"
-    if intervals:
-        said += f"; in brackets the {methods_text(intervals)}"
+    said = f"Differences are first minus second. {scorecard_legend(scorecard)}"
     return joined(
         [
             None if registration is None else _registration(registration),
             element("ul", *items, class_="verdicts"),
-            element("p", f"{said}.", class_="caption"),
+            element("p", said, class_="caption"),
         ]
     )
 
@@ -70,12 +72,14 @@ def _registration(registration: Registration) -> Html:
 
 def _verdict(result: HypothesisResult, *, muted: bool) -> Html:
     look = {"SUPPORTED": "good", "CONTRADICTED": "bad"}.get(result.verdict, "open")
+    words = result.shown_words
     lines = [_check(check, beside=False) for check in result.checks]
     lines += [_check(check, beside=True) for check in result.beside]
     return element(
         "li",
         element("span", result.verdict, class_=f"verdict {'muted' if muted else look}"),
         " ",
+        joined([element("strong", data_text(words)), ". "]) if words else None,
         data_text(result.hypothesis.id),
         ": ",
         data_text(result.hypothesis.claim),
@@ -93,10 +97,10 @@ def _check(result: CheckResult, *, beside: bool) -> Html:
         return element("li", label, result.summary, why)
     lines = [_comparison(each) for each in known]
     if len(lines) <= _OPEN_COMPARISONS:
-        return element("li", label, f"{result.summary}: ", _listed(lines))
+        return element("li", label, f"{check_summary(result)}: ", _listed(lines))
     listed = element("ul", *(element("li", line) for line in lines))
     more = element("details", element("summary", f"{len(lines):,} comparisons"), listed)
-    return element("li", label, result.summary, more)
+    return element("li", label, check_summary(result), more)
 
 
 def _listed(lines: Sequence[Html]) -> Html:
@@ -105,21 +109,16 @@ def _listed(lines: Sequence[Html]) -> Html:
 
 
 def _comparison(comparison: Comparison) -> Html:
-    """Write the compared quantities, the difference with its interval and seeds, and n."""
-    unit = margin_unit(comparison.question.left.cell.metric)
+    """Write what was compared, the difference with its interval, and what it rests on."""
+    basis = basis_text(comparison)
     interval = comparison.interval
-    if interval is None:
-        counts = [row.n for row in (*comparison.left.rows, *comparison.right.rows) if row.n]
-        basis = f"n = {min(counts):,}" if counts else "n not known"
-    else:
-        basis = f"n = {interval.n:,} of {interval.clusters:,} families"
-        if not has_width(interval):
-            basis += f"; {no_interval(interval)}"
+    if interval is not None and not has_width(interval):
+        basis += f"; {no_interval(interval)}"
     return joined(
         [
             data_text(compared_text(comparison)),
             " ",
             element("strong", data_text(difference_text(comparison))),
-            f"{f' ({unit}; ' if unit else ' ('}{basis})",
+            f" ({basis}): {'shown' if comparison.shown else 'by value only'}",
         ]
     )

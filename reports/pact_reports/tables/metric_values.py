@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from pact_eval.evaluation import find_metric
 from pact_eval.preregistration import DecodingName
 
 DECODING_WORDS: Final[dict[DecodingName, str]] = {
@@ -33,3 +34,15 @@ def items_and_pairs(sizes: Mapping[str, tuple[int, int]]) -> str:
         if high:
             said.append(f"{low:,} {word}" if low == high else f"{low:,} to {high:,} {word}")
     return ", ".join(said) or "unknown numbers of items"
+
+
+def counted(n: int, metric: str) -> str:
+    """Say what a metric rests on: a number of items, pairs, Score items or errors.
+
+    Example:
+        >>> counted(324, "accuracy"), counted(162, "pair_accuracy"), counted(64, "score_mae")
+        ('324 items', '162 pairs', '64 Score items')
+    """
+    words = {"pair_accuracy": "pairs", "confident_errors": "errors"}
+    score = "score items" in find_metric(metric).needs
+    return f"{n:,} {words.get(metric, 'Score items' if score else 'items')}"

@@ -8,6 +8,7 @@ from typing import Final
 
 from pact_eval.evaluation import Estimate, metric_spec
 from pact_eval.preregistration import (
+    LEVEL,
     CheckResult,
     Comparison,
     HypothesisResult,
@@ -15,10 +16,12 @@ from pact_eval.preregistration import (
     Registration,
     Scorecard,
     Verdict,
+    margin_unit,
 )
-from pact_reports.numbers import UNDEFINED, has_width, methods_text, value_text
+from pact_reports.numbers import UNDEFINED, has_width, methods_text, p_value_text, value_text
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
 from pact_reports.tables.cells import DIFFERENCE, estimate_cell, shown, text_cell
+from pact_reports.tables.metric_values import counted
 from pact_reports.tables.request import TableRequest
 
 _MOST_DIFFERENCES: Final = 4
@@ -56,13 +59,14 @@ def scorecard_table(scorecard: Scorecard, registration: Registration | None = No
         title="Hypotheses against the evidence",
         caption=(
             "Each check names the decoding of its numbers; differences are first minus second, "
-            f"rates in points. Verdicts rest on the values; {_intervals(scorecard)}."
+            f"rates in points. {scorecard_legend(scorecard)}"
         ),
         columns=(
             Column("H", "left"),
             Column("Claim", "left", width=0.27),
-            Column("Evidence", "left", width=0.45),
+            Column("Evidence", "left", width=0.38),
             Column("Verdict", "left"),
+            Column("Shown", "left", width=0.12),
         ),
         rows=tuple(_row(result) for result in scorecard.results),
         notes=tuple(notes),
@@ -78,6 +82,7 @@ def _row(result: HypothesisResult) -> Row:
             text_cell(result.hypothesis.claim),
             Cell(evidence, reason="; ".join(dict.fromkeys(lacking)) or None),
             text_cell(result.verdict),
+            text_cell(result.shown_words or UNDEFINED),
         )
     )
 
@@ -93,23 +98,36 @@ def drawn_intervals(scorecard: Scorecard) -> tuple[Estimate, ...]:
     )
 
 
-def _intervals(scorecard: Scorecard) -> str:
+def scorecard_legend(scorecard: Scorecard) -> str:
+    """Say what the verdicts rest on, what the intervals are, and what "shown" means."""
     found = drawn_intervals(scorecard)
+    by_value = "Verdicts rest on the values"
     if not found:
-        return "pact-eval scorecard shows their intervals"
-    return f"in brackets the {methods_text(found)}"
+        return f"{by_value}: without intervals, nothing is shown unless it holds by construction."
+    return (
+        f"{by_value}; in brackets the {methods_text(found)}, seeds held fixed. Shown: chance "
+        "explains it in at most 5% of samples of families, by the interval or, for accuracy "
+        "without a margin, by the exact sign flip; one of m comparisons that fails is judged at "
+        "5% / m."
+    )
 
 
 def _evidence(result: CheckResult) -> str:
     """Write the result of a check: with its differences if they are few, otherwise decodings."""
     known = [each for each in result.comparisons if not math.isnan(each.difference)]
-    text = f"{result.check.says}: {result.summary}"
+    text = f"{result.check.says}: {check_summary(result)}"
     if not known:
         return text
     if len(known) <= _MOST_DIFFERENCES:
-        return f"{text} ({'; '.join(map(difference_text, known))})"
+        said = (f"{difference_text(each)}, {basis_text(each)}" for each in known)
+        return f"{text} ({'; '.join(said)})"
     decodings = sorted({cell.decoding for each in known for cell in each.question.cells})
     return f"{text} ({', '.join(decodings)})"
+
+
+def check_summary(result: CheckResult) -> str:
+    """Write the results of a check by value, and whether they are shown."""
+    return f"{result.summary}, {result.shown}" if result.shown else result.summary
 
 
 def difference_text(comparison: Comparison) -> str:
@@ -134,6 +152,63 @@ def difference_text(comparison: Comparison) -> str:
     return f"{signed(comparison.difference)}{ends}{seeds}, {' - '.join(decodings)}"
 
 
+def basis_text(comparison: Comparison) -> str:
+    """Say what a difference rests on: its unit, n and families, and what decides it.
+
+    Example:
+        "points, 162 pairs, 162 families, p = 0.541"
+    """
+    families = ""
+    if comparison.interval is not None:
+        families = f"{comparison.interval.clusters:,} families"
+    parts = (unit_and_n(comparison), families, views_text(comparison), evidence_text(comparison))
+    return ", ".join(filter(None, parts))
+
+
+def unit_and_n(comparison: Comparison) -> str:
+    """Write the unit of a difference, and the number of items, pairs or Score items.
+
+    Example:
+        "points, 162 pairs"
+    """
+    metric = comparison.question.left.cell.metric
+    known = [row.n for row in comparison.left.rows if row.n]
+    n = min(known, default=0) if comparison.interval is None else comparison.interval.n
+    return ", ".join(filter(None, (margin_unit(metric), counted(n, metric) if n else "")))
+
+
+def evidence_text(comparison: Comparison) -> str:
+    """Say what decides whether a comparison is shown, if that is not its 95% interval.
+
+    Example:
+        "p = 0.012", "98.3% interval [−3.2, −0.1]", "no interval"
+    """
+    evidence = comparison.evidence
+    if evidence is None:
+        return ""
+    if evidence.method == "exact test":
+        return p_value_text(evidence.p_value)
+    if evidence.method != "interval":
+        return evidence.reason or "no interval"
+    if evidence.reason is not None:
+        return evidence.reason
+    if evidence.level == LEVEL:
+        return ""
+    unit = metric_spec(comparison.question.left.cell.metric).difference_unit
+    ends = ", ".join(value_text(end, unit) for end in (evidence.low, evidence.high))
+    return f"{100 * (1 - evidence.level):.3g}% interval{f' [{ends}]' if evidence.shown else ''}"
+
+
+def views_text(comparison: Comparison) -> str:
+    """Say at how many views runs of different K are compared; empty if K does not differ.
+
+    Example:
+        "at K = 2: runs have K = 4 and 2"
+    """
+    views = comparison.views
+    return f"at K = {views[-1]}: runs have K = {' and '.join(map(str, views))}" if views else ""
+
+
 def scorecard_parts(judged: JudgedHypotheses) -> tuple[Part, ...]:
     """Lay out a scorecard for a terminal.
 
@@ -141,22 +216,22 @@ def scorecard_parts(judged: JudgedHypotheses) -> tuple[Part, ...]:
         Each hypothesis with its evidence, then all verdicts, then what the registration proves.
     """
     results = judged.scorecard.results
-    intervals = drawn_intervals(judged.scorecard)
-    brackets = ""
-    if intervals:
-        method = methods_text(intervals)
-        brackets = f"Differences are first - second, in brackets the {method}."
     parts: list[Part] = [_evidence_table(result) for result in results]
     verdicts = Table(
         name="verdicts",
         title="Verdicts",
-        caption=brackets,
-        columns=(Column("hypothesis", "left", width=0.7), Column("verdict", "left")),
+        caption=f"Differences are first - second. {scorecard_legend(judged.scorecard)}",
+        columns=(
+            Column("hypothesis", "left", width=0.4),
+            Column("verdict", "left"),
+            Column("shown", "left", width=0.3),
+        ),
         rows=tuple(
             Row(
                 (
                     Cell(f"{result.hypothesis.id} {result.hypothesis.title}"),
                     Cell(result.verdict, tone=_TONE[result.verdict]),
+                    Cell(result.shown_words or UNDEFINED),
                 )
             )
             for result in results
@@ -185,11 +260,12 @@ def _evidence_table(result: HypothesisResult) -> Table:
     titles = ("check", "compared", "seeds")
     return Table(
         name=f"hypothesis-{result.hypothesis.id}",
-        title=f"{result.hypothesis.id} {result.hypothesis.title}: {result.verdict}",
+        title=f"{result.hypothesis.id} {result.hypothesis.title}: {result.conclusion}",
         caption=f"{result.hypothesis.claim} ({result.because})",
         columns=(
             *(Column(title, "left", width=0.3 if title == "check" else None) for title in titles),
             *(Column(title) for title in ("first", "second", "difference")),
+            Column("shown", "left"),
         ),
         rows=tuple(row for label, check in checks for row in _check_rows(check, label)),
         notes=tuple(f"Lacks data: {reason}" for reason in lacking),
@@ -202,11 +278,12 @@ def _check_rows(result: CheckResult, label: str) -> list[Row]:
         Row(
             (
                 Cell(says if number == 0 else ""),
-                Cell(compared_text(each)),
+                Cell(compared_text(each), below=views_text(each)),
                 Cell(", ".join("-" if seed is None else str(seed) for seed in each.seeds)),
                 _value(each, each.left.value, signed=each.question.left.minus is not None),
                 _value(each, each.right.value, signed=each.question.right.minus is not None),
                 _difference(each),
+                _shown(each),
             ),
             rule=number == 0,
         )
@@ -234,6 +311,13 @@ def _difference(comparison: Comparison) -> Cell:
         return Cell(UNDEFINED)
     unit = metric_spec(comparison.question.left.cell.metric).difference_unit
     cell = Cell(value_text(comparison.difference, unit))
-    if comparison.interval is not None:
+    if comparison.interval is not None and has_width(comparison.interval):
         cell = estimate_cell(comparison.interval, unit, reasons=False)
-    return replace(cell, tone="good" if comparison.holds else "bad")
+    tone: Tone = "good" if comparison.holds else "bad"
+    return replace(cell, tone=tone, below=unit_and_n(comparison))
+
+
+def _shown(comparison: Comparison) -> Cell:
+    if comparison.evidence is None:
+        return Cell(UNDEFINED)
+    return Cell("shown" if comparison.shown else "by value", below=evidence_text(comparison))

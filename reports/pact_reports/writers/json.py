@@ -236,6 +236,9 @@ def scorecard_json(judged: JudgedHypotheses) -> dict[str, Json]:
                 "title": result.hypothesis.title,
                 "claim": result.hypothesis.claim,
                 "verdict": result.verdict,
+                "shown": result.shown,
+                "conclusion": result.conclusion,
+                "refuted_by": [str(each) for each in result.refuted_by],
                 "because": result.because,
                 "checks": [_judged_check(check) for check in result.checks],
                 "beside": [_judged_check(check) for check in result.beside],
@@ -258,6 +261,7 @@ def _judged_check(result: JudgedCheck) -> Json:
         "says": result.check.says,
         "decides": describe_check(result.check),
         "summary": result.summary,
+        "shown": result.shown,
         "needs": result.check.needs,
         "comparisons": [to_json(each) for each in result.comparisons],
     }

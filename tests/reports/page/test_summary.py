@@ -84,10 +84,10 @@ def test_verdicts_stand_with_difference_interval_seed_and_n(
 ) -> None:
     page = page_of(folders, criteria=criteria)
     said = section(page, 'class="verdicts"', "Paired tests of")
-    assert "SUPPORTED H1: a is better than b. (of 1 check, 1 holds)" in said
+    assert "SUPPORTED by value only. H1: a is better than b. (of 1 check, 1 holds)" in said
     assert re.search(
-        r"accuracy is higher: holds: a, single vs b \+1\.7 \[−\d+\.\d, \+\d+\.\d\] at seed 17, "
-        r"single \(points; n = 60 of 30 families\)",
+        r"accuracy is higher: holds, by value only: a, single vs b \+1\.7 \[−\d+\.\d, \+\d+\.\d\] "
+        r"at seed 17, single \(points, 60 items, 30 families, p = [01]\.\d+\): by value only",
         said,
     )
     assert "not decisive: AURC is lower: " in said
@@ -99,7 +99,7 @@ def test_a_supported_claim_that_is_not_shown_is_a_diagnostic(
 ) -> None:
     page = page_of(folders, criteria=criteria)
     said = section(page, 'data-diagnostic="verdict"', "</li></ul></li>")
-    assert "H1 is SUPPORTED, but the 95% interval over families covers 0 in 1 of the 1" in said
+    assert "H1 is SUPPORTED, but by value only in 1 of the 1 comparisons that hold" in said
     assert said.endswith("and it rests on seed 17 alone")
 
 

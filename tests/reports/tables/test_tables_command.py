@@ -97,11 +97,14 @@ def test_the_scorecard_and_a_registration_that_came_too_late(
     run(*folders, *options)
     text = (out / "scorecard.md").read_text(encoding="utf-8")
     assert re.search(
-        r"\| H1 \| a is better than b. \| accuracy is higher: holds \(\+25.0 \\\[\+\d+.\d, "
-        r"\+40.0\\\] at seed 17, single\) \| SUPPORTED \|",
+        r"\| H1 \| a is better than b. \| accuracy is higher: holds, shown \(\+25.0 \\\[\+\d+.\d, "
+        r"\+\d+.\d\\\] at seed 17, single, points, \d+ items, \d+ families, p = 0.008\) "
+        r"\| SUPPORTED \| shown \|",
         text,
     )
-    assert "in brackets the 95% percentile bootstrap over families, 2,000 resamples" in text
+    assert (
+        "in brackets the 95% expanded percentile bootstrap over families, 2,000 resamples" in text
+    )
     assert "Registration: NOT REGISTERED" in text
     registered = CliRunner().invoke(main, ["register", str(criteria)])
     assert registered.exit_code == 0, registered.output

@@ -1,0 +1,207 @@
+"""Differences between runs: their intervals, their exact tests, and the runs at fewer views."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval import metrics
+from pact_eval.calibration import Calibrator
+from pact_eval.evaluation import (
+    GroupStatistics,
+    ScoredItems,
+    StatisticSet,
+    find_metric,
+    group_statistics,
+    point_estimates,
+)
+from pact_eval.preregistration.criteria import DecodingName
+from pact_eval.preregistration.scorecard import WeightedRow
+from pact_eval.preregistration.table import MetricRow
+from pact_eval.runs import Predictions
+from pact_eval.stats import Estimate, Resampled, SignFlipTest, Statistic, resample, sign_flip_test
+
+__all__ = ["RunDifferences", "with_calibrated_tv"]
+
+Terms = tuple[WeightedRow, ...]
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+# Arm, seed, decoding, and whether the contexts are ablated.
+_Key = tuple[str, int | None, DecodingName, bool]
+
+_CONFIDENCE: Final = 0.95
+# Resamples beyond each end of an interval of higher confidence.
+_BEYOND: Final = 20
+
+
+class RunDifferences:
+    """Intervals and exact tests of differences between runs on the same items.
+
+    Args:
+        rng: makes the source of the resamples; called for every difference, so that all see the
+            same resamples.
+        resamples: bootstrap resamples of families. Intervals of more than 95% confidence draw
+            more if they need them.
+    """
+
+    def __init__(self, rng: Callable[[], np.random.Generator], resamples: int) -> None:
+        self._rng = rng
+        self._resamples = resamples
+        self._items: dict[_Key, ScoredItems] = {}
+        self._fewer: dict[tuple[_Key, int], ScoredItems] = {}
+        self._groups: dict[tuple[_Key, int | None, str, str], GroupStatistics] = {}
+        self._drawn: dict[tuple[Terms, int], Resampled] = {}
+
+    def add(self, arm: str, seed: int | None, name: DecodingName, items: ScoredItems) -> None:
+        """Add the items of a run under one decoding."""
+        self._items[arm, seed, name, items.contexts == "ablated"] = items
+
+    def interval(self, terms: Terms, confidence: float) -> Estimate | None:
+        """Return a weighted sum of numbers with its interval over families.
+
+        Returns:
+            None if a number does not come from these runs. `n` counts the items (pairs, Score
+            items) of the first number.
+        """
+        groups = [self._group_of(term.row) for term in terms]
+        found = [each.sets[0] for each in groups if each is not None and each.sets]
+        if len(found) < len(terms) or groups[0] is None:
+            return None
+        resamples = self._resamples
+        if confidence > _CONFIDENCE:
+            resamples = max(resamples, math.ceil(2 * _BEYOND / (1 - confidence)))
+        if (terms, resamples) not in self._drawn:
+            first = terms[0].row.cell.metric
+            basis = groups[0].bases.get(first)
+            n = found[0].n if basis is None else basis.units
+            drawn = _resampled(terms, found, n=n, rng=self._rng(), resamples=resamples)
+            self._drawn[terms, resamples] = drawn
+        metric = find_metric(terms[0].row.cell.metric)
+        return metric.difference(self._drawn[terms, resamples], confidence)
+
+    def exact_test(self, terms: Terms) -> SignFlipTest | None:
+        """Test a difference of accuracy or pair accuracy between two runs by the sign flip.
+
+        Returns:
+            None if the terms are not two runs, or not such a metric of the same items.
+        """
+        if sorted(term.weight for term in terms) != [-1.0, 1.0]:
+            return None
+        cells = [term.row.cell for term in terms]
+        metric = cells[0].metric
+        if metric not in ("accuracy", "pair_accuracy") or cells[1].metric != metric:
+            return None
+        groups = [self._group_of(term.row) for term in terms]
+        if cells[0].group != cells[1].group or groups[0] is None or groups[1] is None:
+            return None
+        of_pairs = metric == "pair_accuracy"
+        one, other = (_right(each, of_pairs=of_pairs) for each in (groups[0], groups[1]))
+        family = groups[0].cluster[groups[0].pairs.base] if of_pairs else groups[0].cluster
+        return sign_flip_test(one, other, family)
+
+    def with_views(self, row: MetricRow, k: int) -> MetricRow | None:
+        """Return the number as the first k views of its run give it; None if it is of no run."""
+        items = self._items_of(replace(row, k=k))
+        if items is None:
+            return None
+        cell = row.cell
+        found = point_estimates(items, "kind", [cell.metric]).get(cell.group)
+        if found is None:
+            return None
+        return replace(MetricRow.of(cell, row.seed, found[cell.metric]), k=k)
+
+    def _group_of(self, row: MetricRow) -> GroupStatistics | None:
+        """Return the group of items that a number rests on, with its one metric."""
+        items = self._items_of(row)
+        rows = None if items is None else items.rows_by_group("kind").get(row.cell.group)
+        if items is None or rows is None:
+            return None
+        place = (_key(row), row.k, row.cell.group, row.cell.metric)
+        if place not in self._groups:
+            metric = find_metric(row.cell.metric)
+            self._groups[place] = group_statistics(items.taken(rows), [metric])
+        return self._groups[place]
+
+    def _items_of(self, row: MetricRow) -> ScoredItems | None:
+        key = _key(row)
+        items = self._items.get(key)
+        if items is None or row.k is None or row.k == items.k:
+            return items
+        if (key, row.k) not in self._fewer:
+            views = items.predictions.first_views(row.k)
+            fewer = ScoredItems.of(views, items.decoding, items.calibrator)
+            self._fewer[key, row.k] = with_calibrated_tv(fewer)
+        return self._fewer[key, row.k]
+
+
+def with_calibrated_tv(items: ScoredItems) -> ScoredItems:
+    """Return the items with the TV of their calibrated views, if they are a calibrated ensemble.
+
+    In an evaluation, view TV is raw. Hypotheses ask for it under the calibrated decoding.
+    """
+    if items.decoding != "ensemble" or items.calibrator is None or items.contexts == "ablated":
+        return items
+    return items.with_values("view_tv", _calibrated_tv(items.predictions, items.calibrator))
+
+
+def _calibrated_tv(predictions: Predictions, calibrator: Calibrator) -> FloatArray:
+    views = calibrator.apply(
+        predictions.log_probs_by_view,
+        kind=predictions.kind,
+        n_choices=predictions.n_choices,
+        prompt_tokens=predictions.prompt_tokens,
+    )
+    return metrics.pairwise_tv(views)
+
+
+def _key(row: MetricRow) -> _Key:
+    ablated = "ablated contexts" in find_metric(row.cell.metric).needs
+    return row.cell.arm, row.seed, row.cell.decoding, ablated
+
+
+def _right(group: GroupStatistics, *, of_pairs: bool) -> BoolArray:
+    """Return (n,) which items are right, or (p,) which pairs."""
+    correct = group.items.correct
+    return metrics.pair_correct(group.pairs, correct) if of_pairs else correct
+
+
+def _resampled(
+    terms: Terms,
+    found: Sequence[StatisticSet],
+    *,
+    n: int,
+    rng: np.random.Generator,
+    resamples: int,
+) -> Resampled:
+    # Groups, and full and ablated contexts, may have different families: resample all together.
+    families = np.unique(np.concatenate([each.families for each in found]))
+    drawn = [
+        (
+            term.weight,
+            each.statistics[term.row.cell.metric],
+            np.searchsorted(families, each.families),
+        )
+        for term, each in zip(terms, found, strict=True)
+    ]
+    return resample(
+        {"difference": lambda weights: _weighted_sum(drawn, weights)},
+        n_clusters=len(families),
+        n=n,
+        rng=rng,
+        resamples=resamples,
+    )["difference"]
+
+
+def _weighted_sum(
+    drawn: Sequence[tuple[float, Statistic, IntArray]], weights: FloatArray
+) -> FloatArray:
+    total: FloatArray = np.zeros(len(weights))
+    for factor, statistic, families in drawn:
+        total += factor * statistic(weights[:, families])
+    return total

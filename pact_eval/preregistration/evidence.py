@@ -1,0 +1,158 @@
+"""Evidence: is a comparison shown by its interval or exact test, or does it hold by value only?
+
+The verdict by values asks whether a difference satisfies a relation. Chance alone satisfies it half
+of the time. A comparison is *shown* if chance explains it in at most 5% of samples:
+
+- by an interval that lies entirely on the side of the bound where the value is (for "similar": in
+  the margin, which is a test of equivalence);
+- by the exact sign flip over families, for accuracy and pair accuracy of two runs without margin;
+- by construction, if the difference is 0 whatever the data.
+
+All intervals are two-sided. The 95% interval shows one direction at the 2.5% level. For "similar"
+it is the pair of one-sided tests of Schuirmann (1987) at 2.5% each. Schuirmann takes the 90%
+interval, at 5% each; we take the interval that is printed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pact_eval.preregistration.criteria import Margin, Relation
+from pact_eval.stats import Estimate, SignFlipTest, equivalence_verdict
+
+__all__ = ["LEVEL", "Evidence", "EvidenceMethod", "by_construction", "by_interval", "by_test"]
+
+LEVEL: Final = 0.05
+"""Two-sided level of a comparison that is shown."""
+
+EvidenceMethod = Literal["interval", "exact test", "construction"]
+"""What decides whether a comparison is shown."""
+
+# Ends that differ from a bound by less touch it.
+_ROUNDING: Final = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Whether a comparison is shown, and by what.
+
+    Attributes:
+        shown: whether chance explains the result in at most `level` of samples.
+        level: two-sided level, 0.05; for a failure among m comparisons of a hypothesis, 0.05 / m.
+        method: what decides; None if nothing can.
+        low: lower end of the interval that decides; NaN if none does.
+        high: upper end of it.
+        p_value: of the exact test, two-sided; NaN without a test.
+        reason: why nothing can decide, why the interval was widened, or what makes the difference
+            certain; otherwise None.
+    """
+
+    shown: bool
+    level: float = LEVEL
+    method: EvidenceMethod | None = None
+    low: float = math.nan
+    high: float = math.nan
+    p_value: float = math.nan
+    reason: str | None = None
+
+
+def by_construction() -> Evidence:
+    """Return the evidence on a difference that is 0 whatever the data.
+
+    So is the difference of accuracy before and after calibration: no temperature changes the most
+    probable answer.
+    """
+    return Evidence(shown=True, method="construction", reason="0 by construction")
+
+
+def by_test(test: SignFlipTest, level: float = LEVEL) -> Evidence:
+    """Decide by the exact test: a value on one side of 0 is shown if p is at most the level.
+
+    Args:
+        test: of the two runs; two-sided.
+        level: two-sided.
+
+    Example:
+        >>> from pact_eval.stats import sign_flip_test
+        >>> eight = sign_flip_test([True] * 8, [False] * 8, range(8))
+        >>> by_test(eight).shown, by_test(eight, 0.05 / 10).shown, eight.p_value
+        (True, False, 0.0078125)
+    """
+    return Evidence(test.p_value <= level, level, "exact test", p_value=test.p_value)
+
+
+def by_interval(
+    relation: Relation,
+    margin: Margin,
+    interval: Estimate | None,
+    *,
+    holds: bool,
+    level: float = LEVEL,
+    discordant: int | None = None,
+) -> Evidence:
+    r"""Decide by the interval of the difference.
+
+    With margin m, a comparison that holds is shown if the interval lies in
+
+    ===========  ==========  ============  ===========  ===========
+    higher       lower       not higher    not lower    similar
+    d > m        d < -m      d < m         d > -m       -m < d < m
+    ===========  ==========  ============  ===========  ===========
+
+    A comparison that fails is shown if the interval lies in the opposite (for similar: d > m, or
+    d < -m). An end that touches a bound does not lie beyond it: the percentile interval of a rare
+    difference ends at exactly 0. An interval of width 0 shows nothing.
+
+    Args:
+        relation: relation that the difference must satisfy.
+        margin: m.
+        interval: at confidence 1 - level; None if there is none.
+        holds: whether the value satisfies the relation.
+        level: two-sided.
+        discordant: for differences of rates between two runs, the families that differ. The
+            interval of fewer than six is too short and is widened; see `equivalence_verdict`.
+
+    References:
+        Schuirmann, "A comparison of the two one-sided tests procedure and the power approach",
+        Journal of Pharmacokinetics and Biopharmaceutics 1987.
+
+    Example:
+        >>> gap = Estimate(0.004, -0.003, 0.011, n=9000, clusters=4500, method="bootstrap")
+        >>> by_interval("similar", Margin(2, "points"), gap, holds=True).shown
+        True
+        >>> by_interval("similar", Margin(1, "points"), gap, holds=True).shown
+        False
+        >>> by_interval("higher", Margin(0, ""), gap, holds=True).shown
+        False
+    """
+    if interval is None or math.isnan(interval.low) or math.isnan(interval.high):
+        reason = None if interval is None else interval.reason
+        return Evidence(shown=False, level=level, reason=reason or "no interval")
+    low, high, reason = interval.low, interval.high, None
+    if discordant is not None and margin.distance > 0:
+        judged = equivalence_verdict(interval, margin.distance, discordant_clusters=discordant)
+        if (judged.low, judged.high) != (low, high):
+            low, high, reason = judged.low, judged.high, "few families differ: interval widened"
+    if high - low <= _ROUNDING:
+        reason = "an interval of width 0 shows nothing"
+        return Evidence(shown=False, level=level, low=low, high=high, reason=reason)
+    sides = _sides(relation, margin.distance, holds=holds)
+    shown = any(_inside(low, high, *side) for side in sides)
+    return Evidence(shown, level, "interval", low, high, reason=reason)
+
+
+def _sides(relation: Relation, margin: float, *, holds: bool) -> tuple[tuple[float, float], ...]:
+    """Return the open ranges of differences with the same result as the value."""
+    if relation == "similar":
+        return ((-margin, margin),) if holds else ((-math.inf, -margin), (margin, math.inf))
+    bound = margin if relation in ("higher", "not higher") else -margin
+    above = (relation in ("higher", "not lower")) == holds
+    return ((bound, math.inf),) if above else ((-math.inf, bound),)
+
+
+def _inside(low: float, high: float, above: float, below: float) -> bool:
+    return (math.isinf(above) or low > above + _ROUNDING) and (
+        math.isinf(below) or high < below - _ROUNDING
+    )

@@ -1,0 +1,319 @@
+"""Shown or by value only: the rule of each relation, of a conjunction, and of a refutation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+import pytest
+
+from pact_eval.errors import InputError
+from pact_eval.preregistration import (
+    LEVEL,
+    Cell,
+    Check,
+    Evidence,
+    Hypotheses,
+    Hypothesis,
+    HypothesisResult,
+    Instead,
+    Margin,
+    MetricRow,
+    MetricTable,
+    Relation,
+    WeightedRow,
+    holds,
+    judge,
+)
+from pact_eval.preregistration.evidence import by_interval, by_test
+from pact_eval.stats import Estimate, SignFlipTest, sign_flip_test
+
+NONE, TWO = Margin(0.0, "points"), Margin(2.0, "points")
+
+
+def interval(low: float, high: float, reason: str | None = None) -> Estimate:
+    return Estimate((low + high) / 2, low, high, 324, 162, "made up", reason)
+
+
+def judged(relation: Relation, margin: Margin, low: float, high: float) -> Evidence:
+    """The evidence of the interval's middle value."""
+    found = interval(low, high)
+    held = holds(relation, margin, found.value)
+    return by_interval(relation, margin, found, holds=held)
+
+
+@pytest.mark.parametrize(
+    ("relation", "margin", "low", "high", "shown"),
+    [
+        # By hand, margin 2 points: "higher" holds from 0.02 on, "not lower" from -0.02 on.
+        ("higher", TWO, 0.021, 0.05, True),
+        ("higher", TWO, 0.019, 0.05, False),
+        ("higher", TWO, -0.05, 0.019, True),  # the failure is shown
+        ("higher", TWO, -0.05, 0.021, False),
+        ("lower", TWO, -0.05, -0.021, True),
+        ("lower", TWO, -0.05, -0.019, False),
+        ("lower", TWO, -0.019, 0.05, True),
+        ("not higher", TWO, -0.05, 0.019, True),
+        ("not higher", TWO, -0.05, 0.021, False),
+        ("not higher", TWO, 0.021, 0.05, True),
+        ("not lower", TWO, -0.019, 0.05, True),
+        ("not lower", TWO, -0.021, 0.05, False),
+        ("not lower", TWO, -0.05, -0.021, True),
+        ("similar", TWO, -0.019, 0.019, True),
+        ("similar", TWO, -0.021, 0.019, False),
+        ("similar", TWO, -0.019, 0.021, False),
+        ("similar", TWO, 0.021, 0.05, True),
+        ("similar", TWO, -0.05, -0.021, True),
+        ("similar", TWO, 0.019, 0.05, False),
+        ("higher", NONE, 0.001, 0.01, True),
+        ("higher", NONE, -0.001, 0.01, False),
+        ("lower", NONE, -0.01, -0.001, True),
+        # A percentile interval of a rare difference ends at 0: an end that touches shows nothing.
+        ("higher", NONE, 0.0, 0.01, False),
+        ("not higher", NONE, -0.01, 0.0, False),
+        ("not lower", NONE, 0.0, 0.01, False),
+        ("similar", NONE, -0.01, 0.01, False),
+        ("similar", NONE, 0.001, 0.01, True),
+        # An infinite end lies on its side.
+        ("higher", NONE, 0.001, math.inf, True),
+        ("lower", NONE, -math.inf, -0.001, True),
+    ],
+)
+def test_relations_by_hand(
+    relation: Relation, margin: Margin, low: float, high: float, shown: bool
+) -> None:
+    assert judged(relation, margin, low, high).shown is shown
+
+
+def test_similar_without_margin_is_never_shown_to_hold() -> None:
+    for width in (0.0, 1e-9, 0.1):
+        found = by_interval("similar", NONE, interval(-width, width), holds=True)
+        assert not found.shown
+
+
+def test_no_interval_and_no_width_show_nothing() -> None:
+    assert by_interval("higher", NONE, None, holds=True).reason == "no interval"
+    unknown = interval(math.nan, math.nan, "one family: no interval")
+    assert by_interval("higher", NONE, unknown, holds=True).reason == "one family: no interval"
+    point = by_interval("similar", TWO, interval(0.0, 0.0), holds=True)
+    assert (point.shown, point.reason) == (False, "an interval of width 0 shows nothing")
+
+
+def test_few_families_that_differ_widen_the_interval_of_a_margin() -> None:
+    """1 of 162 families differs; by Clopper and Pearson, 3.4% may: more than 2 points."""
+    found = interval(-0.01, 0.0)
+    assert by_interval("similar", TWO, found, holds=True).shown
+    widened = by_interval("similar", TWO, found, holds=True, discordant=1)
+    assert not widened.shown
+    assert widened.high == pytest.approx(0.0339, abs=1e-4)
+    assert by_interval("similar", TWO, found, holds=True, discordant=6).shown
+
+
+def test_the_exact_test_decides_at_its_level() -> None:
+    """Six families of six on one side: p = 2 / 2^6 = 0.031; above 0.05 / 2."""
+    test = sign_flip_test([True] * 6, [False] * 6, range(6))
+    assert test.p_value == pytest.approx(0.03125)
+    assert by_test(test).shown
+    assert not by_test(test, LEVEL / 2).shown
+
+
+# One metric for each check; the arms differ by the given number of points at each seed.
+METRICS = ("accuracy", "pair_accuracy", "ece")
+
+
+class Made:
+    """Intervals of a half width of 2 points at 95%, scaled by the Bonferroni factor; or tests."""
+
+    def interval(self, terms: tuple[WeightedRow, ...], confidence: float) -> Estimate:
+        value = math.fsum(term.weight * term.row.value for term in terms)
+        half = 0.02 * LEVEL / (1 - confidence)
+        return interval(value - half, value + half)
+
+    def exact_test(self, _terms: tuple[WeightedRow, ...]) -> SignFlipTest | None:
+        return None
+
+    def with_views(self, _row: MetricRow, _k: int) -> MetricRow | None:
+        return None
+
+
+def claim(differences: Sequence[Mapping[int, float]], relation: Relation = "higher") -> Hypothesis:
+    return Hypothesis(
+        "H",
+        "title",
+        "claim",
+        tuple(
+            Check(
+                says=metric,
+                metric=metric,
+                arms=("a",),
+                decodings=("single",),
+                groups=("all",),
+                relation=relation,
+                than=Instead(arm="b"),
+                judged_on="matched",
+                seeds=tuple(found),
+            )
+            for metric, found in zip(METRICS, differences, strict=False)
+        ),
+    )
+
+
+def result_of(*differences: Mapping[int, float], made: Made | None = None) -> HypothesisResult:
+    """Judge "a is higher than b" in every metric; NaN leaves the run out."""
+    rows = [
+        MetricRow(Cell(metric, arm, "single", "all"), seed, 0.5 + (points if arm == "a" else 0))
+        for metric, found in zip(METRICS, differences, strict=False)
+        for seed, points in found.items()
+        for arm in ("a", "b")
+        if not math.isnan(points)
+    ]
+    hypotheses = Hypotheses((claim(differences),))
+    return judge(hypotheses, MetricTable(rows), differences=made or Made())["H"]
+
+
+SHOWN, VALUE, FAILS, REFUTES, LACKS = 0.1, 0.01, -0.01, -0.3, math.nan
+
+
+@pytest.mark.parametrize("points", list(product((SHOWN, VALUE, FAILS, REFUTES, LACKS), repeat=3)))
+def test_the_truth_table_of_three_comparisons(points: tuple[float, float, float]) -> None:
+    """Half widths are 2 points, 6 for a failure among three: what is beyond them is shown."""
+    result = result_of({17: points[0], 18: points[1]}, {17: points[2]})
+    tested = [each for each in points if not math.isnan(each)]
+    if REFUTES in points:
+        wanted = "refuted"
+    elif tested and set(tested) == {SHOWN}:
+        wanted = "supported" if len(tested) == 3 else "tested part"
+    else:
+        wanted = None
+    assert result.shown == wanted
+    words = {
+        "SUPPORTED": {"supported": "shown"},
+        "PARTLY TESTED": {"tested part": "shown where tested"},
+        "CONTRADICTED": {"refuted": "shown"},
+    }
+    if not tested:
+        assert result.conclusion == "UNTESTED"
+    elif wanted is None:
+        assert result.conclusion == f"{result.verdict}, by value only"
+    elif wanted in words.get(result.verdict, {}):
+        assert result.conclusion == f"{result.verdict}, {words[result.verdict][wanted]}"
+    else:
+        assert result.conclusion.startswith(f"{result.verdict}, refuted as shown by ")
+
+
+def test_one_failing_run_that_is_shown_refutes_a_claim_about_every_run() -> None:
+    seeds = dict.fromkeys(range(1, 10), 0.05)
+    result = result_of(seeds | {7: -0.35})
+    assert result.verdict == "INCONCLUSIVE"
+    assert result.shown == "refuted"
+    assert result.conclusion == (
+        "INCONCLUSIVE, refuted as shown by accuracy of a (single, all) at seed 7"
+    )
+    (failing,) = result.refuted_by
+    assert failing.evidence is not None
+    assert failing.evidence.level == pytest.approx(0.05 / 9)
+    # Half of 2 x 9 points: a failure by less is not shown among nine comparisons.
+    by_value = result_of(seeds | {7: -0.17})
+    assert by_value.verdict == "INCONCLUSIVE"
+    assert by_value.conclusion == "INCONCLUSIVE, by value only"
+    assert result_of(seeds | {7: -0.35, 8: -0.4}).conclusion.endswith("at seed 7 and 1 more")
+
+
+def test_checks_beside_the_verdict_are_judged_one_by_one() -> None:
+    decisive = claim([{17: 0.1}, {17: 0.1}])
+    hypothesis = Hypothesis("H", "t", "c", decisive.checks[:1], beside=decisive.checks[1:])
+    rows = [
+        MetricRow(Cell(metric, arm, "single", "all"), 17, value)
+        for metric, arm, value in (
+            ("accuracy", "a", 0.9),
+            ("accuracy", "b", 0.8),
+            ("pair_accuracy", "a", 0.5),
+            ("pair_accuracy", "b", 0.53),
+        )
+    ]
+    result = judge(Hypotheses((hypothesis,)), MetricTable(rows), differences=Made())["H"]
+    (beside,) = result.beside[0].comparisons
+    assert (beside.holds, beside.shown) == (False, True)
+    assert beside.evidence is not None
+    assert beside.evidence.level == LEVEL
+    assert result.conclusion == "SUPPORTED, shown"
+
+
+def test_without_intervals_nothing_is_shown() -> None:
+    rows = [
+        MetricRow(Cell("accuracy", arm, "single", "all"), 17, value)
+        for arm, value in (("a", 0.9), ("b", 0.1))
+    ]
+    result = judge(Hypotheses((claim([{17: 0.8}]),)), MetricTable(rows))["H"]
+    assert result.conclusion == "SUPPORTED, by value only"
+    (comparison,) = result.comparisons
+    assert comparison.evidence == Evidence(shown=False, reason="no interval")
+
+
+@pytest.mark.parametrize(
+    ("metric", "certain"),
+    [("accuracy", True), ("pair_accuracy", True), ("flip_rate", True), ("ece", False)],
+)
+def test_no_temperature_changes_the_top_answer(metric: str, certain: bool) -> None:
+    check = Check(
+        says="unchanged",
+        metric=metric,
+        arms=("a",),
+        decodings=("ensemble_calibrated",),
+        groups=("all",),
+        relation="similar",
+        than=Instead(decoding="ensemble"),
+        judged_on="matched",
+    )
+    rows = [
+        MetricRow(Cell(metric, "a", decoding, "all"), 17, 0.25)
+        for decoding in ("ensemble", "ensemble_calibrated")
+    ]
+    hypotheses = Hypotheses((Hypothesis("H", "t", "c", (check,)),))
+    result = judge(hypotheses, MetricTable(rows), differences=Made())["H"]
+    assert (result.shown == "supported") is certain
+    # A table whose numbers differ does not show that they are equal.
+    rows[1] = MetricRow(rows[1].cell, 17, 0.26)
+    differing = judge(hypotheses, MetricTable(rows), differences=Made())["H"]
+    assert differing.conclusion == "CONTRADICTED, by value only"
+
+
+def test_tables_that_count_other_items_are_refused() -> None:
+    def row(
+        arm: str, n: int, metric: str = "accuracy", source: str | None = "t.csv:2"
+    ) -> MetricRow:
+        return MetricRow(Cell(metric, arm, "single", "all"), 17, 0.5, n, source=source)
+
+    hypotheses = Hypotheses((claim([{17: 0.0}, {17: 0.0}]),))
+    pairs = [row("a", 162, "pair_accuracy"), row("b", 162, "pair_accuracy")]
+    judge(hypotheses, MetricTable([row("a", 324), row("b", 324), *pairs]))
+    with pytest.raises(InputError) as caught:
+        judge(hypotheses, MetricTable([row("a", 324), row("b", 100, source="u.csv:9"), *pairs]))
+    assert str(caught.value) == (
+        "t.csv:2: accuracy of a seed 17 (all) is of n = 324, but u.csv:9: accuracy of b seed 17 "
+        "(all) is of n = 100: arms must have the same items"
+    )
+    with pytest.raises(InputError, match=r"n = 324, but accuracy of b seed 17 \(all\) is of n = 9"):
+        judge(hypotheses, MetricTable([row("a", 324), row("b", 9, source=None)]))
+
+
+def test_views_that_differ_lack_data_if_they_cannot_be_taken() -> None:
+    rows = [
+        MetricRow(Cell("flip_rate", arm, "ensemble", "all"), 17, 0.1, k=k)
+        for arm, k in (("a", 4), ("b", 2))
+    ]
+    check = Check(
+        says="more flips",
+        metric="flip_rate",
+        arms=("a",),
+        decodings=("ensemble",),
+        groups=("all",),
+        relation="higher",
+        than=Instead(arm="b"),
+        judged_on="matched",
+    )
+    hypotheses = Hypotheses((Hypothesis("H", "t", "c", (check,)),))
+    result = judge(hypotheses, MetricTable(rows))["H"]
+    assert result.verdict == "UNTESTED"
+    assert result.checks[0].reasons == ("K differs: 4 and 2",)
