@@ -1,7 +1,7 @@
 """Scored items: the columns of numbers from which every metric of a run is computed.
 
 `ScoredItems.of` takes the views of a run in memory. `read_items` reads the file of a run in slices
-and keeps only the columns (about 60 bytes per item). Both use the same function to score slices of
+and keeps only the columns (about 70 bytes per item). Both use the same function to score slices of
 views. `report`, `compare`, tables and figures use the result.
 """
 

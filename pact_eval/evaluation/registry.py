@@ -441,6 +441,13 @@ def _add_metrics_of_score_items() -> None:
             summaries=_MAIN | {"ablations"},
         ),
         Metric(
+            MetricSpec("score_rps", "Score RPS", "levels", -1),
+            _SCORE,
+            lambda block: block.rps,
+            _over_score_items,
+            summaries=_MAIN,
+        ),
+        Metric(
             MetricSpec("score_level_mae", "Score level MAE", "levels", -1),
             _SCORE,
             lambda block: block.level_error,

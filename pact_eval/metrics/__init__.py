@@ -20,7 +20,7 @@ from pact_eval.metrics.consistency import flipped, pairwise_tv
 from pact_eval.metrics.decisions import confidence, correct, predicted
 from pact_eval.metrics.decoding import decode_ensemble, decode_single, log_softmax
 from pact_eval.metrics.likelihood import NllSummary, brier, nll_nats, nll_summary
-from pact_eval.metrics.ordinal import expected_level_error, level_error
+from pact_eval.metrics.ordinal import expected_level_error, level_error, rps
 from pact_eval.metrics.overconfidence import confident_errors, is_confident
 from pact_eval.metrics.pairs import (
     PairIndex,
@@ -86,4 +86,5 @@ __all__ = [
     "reliability",
     "risk_coverage",
     "rows_of",
+    "rps",
 ]

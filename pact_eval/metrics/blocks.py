@@ -21,7 +21,7 @@ from pact_eval.metrics.ablated import answer_gap_nats
 from pact_eval.metrics.consistency import flipped, pairwise_tv
 from pact_eval.metrics.decoding import ALL_IMPOSSIBLE, NONE_LEFT, normalise
 from pact_eval.metrics.likelihood import brier, nll_nats
-from pact_eval.metrics.ordinal import expected_level_error
+from pact_eval.metrics.ordinal import expected_level_error, rps
 
 # Items of a block: six answers of them, in float64, fit a processor's second-level cache.
 _BLOCK_ITEMS = 2**13
@@ -92,6 +92,11 @@ class ItemBlock:
     def expected_level_error(self) -> FloatArray:
         """(m,) see `metrics.expected_level_error`; for Score fields only."""
         return expected_level_error(self.log_probs.T, self._reference)
+
+    @cached_property
+    def rps(self) -> FloatArray:
+        """(m,) see `metrics.rps`; for Score fields only."""
+        return rps(self.log_probs.T, self._reference)
 
     @cached_property
     def level_error(self) -> FloatArray:

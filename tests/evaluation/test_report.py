@@ -217,7 +217,7 @@ def test_letters_of_unknown_order_are_left_out() -> None:
 
 def test_a_score_interval_is_the_same_in_every_group(published: Predictions) -> None:
     everything, *_, score = evaluated(published).groups
-    for name in ("score_mae", "score_level_mae"):
+    for name in ("score_mae", "score_rps", "score_level_mae"):
         assert everything.estimates[name] == score.estimates[name]
 
 

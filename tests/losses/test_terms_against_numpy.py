@@ -8,6 +8,7 @@ import torch
 from losses import losses_oracle as oracle
 from scipy.spatial.distance import jensenshannon
 
+from pact_eval.metrics import rps
 from pact_losses import (
     MASKED_LOGIT,
     ablated_gap,
@@ -104,6 +105,14 @@ def test_ordinal_transport_against_numpy(n: int) -> None:
     y = two_answers(n)[:, 0]
     expected = [oracle.emd(row, int(k)) for row, k in zip(z, y, strict=True)]
     np.testing.assert_allclose(ordinal_transport_loss(tensor, y), expected, rtol=1e-10, atol=1e-15)
+
+
+def test_ordinal_transport_is_the_ranked_probability_score() -> None:
+    z = torch.from_numpy(np.random.default_rng(5).standard_normal((40, 5)))
+    y = torch.arange(40) % 5
+    np.testing.assert_allclose(
+        ordinal_transport_loss(z, y), rps(z.log_softmax(-1).numpy(), y.numpy()), rtol=1e-10
+    )
 
 
 def test_ordinal_transport_near_the_reference_keeps_its_digits() -> None:

@@ -31,6 +31,7 @@ from pact_eval.metrics import (
     pair_accuracy,
     pair_rows,
     pairwise_tv,
+    rps,
 )
 
 WIDTH = 4
@@ -111,6 +112,7 @@ METRICS = {
     "expected_level_error": Metric(
         of_items(expected_level_error), high=WIDTH - 1, relabelling="reverse"
     ),
+    "rps": Metric(of_items(rps), high=WIDTH - 1, relabelling="reverse"),
     "level_error": Metric(of_items(level_error), high=WIDTH - 1, relabelling="reverse"),
     "pairwise_tv": Metric(of_views(pairwise_tv), sometimes_undefined=True),
     "flipped": Metric(of_views(flipped), sometimes_undefined=True),

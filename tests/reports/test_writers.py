@@ -151,15 +151,36 @@ def test_latex_rows_keep_their_columns_and_braces(
     texts: list[list[str]], mark: Mark | None
 ) -> None:
     written = to_latex(table_of(texts, mark))
-    body = written.split("\\midrule\n")[1].split("\\bottomrule")[0]
-    plain = re.sub(r"\\[&%$#_{}]", "", body)
-    assert [row.count("&") for row in plain.splitlines()] == [len(texts[0]) - 1] * len(texts)
+    bodies = [part.split("\\bottomrule")[0] for part in written.split("\\midrule\n")[1:]]
+    gaps = []
+    for body in bodies:
+        plain = re.sub(r"\\[&%$#_{}]", "", body)
+        in_rows = [row.count("&") for row in plain.splitlines()]
+        assert in_rows == in_rows[:1] * len(texts)
+        gaps.append(in_rows[0])
+    # A table that continues below repeats its first column.
+    assert sum(gaps) == len(texts[0]) - 1
     depth = 0
     for sign in re.sub(r"\\[{}]", "", written):
         depth += {"{": 1, "}": -1}.get(sign, 0)
         assert depth >= 0
     assert depth == 0
     assert written.isascii()
+
+
+def test_a_table_wider_than_the_page_continues_below() -> None:
+    columns = (Column("Arm", "left"), *(Column(f"m{at}", numbers=("n",)) for at in range(12)))
+    cells = (Cell("pact"), *(Cell(f"{at}.123456789", (1.0,)) for at in range(10)))
+    last = (Cell("–", reason="no views"), Cell("–", reason="no pairs"))
+    table = Table("t", "T", "", columns, (Row((*cells, *last)),))
+    latex = to_latex(table)
+    assert latex.count("\\begin{table*}") == latex.count("\\caption") == 1
+    upper, lower = latex.split("\\begin{tabular}")[1:]
+    assert "Arm & m0 & m1 & m2 & m3 & m4 & m5 \\\\" in upper
+    assert "Arm & m6 & m7 & m8 & m9 & m10 & m11 \\\\" in lower
+    assert "pact & 6.123456789 &" in lower
+    assert "$^{1}$ & \\textendash{}$^{2}$ \\\\" in lower
+    assert "$^{1}$no views.\\par\n$^{2}$no pairs.\\par" in lower
 
 
 def test_latex_does_not_take_a_bracket_for_an_argument() -> None:

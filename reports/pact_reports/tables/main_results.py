@@ -140,7 +140,12 @@ def _with_interval(cell: Cell, estimate: Estimate | None, metric: str) -> Cell:
 
 
 def _units(questions: tuple[MetricQuestion, ...]) -> str:
-    said = {"nll_nats": "NLL in nats", "brier": "Brier not halved", "score_mae": "MAE in levels"}
+    said = {
+        "nll_nats": "NLL in nats",
+        "brier": "Brier not halved",
+        "score_mae": "MAE in levels",
+        "score_rps": "RPS in levels",
+    }
     asked = [words for metric, words in said.items() if metric in {name for name, _ in questions}]
     return f"{', '.join(['Rates in %', *asked])}."
 

@@ -201,8 +201,9 @@ def _decoding(evaluation: Evaluation) -> str:
     return (
         f"Decoding: {made}.{codes}\n"
         f"Rates in %, gain in points, NLL in nats; in brackets the {method}.\n"
-        "Score MAE: error of the expected level, and of the top level; confident errors: share of "
-        f"errors made with confidence {CONFIDENT} or more."
+        "Score MAE: error of the expected level, and of the top level; Score RPS: ranked "
+        "probability score, which is proper.\n"
+        f"Confident errors: share of errors made with confidence {CONFIDENT} or more."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from pact_reports.table import Cell, Column, Mark, Row, Table
@@ -20,10 +21,12 @@ _SIGN: Final[dict[Mark, str]] = {
     "clearly worse": "$^{--}$",
 }
 _BOLD: Final[tuple[Mark, ...]] = ("best", "significant")
-# Signs of eight-point text that a column of a two-column page holds, and the whole page; and how
-# many the space between two columns takes, wide and narrow.
+# Signs of eight-point text that a column of a two-column page holds, and the whole page; signs of
+# seven-point text that the page holds; and how many the space between two columns takes, wide and
+# narrow.
 _COLUMN_SIGNS = 50
 _PAGE_SIGNS = 100
+_SMALL_PAGE_SIGNS = 130
 _GAP_SIGNS = 3.0
 _NARROW_GAP_SIGNS = 1.5
 _STACKED_SIGNS = 8
@@ -33,7 +36,8 @@ def to_latex(table: Table) -> str:
     r"""Write a table as a LaTeX float: bold for the best, daggers for significance.
 
     Compiles with any class and engine with `\usepackage{booktabs}`: ASCII only, no colour,
-    no cells over several rows.
+    no cells over several rows. A table too wide for the page continues below, with its first column
+    repeated.
 
     Example:
         >>> from pact_reports.table import Cell, Column, Row, Table
@@ -57,8 +61,10 @@ def to_latex(table: Table) -> str:
     """
     running = any(column.width for column in table.columns)
     wide = running or _signs(table, stacked=False) > _COLUMN_SIGNS
-    small = not running and _signs(table, stacked=True) > _PAGE_SIGNS
+    parts = [table] if running else _parts(table)
+    small = not running and max(_signs(part, stacked=True) for part in parts) > _PAGE_SIGNS
     environment = "table*" if wide else "table"
+    tabulars = [_tabular(part, table.reasons, stacked=wide, small=small) for part in parts]
     lines = [
         r"% needs \usepackage{booktabs}",
         f"\\begin{{{environment}}}[t]",
@@ -67,17 +73,43 @@ def to_latex(table: Table) -> str:
         f"\\label{{tab:{table.name}}}",
         r"\scriptsize" if small else r"\footnotesize",
         *([f"\\setlength{{\\tabcolsep}}{{{2 if small else 3}pt}}"] if wide else []),
-        f"\\begin{{tabular}}{{{''.join(map(_specification, table.columns))}}}",
-        r"\toprule",
-        _line(_head(column, stacked=wide) for column in table.columns),
-        r"\midrule",
-        *(_tight(line) if small else line for line in _body(table)),
-        r"\bottomrule",
-        r"\end{tabular}",
+        *tabulars[0],
+        *(line for below in tabulars[1:] for line in (r"\par\medskip", *below)),
         *_below(table),
         f"\\end{{{environment}}}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _parts(table: Table) -> list[Table]:
+    """Cut a table that is too wide for small type; both parts have the columns that name a row."""
+    keys = max(1, table.keys)
+    if _signs(table, stacked=True) <= _SMALL_PAGE_SIGNS or len(table.columns) < keys + 2:
+        return [table]
+    middle = (keys + len(table.columns) + 1) // 2
+    return [
+        replace(
+            table,
+            columns=tuple(table.columns[at] for at in shown),
+            rows=tuple(
+                replace(row, cells=tuple(row.cells[at] for at in shown)) for row in table.rows
+            ),
+        )
+        for shown in (range(middle), [*range(keys), *range(middle, len(table.columns))])
+    ]
+
+
+def _tabular(table: Table, reasons: tuple[str, ...], *, stacked: bool, small: bool) -> list[str]:
+    """Write the lines of a table; its footnotes are those of `reasons`."""
+    return [
+        f"\\begin{{tabular}}{{{''.join(map(_specification, table.columns))}}}",
+        r"\toprule",
+        _line(_head(column, stacked=stacked) for column in table.columns),
+        r"\midrule",
+        *(_tight(line) if small else line for line in _body(table, reasons)),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
 
 
 def _signs(table: Table, *, stacked: bool) -> float:
@@ -129,9 +161,9 @@ def _line(cells: Iterable[str]) -> str:
     return f"{'{}' if line.startswith(('[', '*')) else ''}{line} \\\\"
 
 
-def _body(table: Table) -> Iterator[str]:
+def _body(table: Table, reasons: tuple[str, ...]) -> Iterator[str]:
     for at, row in enumerate(table.rows):
-        yield from _row(row, table.reasons, first=at == 0)
+        yield from _row(row, reasons, first=at == 0)
 
 
 def _tight(line: str) -> str:
