@@ -79,7 +79,7 @@ from pact_eval.evaluation.statistics import (
     point_values,
 )
 from pact_eval.evaluation.sweep import SweepPoint, sweep
-from pact_eval.metrics import PairOutcomes
+from pact_eval.metrics import AnswerScores, PairOutcomes, ScoreDecomposition
 from pact_eval.stats import (
     Estimate,
     McNemarTest,
@@ -94,6 +94,7 @@ __all__ = [
     "CONFIDENT",
     "MEAN_CONFIDENCE",
     "TRAINING_NAME",
+    "AnswerScores",
     "Arm",
     "ArmPair",
     "ArmsComparison",
@@ -122,6 +123,7 @@ __all__ = [
     "PairOutcomes",
     "RepeatedViews",
     "RunCost",
+    "ScoreDecomposition",
     "ScoredItems",
     "SeedMatch",
     "SeedSummary",

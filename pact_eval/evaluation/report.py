@@ -52,6 +52,8 @@ class Group:
         estimates: by metric name.
         pairs: outcomes of the complete pairs; None for ablated contexts.
         nll: finite part and number of infinite items; None for ablated contexts.
+        answer_scores: Brier and log score of "the answer is right" in parts; None for ablated
+            contexts.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Group:
     estimates: Mapping[str, Estimate]
     pairs: metrics.PairOutcomes | None
     nll: metrics.NllSummary | None
+    answer_scores: metrics.AnswerScores | None
 
 
 @dataclass(frozen=True)
@@ -199,6 +202,9 @@ def _group(group: ResampledGroup) -> Group:
         if references is None
         else metrics.pair_outcomes(items.pairs, items.predicted, references),
         nll=None if references is None else metrics.nll_summary(items.nll),
+        answer_scores=None
+        if references is None
+        else metrics.answer_scores(items.confidence, items.correct),
     )
 
 

@@ -31,7 +31,20 @@ from pact_eval.metrics.pairs import (
     pair_rows,
     pairs_of_codes,
 )
+from pact_eval.metrics.recalibration import (
+    AnswerScores,
+    Recalibration,
+    ScoreDecomposition,
+    answer_scores,
+    isotonic_pools,
+    recalibrate,
+)
 from pact_eval.metrics.reduction import item_mean
+from pact_eval.metrics.resampled_recalibration import (
+    ResampledRecalibration,
+    miscalibration_samples,
+    recalibrate_samples,
+)
 from pact_eval.metrics.selective import (
     RiskCoverage,
     aurc,
@@ -44,13 +57,18 @@ from pact_eval.metrics.selective import (
 __all__ = [
     "BINS",
     "TIE",
+    "AnswerScores",
     "ItemBlock",
     "NllSummary",
     "PairIndex",
     "PairOutcomes",
+    "Recalibration",
     "Reliability",
+    "ResampledRecalibration",
     "RiskCoverage",
+    "ScoreDecomposition",
     "answer_gap_nats",
+    "answer_scores",
     "aurc",
     "aurc_in_row_order",
     "aurc_of_levels",
@@ -70,10 +88,12 @@ __all__ = [
     "expected_level_error",
     "flipped",
     "is_confident",
+    "isotonic_pools",
     "item_blocks",
     "item_mean",
     "level_error",
     "log_softmax",
+    "miscalibration_samples",
     "nll_nats",
     "nll_summary",
     "pair_accuracy",
@@ -83,6 +103,8 @@ __all__ = [
     "pairs_of_codes",
     "pairwise_tv",
     "predicted",
+    "recalibrate",
+    "recalibrate_samples",
     "reliability",
     "risk_coverage",
     "rows_of",

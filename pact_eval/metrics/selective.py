@@ -1,9 +1,4 @@
-"""Selective prediction: the error rate among the items a model is most sure of.
-
-AURC sorts integer keys, 8 bytes per item: a key holds an item's confidence in full and whether it
-is wrong. A float64 in [0, 1] has its two highest bits at 0, and among such numbers the order of the
-bits is the order of the values: shifted by one bit, they leave the lowest bit for the outcome.
-"""
+"""Selective prediction: the error rate among the items a model is most sure of."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +13,9 @@ from pact_eval.metrics._arrays import (
     IntArray,
     check_confidence,
 )
+from pact_eval.metrics._ranking import ranked_chunks, tie_starts
 from pact_eval.metrics.reduction import item_mean
 
-# Items unpacked at a time.
-_CHUNK = 2**18
 # Numbers of levels and resamples handled at a time: few enough for a processor's cache.
 _LEVEL_NUMBERS = 2**16
 
@@ -42,15 +36,9 @@ class RiskCoverage:
 
 
 def _tie_groups(confidence: FloatArray) -> tuple[IntArray, IntArray]:
-    """Returns the order of descending confidence, and where in it each group of ties starts.
-
-    An item within `TIE` of the one before it joins that one's group.
-    """
+    """Returns the order of descending confidence, and where in it each group of ties starts."""
     order = np.argsort(-confidence, kind="stable")
-    ranked = confidence[order]
-    apart = ranked[:-1] - ranked[1:] > TIE
-    starts = np.flatnonzero(np.r_[True, apart][: ranked.size])
-    return order, starts
+    return order, tie_starts(confidence[order])
 
 
 def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> RiskCoverage:
@@ -116,17 +104,12 @@ def aurc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
         0.194444
     """
     c, right = check_confidence(confidence, correct)
-    # Confidence and outcome in one integer: a sort of plain integers is several times faster than
-    # one that carries rows along. Adding 0 makes a negative zero a positive one.
-    ranked = np.sort(((c + 0.0).view(np.int64) << 1) | ~right)[::-1]
-    n = ranked.size
-    area, errors, start = 0.0, 0, 0
-    while start < n:
-        sure, wrong, stop = _next_chunk(ranked, start)
-        area += _area(sure, wrong, start, errors)
+    area, errors, kept = 0.0, 0, 0
+    for sure, wrong in ranked_chunks(c, right):
+        area += _area(sure, wrong, kept, errors)
         errors += int(wrong.sum())
-        start = stop
-    return area / n if n else float("nan")
+        kept += wrong.size
+    return area / kept if kept else float("nan")
 
 
 def aurc_in_row_order(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
@@ -221,23 +204,6 @@ def confidence_levels(confidence: npt.ArrayLike) -> tuple[IntArray, int]:
     rank = np.repeat(np.arange(starts.size), np.diff(starts, append=c.size))
     level[order] = starts.size - 1 - rank
     return level, int(starts.size)
-
-
-def _next_chunk(ranked: npt.NDArray[np.int64], start: int) -> tuple[FloatArray, BoolArray, int]:
-    """Returns confidences and errors from `start` to the end of a group of ties, and that end."""
-    length = _CHUNK
-    while True:
-        # One item more than is wanted shows whether the last group is complete.
-        keys = ranked[start : start + length + 1]
-        confidence = (keys >> 1).view(np.float64)
-        wrong = (keys & 1).astype(np.bool_)
-        if keys.size <= length:
-            return confidence, wrong, start + keys.size
-        ends = np.flatnonzero(confidence[:-1] - confidence[1:] > TIE) + 1
-        if ends.size:
-            end = int(ends[-1])
-            return confidence[:end], wrong[:end], start + end
-        length *= 2
 
 
 def _area(confidence: FloatArray, wrong: BoolArray, before: int, errors_before: int) -> float:

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from published import published_path
 from scipy import stats
+from sklearn.isotonic import IsotonicRegression
 
 from pact_eval import metrics
 from pact_eval.evaluation import (
@@ -17,6 +18,7 @@ from pact_eval.evaluation import (
     InfiniteNll,
     LowAnswerMass,
     evaluate,
+    group_rows,
     registered_metrics,
 )
 from pact_eval.runs import Decoding, Predictions
@@ -98,6 +100,21 @@ def test_every_estimate_names_what_it_rests_on(published: Predictions) -> None:
     assert everything.estimates["score_mae"].clusters == 32
     assert everything.estimates["view_tv"].reason == "one view only: K is 1"
     assert result.groups[1].estimates["score_mae"].reason == "no score items"
+
+
+def test_scores_in_parts_against_isotonic_regression(published: Predictions) -> None:
+    for group, rows in zip(
+        evaluated(published).groups, group_rows(published, "kind").values(), strict=True
+    ):
+        log_p = published.log_probs("single")[rows]
+        c, right = np.exp(log_p.max(axis=1)), log_p.argmax(axis=1) == published.reference[rows]
+        fitted = IsotonicRegression().fit(c, right).predict(c)
+        scores = group.answer_scores
+        assert scores is not None
+        assert scores.items == len(rows)
+        miscalibration = np.square(c - right).mean() - np.square(fitted - right).mean()
+        assert scores.brier.miscalibration == pytest.approx(miscalibration, abs=1e-9)
+        assert scores.brier.uncertainty == pytest.approx(right.mean() * (1 - right.mean()))
 
 
 def two_views() -> Predictions:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pact_reports.tables.ablations import build_ablations
+from pact_reports.tables.answer_scores import build_answer_scores
 from pact_reports.tables.calibration_effects import build_calibration
 from pact_reports.tables.data_splits import build_splits
 from pact_reports.tables.group_accuracy import build_domains, build_kinds
@@ -31,6 +32,9 @@ TABLES: Final[Mapping[str, TableSpec]] = {
     "kinds": TableSpec("accuracy by kind", _SAME, build_kinds),
     "domains": TableSpec("accuracy by domain", f"{_SAME} that name domains", build_domains),
     "calibration": TableSpec("before and after calibration", "a calibrator", build_calibration),
+    "answer-scores": TableSpec(
+        "miscalibration, discrimination and uncertainty", _SAME, build_answer_scores
+    ),
     "cost": TableSpec("what scoring and training took", "a run", build_cost),
 }
 """Every table, in the order in which a report shows them."""

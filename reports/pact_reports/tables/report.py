@@ -29,6 +29,7 @@ from pact_reports.numbers import (
 from pact_reports.plain_text import one_line
 from pact_reports.sentences import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.tables.answer_scores import groups_table
 from pact_reports.tables.cells import estimate_cell
 
 _SIGNIFICANT: Final = 0.05
@@ -87,6 +88,7 @@ def evaluation_parts(evaluation: Evaluation) -> tuple[Part, ...]:
     parts.append(calibration_error_table(evaluation.groups))
     if any(_n_pairs(group.pairs) for group in evaluation.groups):
         parts.append(_pairs_table(evaluation.groups))
+    parts.append(groups_table(evaluation.groups))
     if evaluation.letters is not None:
         parts.append(_letters_table(evaluation.letters))
     parts += [Line(f"Note: {note_sentence(note)}", "caution") for note in evaluation.notes]

@@ -170,6 +170,7 @@ def _group(group: Group, smallest_probability: float) -> Json:
             "finite_mean": to_json(group.nll.finite_mean),
             "lower_bound": to_json(group.nll.lower_bound(smallest_probability)),
         },
+        "answer_scores": to_json(group.answer_scores),
     }
 
 

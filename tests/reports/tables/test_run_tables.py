@@ -218,6 +218,32 @@ def test_calibration_is_marked_where_it_hurts(tmp_path: Path) -> None:
     assert texts(main, "ECE after T(x)")[0] == [after.text]
 
 
+def test_scores_in_parts_before_and_after_calibration(tmp_path: Path) -> None:
+    """45 of 60 right at one confidence: no discrimination, and all of the error is calibration."""
+    folder = run_of(tmp_path / "a", share(45, 60), arm="a", seed=1, sure=3.0)
+    bare = run_of(tmp_path / "b", share(45, 60), arm="b", seed=None, sure=3.0)
+    hot = Calibrator("scalar", Weights((inverse_softplus(2.0), 0.0, 0.0)))
+    write_calibrator(folder / "calibration.json", hot)
+    table = made([folder, bare], "answer-scores")
+    assert texts(table, "Arm", "Seed", "Probabilities") == [
+        ["a", "1", "raw"],
+        ["a", "1", "after T(x)"],
+        ["b", "–", "raw"],
+    ]
+    for row, temperature in zip(cells(table), (1.0, 2.0, 1.0), strict=True):
+        c = 1 / (1 + math.exp(-3.0 / temperature))
+        numbers = [cell.numbers[0] for cell in row[3:]]
+        entropy = -0.75 * math.log(0.75) - 0.25 * math.log(0.25)
+        log_score = -0.75 * math.log(c) - 0.25 * math.log(1 - c)
+        brier = 0.75 * (1 - c) ** 2 + 0.25 * c**2
+        wanted = [brier, brier - 3 / 16, 0.0, 3 / 16, log_score, log_score - entropy, 0.0, entropy]
+        assert numbers == pytest.approx(wanted, abs=1e-6)
+    assert "60 items" in table.caption
+    assert "score = miscalibration - discrimination + uncertainty" in table.caption
+    (column,) = table.columns[4].numbers
+    assert column == "Brier miscalibration (score, single)"
+
+
 def test_accuracy_by_kind_and_domain(arms: list[Path]) -> None:
     table = made(arms[:1], "kinds")
     assert [column.title for column in table.columns] == [
@@ -374,6 +400,7 @@ def test_known_tables_have_titles_and_needs() -> None:
         "kinds",
         "domains",
         "calibration",
+        "answer-scores",
         "cost",
     ]
     assert all(spec.title and spec.needs for spec in TABLES.values())
