@@ -41,30 +41,47 @@ BoolArray = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """A text column as integer codes.
+    """A text column as codes.
 
     Attributes:
-        codes: (n,) index into `names`.
-        names: the distinct texts, sorted.
+        codes: (n,) index into `texts`.
+        texts: the distinct texts; sorted unless the codes were numbered as they occurred.
     """
 
     codes: IntArray
-    names: npt.NDArray[np.str_]
+    texts: pl.Series
 
     @classmethod
     def of(cls, values: npt.NDArray[np.str_]) -> Labels:
-        """Number the distinct values."""
+        """Number the distinct values in sorted order."""
         names, codes = np.unique(values, return_inverse=True)
-        return cls(codes.astype(np.int64), names)
+        return cls(codes.astype(np.int64), pl.Series(names.tolist(), dtype=pl.String))
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @cached_property
+    def names(self) -> npt.NDArray[np.str_]:
+        """The distinct texts."""
+        return self.texts.to_numpy().astype(np.str_)
 
     def taken(self, rows: npt.NDArray[np.integer]) -> Labels:
-        """Return some rows, with the names that occur in them."""
+        """Return some rows, with the texts that occur in them."""
         codes = self.codes[rows]
-        present = np.bincount(codes, minlength=len(self.names)) > 0
-        return Labels((np.cumsum(present) - 1)[codes], self.names[present])
+        present = np.bincount(codes, minlength=len(self.texts)) > 0
+        return Labels((np.cumsum(present) - 1)[codes], self.texts.filter(pl.Series(present)))
+
+    def sorted(self) -> Labels:
+        """Return the same labels with codes in the order of the texts."""
+        if self.texts.is_sorted():
+            return self
+        order = self.texts.arg_sort().to_numpy()
+        rank = np.empty(order.size, dtype=np.int64)
+        rank[order] = np.arange(order.size)
+        return Labels(rank[self.codes], self.texts.gather(order))
 
     def rows_by_name(self) -> dict[str, IntArray]:
-        """Return the rows of each name: kinds in the order of the report, other names sorted."""
+        """Return the rows of each name, kinds in their own order, other names sorted."""
         by_code = np.argsort(self.codes, kind="stable")
         ends = np.cumsum(np.bincount(self.codes, minlength=len(self.names)))
         found = dict(zip(self.names.tolist(), np.split(by_code, ends[:-1]), strict=True))
@@ -102,8 +119,7 @@ class ScoredItems:
         decoding: single or ensemble.
         calibrator: temperatures that were applied; None for raw distributions.
         k: number of views per item.
-        family: (n,) code of the family, 0..F-1.
-        families: (F,) names of the families, sorted.
+        family_labels: the family of each item.
         labels: kind, domain and source family; only the requested ones if read from a file.
         is_base: (n,) whether the item is the base of its pair.
         reference: (n,) canonical index of the correct answer; None for ablated contexts.
@@ -117,8 +133,7 @@ class ScoredItems:
     decoding: Decoding
     calibrator: Calibrator | None
     k: int
-    family: IntArray
-    families: npt.NDArray[np.str_]
+    family_labels: Labels
     labels: Mapping[GroupBy, Labels]
     is_base: BoolArray
     reference: IntArray | None
@@ -163,7 +178,17 @@ class ScoredItems:
     @property
     def n_families(self) -> int:
         """Number of families, F."""
-        return len(self.families)
+        return len(self.family_labels)
+
+    @property
+    def family(self) -> IntArray:
+        """(n,) code of the family, 0..F-1."""
+        return self.family_labels.codes
+
+    @property
+    def families(self) -> npt.NDArray[np.str_]:
+        """(F,) names of the families, by code."""
+        return self.family_labels.names
 
     @cached_property
     def correct(self) -> BoolArray:
@@ -220,11 +245,9 @@ class ScoredItems:
 
     def taken(self, rows: IntArray) -> ScoredItems:
         """Return the items of some rows, in their order, with new codes for their families."""
-        family = Labels(self.family, self.families).taken(rows)
         return replace(
             self,
-            family=family.codes,
-            families=family.names,
+            family_labels=self.family_labels.taken(rows),
             labels={by: labels.taken(rows) for by, labels in self.labels.items()},
             is_base=self.is_base[rows],
             reference=None if self.reference is None else self.reference[rows],
@@ -251,6 +274,11 @@ class ScoredItems:
             if metric.of_views
         }
         return replace(self, k=k, values={**self.values, **of_views})
+
+    def with_sorted_families(self) -> ScoredItems:
+        """Return the items with families numbered by name: resamples do not depend on the rows."""
+        ordered = self.family_labels.sorted()
+        return self if ordered is self.family_labels else replace(self, family_labels=ordered)
 
     def with_values(self, name: str, values: npt.NDArray[Any]) -> ScoredItems:
         """Return the items with other per-item values of one metric."""
@@ -318,6 +346,7 @@ def read_items(
         first = frame.gather_every(k)
         texts: dict[str, pl.Series] = {name: first[name].fill_null("") for name in groupings}
         texts["family"] = first["family"].fill_null("")
+        texts["family hash"] = texts["family"].hash()
         if letters:
             texts["id"] = first["id"].hash()
         return part, texts
@@ -328,7 +357,7 @@ def read_items(
     if letters:
         _refuse_repeated_ids(columns["id"], path)
     labels = {name: _labels(columns[name]) for name in groupings}
-    family = _labels(columns["family"])
+    family = _families(columns["family"], columns["family hash"])
     parts = [part for part, _ in found]
     return _joined(parts, family, labels, decoding, calibrator, k)
 
@@ -642,8 +671,7 @@ def _joined(
         decoding=decoding,
         calibrator=calibrator,
         k=k,
-        family=family.codes,
-        families=family.names,
+        family_labels=family,
         labels=labels,
         is_base=columns["is_base"],
         reference=np.concatenate(references) if references else None,
@@ -674,9 +702,27 @@ def _facts(parts: Sequence[_Part], logit_gap: FloatArray) -> ViewFacts:
 
 
 def _labels(column: pl.Series) -> Labels:
+    """Number the few distinct texts of a column, in sorted order."""
     names = column.unique().sort()
     codes = column.cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
-    return Labels(codes, names.to_numpy().astype(np.str_))
+    return Labels(codes, names)
+
+
+def _families(column: pl.Series, hashes: pl.Series) -> Labels:
+    """Number the families as they occur: sorting millions of names takes longer than the metrics.
+
+    Members next to each other, as data files have them, are found without a table of all names.
+    """
+    hashed = hashes.to_numpy()
+    first = np.ones(hashed.size, dtype=np.bool_)
+    np.not_equal(hashed[1:], hashed[:-1], out=first[1:])
+    runs = hashes.filter(pl.Series(first))
+    codes = np.cumsum(first) - 1
+    texts = column.filter(pl.Series(first))
+    if runs.n_unique() < len(runs):
+        _, where, number = np.unique(runs.to_numpy(), return_index=True, return_inverse=True)
+        codes, texts = number[codes], texts.gather(where)
+    return Labels(codes, texts)
 
 
 def _refuse_repeated_ids(hashes: pl.Series, path: Path) -> None:

@@ -20,6 +20,7 @@ from pact_eval import metrics
 from pact_eval.evaluation.calibration_error import basic_difference, ece_interval
 from pact_eval.stats import (
     Estimate,
+    LazyRowSums,
     Resampled,
     RowSums,
     Statistic,
@@ -341,12 +342,15 @@ def _aurc(items: ScoredItems, _name: str) -> Reduced:
     The value is always computed from all items. If confidence has many distinct values, the change
     of each resample is computed from counts at quantile levels.
     """
-    level = _levels(items.confidence, items.n_families)
-    size = 2 * (int(level.max(initial=-1)) + 1)
-    counts = RowSums(None, 2 * level + ~items.correct, size)
+
+    def counts() -> RowSums:
+        level = _levels(items.confidence, items.n_families)
+        size = 2 * (int(level.max(initial=-1)) + 1)
+        return RowSums(None, 2 * level + ~items.correct, size)
+
     return Reduced(
         TotalsStatistic(
-            (counts,),
+            (LazyRowSums(counts),),
             _aurc_of_totals,
             items.family,
             items.n_families,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.items import Labels, ScoredItems
 from pact_eval.evaluation.registry import Basis, GroupBy, Metric, find_metric, metrics_for
 from pact_eval.stats import Estimate, Resampled, Statistic, TotalsStatistic, resample
 
@@ -22,18 +22,23 @@ class StatisticSet:
 
     Attributes:
         statistics: by metric name, the statistic.
-        families: (F,) names of the families that are resampled, in the order of the weights.
+        family_labels: the families that are resampled, in the order of the weights.
         n: number of items.
     """
 
     statistics: Mapping[str, Statistic]
-    families: npt.NDArray[np.str_]
+    family_labels: Labels
     n: int
 
     @property
     def n_clusters(self) -> int:
         """Number of families that are resampled, F."""
-        return len(self.families)
+        return len(self.family_labels)
+
+    @property
+    def families(self) -> npt.NDArray[np.str_]:
+        """(F,) names of the families."""
+        return self.family_labels.names
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ def group_statistics(items: ScoredItems, wanted: Sequence[Metric] | None = None)
             statistics[metric.name] = reduced.statistic
             if reduced.basis is not None:
                 bases[metric.name] = reduced.basis
-        sets.append(StatisticSet(statistics, members.families, len(members)))
+        sets.append(StatisticSet(statistics, members.family_labels, len(members)))
     return GroupStatistics(items, tuple(sets), bases)
 
 
@@ -217,6 +222,7 @@ def resampled_groups(
     Returns:
         All items first, then the groups in the order of the report.
     """
+    items = items.with_sorted_families()
     groups = []
     for name, rows in items.rows_by_group(by).items():
         members = items if len(rows) == len(items) else items.taken(rows)

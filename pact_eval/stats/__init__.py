@@ -2,6 +2,7 @@
 
 from pact_eval.stats.arms import SeedSummary, SignAgreement, same_sign, seed_summary
 from pact_eval.stats.bootstrap import (
+    LazyRowSums,
     Resampled,
     RowSums,
     Statistic,
@@ -48,6 +49,7 @@ __all__ = [
     "DetectableDifference",
     "Estimate",
     "HolmAdjustment",
+    "LazyRowSums",
     "McNemarTest",
     "Resampled",
     "RowSums",

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -107,6 +108,30 @@ class RowSums:
         return csc_array((values, (self.label, cluster)), shape=(self.size, n_clusters))
 
 
+@dataclass(frozen=True, eq=False)
+class LazyRowSums:
+    """Sums that are made when a resample needs them, not for the value on the rows.
+
+    Attributes:
+        make: Returns what the rows add.
+    """
+
+    make: Callable[[], RowSums]
+
+    @cached_property
+    def made(self) -> RowSums:
+        """What the rows add."""
+        return self.make()
+
+    def total(self, n: int) -> FloatArray:
+        """Returns the sums (size,) over all n rows."""
+        return self.made.total(n)
+
+    def by_cluster(self, cluster: npt.NDArray[np.integer], n_clusters: int) -> Any:
+        """Returns the sums (size, F) of each cluster."""
+        return self.made.by_cluster(cluster, n_clusters)
+
+
 _COUNT = RowSums(None)
 
 
@@ -125,7 +150,7 @@ class TotalsStatistic:
             are then shifted by the difference.
     """
 
-    parts: tuple[RowSums, ...]
+    parts: tuple[RowSums | LazyRowSums, ...]
     function: Statistic
     cluster: npt.NDArray[np.integer]
     n_clusters: int

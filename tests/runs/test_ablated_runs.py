@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 from run_frames import ablated_predictions, ablated_rows, rows, write_run
+from scipy import stats
 
 from pact_eval.calibration import Calibrator, Weights, fit_on_run
 from pact_eval.errors import InputError, RunError
@@ -199,7 +200,8 @@ def test_intervals_are_over_families_against_numpy() -> None:
     )
     gap = ScoredItems.of(predictions, "single").gap[np.argsort(predictions.family)]
     drawn = np.random.default_rng(5).integers(0, 30, size=(400, 30))
-    expected = np.percentile(gap[drawn].mean(axis=1), [2.5, 97.5])
+    tail = stats.norm.cdf(-np.sqrt(30 / 29) * stats.t.ppf(0.975, 29))
+    expected = np.quantile(gap[drawn].mean(axis=1), [tail, 1 - tail])
     assert (estimate.n, estimate.clusters) == (60, 30)
     np.testing.assert_allclose([estimate.low, estimate.high], expected, atol=1e-9)
 
