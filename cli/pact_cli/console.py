@@ -12,22 +12,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
 
 from pact_eval._json import Json
 from pact_reports.plain_text import visible
+
+if TYPE_CHECKING:  # --help prints no table: it does not wait for rich
+    from rich.console import Console
 
 _PIPED_WIDTH = 120
 _ASCII_LIKE = "pact-ascii-like"
@@ -38,26 +31,18 @@ _LIKENESS |= {sign: f"({number})" for number, sign in enumerate("⁰¹²³⁴⁵
 
 def output(*, to_stderr: bool = False) -> Console:
     """Return a console; piped output is plain, and 120 columns wide unless COLUMNS differs."""
+    from pact_cli.rich_output import PipeConsole
+
     stream = sys.stderr if to_stderr else sys.stdout
     if isinstance(stream, io.TextIOWrapper):
         # A terminal that cannot show an arrow shows an ASCII substitute, not a traceback.
         stream.reconfigure(errors=_ASCII_LIKE)
-    console = _Console(stderr=to_stderr, highlight=False)
+    console = PipeConsole(stderr=to_stderr, highlight=False)
     if console.is_terminal:
         return console
     given = os.environ.get("COLUMNS", "")
     width = int(given) if given.isdigit() and int(given) > 0 else _PIPED_WIDTH
-    return _Console(stderr=to_stderr, highlight=False, width=width, color_system=None)
-
-
-class _Console(Console):
-    """A console that exits with 0 if the reader closes the pipe (`| head`)."""
-
-    def on_broken_pipe(self) -> None:
-        try:
-            super().on_broken_pipe()
-        except SystemExit:
-            raise SystemExit(0) from None
+    return PipeConsole(stderr=to_stderr, highlight=False, width=width, color_system=None)
 
 
 def print_json(value: Mapping[str, Json]) -> None:
@@ -97,16 +82,9 @@ codecs.register_error(_ASCII_LIKE, _ascii_like)
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar with items per second and the time left on stderr; yield a function to move it."""
-    bar = Progress(
-        TextColumn(what),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _ItemsPerSecond(),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-        console=Console(stderr=True),
-        refresh_per_second=4,
-    )
+    from pact_cli.rich_output import rate_bar
+
+    bar = rate_bar(what)
     task = bar.add_task(what, total=None)
     _restore_python_interrupts()
     with bar:
@@ -123,19 +101,3 @@ def _restore_python_interrupts() -> None:
     in_main_thread = threading.current_thread() is threading.main_thread()
     if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-class _ItemsPerSecond(ProgressColumn):
-    """Items per second of this process; items that an earlier process scored do not count."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._first: tuple[float, float] | None = None
-
-    def render(self, task: Task) -> Text:
-        if task.total is None or task.elapsed is None:
-            return Text("loading")
-        if self._first is None:
-            self._first = (task.completed, task.elapsed)
-        items, seconds = task.completed - self._first[0], task.elapsed - self._first[1]
-        return Text(f"{items / seconds:.1f} items/s" if items > 0 and seconds > 0 else "- items/s")

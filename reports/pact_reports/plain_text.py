@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from rich.text import Text
+if TYPE_CHECKING:  # --help does not wait for rich
+    from rich.text import Text
 
 __all__ = ["cell", "lines", "one_line", "visible"]
 
@@ -40,11 +42,15 @@ def one_line(text: str) -> str:
 
 def cell(text: str, style: str = "") -> Text:
     """Return one line of text from data as a renderable: no markup, nothing unprintable."""
+    from rich.text import Text
+
     return Text(one_line(text), style=style)
 
 
 def lines(texts: Iterable[str]) -> Text:
     """Return texts from data, each of them one line, as a renderable."""
+    from rich.text import Text
+
     return Text("\n").join(map(cell, texts))
 
 
