@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Adjust p-values over groups, and over seeds with --arms (Holm).",
 )
-@settings_options("by", "margin", "calibrated", "decoding", "resamples", "seed")
+@settings_options("by", "unit", "margin", "calibrated", "decoding", "resamples", "seed")
 @json_option
 def compare(
     runs: tuple[str, ...],
@@ -45,8 +45,9 @@ def compare(
 ) -> None:
     """Compare A with B (and with C, ...), item by item.
 
-    Runs are joined on item ids. Differences are A - B, with intervals over families; accuracy also
-    has exact tests over items (McNemar) and over families (sign flip).
+    Runs are joined on item ids. Differences are A - B, with intervals over families (or source
+    families, see --unit); accuracy also has exact tests over items (McNemar) and over families
+    (sign flip).
     """
     from pact_eval.evaluation import Experiment
 
@@ -71,6 +72,7 @@ def _print_pairs(
     experiment: Experiment, names: tuple[str, ...], *, holm: bool, mcnemar: bool, as_json: bool
 ) -> None:
     """Print the comparison of the first run with each of the others."""
+    from pact_reports.numbers import GENERALISATION
     from pact_reports.tables.comparison import comparison_parts, item_lists
     from pact_reports.writers.json import to_json
     from pact_reports.writers.terminal import show
@@ -79,10 +81,11 @@ def _print_pairs(
         compared = list(zip(names[1:], experiment.comparisons, strict=True))
     label = experiment.settings.label
     if as_json:
+        intervals = GENERALISATION[experiment.settings.unit]
         pairs: list[Json] = [
             {"a": names[0], "b": name, "comparison": to_json(each)} for name, each in compared
         ]
-        print_json({"decoding": {**label}, "comparisons": pairs})
+        print_json({"decoding": {**label}, "intervals": intervals, "comparisons": pairs})
         return
     for name, each in compared:
         parts = comparison_parts(each, names=(names[0], name), show_holm=holm)
@@ -91,6 +94,7 @@ def _print_pairs(
 
 def _print_arms(experiment: Experiment, *, holm: bool, mcnemar: bool, as_json: bool) -> None:
     """Print the comparison of the first arm with each of the others, seed by seed."""
+    from pact_reports.numbers import GENERALISATION
     from pact_reports.tables.comparison import arms_parts
     from pact_reports.writers.json import to_json
     from pact_reports.writers.terminal import show
@@ -99,7 +103,8 @@ def _print_arms(experiment: Experiment, *, holm: bool, mcnemar: bool, as_json: b
         compared = experiment.arms_comparison
     label = experiment.settings.label
     if as_json:
-        print_json({"decoding": {**label}, "arms": to_json(compared)})
+        intervals = GENERALISATION[experiment.settings.unit]
+        print_json({"decoding": {**label}, "intervals": intervals, "arms": to_json(compared)})
         return
     parts = arms_parts(compared, show_holm=holm, show_items=mcnemar)
     show(output(), (_decoding(label), *parts))

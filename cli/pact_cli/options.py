@@ -68,6 +68,14 @@ _SETTINGS: Final = {
         show_default=True,
         help="Groups shown in addition to all items.",
     ),
+    "unit": click.option(
+        "--unit",
+        type=click.Choice(["family", "source_family"]),
+        default="family",
+        show_default=True,
+        help="What intervals and exact tests take as independent: families, to generalise to new "
+        "families from the same source families; or source families, to generalise to new ones.",
+    ),
     "decoding": click.option(
         "--decoding",
         type=click.Choice(["single", "ensemble"]),

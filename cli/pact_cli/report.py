@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @runs_argument
-@settings_options("by", "decoding", "resamples", "seed", "calibration", "method")
+@settings_options("by", "unit", "decoding", "resamples", "seed", "calibration", "method")
 @output_options(
     "html",
     *("figures", "palette", "tables", "markdown", "data", "criteria", "clear"),
@@ -106,6 +106,11 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs) -> 
     elif outputs.any and by == click.core.ParameterSource.COMMANDLINE:
         message = (
             f"--by {settings.by} groups the report in the terminal; files show kinds and domains"
+        )
+    elif outputs.any and settings.unit != "family":
+        message = (
+            f"--unit {settings.unit} is for the report in the terminal and --json; the intervals "
+            "of files are over families"
         )
     elif settings.calibration is not None and len(runs) > 1:
         message = (

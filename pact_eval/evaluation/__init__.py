@@ -25,6 +25,7 @@ from pact_eval.evaluation.items import (
     streamable_items,
 )
 from pact_eval.evaluation.notes import (
+    FEW_CLUSTERS,
     DifferentViews,
     IncompletePairs,
     InfiniteNll,
@@ -32,6 +33,7 @@ from pact_eval.evaluation.notes import (
     NearTies,
     Note,
     RepeatedViews,
+    SmallGroups,
     UnmatchedSeeds,
     numeric_noise,
 )
@@ -40,6 +42,7 @@ from pact_eval.evaluation.registry import (
     ABLATED_GAP,
     CONFIDENT,
     MEAN_CONFIDENCE,
+    ClusterUnit,
     GroupBy,
     Metric,
     MetricSpec,
@@ -92,6 +95,7 @@ __all__ = [
     "ABLATED_CONFIDENCE",
     "ABLATED_GAP",
     "CONFIDENT",
+    "FEW_CLUSTERS",
     "MEAN_CONFIDENCE",
     "TRAINING_NAME",
     "AnswerScores",
@@ -100,6 +104,7 @@ __all__ = [
     "ArmsComparison",
     "Calibration",
     "CalibrationError",
+    "ClusterUnit",
     "Comparison",
     "DifferentViews",
     "Estimate",
@@ -130,6 +135,7 @@ __all__ = [
     "Settings",
     "SignFlipTest",
     "SlotHomogeneity",
+    "SmallGroups",
     "Split",
     "StatisticSet",
     "Summary",

@@ -163,7 +163,7 @@ def ece_interval(
 ) -> CalibrationError:
     """Return the ECE of a group of items with its inference; the registry names this function."""
     return calibration_error(
-        items.confidence, items.correct, items.family, items.n_families, rng=rng
+        items.confidence, items.correct, items.cluster, items.n_clusters, rng=rng
     )
 
 

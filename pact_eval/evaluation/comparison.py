@@ -19,8 +19,14 @@ from pact_eval import metrics
 from pact_eval._notebook import NotebookTables
 from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.notes import DifferentViews
-from pact_eval.evaluation.registry import GroupBy, MetricSpec, find_metric, registered_metrics
+from pact_eval.evaluation.notes import DifferentViews, SmallGroups, small_groups
+from pact_eval.evaluation.registry import (
+    ClusterUnit,
+    GroupBy,
+    MetricSpec,
+    find_metric,
+    registered_metrics,
+)
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import (
     GroupStatistics,
@@ -98,6 +104,7 @@ class GroupComparison:
         name: "all", or the kind, domain or source family.
         items: number of items.
         families: number of families.
+        clusters: number of units of intervals and sign flips: families, or source families.
         metrics: by name, in the order of the report.
         accuracy: the exact tests of accuracy.
     """
@@ -105,6 +112,7 @@ class GroupComparison:
     name: str
     items: int
     families: int
+    clusters: int
     metrics: Mapping[str, MetricComparison]
     accuracy: AccuracyTests
 
@@ -115,11 +123,12 @@ class Comparison(NotebookTables):
 
     Attributes:
         by: grouping after all items: kind, domain or source_family.
+        unit: units of intervals and sign flips: families, or source families.
         groups: all items first, then the groups.
         only_a: ids of the items that only the first run answers correctly, in its order.
         only_b: ids of the items that only the second run answers correctly.
         holm: p-values of the sign flip for the groups after the first, adjusted together.
-        notes: number of views of each run, if they differ.
+        notes: number of views of each run, if they differ, and groups of few families.
     """
 
     by: GroupBy
@@ -127,7 +136,8 @@ class Comparison(NotebookTables):
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     holm: HolmAdjustment
-    notes: tuple[DifferentViews, ...] = ()
+    unit: ClusterUnit = "family"
+    notes: tuple[DifferentViews | SmallGroups, ...] = ()
 
 
 def compare(
@@ -157,7 +167,7 @@ def compare(
     runs, notes = at_common_views({"A": a, "B": b})
     drawn = [resampled_groups(run, by, rng=rng, resamples=resamples) for run in runs.values()]
     found = compare_groups(*drawn, by=by, rng=rng, resamples=resamples, margin=margin)
-    return replace(found, notes=notes)
+    return replace(found, notes=(*notes, *found.notes))
 
 
 def compare_groups(
@@ -181,6 +191,8 @@ def compare_groups(
         only_a=tuple(ids[first.correct & ~second.correct].tolist()),
         only_b=tuple(ids[second.correct & ~first.correct].tolist()),
         holm=holm([group.accuracy.families.p_value for group in groups[1:]]),
+        unit=first.unit,
+        notes=small_groups({group.name: group.items.n_clusters for group in a}, first.unit),
     )
 
 
@@ -196,6 +208,7 @@ def _group(
         name=a.name,
         items=len(a.items),
         families=a.items.n_families,
+        clusters=a.items.n_clusters,
         metrics={
             spec.name: _metric(spec, a, b, accuracy, margin)
             for spec in registered_metrics(a.items.contexts)
@@ -236,16 +249,16 @@ def _metric(
             difference,
             margin,
             better=spec.better,
-            discordant_clusters=_discordant(spec, accuracy),
+            discordant_clusters=_discordant(spec, accuracy, a.items.unit),
         )
     return MetricComparison(spec, a.estimate(spec.name), b.estimate(spec.name), difference, verdict)
 
 
-def _discordant(spec: MetricSpec, accuracy: AccuracyTests) -> int | None:
+def _discordant(spec: MetricSpec, accuracy: AccuracyTests, unit: ClusterUnit) -> int | None:
     """Return how many clusters differ, for rates whose interval could otherwise be too short."""
     if spec.name == "accuracy":
         return accuracy.families.discordant_clusters
-    if spec.name == "pair_accuracy" and accuracy.pairs is not None:
+    if spec.name == "pair_accuracy" and accuracy.pairs is not None and unit == "family":
         return accuracy.pairs.b + accuracy.pairs.c
     return None
 

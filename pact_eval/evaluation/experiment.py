@@ -454,9 +454,9 @@ class Experiment:
     def _evaluated(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> Evaluation:
         path, settings = run.run.predictions_file, self.settings
         if calibrated or streamable_items(path) <= _ITEMS_IN_MEMORY:
-            items = run.scored(decoding, calibrated=calibrated)
+            items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
         else:
-            items = read_items(path, decoding, by=settings.by)
+            items = read_items(path, decoding, by=settings.by, unit=settings.unit)
         return evaluate_items(
             items,
             by=settings.by,
@@ -528,7 +528,9 @@ class Experiment:
         )
 
     def _scored(self, run: ExperimentRun) -> ScoredItems:
-        return run.scored(self.settings.decoding, calibrated=self.settings.calibrated)
+        settings = self.settings
+        items = run.scored(settings.decoding, calibrated=settings.calibrated)
+        return items.over(settings.unit)
 
     def seeds(self, a: str, b: str) -> ArmPair:
         """Compare two arms at the seeds that both have; computed once.

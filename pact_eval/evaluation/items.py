@@ -21,8 +21,8 @@ import numpy.typing as npt
 import polars as pl
 
 from pact_eval import metrics
-from pact_eval.errors import RunError
-from pact_eval.evaluation.registry import CONFIDENT, Contexts, GroupBy, metrics_for
+from pact_eval.errors import InputError, RunError
+from pact_eval.evaluation.registry import CONFIDENT, ClusterUnit, Contexts, GroupBy, metrics_for
 from pact_eval.runs import Decoding, Predictions, check_columns
 
 if TYPE_CHECKING:  # items without a calibrator need not load scipy.optimize
@@ -128,6 +128,7 @@ class ScoredItems:
         values: by name of a registered metric, (n,) its per-item values.
         facts: facts on the views of all items of the run.
         views: the scored views in memory; None for items read from a file.
+        unit: units of intervals and exact tests: families, or source families.
     """
 
     decoding: Decoding
@@ -142,6 +143,7 @@ class ScoredItems:
     values: Mapping[str, npt.NDArray[Any]]
     facts: ViewFacts
     views: Predictions | None = None
+    unit: ClusterUnit = "family"
     _rows: IntArray | None = field(default=None, repr=False)
 
     @classmethod
@@ -177,18 +179,53 @@ class ScoredItems:
 
     @property
     def n_families(self) -> int:
-        """Number of families, F."""
+        """Number of families."""
         return len(self.family_labels)
 
     @property
     def family(self) -> IntArray:
-        """(n,) code of the family, 0..F-1."""
+        """(n,) code of the family."""
         return self.family_labels.codes
 
     @property
     def families(self) -> npt.NDArray[np.str_]:
-        """(F,) names of the families, by code."""
+        """Names of the families, by code."""
         return self.family_labels.names
+
+    @property
+    def clusters(self) -> Labels:
+        """The units of intervals and exact tests, by item."""
+        if self.unit == "family":
+            return self.family_labels
+        return self.labels["source_family"]
+
+    @property
+    def cluster(self) -> IntArray:
+        """(n,) code of the unit of each item, 0..F-1."""
+        return self.clusters.codes
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of units, F."""
+        return len(self.clusters)
+
+    def over(self, unit: ClusterUnit) -> ScoredItems:
+        """Return the items with other units of intervals and exact tests; pairs stay families.
+
+        Args:
+            unit: family or source_family.
+
+        Raises:
+            InputError: there are fewer than two source families.
+        """
+        found = replace(self, unit=unit)
+        if unit == "source_family" and found.n_clusters < 2:
+            message = (
+                "--unit source_family: expected two or more source families, got "
+                f"{found.n_clusters:,}; use --unit family"
+            )
+            raise InputError(message)
+        return found
 
     @cached_property
     def correct(self) -> BoolArray:
@@ -300,6 +337,7 @@ def read_items(
     decoding: Decoding,
     *,
     by: GroupBy = "kind",
+    unit: ClusterUnit = "family",
     calibrator: Calibrator | None = None,
     workers: int | None = None,
     letters: bool = True,
@@ -311,6 +349,7 @@ def read_items(
             each other, in order, as `score` writes them.
         decoding: single or ensemble.
         by: grouping of the items, in addition to their kind.
+        unit: units of intervals and exact tests.
         calibrator: temperatures to divide by; None leaves the distributions raw.
         workers: slices that are scored at the same time; None uses all processors, at most 4.
         letters: also read the letter orders and answer mass, and check that ids are unique. The
@@ -326,13 +365,14 @@ def read_items(
     # Without globbing: a folder may be called "[new]".
     scan = pl.scan_parquet(path, glob=False)
     k, rows = _views_and_rows(scan, path)
-    wanted = ["reference", "n_choices", "logits", "family", "variant", "kind", by]
+    units: list[GroupBy] = ["source_family"] if unit == "source_family" else []
+    groupings: tuple[GroupBy, ...] = tuple(dict.fromkeys(["kind", by, *units]))
+    wanted = ["reference", "n_choices", "logits", "family", "variant", *groupings]
     wanted += ["id"] if k > 1 or letters else []
     wanted += ["code_order", "answer_mass"] if letters else []
     wanted += ["prompt_tokens"] if calibrator is not None else []
     frames = scan.select(list(dict.fromkeys(wanted)))
     scoring = _Scoring(decoding, calibrator, letters=letters)
-    groupings: tuple[GroupBy, ...] = ("kind",) if by == "kind" else ("kind", by)
     size = _SLICE_ROWS if _SLICE_ROWS % k == 0 else _SLICE_ROWS * k
 
     def scored(start: int) -> tuple[_Part, dict[str, pl.Series]]:
@@ -359,7 +399,7 @@ def read_items(
     labels = {name: _labels(columns[name]) for name in groupings}
     family = _families(columns["family"], columns["family hash"])
     parts = [part for part, _ in found]
-    return _joined(parts, family, labels, decoding, calibrator, k)
+    return _joined(parts, family, labels, decoding, calibrator, k).over(unit)
 
 
 def streamable_items(path: Path) -> int:

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval.evaluation.registry import ClusterUnit
 from pact_eval.runs import Provenance
 
 NOISE: Final[Mapping[str, float]] = {"float32": 1e-4, "float16": 0.016, "bfloat16": 0.125}
@@ -124,6 +125,32 @@ class DifferentViews:
     ensembles: bool
 
 
+@dataclass(frozen=True)
+class SmallGroup:
+    """A group of items of few families.
+
+    Attributes:
+        name: "all", or the kind, domain or source family.
+        clusters: number of its families, or source families.
+    """
+
+    name: str
+    clusters: int
+
+
+@dataclass(frozen=True)
+class SmallGroups:
+    """Groups with fewer families than `FEW_CLUSTERS`, whose intervals are rough.
+
+    Attributes:
+        groups: the groups, in the order of the report; a group of one family has no interval.
+        unit: what is counted: families, or source families.
+    """
+
+    groups: tuple[SmallGroup, ...]
+    unit: ClusterUnit
+
+
 Note = (
     InfiniteNll
     | LowAnswerMass
@@ -132,7 +159,11 @@ Note = (
     | NearTies
     | UnmatchedSeeds
     | DifferentViews
+    | SmallGroups
 )
+
+FEW_CLUSTERS: Final = 30
+"""Below this number of families, a note says that intervals are rough."""
 
 LOW_ANSWER_MASS: Final = 0.5
 """Below this mean answer mass, a note says that the model rarely answers with a letter."""
@@ -141,21 +172,39 @@ LOW_ANSWER_MASS: Final = 0.5
 def numeric_noise(provenance: Provenance) -> float | None:
     """Return the possible rounding error of a logit of a run.
 
-    This is the difference from one plain pass per prompt that the run measured, but at least
-    `NOISE`. It is None if the precision is unknown.
+        This is the difference from one plain pass per prompt that the run measured, but at least
+        `NOISE`. It is None if the precision is unknown.
 
     Args:
-        provenance: provenance of the run.
+            provenance: provenance of the run.
 
     Example:
-        >>> from pact_eval.runs import Provenance
-        >>> numeric_noise(Provenance.of({"settings": {"dtype": "bfloat16"}}))
-        0.125
+            >>> from pact_eval.evaluation.registry import ClusterUnit
+    from pact_eval.runs import Provenance
+            >>> numeric_noise(Provenance.of({"settings": {"dtype": "bfloat16"}}))
+            0.125
     """
     least = NOISE.get(provenance.dtype or "")
     if least is None:
         return None
     return max(least, provenance.engine.largest_logit_difference or 0.0)
+
+
+def small_groups(clusters: Mapping[str, int], unit: ClusterUnit) -> tuple[SmallGroups, ...]:
+    """Return a note on the groups of few families; none if there is no such group.
+
+    Args:
+        clusters: by name of a group, number of its families, or source families.
+        unit: what is counted.
+
+    Example:
+        >>> small_groups({"all": 162, "tax": 12, "law": 1}, "family")
+        (SmallGroups(groups=(SmallGroup(name='tax', clusters=12),), unit='family'),)
+    """
+    few = tuple(
+        SmallGroup(name, number) for name, number in clusters.items() if 1 < number < FEW_CLUSTERS
+    )
+    return (SmallGroups(few, unit),) if few else ()
 
 
 def near_ties(logit_gap: npt.NDArray[np.float64], noise: float) -> NearTies:

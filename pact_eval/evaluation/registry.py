@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 GroupBy = Literal["kind", "domain", "source_family"]
 """Grouping of the items, in addition to the group of all items."""
 
+ClusterUnit = Literal["family", "source_family"]
+"""What intervals and exact tests take as independent: new families of the same source families, or
+new source families."""
+
 Unit = Literal["percent", "points", "nats", "score", "levels"]
 """Unit in which a metric is shown: rates and their differences times 100, others unchanged."""
 
@@ -89,7 +93,7 @@ class Basis:
 
     Attributes:
         units: number of items, pairs or errors.
-        families: number of families that they form.
+        families: number of families (or source families, if those are the units) that they form.
         reason_if_none: reason if there are none.
         rows: (n,) whether an item counts, if that depends on the run.
     """
@@ -119,7 +123,7 @@ Reduction = Callable[["ScoredItems", str], Reduced]
 
 def mean_over_items(items: ScoredItems, name: str) -> Reduced:
     """The mean of the per-item values of a metric."""
-    return Reduced(mean_statistic(items.values[name], items.family, items.n_families))
+    return Reduced(mean_statistic(items.values[name], items.cluster, items.n_clusters))
 
 
 Interval = Callable[["ScoredItems", Resampled, np.random.Generator], Estimate]
@@ -283,7 +287,7 @@ def metric_names() -> tuple[str, ...]:
 
 
 def _where(items: ScoredItems, mask: npt.NDArray[np.bool_], reason: str) -> Basis:
-    families = int((np.bincount(items.family[mask], minlength=1) > 0).sum())
+    families = int((np.bincount(items.cluster[mask], minlength=1) > 0).sum())
     return Basis(int(mask.sum()), families, reason, mask)
 
 
@@ -296,7 +300,7 @@ def _over_views(items: ScoredItems, name: str) -> Reduced:
     if len(values) and np.isnan(values[0]):
         return Reduced(_undefined, Basis(0, 0, reason))
     mean = mean_over_items(items, name).statistic
-    return Reduced(mean, Basis(len(items), items.n_families, reason))
+    return Reduced(mean, Basis(len(items), items.n_clusters, reason))
 
 
 def _undefined(weights: FloatArray) -> FloatArray:
@@ -305,21 +309,22 @@ def _undefined(weights: FloatArray) -> FloatArray:
 
 def _over_score_items(items: ScoredItems, name: str) -> Reduced:
     """The mean over Score items; `items` contains only those, so only they are resampled."""
-    basis = Basis(len(items), items.n_families, "no score items")
+    basis = Basis(len(items), items.n_clusters, "no score items")
     return Reduced(mean_over_items(items, name).statistic, basis)
 
 
 def _pair_accuracy(items: ScoredItems, _name: str) -> Reduced:
     pairs = items.pairs
     right = metrics.pair_correct(pairs, items.correct)
-    statistic = mean_statistic(right, items.family[pairs.base], items.n_families)
-    return Reduced(statistic, Basis(len(pairs), len(pairs), "no complete pairs"))
+    cluster = items.cluster[pairs.base]
+    statistic = mean_statistic(right, cluster, items.n_clusters)
+    return Reduced(statistic, Basis(len(pairs), np.unique(cluster).size, "no complete pairs"))
 
 
 def _confident_errors(items: ScoredItems, _name: str) -> Reduced:
     wrong = ~items.correct
     confident = metrics.is_confident(items.confidence, CONFIDENT) & wrong
-    statistic = ratio_statistic(confident, wrong, items.family, items.n_families)
+    statistic = ratio_statistic(confident, wrong, items.cluster, items.n_clusters)
     return Reduced(statistic, _where(items, wrong, "no errors"))
 
 
@@ -329,7 +334,7 @@ def _ece(items: ScoredItems, _name: str) -> Reduced:
         items.confidence - items.correct, metrics.bin_index(items.confidence), metrics.BINS
     )
     parts = (RowSums(None), gap)
-    return Reduced(TotalsStatistic(parts, _ece_of_totals, items.family, items.n_families))
+    return Reduced(TotalsStatistic(parts, _ece_of_totals, items.cluster, items.n_clusters))
 
 
 def _ece_of_totals(totals: FloatArray) -> FloatArray:
@@ -344,7 +349,7 @@ def _aurc(items: ScoredItems, _name: str) -> Reduced:
     """
 
     def counts() -> RowSums:
-        level = _levels(items.confidence, items.n_families)
+        level = _levels(items.confidence, items.n_clusters)
         size = 2 * (int(level.max(initial=-1)) + 1)
         return RowSums(None, 2 * level + ~items.correct, size)
 
@@ -352,8 +357,8 @@ def _aurc(items: ScoredItems, _name: str) -> Reduced:
         TotalsStatistic(
             (LazyRowSums(counts),),
             _aurc_of_totals,
-            items.family,
-            items.n_families,
+            items.cluster,
+            items.n_clusters,
             metrics.aurc(items.confidence, items.correct),
         )
     )
@@ -378,7 +383,7 @@ def _levels(confidence: FloatArray, n_families: int) -> npt.NDArray[np.int64]:
 
 
 def _mean_confidence(items: ScoredItems, _name: str) -> Reduced:
-    return Reduced(mean_statistic(items.confidence, items.family, items.n_families))
+    return Reduced(mean_statistic(items.confidence, items.cluster, items.n_clusters))
 
 
 _FULL: Final[frozenset[Need]] = frozenset({"references"})

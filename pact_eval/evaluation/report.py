@@ -21,8 +21,15 @@ from pact_eval.evaluation.notes import (
     RepeatedViews,
     near_ties,
     numeric_noise,
+    small_groups,
 )
-from pact_eval.evaluation.registry import Contexts, GroupBy, MetricSpec, registered_metrics
+from pact_eval.evaluation.registry import (
+    ClusterUnit,
+    Contexts,
+    GroupBy,
+    MetricSpec,
+    registered_metrics,
+)
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
 from pact_eval.runs import Decoding, Predictions, Run
 from pact_eval.stats import Estimate, SlotHomogeneity, slot_homogeneity
@@ -48,7 +55,8 @@ class Group:
     Attributes:
         name: "all", or the kind, domain or source family.
         items: number of items.
-        families: number of families, the clusters of the intervals.
+        families: number of families.
+        clusters: number of units of the intervals: families, or source families.
         estimates: by metric name.
         pairs: outcomes of the complete pairs; None for ablated contexts.
         nll: finite part and number of infinite items; None for ablated contexts.
@@ -59,6 +67,7 @@ class Group:
     name: str
     items: int
     families: int
+    clusters: int
     estimates: Mapping[str, Estimate]
     pairs: metrics.PairOutcomes | None
     nll: metrics.NllSummary | None
@@ -79,6 +88,7 @@ class Evaluation(NotebookTables):
         calibration: raw or calibrated; the same numbers depend on it.
         k: number of views per item.
         by: grouping after all items: kind, domain or source_family.
+        unit: units of intervals: families, or source families.
         metrics: the metrics of the groups, in the order of the report.
         groups: all items first, then the groups.
         letters: test of letter bias over all items and views; None for ablated contexts.
@@ -93,6 +103,7 @@ class Evaluation(NotebookTables):
     calibration: Calibration
     k: int
     by: GroupBy
+    unit: ClusterUnit
     metrics: tuple[MetricSpec, ...]
     groups: tuple[Group, ...]
     letters: SlotHomogeneity | None
@@ -180,13 +191,17 @@ def evaluate_items(
         calibration="raw" if items.calibrator is None else "calibrated",
         k=items.k,
         by=by,
+        unit=items.unit,
         metrics=registered_metrics(items.contexts),
         groups=groups,
         letters=_letters(items),
         mean_answer_mass=items.facts.answer_mass,
         smallest_probability=items.facts.smallest_probability,
         near_ties=ties,
-        notes=_notes(items, groups[0], ties),
+        notes=(
+            *_notes(items, groups[0], ties),
+            *small_groups({each.name: each.items.n_clusters for each in drawn}, items.unit),
+        ),
     )
 
 
@@ -197,6 +212,7 @@ def _group(group: ResampledGroup) -> Group:
         name=group.name,
         items=len(items),
         families=items.n_families,
+        clusters=items.n_clusters,
         estimates={name: group.estimate(name) for name in _names(items.contexts)},
         pairs=None
         if references is None
@@ -217,7 +233,7 @@ def _letters(items: ScoredItems) -> SlotHomogeneity | None:
     if items.reference is None:
         return None
     facts = items.facts
-    return slot_homogeneity(facts.picked, facts.held, items.family[facts.of_item])
+    return slot_homogeneity(facts.picked, facts.held, items.cluster[facts.of_item])
 
 
 def _notes(items: ScoredItems, everything: Group, ties: NearTies | None) -> tuple[Note, ...]:

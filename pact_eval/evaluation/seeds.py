@@ -19,8 +19,8 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.comparison import Comparison, compare_groups, difference_estimate
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.notes import DifferentViews, UnmatchedSeeds
-from pact_eval.evaluation.registry import GroupBy, registered_metrics
+from pact_eval.evaluation.notes import DifferentViews, SmallGroups, UnmatchedSeeds, small_groups
+from pact_eval.evaluation.registry import ClusterUnit, GroupBy, registered_metrics
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
 from pact_eval.stats import (
@@ -90,13 +90,15 @@ class ArmsComparison(NotebookTables):
         groups: names of the groups, "all" first.
         arms: every arm.
         pairs: the first arm compared with each of the others.
-        notes: different numbers of views, and seeds without a match.
+        notes: different numbers of views, groups of few families, and seeds without a match.
+        unit: units of intervals and sign flips: families, or source families.
     """
 
     groups: tuple[str, ...]
     arms: tuple[Arm, ...]
     pairs: tuple[ArmPair, ...]
-    notes: tuple[DifferentViews | UnmatchedSeeds, ...]
+    notes: tuple[DifferentViews | SmallGroups | UnmatchedSeeds, ...]
+    unit: ClusterUnit = "family"
 
 
 def compare_arms(
@@ -146,8 +148,10 @@ def compare_arms(
         ),
         notes=(
             *different,
+            *small_groups({group.name: group.items.n_clusters for group in shared}, any_run.unit),
             *(note for other in others for note in _unmatched(first, other, arms)),
         ),
+        unit=any_run.unit,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from pact_eval.evaluation.registry import GroupBy
+from pact_eval.evaluation.registry import ClusterUnit, GroupBy
 from pact_eval.runs import Decoding
 
 
@@ -26,6 +26,8 @@ class Settings:
         method: arm that the others are compared with; None uses the first arm with a seed.
         margin: largest difference in a rate that does not matter, as a fraction; without it, there
             are no verdicts.
+        unit: units of intervals and exact tests: family (new families of the same source families)
+            or source_family (new source families).
 
     Examples:
         >>> from pact_eval.evaluation import Settings
@@ -42,6 +44,7 @@ class Settings:
     method: str | None = None
     margin: float | None = None
     calibration: Path | None = None
+    unit: ClusterUnit = "family"
 
     @property
     def calibration_name(self) -> Literal["raw", "calibrated"]:

@@ -22,7 +22,7 @@ class StatisticSet:
 
     Attributes:
         statistics: by metric name, the statistic.
-        family_labels: the families that are resampled, in the order of the weights.
+        family_labels: the families or source families that are resampled, in the order of weights.
         n: number of items.
     """
 
@@ -58,8 +58,8 @@ class GroupStatistics:
 
     @property
     def cluster(self) -> npt.NDArray[np.int64]:
-        """(n,) code of each item's family."""
-        return self.items.family
+        """(n,) code of each item's family, or source family if those are the units."""
+        return self.items.cluster
 
     @property
     def pairs(self) -> metrics.PairIndex:
@@ -88,7 +88,7 @@ def group_statistics(items: ScoredItems, wanted: Sequence[Metric] | None = None)
             statistics[metric.name] = reduced.statistic
             if reduced.basis is not None:
                 bases[metric.name] = reduced.basis
-        sets.append(StatisticSet(statistics, members.family_labels, len(members)))
+        sets.append(StatisticSet(statistics, members.clusters, len(members)))
     return GroupStatistics(items, tuple(sets), bases)
 
 
@@ -136,7 +136,7 @@ def point_estimates(
 
 
 def _point(group: GroupStatistics, name: str, value: float) -> Estimate:
-    basis = group.bases.get(name) or Basis(len(group.items), group.items.n_families, "")
+    basis = group.bases.get(name) or Basis(len(group.items), group.items.n_clusters, "")
     reason = basis.reason_if_none if math.isnan(value) else None
     return Estimate(value, math.nan, math.nan, basis.units, basis.families, "none", reason or None)
 
@@ -179,7 +179,7 @@ class ResampledGroup:
 
     def basis(self, metric: str) -> Basis:
         """Return the items, pairs or errors from which a metric is computed."""
-        everything = Basis(len(self.items), self.items.n_families, "")
+        everything = Basis(len(self.items), self.items.n_clusters, "")
         return self.statistics.bases.get(metric) or everything
 
     def undefined_reason(self, metric: str) -> str | None:
@@ -204,7 +204,7 @@ def joint_basis(groups: Sequence[ResampledGroup], metric: str) -> Basis:
     if len(masks) < len(bases):
         return min(bases, key=lambda basis: basis.units)
     rows = np.logical_or.reduce(masks)
-    families = int(np.unique(groups[0].items.family[rows]).size)
+    families = int(np.unique(groups[0].items.cluster[rows]).size)
     return Basis(int(rows.sum()), families, bases[0].reason_if_none, rows)
 
 

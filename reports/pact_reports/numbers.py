@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
+from typing import Final
 
-from pact_eval.evaluation import Estimate, Unit
+from pact_eval.evaluation import ClusterUnit, Estimate, Unit
 
 __all__ = [
+    "GENERALISATION",
     "UNDEFINED",
     "count_and_share",
     "estimate_text",
+    "generalisation_text",
     "has_width",
     "interval_text",
     "methods_text",
     "no_interval",
     "p_value_text",
+    "units_text",
     "value_text",
 ]
 
@@ -84,7 +89,37 @@ def interval_text(estimate: Estimate, unit: Unit, word: str = "") -> str:
     return f"{value_text(estimate.value, unit)}{word} ({no_interval(estimate)})"
 
 
-def methods_text(estimates: Iterable[Estimate]) -> str:
+GENERALISATION: Final[dict[ClusterUnit, str]] = {
+    "family": "new families from the same source families",
+    "source_family": "new source families",
+}
+"""What intervals over families, or over source families, generalise to."""
+
+
+def generalisation_text(unit: ClusterUnit) -> str:
+    """Say what intervals refer to.
+
+    Example:
+        >>> generalisation_text("source_family")
+        'Intervals: new source families.'
+    """
+    return f"Intervals: {GENERALISATION[unit]}."
+
+
+def units_text(text: str, unit: ClusterUnit = "family") -> str:
+    """Call clusters what they are: families or source families.
+
+    Example:
+        >>> units_text("sign flip over clusters"), units_text("one family", "source_family")
+        ('sign flip over families', 'one source family')
+    """
+    said = text.replace("clusters", "families").replace("cluster", "family")
+    if unit == "family":
+        return said
+    return re.sub(r"(?<!source )\b(fam\.|family|families)", r"source \1", said)
+
+
+def methods_text(estimates: Iterable[Estimate], unit: ClusterUnit = "family") -> str:
     """Name the methods of intervals, each once, in the order of the estimates.
 
     Example:
@@ -95,7 +130,7 @@ def methods_text(estimates: Iterable[Estimate]) -> str:
     """
     found = list(estimates)
     known = [each for each in found if not math.isnan(each.low)] or found
-    methods = dict.fromkeys(each.method.replace("clusters", "families") for each in known)
+    methods = dict.fromkeys(units_text(each.method, unit) for each in known)
     return ", or ".join(methods)
 
 

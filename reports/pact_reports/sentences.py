@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pact_eval.evaluation import (
+    FEW_CLUSTERS,
     DifferentViews,
     IncompletePairs,
     InfiniteNll,
@@ -13,8 +14,13 @@ from pact_eval.evaluation import (
     NearTies,
     Note,
     RepeatedViews,
+    SmallGroups,
     UnmatchedSeeds,
 )
+from pact_reports.numbers import units_text
+
+# Groups that a sentence names; JSON has all.
+_MOST_NAMED: Final = 8
 
 if TYPE_CHECKING:
     from pact_eval.calibration import CalibrationWarning
@@ -60,6 +66,8 @@ def note_sentence(note: Note) -> str:
             return _unmatched(note)
         case DifferentViews():
             return _different_views(note)
+        case SmallGroups():
+            return _small_groups(note)
 
 
 def warning_sentence(warning: CalibrationWarning | ItemMismatch) -> str:
@@ -70,6 +78,16 @@ def warning_sentence(warning: CalibrationWarning | ItemMismatch) -> str:
     from pact_reports.calibration_sentences import calibration_sentence
 
     return f"{warning.run}: {calibration_sentence(warning.note)}"
+
+
+def _small_groups(note: SmallGroups) -> str:
+    named = [f"{group.name} ({group.clusters:,})" for group in note.groups]
+    listed = ", ".join(named[:_MOST_NAMED])
+    if len(named) > _MOST_NAMED:
+        listed += f" and {len(named) - _MOST_NAMED:,} more"
+    few = units_text(f"Fewer than {FEW_CLUSTERS} clusters in", note.unit)
+    rough = "Their intervals are rough" if len(named) > 1 else "Its intervals are rough"
+    return f"{few}: {listed}. {rough}."
 
 
 def _items(number: int) -> str:

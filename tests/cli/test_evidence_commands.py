@@ -83,6 +83,28 @@ def test_two_runs_side_by_side(a: Path, b: Path) -> None:
     )
 
 
+def test_units_are_chosen_and_named(a: Path, b: Path, tmp_path: Path) -> None:
+    """What intervals generalise to is said once, with the groups that are small."""
+    text = " ".join(run("report", a, *FAST).stdout.split())
+    assert "Intervals: new families from the same source families." in text
+    source = ("--unit", "source_family")
+    text = " ".join(run("report", a, *FAST, *source).stdout.split())
+    assert "Intervals: new source families." in text
+    assert "6 source fam." in text
+    assert text.count("Note: Fewer than 30 source families in: all (6), choice (2)") == 1
+    value = json.loads(run("report", a, *FAST, *source, "--json").stdout)
+    assert (value["unit"], value["intervals"]) == ("source_family", "new source families")
+    assert value["groups"][0]["metrics"]["nll_nats"]["source_families"] == 6
+    text = " ".join(run("compare", a, b, *FAST, *source).stdout.split())
+    assert "Intervals: new source families." in text
+    assert "take source families as the units" in text
+    value = json.loads(run("compare", a, b, *FAST, *source, "--json").stdout)
+    assert value["intervals"] == "new source families"
+    assert value["comparisons"][0]["comparison"]["unit"] == "source_family"
+    page = ("--html", tmp_path / "page.html")
+    assert "is for the report in the terminal" in refused("report", a, *source, *page, code=2)
+
+
 def test_every_metric_is_compared_by_group(a: Path, b: Path) -> None:
     """What the table by group shows is what JSON says, where that has a value."""
     text = run("compare", a, b, *FAST).stdout

@@ -17,7 +17,7 @@ from run_frames import write_run
 from scipy import stats
 
 from pact_eval import metrics
-from pact_eval.evaluation import Experiment, Settings
+from pact_eval.evaluation import Experiment, RepeatedViews, Settings, SmallGroups
 from pact_eval.evaluation import diagnostics as d
 from pact_eval.preregistration import Registration, on_registration
 from pact_eval.runs import Provenance
@@ -281,8 +281,9 @@ def test_letter_bias_and_notes(tmp_path: Path) -> None:
     ]
     assert [each.run for each in found if isinstance(each, d.LetterBias)] == biased
     # Both runs hold the same items, of which some have two answers and four views.
-    (note,) = (each for each in found if isinstance(each, d.ReportNote))
-    assert note.run is None
+    notes = [each for each in found if isinstance(each, d.ReportNote)]
+    assert [each.run for each in notes] == [None] * len(notes)
+    assert {type(each.note) for each in notes} == {RepeatedViews, SmallGroups}
 
 
 def test_runs_on_different_items(tmp_path: Path) -> None:

@@ -20,12 +20,19 @@ from pact_eval.evaluation import (
     SeedSummary,
     metric_spec,
 )
-from pact_reports.numbers import UNDEFINED, methods_text, p_value_text, value_text
+from pact_reports.numbers import (
+    UNDEFINED,
+    generalisation_text,
+    methods_text,
+    p_value_text,
+    units_text,
+    value_text,
+)
 from pact_reports.plain_text import one_line
 from pact_reports.sentences import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
-from pact_reports.tables.report import titled
+from pact_reports.tables.report import items_and_units, titled
 
 _JUDGED: Final = ("accuracy", "pair_accuracy")  # JSON has the verdict of every rate
 _LEGEND: Final = (("significant", "the interval does not contain 0"),)
@@ -51,24 +58,26 @@ def comparison_parts(
         for metric in everything.metrics.values()
         for estimate in (metric.a, metric.difference)
     )
+    unit = comparison.unit
+    sample = units_text(f"{everything.items:,} items, {everything.clusters:,} clusters", unit)
     parts: list[Part] = [
         *(
             Line(one_line(f"{letter} = {name}"), "strong")
             for letter, name in zip("AB", names, strict=True)
         ),
         Line(
-            f"{everything.items:,} items, {everything.families:,} families; differences are A - B, "
-            f"in brackets the {method}."
+            f"{sample}; differences are A - B, in brackets the {units_text(method, unit)}. "
+            f"{generalisation_text(unit)}"
         ),
         _metrics_table(everything),
-        *_verdicts(everything),
+        *_verdicts(comparison),
         _accuracy_table(comparison, show_holm=show_holm),
         *(Line(f"Note: {note_sentence(note)}", "caution") for note in comparison.notes),
-        *(Line(f"Note: {note}", "caution") for note in _notes_on_tests(comparison.groups)),
+        *(Line(f"Note: {note}", "caution") for note in _notes_on_tests(comparison)),
     ]
     if len(comparison.groups) > 2:  # one group is all items once more
         by = comparison.by.replace("_", " ")
-        parts.append(_by_group_table(comparison.groups[1:], f"A - B by {by}"))
+        parts.append(_by_group_table(comparison, f"A - B by {by}"))
     return tuple(parts)
 
 
@@ -107,11 +116,12 @@ def _metrics_table(group: GroupComparison) -> Table:
     )
 
 
-def _by_group_table(groups: Sequence[GroupComparison], title: str) -> Table:
+def _by_group_table(comparison: Comparison, title: str) -> Table:
     """Lay out every metric but accuracy, which has a table with its tests: A - B in every group."""
+    groups = comparison.groups[1:]
     columns = [Column("", "left")]
     columns += [
-        Column(group.name, "left", below=f"{group.items:,} items, {group.families:,} fam.")
+        Column(group.name, "left", below=items_and_units(group, comparison.unit))
         for group in groups
     ]
     rows = [
@@ -135,20 +145,20 @@ def _marked_difference(difference: Estimate, spec: MetricSpec) -> Cell:
     return replace(cell, mark="significant", tone="good" if good else "bad")
 
 
-def _verdicts(group: GroupComparison, where: str = "") -> Iterator[Line]:
+def _verdicts(comparison: Comparison, where: str = "") -> Iterator[Line]:
     """Say what the intervals of accuracy and pair accuracy say about the margin, if one is given.
 
     Args:
-        group: of both runs.
+        comparison: of both runs.
         where: precedes each line, such as "Seed 17: ".
     """
     for name in _JUDGED:
-        metric = group.metrics[name]
+        metric = comparison.groups[0].metrics[name]
         verdict = metric.verdict
         if verdict is None:
             continue
         margin = f"margin {value_text(verdict.margin, 'percent')} points"
-        reason = _of_families(verdict.reason)
+        reason = units_text(verdict.reason or "", comparison.unit)
         why = "" if math.isnan(verdict.low) or not reason else f" ({reason})"
         yield Line(f"{where}{metric.spec.title}, {margin}: {verdict.sentence}{why}")
 
@@ -156,8 +166,8 @@ def _verdicts(group: GroupComparison, where: str = "") -> Iterator[Line]:
 def _accuracy_table(comparison: Comparison, *, show_holm: bool) -> Table:
     columns = [
         Column("", "left"),
-        Column("A - B, by family"),
-        Column("fam. A, B ahead"),
+        Column(units_text("A - B, by cluster", comparison.unit)),
+        Column(units_text("fam. A, B ahead", comparison.unit)),
         Column("sign flip"),
         *([Column("Holm")] if show_holm else []),
         Column("only A, B correct"),
@@ -189,7 +199,7 @@ def _accuracy_table(comparison: Comparison, *, show_holm: bool) -> Table:
         columns=tuple(columns),
         rows=tuple(rows),
         legend=_LEGEND,
-        notes=tuple(_remarks(comparison.groups[0])),
+        notes=tuple(_remarks(comparison)),
     )
 
 
@@ -200,11 +210,13 @@ def _item_interval(group: GroupComparison) -> str:
     return f"[{value_text(item.low, 'points')}, {value_text(item.high, 'points')}]"
 
 
-def _remarks(group: GroupComparison) -> Iterator[str]:
+def _remarks(comparison: Comparison) -> Iterator[str]:
+    group = comparison.groups[0]
     tests = group.accuracy
+    units = units_text("The sign flip and the first interval take clusters", comparison.unit)
     yield (
-        "The sign flip and the first interval take families as the units; McNemar and the last "
-        "interval treat items as independent, as papers do."
+        f"{units} as the units; McNemar and the last interval treat items as independent, as "
+        "papers do."
     )
     if tests.pairs is not None:
         yield f"Pair accuracy, over pairs: {_mcnemar_line(tests.pairs)}."
@@ -221,18 +233,22 @@ def _detectable(group: GroupComparison) -> str:
     )
 
 
-def _notes_on_tests(groups: Sequence[GroupComparison]) -> Iterator[str]:
+def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
     """Say which tests have no power because too few items or families differ.
 
     Args:
-        groups: all items first, then the groups.
+        comparison: of two runs.
 
     Yields:
         The reasons of all items, then one sentence that names the groups.
     """
-    everything, *others = groups
+    everything, *others = comparison.groups
     tests = everything.accuracy
-    reasons = (tests.items.reason, _of_families(tests.families.reason), tests.detectable.reason)
+    reasons = (
+        tests.items.reason,
+        units_text(tests.families.reason or "", comparison.unit),
+        tests.detectable.reason,
+    )
     yield from dict.fromkeys(reason for reason in reasons if reason)
     few = {
         "items": {
@@ -250,16 +266,12 @@ def _notes_on_tests(groups: Sequence[GroupComparison]) -> Iterator[str]:
         if counts:
             named = ", ".join(f"{one_line(name)} ({count:,})" for name, count in counts.items())
             level = tests.detectable.level
-            yield f"too few {unit} differ for any p-value below {level:g}: {named}"
+            said = units_text(unit, comparison.unit)
+            yield f"too few {said} differ for any p-value below {level:g}: {named}"
 
 
 def _mcnemar_line(test: McNemarTest) -> str:
     return f"only A {test.b:,}, only B {test.c:,}, {p_value_text(test.p_value)}"
-
-
-def _of_families(reason: str | None) -> str:
-    """Families are what clusters are here."""
-    return (reason or "").replace("clusters", "families").replace("cluster", "family")
 
 
 def arms_parts(
@@ -296,7 +308,8 @@ def _arms_table(comparison: ArmsComparison) -> Table:
     return Table(
         name="arms",
         title="Arms, all items",
-        caption="Mean over seeds ± sample standard deviation.",
+        caption="Mean over seeds ± sample standard deviation. "
+        + generalisation_text(comparison.unit),
         columns=(Column("", "left"), *columns),
         rows=tuple(rows),
         legend=(("best", "the best of a metric"),),
@@ -371,9 +384,9 @@ def _pair_parts(pair: ArmPair, *, show_holm: bool) -> Iterator[Part]:
     if show_holm and pair.group_holm:
         yield _holm_table(pair, groups)
     for seed, comparison in pair.seeds.items():
-        yield from _verdicts(comparison.groups[0], f"{_seed(seed).capitalize()}: ")
+        yield from _verdicts(comparison, f"{_seed(seed).capitalize()}: ")
     for seed, comparison in pair.seeds.items():
-        for note in _notes_on_tests(comparison.groups):
+        for note in _notes_on_tests(comparison):
             yield Line(f"Note: {_seed(seed)}: {note}", "caution")
 
 
@@ -439,7 +452,9 @@ def _tests_table(pair: ArmPair, *, show_holm: bool) -> Table:
         f"{_detectable(comparison.groups[0])}."
         for seed, comparison in pair.seeds.items()
     ]
-    titles = ["accuracy, A - B", "fam. A, B ahead", "sign flip", *(["Holm"] if show_holm else [])]
+    unit = next(iter(pair.seeds.values())).unit
+    ahead = units_text("fam. A, B ahead", unit)
+    titles = ["accuracy, A - B", ahead, "sign flip", *(["Holm"] if show_holm else [])]
     return Table(
         name="tests",
         title="Accuracy of all items: exact tests",

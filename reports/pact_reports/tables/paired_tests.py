@@ -8,6 +8,7 @@ from typing import Final
 from pact_eval.evaluation import metric_spec
 from pact_eval.evaluation.diagnostics import MatchedRuns, matched_runs
 from pact_eval.preregistration import DecodingName, decoding_name
+from pact_reports.numbers import units_text
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
     DIFFERENCE,
@@ -95,12 +96,5 @@ def _cells(test: MatchedRuns) -> tuple[Cell, ...]:
         p_value_cell(items.p_value, items.reason),
         interval_cell(tests.item_interval, DIFFERENCE),
         interval_cell(accuracy.difference, DIFFERENCE),
-        p_value_cell(families.p_value, _of_families(families.reason)),
+        p_value_cell(families.p_value, units_text(families.reason or "")),
     )
-
-
-def _of_families(reason: str | None) -> str | None:
-    """Families are what clusters are here."""
-    if reason is None:
-        return None
-    return reason.replace("clusters", "families").replace("cluster", "family")

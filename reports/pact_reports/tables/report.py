@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from pact_eval.evaluation import (
     CONFIDENT,
     CalibrationError,
+    ClusterUnit,
     Estimate,
     Evaluation,
     Group,
@@ -22,8 +23,10 @@ from pact_eval.runs import Provenance
 from pact_reports.numbers import (
     count_and_share,
     estimate_text,
+    generalisation_text,
     methods_text,
     p_value_text,
+    units_text,
     value_text,
 )
 from pact_reports.plain_text import one_line
@@ -48,8 +51,8 @@ class EstimatedGroup(Protocol):
         """Number of items."""
 
     @property
-    def families(self) -> int:
-        """Number of families, the clusters of the intervals."""
+    def clusters(self) -> int:
+        """Number of families or source families, the units of the intervals."""
 
     @property
     def estimates(self) -> Mapping[str, Estimate]:
@@ -83,53 +86,57 @@ def evaluation_parts(evaluation: Evaluation) -> tuple[Part, ...]:
     """Lay out the evaluation of a run: metrics, pairs, letters, then the notes."""
     parts: list[Part] = [
         Line(_decoding(evaluation)),
-        metrics_table(evaluation.groups, evaluation.metrics),
+        metrics_table(evaluation.groups, evaluation.metrics, evaluation.unit),
     ]
     parts.append(calibration_error_table(evaluation.groups))
     if any(_n_pairs(group.pairs) for group in evaluation.groups):
         parts.append(_pairs_table(evaluation.groups))
     parts.append(groups_table(evaluation.groups))
     if evaluation.letters is not None:
-        parts.append(_letters_table(evaluation.letters))
-    parts += [Line(f"Note: {note_sentence(note)}", "caution") for note in evaluation.notes]
-    return tuple(parts)
+        parts.append(_letters_table(evaluation.letters, evaluation.unit))
+    return (*parts, *_notes(evaluation))
+
+
+def _notes(evaluation: Evaluation) -> list[Line]:
+    return [Line(f"Note: {note_sentence(note)}", "caution") for note in evaluation.notes]
 
 
 def ablated_parts(evaluation: Evaluation) -> tuple[Part, ...]:
     """Lay out the evaluation of a run on ablated contexts."""
-    method = methods_text(evaluation.groups[0].estimates.values())
+    method = methods_text(evaluation.groups[0].estimates.values(), evaluation.unit)
     return (
         Line(
             "Ablated contexts: without the evidence no answer is correct, and a model that relies "
             "on it is uncertain.\n"
             f"Decoding: {evaluation.decoding}, {evaluation.calibration}; K = {evaluation.k}. Rates "
-            f"in %; in brackets the {method}.\n"
+            f"in %; in brackets the {method}.\n{generalisation_text(evaluation.unit)}\n"
             "Answer gap: |z_a - z_b| in nats of the two answers that the ablated context cannot "
             "distinguish."
         ),
-        metrics_table(evaluation.groups, evaluation.metrics),
+        metrics_table(evaluation.groups, evaluation.metrics, evaluation.unit),
+        *_notes(evaluation),
     )
 
 
-def metrics_table(groups: Sequence[EstimatedGroup], specs: Sequence[MetricSpec]) -> Table:
+def metrics_table(
+    groups: Sequence[EstimatedGroup], specs: Sequence[MetricSpec], unit: ClusterUnit = "family"
+) -> Table:
     """Lay out one row per metric and one column per group.
 
     Args:
         groups: with an estimate of every metric.
         specs: the metrics.
+        unit: units of the intervals.
     """
     columns = [Column("", "left")]
-    columns += [
-        Column(group.name, "left", below=f"{group.items:,} items, {group.families:,} fam.")
-        for group in groups
-    ]
+    columns += [Column(group.name, "left", below=items_and_units(group, unit)) for group in groups]
     return Table(
         name="metrics",
         title="",
         caption="",
         columns=tuple(columns),
         rows=tuple(
-            Row((Cell(titled(spec)), *(_metric_cell(group, spec) for group in groups)))
+            Row((Cell(titled(spec)), *(_metric_cell(group, spec, unit) for group in groups)))
             for spec in specs
         ),
         keys=1,
@@ -168,21 +175,35 @@ def calibration_error_table(groups: Sequence[EstimatedGroup]) -> Table:
     )
 
 
+class _SizedGroup(Protocol):
+    @property
+    def items(self) -> int: ...
+
+    @property
+    def clusters(self) -> int: ...
+
+
+def items_and_units(group: _SizedGroup, unit: ClusterUnit) -> str:
+    """Say how many items and families, or source families, a group has."""
+    return units_text(f"{group.items:,} items, {group.clusters:,} fam.", unit)
+
+
 def titled(spec: MetricSpec) -> str:
     """Return the title of a metric with an arrow in the better direction."""
     return spec.title + {1: " ↑", -1: " ↓", 0: ""}[spec.better]
 
 
-def letter_verdict(letters: SlotHomogeneity) -> str:
+def letter_verdict(letters: SlotHomogeneity, unit: ClusterUnit = "family") -> str:
     """Say whether each letter is chosen as often as it is correct."""
-    basis = f"{letters.units:,} item views, {letters.clusters:,} families"
+    by = units_text("by cluster", unit)
+    basis = units_text(f"{letters.units:,} item views, {letters.clusters:,} clusters", unit)
     if letters.reason is not None:
-        return f"Letter bias: no test ({letters.reason})."
+        return f"Letter bias: no test ({units_text(letters.reason, unit)})."
     excess = [int(a) - int(b) for a, b in zip(letters.observed, letters.expected, strict=True)]
     favourite = CODES[max(range(len(excess)), key=excess.__getitem__)]
     test = (
         f"chi-squared {letters.chi2:.2f} on {letters.dof}, {p_value_text(letters.p_value)}; "
-        f"Stuart-Maxwell over slots, by family; {basis}"
+        f"Stuart-Maxwell over slots, {by}; {basis}"
     )
     if letters.p_value >= _SIGNIFICANT:
         return f"No letter is chosen more often than it is correct ({test})."
@@ -198,25 +219,28 @@ def _decoding(evaluation: Evaluation) -> str:
     mass = evaluation.mean_answer_mass
     codes = "" if math.isnan(mass) else f"  Answer mass {100 * mass:.1f}% over all views."
     everything = evaluation.groups[0]
-    method = methods_text(everything.estimates.values())
+    method = methods_text(everything.estimates.values(), evaluation.unit)
     made = f"{evaluation.decoding}, {evaluation.calibration} ({how}); K = {evaluation.k}"
     return (
         f"Decoding: {made}.{codes}\n"
-        f"Rates in %, gain in points, NLL in nats; in brackets the {method}.\n"
+        f"Rates in %, gain in points, NLL in nats; in brackets the {method}. "
+        f"{generalisation_text(evaluation.unit)}\n"
         "Score MAE: error of the expected level, and of the top level; Score RPS: ranked "
         "probability score, which is proper.\n"
         f"Confident errors: share of errors made with confidence {CONFIDENT} or more."
     )
 
 
-def _metric_cell(group: EstimatedGroup, spec: MetricSpec) -> Cell:
+def _metric_cell(group: EstimatedGroup, spec: MetricSpec, unit: ClusterUnit) -> Cell:
     estimate = group.estimates[spec.name]
     below = ""
     if estimate.n and estimate.n != group.items:
-        unit = _UNITS.get(spec.name, "item")
-        below = f"of {estimate.n:,} {unit}{'s' if estimate.n > 1 else ''}"
+        word = _UNITS.get(spec.name, "item")
+        below = f"of {estimate.n:,} {word}{'s' if estimate.n > 1 else ''}"
         if estimate.clusters != estimate.n:
-            below = f"of {estimate.n:,} ({estimate.clusters:,} fam.)"
+            below = units_text(f"of {estimate.n:,} ({estimate.clusters:,} fam.)", unit)
+    if estimate.reason is not None:
+        estimate = replace(estimate, reason=units_text(estimate.reason, unit))
     return estimate_cell(estimate, spec.unit, below=below)
 
 
@@ -251,7 +275,7 @@ def _pairs_table(groups: Sequence[Group]) -> Table:
     )
 
 
-def _letters_table(letters: SlotHomogeneity) -> Table:
+def _letters_table(letters: SlotHomogeneity, unit: ClusterUnit) -> Table:
     codes = CODES[: len(letters.observed)]
     counted = {"chosen": letters.observed, "correct": letters.expected}
     return Table(
@@ -263,5 +287,5 @@ def _letters_table(letters: SlotHomogeneity) -> Table:
             Row((Cell(name), *(Cell(f"{count:,}") for count in counts)))
             for name, counts in counted.items()
         ),
-        notes=(letter_verdict(letters),),
+        notes=(letter_verdict(letters, unit),),
     )

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from pact_eval._json import Json
 from pact_eval.evaluation import (
     CalibrationError,
+    ClusterUnit,
     Evaluation,
     Group,
     MetricSpec,
     Note,
 )
 from pact_eval.prompts import CODES as LETTERS
+from pact_reports.numbers import GENERALISATION
 from pact_reports.sentences import note_sentence, warning_sentence
 
 if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards need
@@ -36,6 +38,12 @@ if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards
     from pact_eval.preregistration import CheckResult as JudgedCheck
     from pact_eval.preregistration import JudgedHypotheses
     from pact_eval.prompts import Decision
+
+
+_COUNTS: Final[dict[ClusterUnit, str]] = {
+    "family": "families",
+    "source_family": "source_families",
+}
 
 
 def to_json(value: Any) -> Json:
@@ -64,7 +72,7 @@ def to_json(value: Any) -> Json:
     return str(value)
 
 
-def estimate_json(estimate: Estimate) -> Json:
+def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:
     """Turn an estimate into JSON values: rates as fractions, null if there is no finite number.
 
     Example:
@@ -79,7 +87,7 @@ def estimate_json(estimate: Estimate) -> Json:
         "low": to_json(estimate.low),
         "high": to_json(estimate.high),
         "n": estimate.n,
-        "families": estimate.clusters,
+        _COUNTS[unit]: estimate.clusters,
         "method": estimate.method,
         "reason": estimate.reason,
     }
@@ -112,9 +120,11 @@ def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> d
         "decoding": {"views": evaluation.decoding, "calibration": evaluation.calibration},
         "k": evaluation.k,
         "by": evaluation.by,
+        "unit": evaluation.unit,
+        "intervals": GENERALISATION[evaluation.unit],
         "metrics": _metrics(evaluation.metrics),
-        "groups": [_group(group, smallest) for group in evaluation.groups],
-        "letters": _letters(evaluation.letters),
+        "groups": [_group(group, smallest, evaluation.unit) for group in evaluation.groups],
+        "letters": _letters(evaluation.letters, evaluation.unit),
         "mean_answer_mass": to_json(evaluation.mean_answer_mass),
         "smallest_probability": to_json(smallest),
         "near_ties": None if ties is None else asdict(ties),
@@ -122,7 +132,7 @@ def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> d
     }
 
 
-def _letters(letters: SlotHomogeneity | None) -> Json:
+def _letters(letters: SlotHomogeneity | None, unit: ClusterUnit) -> Json:
     if letters is None:
         return None
     return {
@@ -133,8 +143,8 @@ def _letters(letters: SlotHomogeneity | None) -> Json:
         "dof": letters.dof,
         "p_value": to_json(letters.p_value),
         "item_views": letters.units,
-        "families": letters.clusters,
-        "discordant_families": letters.discordant_clusters,
+        _COUNTS[unit]: letters.clusters,
+        f"discordant_{_COUNTS[unit]}": letters.discordant_clusters,
         "reason": letters.reason,
     }
 
@@ -156,12 +166,15 @@ def _metrics(specs: Sequence[MetricSpec]) -> Json:
     ]
 
 
-def _group(group: Group, smallest_probability: float) -> Json:
+def _group(group: Group, smallest_probability: float, unit: ClusterUnit) -> Json:
     return {
         "name": group.name,
         "items": group.items,
         "families": group.families,
-        "metrics": {name: estimate_json(estimate) for name, estimate in group.estimates.items()},
+        _COUNTS[unit]: group.clusters,
+        "metrics": {
+            name: estimate_json(estimate, unit) for name, estimate in group.estimates.items()
+        },
         "pairs": None if group.pairs is None else asdict(group.pairs),
         "nll": None
         if group.nll is None

@@ -1,0 +1,127 @@
+"""Families or source families as the units of intervals and exact tests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from run_frames import predictions, rows, write_run
+
+from pact_eval.errors import InputError
+from pact_eval.evaluation import (
+    ClusterUnit,
+    Comparison,
+    Evaluation,
+    Experiment,
+    ScoredItems,
+    Settings,
+    SmallGroups,
+    compare,
+    evaluate_items,
+    read_items,
+)
+from pact_eval.metrics import pair_correct
+from pact_eval.stats import rate_estimate, sign_flip_test
+from pact_reports.sentences import note_sentence
+
+
+def items(seed: int, unit: ClusterUnit = "source_family") -> ScoredItems:
+    return ScoredItems.of(predictions(seed), "single").over(unit)
+
+
+def evaluated(scored: ScoredItems) -> Evaluation:
+    return evaluate_items(scored, by="kind", rng=np.random.default_rng(3), resamples=300)
+
+
+def compared(unit: ClusterUnit, margin: float | None = None) -> Comparison:
+    rng = np.random.default_rng(3)
+    return compare(items(1, unit), items(2, unit), by="kind", rng=rng, resamples=300, margin=margin)
+
+
+@pytest.mark.parametrize(
+    "metric", ["accuracy", "nll_nats", "brier", "aurc", "confident_errors", "flip_rate"]
+)
+def test_source_families_against_items_whose_families_they_are(metric: str) -> None:
+    """An item-level metric cannot tell source families from large families."""
+    views = predictions(1)
+    renamed = replace(views, family=views.source_family)
+    expected = evaluated(ScoredItems.of(renamed, "single"))
+    found = evaluated(items(1))
+    for ours, theirs in zip(found.groups, expected.groups, strict=True):
+        assert ours.estimates[metric] == theirs.estimates[metric]
+        assert ours.clusters == theirs.families
+    assert [group.families for group in found.groups] == [30, 10, 10, 10]
+
+
+def test_pair_accuracy_stays_over_pairs() -> None:
+    scored = items(1)
+    estimate = evaluated(scored).groups[0].estimates["pair_accuracy"]
+    right = pair_correct(scored.pairs, scored.correct)
+    source = scored.predictions.source_family[scored.pairs.base]
+    names = sorted(set(source.tolist()))
+    counts = [[right[source == name].sum(), (source == name).sum()] for name in names]
+    expected = rate_estimate(*np.array(counts).T)
+    assert (estimate.value, estimate.low, estimate.high) == pytest.approx(
+        (expected.value, expected.low, expected.high)
+    )
+    assert (estimate.n, estimate.clusters) == (30, 6)
+
+
+def test_the_sign_flip_is_over_source_families() -> None:
+    a, b = items(1), items(2)
+    found = compared("source_family", margin=0.5)
+    expected = sign_flip_test(a.correct, b.correct, a.predictions.source_family)
+    assert found.groups[0].accuracy.families == expected
+    assert found.groups[0].accuracy.families.clusters == 6
+    assert found.groups[0].metrics["accuracy"].difference.clusters == 6
+    assert found.unit == "source_family"
+    of_families = compared("family").groups[0].accuracy
+    assert of_families.families.clusters == 30
+    assert of_families.items == found.groups[0].accuracy.items, "McNemar is over items"
+
+
+def test_an_experiment_has_the_units_of_its_settings(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path / f"{n}", rows(n), arm=f"{n}", seed=1) for n in (1, 2)]
+    experiment = Experiment.read(folders, Settings(resamples=300, seed=3, unit="source_family"))
+    a, b = experiment.runs
+    assert experiment.evaluation(a).groups[0].clusters == 6
+    assert experiment.comparison(a, b).groups[0].clusters == 6
+    by_seed = experiment.seeds("1", "2").seeds[1]
+    assert by_seed is not None
+    assert by_seed.unit == "source_family"
+    assert experiment.arms_comparison.unit == "source_family"
+
+
+def test_items_read_in_slices_have_the_same_units(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.parquet"
+    rows(1).write_parquet(path)
+    found = evaluated(read_items(path, "single", unit="source_family")).groups[0]
+    assert found.estimates["nll_nats"] == evaluated(items(1)).groups[0].estimates["nll_nats"]
+
+
+def test_one_source_family_is_refused() -> None:
+    views = predictions(1)
+    alone = replace(views, source_family=np.full(len(views), "s"))
+    with pytest.raises(InputError, match="two or more source families, got 1"):
+        ScoredItems.of(alone, "single").over("source_family")
+
+
+def test_groups_of_few_families_are_named_once() -> None:
+    (note,) = (
+        note for note in evaluated(items(1, "family")).notes if isinstance(note, SmallGroups)
+    )
+    assert note_sentence(note) == (
+        "Fewer than 30 families in: choice (10), boolean (10), score (10). Their intervals are "
+        "rough."
+    )
+    (note,) = (note for note in compared("source_family").notes if isinstance(note, SmallGroups))
+    assert note_sentence(note).startswith("Fewer than 30 source families in: all (6), choice (2)")
+
+
+def test_a_group_of_one_family_has_no_interval_and_no_note() -> None:
+    views = predictions(1, families=90)
+    kind = np.where(views.family == "f0", "score", "choice")
+    notes = evaluated(ScoredItems.of(replace(views, kind=kind), "single")).notes
+    assert not any(isinstance(note, SmallGroups) for note in notes)
