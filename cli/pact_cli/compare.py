@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--holm",
     is_flag=True,
-    help="Adjust p-values over groups, and over seeds with --arms (Holm).",
+    help="Adjust marks and p-values together over all comparisons, metrics and groups (Holm).",
 )
 @settings_options("by", "unit", "margin", "calibrated", "decoding", "resamples", "seed")
 @json_option
@@ -51,6 +52,7 @@ def compare(
     """
     from pact_eval.evaluation import Experiment
 
+    settings = replace(settings, holm=holm)
     if not arms and len(runs) < 2:
         message = f"expected two or more runs, got {len(runs)}"
         raise click.UsageError(message)
@@ -63,13 +65,13 @@ def compare(
 
         warn(map(warning_sentence, experiment.warnings))
     if arms:
-        _print_arms(experiment, holm=holm, mcnemar=mcnemar, as_json=as_json)
+        _print_arms(experiment, mcnemar=mcnemar, as_json=as_json)
     else:
-        _print_pairs(experiment, runs, holm=holm, mcnemar=mcnemar, as_json=as_json)
+        _print_pairs(experiment, runs, mcnemar=mcnemar, as_json=as_json)
 
 
 def _print_pairs(
-    experiment: Experiment, names: tuple[str, ...], *, holm: bool, mcnemar: bool, as_json: bool
+    experiment: Experiment, names: tuple[str, ...], *, mcnemar: bool, as_json: bool
 ) -> None:
     """Print the comparison of the first run with each of the others."""
     from pact_reports.numbers import GENERALISATION
@@ -88,11 +90,11 @@ def _print_pairs(
         print_json({"decoding": {**label}, "intervals": intervals, "comparisons": pairs})
         return
     for name, each in compared:
-        parts = comparison_parts(each, names=(names[0], name), show_holm=holm)
+        parts = comparison_parts(each, names=(names[0], name))
         show(output(), (_decoding(label), *parts, *(item_lists(each) if mcnemar else ())))
 
 
-def _print_arms(experiment: Experiment, *, holm: bool, mcnemar: bool, as_json: bool) -> None:
+def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None:
     """Print the comparison of the first arm with each of the others, seed by seed."""
     from pact_reports.numbers import GENERALISATION
     from pact_reports.tables.comparison import arms_parts
@@ -106,7 +108,7 @@ def _print_arms(experiment: Experiment, *, holm: bool, mcnemar: bool, as_json: b
         intervals = GENERALISATION[experiment.settings.unit]
         print_json({"decoding": {**label}, "intervals": intervals, "arms": to_json(compared)})
         return
-    parts = arms_parts(compared, show_holm=holm, show_items=mcnemar)
+    parts = arms_parts(compared, show_items=mcnemar)
     show(output(), (_decoding(label), *parts))
 
 

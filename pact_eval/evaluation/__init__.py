@@ -5,6 +5,7 @@ with an interval over families. The report also has the outcomes of pairs and a 
 letter bias. This package only computes; `pact_reports` shows the results.
 """
 
+from pact_eval.evaluation.arm_differences import ArmDifference, Generalisation, Standing
 from pact_eval.evaluation.calibration_error import CalibrationError, calibration_error
 from pact_eval.evaluation.comparison import (
     Comparison,
@@ -24,6 +25,7 @@ from pact_eval.evaluation.items import (
     read_items,
     streamable_items,
 )
+from pact_eval.evaluation.marks import LEVEL, Evidence
 from pact_eval.evaluation.notes import (
     FEW_CLUSTERS,
     DifferentViews,
@@ -96,10 +98,12 @@ __all__ = [
     "ABLATED_GAP",
     "CONFIDENT",
     "FEW_CLUSTERS",
+    "LEVEL",
     "MEAN_CONFIDENCE",
     "TRAINING_NAME",
     "AnswerScores",
     "Arm",
+    "ArmDifference",
     "ArmPair",
     "ArmsComparison",
     "Calibration",
@@ -109,8 +113,10 @@ __all__ = [
     "DifferentViews",
     "Estimate",
     "Evaluation",
+    "Evidence",
     "Experiment",
     "ExperimentRun",
+    "Generalisation",
     "Group",
     "GroupBy",
     "GroupComparison",
@@ -137,6 +143,7 @@ __all__ = [
     "SlotHomogeneity",
     "SmallGroups",
     "Split",
+    "Standing",
     "StatisticSet",
     "Summary",
     "SweepPoint",

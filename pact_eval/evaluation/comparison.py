@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,13 @@ from pact_eval import metrics
 from pact_eval._notebook import NotebookTables
 from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.marks import (
+    Evidence,
+    adjusted,
+    calibration_gate,
+    exact_evidence,
+    interval_evidence,
+)
 from pact_eval.evaluation.notes import DifferentViews, SmallGroups, small_groups
 from pact_eval.evaluation.registry import (
     ClusterUnit,
@@ -38,7 +46,6 @@ from pact_eval.stats import (
     DesignEffect,
     DetectableDifference,
     Estimate,
-    HolmAdjustment,
     McNemarTest,
     Resampled,
     SignFlipTest,
@@ -46,13 +53,14 @@ from pact_eval.stats import (
     design_effect,
     detectable_difference,
     equivalence_verdict,
-    holm,
     item_accuracy_difference,
     mcnemar,
     sign_flip_test,
 )
 
 _RATES = ("percent", "points")
+
+_AnyGroup = TypeVar("_AnyGroup")
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,7 @@ class MetricComparison:
         a: its value in the first run.
         b: its value in the second run.
         difference: a minus b, with the same resamples.
+        evidence: whether the difference is shown at the 5% level, and by which test.
         verdict: the difference compared with the margin; None without a margin, or if the metric is
             not a rate.
     """
@@ -72,7 +81,13 @@ class MetricComparison:
     a: Estimate
     b: Estimate
     difference: Estimate
+    evidence: Evidence
     verdict: Verdict | None
+
+    @property
+    def marked(self) -> bool:
+        """Whether the difference is marked: shown at the 5% level."""
+        return self.evidence.marked
 
 
 @dataclass(frozen=True)
@@ -127,7 +142,6 @@ class Comparison(NotebookTables):
         groups: all items first, then the groups.
         only_a: ids of the items that only the first run answers correctly, in its order.
         only_b: ids of the items that only the second run answers correctly.
-        holm: p-values of the sign flip for the groups after the first, adjusted together.
         notes: number of views of each run, if they differ, and groups of few families.
     """
 
@@ -135,7 +149,6 @@ class Comparison(NotebookTables):
     groups: tuple[GroupComparison, ...]
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
-    holm: HolmAdjustment
     unit: ClusterUnit = "family"
     notes: tuple[DifferentViews | SmallGroups, ...] = ()
 
@@ -190,10 +203,49 @@ def compare_groups(
         groups=groups,
         only_a=tuple(ids[first.correct & ~second.correct].tolist()),
         only_b=tuple(ids[second.correct & ~first.correct].tolist()),
-        holm=holm([group.accuracy.families.p_value for group in groups[1:]]),
         unit=first.unit,
         notes=small_groups({group.name: group.items.n_clusters for group in a}, first.unit),
     )
+
+
+def adjusted_together(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Adjust the marks of several comparisons together, over metrics and groups, by Holm.
+
+    Args:
+        comparisons: everything that one output shows, such as A with B and A with C.
+
+    Returns:
+        The same comparisons; a difference is marked only if it is shown after the adjustment.
+    """
+    tests = {
+        (at, group.name, name): metric.evidence
+        for at, comparison in enumerate(comparisons)
+        for group in tested_groups(comparison.groups)
+        for name, metric in group.metrics.items()
+        if metric.spec.better
+    }
+    found = dict(zip(tests, adjusted(list(tests.values())), strict=True))
+
+    def of_group(at: int, group: GroupComparison) -> GroupComparison:
+        changed = {
+            name: replace(
+                metric,
+                evidence=found.get((at, group.name, name))
+                or found.get((at, "all", name), metric.evidence),
+            )
+            for name, metric in group.metrics.items()
+        }
+        return replace(group, metrics=changed)
+
+    return tuple(
+        replace(each, groups=tuple(of_group(at, group) for group in each.groups))
+        for at, each in enumerate(comparisons)
+    )
+
+
+def tested_groups(groups: Sequence[_AnyGroup]) -> Sequence[_AnyGroup]:
+    """Return the groups that count as tests; a single group is all items once more."""
+    return groups[:1] if len(groups) == 2 else groups
 
 
 def _group(
@@ -251,7 +303,25 @@ def _metric(
             better=spec.better,
             discordant_clusters=_discordant(spec, accuracy, a.items.unit),
         )
-    return MetricComparison(spec, a.estimate(spec.name), b.estimate(spec.name), difference, verdict)
+    sides = a.estimate(spec.name), b.estimate(spec.name)
+    exact: dict[str, SignFlipTest | McNemarTest] = {"accuracy": accuracy.families}
+    if accuracy.pairs is not None and a.items.unit == "family":
+        exact["pair_accuracy"] = accuracy.pairs
+    found = _evidence(spec, a.difference(b, spec.name), difference, exact.get(spec.name))
+    found = calibration_gate(found, sides)
+    return MetricComparison(spec, *sides, difference, found, verdict)
+
+
+def _evidence(
+    spec: MetricSpec,
+    drawn: Resampled,
+    difference: Estimate,
+    exact: SignFlipTest | McNemarTest | None,
+) -> Evidence:
+    """Test a difference: exactly if there is an exact test, otherwise by its interval."""
+    if exact is not None:
+        return exact_evidence(exact)
+    return interval_evidence(find_metric(spec.name), drawn, difference)
 
 
 def _discordant(spec: MetricSpec, accuracy: AccuracyTests, unit: ClusterUnit) -> int | None:
@@ -260,6 +330,18 @@ def _discordant(spec: MetricSpec, accuracy: AccuracyTests, unit: ClusterUnit) ->
         return accuracy.families.discordant_clusters
     if spec.name == "pair_accuracy" and accuracy.pairs is not None and unit == "family":
         return accuracy.pairs.b + accuracy.pairs.c
+    return None
+
+
+def exact_test(
+    metric: str, a: ResampledGroup, b: ResampledGroup
+) -> SignFlipTest | McNemarTest | None:
+    """Test accuracy over families, or pair accuracy over pairs; None if there is no exact test."""
+    right_a, right_b, pairs = a.items.correct, b.items.correct, a.items.pairs
+    if metric == "accuracy":
+        return sign_flip_test(right_a, right_b, a.statistics.cluster)
+    if metric == "pair_accuracy" and len(pairs) and a.items.unit == "family":
+        return mcnemar(metrics.pair_correct(pairs, right_a), metrics.pair_correct(pairs, right_b))
     return None
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.comparison import Comparison, compare
+from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.notes import numeric_noise
 from pact_eval.evaluation.report import Evaluation, evaluate_items
@@ -475,6 +475,11 @@ class Experiment:
         Raises:
             InputError: the items differ, or a run lacks the decoding or a calibrator.
         """
+        found = self._comparison(a, b)
+        return adjusted_together([found])[0] if self.settings.holm else found
+
+    def _comparison(self, a: ExperimentRun, b: ExperimentRun) -> Comparison:
+        """Compare two runs, without adjusting for the number of tests."""
         for run in (a, b):
             if run.mismatch is not None:
                 raise InputError(str(run.mismatch))
@@ -503,7 +508,8 @@ class Experiment:
             read_run(self.ablated[0].folder)  # raises
         self.require_same_items()
         first, *others = self.runs
-        return tuple(self.comparison(first, run) for run in others)
+        found = tuple(self._comparison(first, run) for run in others)
+        return adjusted_together(found) if self.settings.holm else found
 
     def sweep(self, run: ExperimentRun, ks: range | None = None) -> tuple[SweepPoint, ...]:
         """Evaluate a run at several numbers of views.
@@ -569,6 +575,7 @@ class Experiment:
             rng=settings.rng(),
             resamples=settings.resamples,
             margin=settings.margin,
+            holm=settings.holm,
         )
 
     def _scored_seeds(self, arm: str) -> dict[int | None, ScoredItems]:

@@ -8,7 +8,7 @@ runs are resampled together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -16,22 +16,24 @@ import numpy as np
 
 from pact_eval._notebook import NotebookTables
 from pact_eval.errors import InputError
+from pact_eval.evaluation.arm_differences import (
+    ArmDifference,
+    ArmDifferences,
+    GroupPairs,
+    Standing,
+    adjusted_arm_differences,
+    arm_differences,
+    pairs_of,
+    standings,
+)
 from pact_eval.evaluation.common_views import at_common_views
-from pact_eval.evaluation.comparison import Comparison, compare_groups, difference_estimate
+from pact_eval.evaluation.comparison import Comparison, compare_groups
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews, SmallGroups, UnmatchedSeeds, small_groups
 from pact_eval.evaluation.registry import ClusterUnit, GroupBy, registered_metrics
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
-from pact_eval.stats import (
-    Estimate,
-    HolmAdjustment,
-    SeedSummary,
-    SignAgreement,
-    holm,
-    same_sign,
-    seed_summary,
-)
+from pact_eval.stats import SeedSummary, seed_summary
 
 SeedRuns = Mapping[int | None, ScoredItems]
 """The runs of one arm by seed, all on the same items in the same order. The key is None for a run
@@ -64,21 +66,15 @@ class ArmPair:
         a: name of the first arm.
         b: name of the second arm.
         seeds: the comparison at each seed, in ascending order.
-        means: by group and metric, the mean of the differences over these seeds, with one interval
-            over families; empty if the arms share no seed.
-        signs: by group and metric, whether the difference has the same sign at every seed.
-        holm: p-values of the sign flip on all items, adjusted over the seeds.
-        group_holm: by group and seed, p-values of the sign flip for the groups after the first,
-            adjusted over groups and seeds together.
+        differences: by group and metric, the difference over all of these seeds; empty if the arms
+            share no seed.
+        notes: number of views of each run, if they differ.
     """
 
     a: str
     b: str
     seeds: Mapping[int | None, Comparison]
-    means: Mapping[str, Mapping[str, Estimate]]
-    signs: Mapping[str, Mapping[str, SignAgreement]]
-    holm: HolmAdjustment
-    group_holm: Mapping[str, Mapping[int | None, float]]
+    differences: ArmDifferences
     notes: tuple[DifferentViews, ...] = ()
 
 
@@ -90,6 +86,8 @@ class ArmsComparison(NotebookTables):
         groups: names of the groups, "all" first.
         arms: every arm.
         pairs: the first arm compared with each of the others.
+        standings: by group and metric, the arms that are best or tied.
+        tests: number of tests whose p-values were adjusted together; 0 if none.
         notes: different numbers of views, groups of few families, and seeds without a match.
         unit: units of intervals and sign flips: families, or source families.
     """
@@ -97,6 +95,8 @@ class ArmsComparison(NotebookTables):
     groups: tuple[str, ...]
     arms: tuple[Arm, ...]
     pairs: tuple[ArmPair, ...]
+    standings: Mapping[str, Mapping[str, Mapping[str, Standing]]]
+    tests: int
     notes: tuple[DifferentViews | SmallGroups | UnmatchedSeeds, ...]
     unit: ClusterUnit = "family"
 
@@ -108,6 +108,7 @@ def compare_arms(
     rng: np.random.Generator,
     resamples: int | None = None,
     margin: float | None = None,
+    holm: bool = False,
 ) -> ArmsComparison:
     """Compare the first arm with each of the others.
 
@@ -117,6 +118,8 @@ def compare_arms(
         rng: source of the resamples.
         resamples: bootstrap resamples of families; None uses `default_resamples`.
         margin: largest difference in a rate that does not matter; see `compare`.
+        holm: adjust the marks of differences between arms together, over pairs of arms, metrics
+            and groups; differences at single seeds are then not marked.
 
     Returns:
         Summaries of every arm, and the paired tests by seed.
@@ -138,14 +141,26 @@ def compare_arms(
         for name, runs in same_k.items()
     }
     first, *others = drawn
+    arm_summaries = tuple(_arm(name, runs) for name, runs in drawn.items())
+    pairs = {
+        other: _pair((first, drawn[first]), (other, drawn[other]), by, rng, resamples, margin)
+        for other in others
+    }
+    differences = {
+        pair: pairs[pair[1]].differences if pair[0] == first else _differences(*pair, drawn)
+        for pair in pairs_of(list(drawn))
+    }
+    if holm:
+        differences = adjusted_arm_differences(differences)
     shared = next(iter(drawn[first].values()))
     return ArmsComparison(
         groups=tuple(group.name for group in shared),
-        arms=tuple(_arm(name, runs) for name, runs in drawn.items()),
+        arms=arm_summaries,
         pairs=tuple(
-            _pair((first, drawn[first]), (other, drawn[other]), by, rng, resamples, margin)
-            for other in others
+            replace(pair, differences=differences[first, other]) for other, pair in pairs.items()
         ),
+        standings=_standings(arm_summaries, differences),
+        tests=max((each.evidence.tests for each in _every(differences)), default=0),
         notes=(
             *different,
             *small_groups({group.name: group.items.n_clusters for group in shared}, any_run.unit),
@@ -153,6 +168,37 @@ def compare_arms(
         ),
         unit=any_run.unit,
     )
+
+
+def _differences(a: str, b: str, drawn: Mapping[str, _Groups]) -> ArmDifferences:
+    return arm_differences(_by_group(matched_seeds(drawn[a], drawn[b])))
+
+
+def _every(differences: Mapping[tuple[str, str], ArmDifferences]) -> Iterator[ArmDifference]:
+    for by_group in differences.values():
+        for by_metric in by_group.values():
+            yield from by_metric.values()
+
+
+def _standings(
+    arms: Sequence[Arm], differences: Mapping[tuple[str, str], ArmDifferences]
+) -> dict[str, dict[str, dict[str, Standing]]]:
+    """Return the arms that are best or tied, by group and metric."""
+    return {
+        group: {
+            spec.name: standings(
+                {arm.name: arm.summaries[group][spec.name].mean for arm in arms},
+                spec,
+                {
+                    pair: by_group[group][spec.name]
+                    for pair, by_group in differences.items()
+                    if by_group
+                },
+            )
+            for spec in registered_metrics()
+        }
+        for group in arms[0].summaries
+    }
 
 
 def compare_seeds(
@@ -277,6 +323,15 @@ def _arm(name: str, runs: _Groups) -> Arm:
     return Arm(name, tuple(runs), summaries)
 
 
+def _by_group(matches: Sequence[SeedMatch[tuple[ResampledGroup, ...]]]) -> list[GroupPairs]:
+    """Return the runs of two arms group by group: one pair per shared seed."""
+    runs = (*(each.a for each in matches), *(each.b for each in matches))
+    return [
+        list(zip(groups[: len(matches)], groups[len(matches) :], strict=True))
+        for groups in zip(*runs, strict=True)
+    ]
+
+
 def _pair(
     a: tuple[str, _Groups],
     b: tuple[str, _Groups],
@@ -292,47 +347,8 @@ def _pair(
         )
         for match in matches
     }
-    by_group = [
-        list(zip(groups[: len(matches)], groups[len(matches) :], strict=True))
-        for groups in zip(*(each.a for each in matches), *(each.b for each in matches), strict=True)
-    ]
-    means = {
-        pairs[0][0].name: {
-            spec.name: difference_estimate(spec.name, pairs) for spec in registered_metrics()
-        }
-        for pairs in by_group
-    }
-    signs = {
-        pairs[0][0].name: {
-            spec.name: same_sign([one.difference(other, spec.name).value for one, other in pairs])
-            for spec in registered_metrics()
-        }
-        for pairs in by_group
-    }
-    p_values = [each.groups[0].accuracy.families.p_value for each in compared.values()]
-    return ArmPair(
-        a=a[0],
-        b=b[0],
-        seeds=compared,
-        means=means,
-        signs=signs,
-        holm=holm(p_values),
-        group_holm=_group_holm(compared),
-    )
-
-
-def _group_holm(compared: Mapping[int | None, Comparison]) -> dict[str, dict[int | None, float]]:
-    """Adjust the p-values of all groups at all seeds together; by group and seed."""
-    tests = [
-        (group.name, seed, group.accuracy.families.p_value)
-        for seed, comparison in compared.items()
-        for group in comparison.groups[1:]
-    ]
-    adjusted: dict[str, dict[int | None, float]] = {}
-    found = holm([p_value for _, _, p_value in tests]).adjusted.tolist()
-    for (name, seed, _), p_value in zip(tests, found, strict=True):
-        adjusted.setdefault(name, {})[seed] = p_value
-    return adjusted
+    by_group = _by_group(matches)
+    return ArmPair(a[0], b[0], compared, arm_differences(by_group))
 
 
 def _unmatched(a: str, b: str, arms: Mapping[str, SeedRuns]) -> list[UnmatchedSeeds]:

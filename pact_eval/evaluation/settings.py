@@ -28,6 +28,7 @@ class Settings:
             are no verdicts.
         unit: units of intervals and exact tests: family (new families of the same source families)
             or source_family (new source families).
+        holm: adjust the marks of comparisons together, over runs, metrics and groups.
 
     Examples:
         >>> from pact_eval.evaluation import Settings
@@ -45,6 +46,7 @@ class Settings:
     margin: float | None = None
     calibration: Path | None = None
     unit: ClusterUnit = "family"
+    holm: bool = False
 
     @property
     def calibration_name(self) -> Literal["raw", "calibrated"]:

@@ -16,11 +16,13 @@ from pact_eval.stats.bootstrap import (
     resample,
     totals_statistic,
 )
+from pact_eval.stats.bootstrap_p_values import inverted_p_value, replicates_p_value
 from pact_eval.stats.consistency_resampling import (
     calibrated_outcomes,
     centred_sums,
     shared_draw_rate,
 )
+from pact_eval.stats.crossed import FEWEST_SEEDS, CrossedDifference, crossed_difference
 from pact_eval.stats.equivalence import Verdict, equivalence_verdict
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
@@ -45,6 +47,8 @@ from pact_eval.stats.power import (
 from pact_eval.stats.proportions import effective_rows, rate_estimate, wilson_interval
 
 __all__ = [
+    "FEWEST_SEEDS",
+    "CrossedDifference",
     "DesignEffect",
     "DetectableDifference",
     "Estimate",
@@ -64,12 +68,14 @@ __all__ = [
     "calibrated_outcomes",
     "centred_sums",
     "cluster_sums",
+    "crossed_difference",
     "design_effect",
     "detectable_difference",
     "effective_rows",
     "equivalence_verdict",
     "expanded_tail",
     "holm",
+    "inverted_p_value",
     "item_accuracy_difference",
     "mcnemar",
     "mcnemar_from_counts",
@@ -78,6 +84,7 @@ __all__ = [
     "percentile_estimate",
     "rate_estimate",
     "ratio_statistic",
+    "replicates_p_value",
     "resample",
     "same_sign",
     "seed_summary",

@@ -8,12 +8,12 @@ from typing import TypeAlias
 from pact_eval.audit import AdapterAudit, DataAudit
 from pact_eval.evaluation import ArmsComparison, Comparison, Evaluation
 from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.table import Line, Part
+from pact_reports.table import Legend, Line, Part, Table
 from pact_reports.tables.adapter import adapter_parts
 from pact_reports.tables.audit import data_audit_parts
 from pact_reports.tables.comparison import arms_parts, comparison_parts
 from pact_reports.tables.report import evaluation_parts
-from pact_reports.writers.html import table_html
+from pact_reports.writers.html import legend_html, table_html
 
 Result: TypeAlias = Evaluation | Comparison | ArmsComparison | DataAudit | AdapterAudit
 """What a notebook shows as tables."""
@@ -37,9 +37,9 @@ def parts_of(result: Result) -> Iterable[Part]:
         case Evaluation():
             return evaluation_parts(result)
         case Comparison():
-            return comparison_parts(result, names=("A", "B"), show_holm=False)
+            return comparison_parts(result, names=("A", "B"))
         case ArmsComparison():
-            return arms_parts(result, show_holm=False, show_items=False)
+            return arms_parts(result, show_items=False)
         case DataAudit():
             return data_audit_parts(result, fail_on="error")
         case AdapterAudit():
@@ -47,4 +47,10 @@ def parts_of(result: Result) -> Iterable[Part]:
 
 
 def _part(part: Part) -> Html:
-    return element("pre", data_text(part.text)) if isinstance(part, Line) else table_html(part)
+    match part:
+        case Line():
+            return element("pre", data_text(part.text))
+        case Legend():
+            return legend_html(part)
+        case Table():
+            return table_html(part)

@@ -14,6 +14,7 @@ __all__ = [
     "Align",
     "Cell",
     "Column",
+    "Legend",
     "Line",
     "Mark",
     "Number",
@@ -27,7 +28,7 @@ __all__ = [
 Align = Literal["left", "right", "center"]
 """Alignment of the cells of a column."""
 
-Mark = Literal["best", "significant", "clearly better", "better", "worse", "clearly worse"]
+Mark = Literal["best", "tied", "significant", "clearly better", "better", "worse", "clearly worse"]
 """Why a cell stands out. Writers show a mark as a sign or a weight, never as a colour alone."""
 
 Tone = Literal["good", "bad", "caution", "info", "faint", "strong"]
@@ -38,6 +39,7 @@ Number: TypeAlias = float | None
 
 MARKS: Final[dict[Mark, str]] = {
     "best": "the best of its column",
+    "tied": "not shown to be worse than the best",
     "significant": "p below 0.05",
     "clearly better": "clearly better",
     "better": "slightly better",
@@ -128,7 +130,8 @@ class Table:
         caption: decoding, n and clusters of what it shows, in sentences.
         columns: from left to right.
         rows: from top to bottom.
-        legend: what marks mean here, if `MARKS` does not say it well.
+        legend: what marks mean here, if `MARKS` does not say it well; "" if a `Legend` of the
+            report says it.
         notes: shown below it.
         brackets: what the intervals of its cells are; part of the caption where they are shown.
         keys: number of leading columns that name a row. A terminal too narrow for the table repeats
@@ -187,12 +190,31 @@ class Table:
         shown = any(cell.interval for row in self.rows for cell in row.cells)
         return f"{self.caption} {self.brackets}".strip() if shown else self.caption
 
+    @property
+    def meanings(self) -> tuple[tuple[Mark, str], ...]:
+        """The marks that occur and are explained below the table, with their meanings."""
+        found = ((mark, self.meaning(mark)) for mark in self.marks)
+        return tuple((mark, meaning) for mark, meaning in found if meaning)
+
     def meaning(self, mark: Mark) -> str:
-        """Return what a mark means in this table."""
+        """Return what a mark means in this table; "" if a `Legend` of the report says it."""
         return dict(self.legend).get(mark, MARKS[mark])
 
 
-Part: TypeAlias = Table | Line
+@dataclass(frozen=True)
+class Legend:
+    """What the marks in all tables of a report mean, and the units of its numbers.
+
+    Attributes:
+        marks: every mark that may occur, with its meaning.
+        text: the units, in sentences.
+    """
+
+    marks: tuple[tuple[Mark, str], ...]
+    text: str
+
+
+Part: TypeAlias = Table | Line | Legend
 """One part of a report."""
 
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -146,25 +147,55 @@ def test_arms_over_seeds(arms: tuple[str, str]) -> None:
     assert [arm["seeds"] for arm in value["arms"]["arms"]] == [[17, 18], [17, 18]]
 
 
-def test_adjusted_p_values_are_numbers_in_json_and_those_of_statsmodels(
-    a: Path, b: Path, arms: tuple[str, str]
+def test_holm_adjusts_all_comparisons_metrics_and_groups_together(
+    a: Path, b: Path, arms: tuple[str, str], tmp_path: Path
 ) -> None:
-    (value,) = json.loads(run("compare", a, b, *FAST, "--json").stdout)["comparisons"]
-    comparison = value["comparison"]
-    raw = [group["accuracy"]["families"]["p_value"] for group in comparison["groups"][1:]]
-    np.testing.assert_allclose(
-        comparison["holm"]["adjusted"], multipletests(raw, method="holm")[1], rtol=1e-12
-    )
-    (pair,) = json.loads(run("compare", "--arms", *arms, *FAST, "--json").stdout)["arms"]["pairs"]
-    tests = [
-        (group["name"], seed, group["accuracy"]["families"]["p_value"])
-        for seed, each in pair["seeds"].items()
-        for group in each["groups"][1:]
+    """Adjusted p-values and marks are those of statsmodels, over everything that is printed."""
+    c = write_run(tmp_path / "c", rows(3))
+    found = json.loads(run("compare", a, b, c, *FAST, "--holm", "--json").stdout)["comparisons"]
+    evidence = [
+        metric["evidence"]
+        for each in found
+        for group in each["comparison"]["groups"]
+        for metric in group["metrics"].values()
+        if metric["spec"]["better"]
     ]
-    assert len(tests) == 6
-    adjusted = multipletests([p_value for _, _, p_value in tests], method="holm")[1]
-    found = [pair["group_holm"][group][seed] for group, seed, _ in tests]
-    np.testing.assert_allclose(found, adjusted, rtol=1e-12)
+    check_adjusted(evidence)
+    text = run("compare", a, b, c, *FAST, "--holm").stdout
+    tests = len([each for each in evidence if each["p_value"] is not None])
+    assert f"after Holm's adjustment for {tests} tests together" in " ".join(text.split())
+    found = json.loads(run("compare", "--arms", *arms, *FAST, "--holm", "--json").stdout)["arms"]
+    (pair,) = found["pairs"]
+    evidence = [
+        each["evidence"]
+        for by_metric in pair["differences"].values()
+        for each in by_metric.values()
+        if each["spec"]["better"]
+    ]
+    check_adjusted(evidence)
+    assert found["tests"] == len([each for each in evidence if each["p_value"] is not None])
+
+
+def check_adjusted(evidence: list[dict[str, Any]]) -> None:
+    tested = [each for each in evidence if each["p_value"] is not None]
+    adjusted = multipletests([each["p_value"] for each in tested], method="holm")[1]
+    np.testing.assert_allclose([each["adjusted_p_value"] for each in tested], adjusted, rtol=1e-9)
+    assert {each["tests"] for each in tested} == {len(tested)}
+    assert not any(each["marked"] for each in tested if each["adjusted_p_value"] > 0.05)
+
+
+def test_without_holm_nothing_is_adjusted(a: Path, b: Path) -> None:
+    (value,) = json.loads(run("compare", a, b, *FAST, "--json").stdout)["comparisons"]
+    for group in value["comparison"]["groups"]:
+        for metric in group["metrics"].values():
+            assert (metric["evidence"]["tests"], metric["evidence"]["adjusted_p_value"]) == (
+                0,
+                None,
+            )
+    text = run("compare", a, b, *FAST).stdout
+    assert "Holm" not in text
+    assert text.count("*: the difference is shown") == 1
+    assert "Units: rates and AURC in %" in text
 
 
 def test_arms_show_by_seed_what_a_pair_of_runs_shows(arms: tuple[str, str]) -> None:
@@ -175,7 +206,6 @@ def test_arms_show_by_seed_what_a_pair_of_runs_shows(arms: tuple[str, str]) -> N
     text = run(
         "compare", "--arms", *arms, *FAST, "--holm", "--mcnemar", "--equivalence-margin", 0.5
     ).stdout
-    assert "Holm over 6 tests" in text
     assert "2 seeds do so one time in 2 by chance" in text
     (pair,) = json.loads(run("compare", "--arms", *arms, *FAST, "--json").stdout)["arms"]["pairs"]
     for seed, comparison in pair["seeds"].items():
@@ -184,11 +214,14 @@ def test_arms_show_by_seed_what_a_pair_of_runs_shows(arms: tuple[str, str]) -> N
             assert f"Seed {seed}: Only {name} is correct ({len(ids)}):\n{listed}" in text
         assert f"Seed {seed}: Accuracy, margin 50.0 points: " in text
         assert f"80% power at seed {seed}: " in text
+    table = plain.split("one difference over 2 seeds")[1].split("by seed")[0]
     rows_of = {
-        line.split("|")[1].strip(): line.split("|") for line in plain.splitlines() if "|" in line
+        line.split("|")[1].strip(): line.split("|") for line in table.splitlines() if "|" in line
     }
     for title, name in (("NLL ↓", "nll_nats"), ("Flip rate ↓", "flip_rate")):
-        assert (rows_of[title][-2].strip() == "=") == pair["signs"]["all"][name]["same"]
+        assert (rows_of[title][-2].strip() == "=") == pair["differences"]["all"][name]["sign"][
+            "same"
+        ]
 
 
 def test_arms_without_a_common_seed_say_so(a: Path, tmp_path: Path) -> None:
@@ -267,7 +300,7 @@ def test_groups_are_what_the_first_run_calls_them(a: Path, tmp_path: Path) -> No
         run("compare", "--arms", *arguments, *FAST, "--by", "domain", "--json").stdout
     )["arms"]
     assert value["groups"] == ["all", "d0", "d1", "d2", "d3"]
-    assert list(value["pairs"][0]["signs"]) == value["groups"]
+    assert list(value["pairs"][0]["differences"]) == value["groups"]
     run("compare", "--arms", *arguments, *FAST, "--by", "domain")
 
 

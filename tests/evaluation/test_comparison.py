@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from run_frames import predictions
+from statsmodels.stats.multitest import multipletests
 
 from pact_eval.calibration import Calibrator, Weights
 from pact_eval.errors import InputError
@@ -22,6 +23,7 @@ from pact_eval.evaluation import (
     evaluate,
     registered_metrics,
 )
+from pact_eval.evaluation.comparison import adjusted_together
 from pact_eval.runs import Decoding
 from pact_eval.stats import mcnemar
 from pact_reports.sentences import note_sentence
@@ -80,7 +82,54 @@ def test_item_lists_and_tests_against_direct_counts() -> None:
         run.correct.reshape(-1, 2).all(axis=1) for run in (a, b)
     )  # the members of a family stand together
     assert everything.accuracy.pairs == mcnemar(pair_a, pair_b)
-    assert comparison.holm.tests == 3
+
+
+def test_marks_are_those_of_exact_tests_and_intervals() -> None:
+    """Accuracy by the sign flip, pairs by McNemar, ECE only if a run is miscalibrated."""
+    for seed in range(2, 6):
+        for group in compared(items(1), items(seed, skill=2.0)).groups:
+            found = group.metrics
+            tests = group.accuracy
+            assert found["accuracy"].evidence.p_value == tests.families.p_value
+            assert found["accuracy"].marked == (tests.families.p_value <= 0.05)
+            assert tests.pairs is not None
+            assert found["pair_accuracy"].evidence.p_value == tests.pairs.p_value
+            for name in ("nll_nats", "brier", "aurc", "view_tv"):
+                interval = found[name].difference
+                beyond = interval.low > 0 or interval.high < 0
+                assert found[name].marked == beyond
+                assert (found[name].evidence.p_value <= 0.07) >= beyond
+            ece = found["ece"]
+            smallest = min(each.p_value for each in (ece.a, ece.b))  # type: ignore[attr-defined]
+            assert ece.evidence.p_value >= smallest
+            assert not (ece.marked and smallest >= 0.05)
+            assert not found["ensemble_gain"].marked
+
+
+def test_marks_adjusted_together_are_those_of_holm() -> None:
+    """One group is all items once more, so it is no further test."""
+    runs = [compared(items(1), items(seed, skill=6.0)) for seed in (2, 3)]
+    found = adjusted_together(runs)
+    evidence = [
+        metric.evidence
+        for each in found
+        for group in each.groups
+        for metric in group.metrics.values()
+        if metric.spec.better
+    ]
+    raw = np.array([each.p_value for each in evidence])
+    adjusted = multipletests(raw[~np.isnan(raw)], method="holm")[1]
+    shown = np.array([each.adjusted_p_value for each in evidence])
+    np.testing.assert_allclose(shown[~np.isnan(raw)], adjusted, rtol=1e-12)
+    assert {each.tests for each in evidence} == {len(adjusted)}
+    assert sum(each.marked for each in evidence) == int((adjusted <= 0.05).sum())
+    assert any(each.marked for each in evidence)
+    rows = np.flatnonzero(items(1).predictions.kind == "choice")
+    (one,) = adjusted_together([compared(items(1).taken(rows), items(2).taken(rows))])
+    everything, only_group = one.groups
+    assert everything.metrics["accuracy"].evidence == only_group.metrics["accuracy"].evidence
+    tested = [m.evidence.p_value for m in everything.metrics.values() if m.spec.better]
+    assert everything.metrics["accuracy"].evidence.tests == np.isfinite(tested).sum()
 
 
 def test_swapped_runs_mirror_every_difference() -> None:

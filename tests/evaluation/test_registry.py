@@ -101,10 +101,10 @@ def test_a_new_metric_is_in_a_comparison_and_its_json() -> None:
 @pytest.mark.usefixtures("registered")
 def test_a_new_metric_is_in_the_terminal_tables_of_compare(experiment: Experiment) -> None:
     first = experiment.comparison(*experiment.runs[:2])
-    shown = first_cells(comparison_parts(first, names=("A", "B"), show_holm=False))
+    shown = first_cells(comparison_parts(first, names=("A", "B")))
     assert "Margin ↑" in shown["metrics"]
     assert "Margin ↑" in shown["by-group"]
-    parts = arms_parts(experiment.arms_comparison, show_holm=False, show_items=False)
+    parts = arms_parts(experiment.arms_comparison, show_items=False)
     shown = first_cells(parts)
     assert "Margin ↑" in shown["arms"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 
 import numpy as np
@@ -48,8 +49,16 @@ def test_means_deviations_and_signs_against_direct_computation() -> None:
     for seed, comparison in pair.seeds.items():
         difference = comparison.groups[0].metrics["accuracy"].difference.value
         assert difference == pytest.approx(accuracy["good"][seed] - accuracy["poor"][seed])
-    assert pair.signs["all"]["accuracy"].same
-    assert pair.holm.tests == 2
+    lead = pair.differences["all"]["accuracy"]
+    assert lead.sign.same
+    assert lead.same_seeds.value == pytest.approx(
+        np.mean([accuracy["good"][seed] - accuracy["poor"][seed] for seed in (17, 18)])
+    )
+    # Two seeds are too few to say something about others.
+    assert lead.generalises_to == "new families, same seeds"
+    assert math.isnan(lead.new_seeds.low)
+    assert lead.new_seeds.reason is not None
+    assert "held fixed" in lead.new_seeds.reason
     assert compared.notes[-1] == UnmatchedSeeds("good", "poor", (19,), (20,), 2)
 
 
@@ -59,7 +68,7 @@ def test_one_seed_has_no_deviation() -> None:
     summary = compared.arms[0].summaries["all"]["accuracy"]
     assert np.isnan(summary.deviation)
     assert summary.reason == "one seed: no deviation"
-    assert not compared.pairs[0].signs["all"]["accuracy"].same
+    assert not compared.pairs[0].differences["all"]["accuracy"].sign.same
 
 
 def test_arms_are_compared_on_the_views_that_all_runs_have() -> None:
@@ -77,13 +86,14 @@ def test_arms_are_compared_on_the_views_that_all_runs_have() -> None:
         for arms in (long, short)
     )
     assert to_json(found.arms) == to_json(expected.arms)
-    assert to_json(found.pairs[0].means) == to_json(expected.pairs[0].means)
+    assert to_json(found.pairs[0].differences) == to_json(expected.pairs[0].differences)
     ks = {"a, seed 1": 3, "a, seed 2": 2, "b, seed 1": 2, "b, seed 2": 2}
     assert found.notes == (DifferentViews(ks, 2, ensembles=False), *expected.notes)
     pair = compare_seeds(
         ("a", long["a"]), ("b", long["b"]), by="kind", rng=np.random.default_rng(1), resamples=100
     )
-    assert to_json([pair.means, pair.notes]) == to_json([found.pairs[0].means, found.notes[:1]])
+    assert to_json(pair.differences) == to_json(found.pairs[0].differences)
+    assert pair.notes == found.notes[:1]
 
 
 @pytest.mark.parametrize("arms", [{}, {"a": {}}, {"a": {}, "b": {}}])

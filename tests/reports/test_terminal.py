@@ -51,9 +51,9 @@ def test_a_table_with_everything() -> None:
         "| Accuracy ↑      | 64.8 [59.3, 70.1]   | 64.8 [59.3, 70.1]   | 64.8 [59.3, 70.1]   |\n"
         "| Pair accuracy ↑ | 43.2 [35.8, 50.6]   | 43.2 [35.8, 50.6]   | 43.2 [35.8, 50.6]   |\n"
         "|                 | of 162 pairs        | of 162 pairs        | of 162 pairs        |\n"
-        "| MAE ↓           | –¹                  | 0.2 *               | 0.2 *               |\n"
+        "| MAE ↓           | –¹                  | 0.2 ^               | 0.2 ^               |\n"
         "+-----------------+---------------------+---------------------+---------------------+\n"
-        "*: the best of its column.\n"
+        "^: the best of its column.\n"
         "¹ no score items.\n"
     )
 
@@ -86,7 +86,7 @@ def test_nothing_is_lost_in_a_narrow_terminal(width: int, keys: int) -> None:
     text = to_text(metrics(keys=keys), width=width)
     assert all(cell_len(line) <= width for line in text.splitlines())
     assert "…" not in text
-    counted = [len(re.findall(re.escape(sign), text)) for sign in "[]*"]
+    counted = [len(re.findall(re.escape(sign), text)) for sign in "[]^"]
     # Every interval and mark; one star more in the legend, and brackets in nothing else.
     assert counted == [6, 6, 3]
 

@@ -84,8 +84,8 @@ def arm_differences(experiment: Experiment, a: str, b: str) -> ArmDifferences:
                     name=group.name,
                     items=group.items,
                     values=tuple(each.value for each in values),
-                    mean=pair.means[group.name]["accuracy"],
-                    sign=pair.signs[group.name]["accuracy"],
+                    mean=pair.differences[group.name]["accuracy"].same_seeds,
+                    sign=pair.differences[group.name]["accuracy"].sign,
                 )
             )
     families = len(set(views.family.tolist()))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from pact_eval.evaluation import (
     Arm,
+    ArmDifference,
     ArmPair,
     ArmsComparison,
     Comparison,
@@ -17,7 +18,6 @@ from pact_eval.evaluation import (
     McNemarTest,
     MetricComparison,
     MetricSpec,
-    SeedSummary,
     metric_spec,
 )
 from pact_reports.numbers import (
@@ -30,27 +30,28 @@ from pact_reports.numbers import (
 )
 from pact_reports.plain_text import one_line
 from pact_reports.sentences import note_sentence
-from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.table import Cell, Column, Legend, Line, Mark, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.report import items_and_units, titled
 
 _JUDGED: Final = ("accuracy", "pair_accuracy")  # JSON has the verdict of every rate
-_LEGEND: Final = (("significant", "the interval does not contain 0"),)
+_ELSEWHERE: Final[tuple[tuple[Mark, str], ...]] = (("significant", ""), ("best", ""), ("tied", ""))
+_UNITS: Final = (
+    "Units: rates and AURC in %, differences of rates in points; NLL in nats; Score MAE in levels; "
+    "Brier between 0 and 2."
+)
 
 
-def comparison_parts(
-    comparison: Comparison, *, names: tuple[str, str], show_holm: bool
-) -> tuple[Part, ...]:
+def comparison_parts(comparison: Comparison, *, names: tuple[str, str]) -> tuple[Part, ...]:
     """Lay out the comparison of two runs.
 
     Args:
         comparison: the two runs.
         names: what they are called.
-        show_holm: show the p-values of the groups adjusted together.
 
     Returns:
         The metrics of all items; accuracy by group with its tests; notes; the other metrics by
-        group.
+        group; what the marks mean.
     """
     everything = comparison.groups[0]
     method = methods_text(
@@ -71,14 +72,31 @@ def comparison_parts(
         ),
         _metrics_table(everything),
         *_verdicts(comparison),
-        _accuracy_table(comparison, show_holm=show_holm),
+        _accuracy_table(comparison),
         *(Line(f"Note: {note_sentence(note)}", "caution") for note in comparison.notes),
         *(Line(f"Note: {note}", "caution") for note in _notes_on_tests(comparison)),
     ]
     if len(comparison.groups) > 2:  # one group is all items once more
         by = comparison.by.replace("_", " ")
         parts.append(_by_group_table(comparison, f"A - B by {by}"))
-    return tuple(parts)
+    return (*parts, _legend(everything.metrics["accuracy"].evidence.tests))
+
+
+def _legend(tests: int) -> Legend:
+    """Say what a mark of a difference between two runs means.
+
+    Args:
+        tests: number of tests whose p-values were adjusted together; 0 if none.
+    """
+    tested = "accuracy by the sign flip, pair accuracy by McNemar over pairs"
+    how = f"{tested}, others by their 95% interval"
+    if tests:
+        how = f"{tested}, others by inverting their interval; p below 0.05 after {_holm(tests)}"
+    return Legend((("significant", f"the difference is shown ({how})"),), _UNITS)
+
+
+def _holm(tests: int) -> str:
+    return f"Holm's adjustment for {tests:,} tests together"
 
 
 def item_lists(
@@ -112,7 +130,7 @@ def _metrics_table(group: GroupComparison) -> Table:
         caption="",
         columns=(Column("", "left"), *(Column(head, "left") for head in heads)),
         rows=tuple(rows),
-        legend=_LEGEND,
+        legend=_ELSEWHERE,
     )
 
 
@@ -129,19 +147,19 @@ def _by_group_table(comparison: Comparison, title: str) -> Table:
         for name, metric in groups[0].metrics.items()
         if name != "accuracy"
     ]
-    return Table("by-group", title, "", tuple(columns), tuple(rows), legend=_LEGEND, keys=1)
+    return Table("by-group", title, "", tuple(columns), tuple(rows), legend=_ELSEWHERE, keys=1)
 
 
 def _difference_cell(metric: MetricComparison) -> Cell:
-    return _marked_difference(metric.difference, metric.spec)
+    return _marked_difference(metric.difference, metric.spec, marked=metric.marked)
 
 
-def _marked_difference(difference: Estimate, spec: MetricSpec) -> Cell:
-    """Write a difference with its interval; marked and coloured if that does not contain 0."""
+def _marked_difference(difference: Estimate, spec: MetricSpec, *, marked: bool) -> Cell:
+    """Write a difference with its interval; marked and coloured if it is shown."""
     cell = estimate_cell(difference, spec.difference_unit)
-    if not spec.better or not (difference.low > 0 or difference.high < 0):
+    if not marked:
         return cell
-    good = (difference.low > 0) == (spec.better > 0)
+    good = (difference.value > 0) == (spec.better > 0)
     return replace(cell, mark="significant", tone="good" if good else "bad")
 
 
@@ -163,7 +181,8 @@ def _verdicts(comparison: Comparison, where: str = "") -> Iterator[Line]:
         yield Line(f"{where}{metric.spec.title}, {margin}: {verdict.sentence}{why}")
 
 
-def _accuracy_table(comparison: Comparison, *, show_holm: bool) -> Table:
+def _accuracy_table(comparison: Comparison) -> Table:
+    show_holm = comparison.groups[0].metrics["accuracy"].evidence.tests > 0
     columns = [
         Column("", "left"),
         Column(units_text("A - B, by cluster", comparison.unit)),
@@ -175,9 +194,9 @@ def _accuracy_table(comparison: Comparison, *, show_holm: bool) -> Table:
         Column("over items"),
     ]
     rows = []
-    for number, group in enumerate(comparison.groups):
+    for group in comparison.groups:
         tests = group.accuracy
-        adjusted = p_value_text(comparison.holm.adjusted[number - 1]) if number else ""
+        adjusted = group.metrics["accuracy"].evidence.adjusted_p_value
         rows.append(
             Row(
                 (
@@ -185,7 +204,7 @@ def _accuracy_table(comparison: Comparison, *, show_holm: bool) -> Table:
                     _difference_cell(group.metrics["accuracy"]),
                     Cell(f"{tests.families.clusters_a:,}, {tests.families.clusters_b:,}"),
                     Cell(p_value_text(tests.families.p_value)),
-                    *([Cell(adjusted)] if show_holm else []),
+                    *([] if adjusted is None else [Cell(p_value_text(adjusted))]),
                     Cell(f"{tests.items.b:,}, {tests.items.c:,}"),
                     Cell(p_value_text(tests.items.p_value)),
                     Cell(_item_interval(group)),
@@ -198,7 +217,7 @@ def _accuracy_table(comparison: Comparison, *, show_holm: bool) -> Table:
         caption="",
         columns=tuple(columns),
         rows=tuple(rows),
-        legend=_LEGEND,
+        legend=_ELSEWHERE,
         notes=tuple(_remarks(comparison)),
     )
 
@@ -274,28 +293,42 @@ def _mcnemar_line(test: McNemarTest) -> str:
     return f"only A {test.b:,}, only B {test.c:,}, {p_value_text(test.p_value)}"
 
 
-def arms_parts(
-    comparison: ArmsComparison, *, show_holm: bool, show_items: bool
-) -> tuple[Part, ...]:
+def arms_parts(comparison: ArmsComparison, *, show_items: bool) -> tuple[Part, ...]:
     """Lay out arms over seeds.
 
     Args:
         comparison: the arms.
-        show_holm: show p-values adjusted over the seeds, and over groups and seeds.
         show_items: list the items that only one of two arms answers correctly, by seed.
 
     Returns:
-        Means and deviations of all items, with the best of each metric marked; accuracy by group;
-        then the first arm against each of the others, seed by seed.
+        Means and deviations of all items, with the best arm of each metric or those that are tied;
+        accuracy by group; then the first arm against each of the others: over seeds and families,
+        and seed by seed; what the marks mean.
     """
     parts: list[Part] = [_arms_table(comparison), _arm_groups_table(comparison)]
     for pair in comparison.pairs:
         if pair.seeds:
-            parts += _pair_parts(pair, show_holm=show_holm)
+            parts += _pair_parts(pair, mark_seeds=not comparison.tests)
         for seed, each in pair.seeds.items() if show_items else ():
             parts += item_lists(each, (pair.a, pair.b), f"{_seed(seed).capitalize()}: ")
     parts += [Line(f"Note: {note_sentence(note)}", "caution") for note in comparison.notes]
-    return tuple(parts)
+    return (*parts, _arms_legend(comparison.tests))
+
+
+def _arms_legend(tests: int) -> Legend:
+    """Say what the marks of arms mean; `tests` as for `_legend`."""
+    how = f"p below 0.05 after {_holm(tests)}; single seeds are not marked"
+    if not tests:
+        how = (
+            "p below 0.05; at single seeds accuracy by the sign flip, pair accuracy by McNemar "
+            "over pairs, others by their 95% interval"
+        )
+    marks: tuple[tuple[Mark, str], ...] = (
+        ("significant", f"the difference is shown ({how})"),
+        ("best", "best arm: its difference from every other arm is shown"),
+        ("tied", "best mean, or not shown to be worse than it"),
+    )
+    return Legend(marks, _UNITS)
 
 
 def _arms_table(comparison: ArmsComparison) -> Table:
@@ -303,8 +336,7 @@ def _arms_table(comparison: ArmsComparison) -> Table:
     rows = []
     for name in comparison.arms[0].summaries["all"]:
         spec = metric_spec(name)
-        found = [arm.summaries["all"][name] for arm in comparison.arms]
-        rows.append(Row((Cell(titled(spec)), *_summary_cells(found, spec))))
+        rows.append(Row((Cell(titled(spec)), *_summary_cells(comparison, "all", spec))))
     return Table(
         name="arms",
         title="Arms, all items",
@@ -312,7 +344,7 @@ def _arms_table(comparison: ArmsComparison) -> Table:
         + generalisation_text(comparison.unit),
         columns=(Column("", "left"), *columns),
         rows=tuple(rows),
-        legend=(("best", "the best of a metric"),),
+        legend=_ELSEWHERE,
         keys=1,
     )
 
@@ -320,74 +352,115 @@ def _arms_table(comparison: ArmsComparison) -> Table:
 def _arm_groups_table(comparison: ArmsComparison) -> Table:
     rows = []
     for group in comparison.groups[1:]:
-        found = [arm.summaries[group]["accuracy"] for arm in comparison.arms]
-        rows.append(Row((Cell(group), *_summary_cells(found, metric_spec("accuracy")))))
+        cells = _summary_cells(comparison, group, metric_spec("accuracy"))
+        rows.append(Row((Cell(group), *cells)))
     return Table(
         name="arm-groups",
         title="Accuracy by group",
         caption="",
         columns=(Column("", "left"), *(Column(arm.name, "left") for arm in comparison.arms)),
         rows=tuple(rows),
-        legend=(("best", "the best of a group"),),
+        legend=_ELSEWHERE,
         keys=1,
     )
 
 
-def _summary_cells(found: Sequence[SeedSummary], spec: MetricSpec) -> list[Cell]:
-    means = [each.mean for each in found if not math.isnan(each.mean)]
-    best = None
-    if spec.better and len(means) > 1:
-        best = max(means) if spec.better > 0 else min(means)
+def _summary_cells(comparison: ArmsComparison, group: str, spec: MetricSpec) -> list[Cell]:
+    standing = comparison.standings[group][spec.name]
     cells = []
-    for each in found:
+    for arm in comparison.arms:
+        each = arm.summaries[group][spec.name]
         text = value_text(each.mean, spec.unit)
         if not math.isnan(each.deviation):
             text += f" ± {value_text(each.deviation, spec.unit).lstrip('+')}"
         why = None if math.isfinite(each.mean) else each.reason
-        cells.append(Cell(text, mark="best" if each.mean == best else None, reason=why))
+        cells.append(Cell(text, mark=standing.get(arm.name), reason=why))
     return cells
 
 
-def _pair_parts(pair: ArmPair, *, show_holm: bool) -> Iterator[Part]:
+def _pair_parts(pair: ArmPair, *, mark_seeds: bool) -> Iterator[Part]:
+    """Lay out the first arm against another one.
+
+    Args:
+        pair: the two arms.
+        mark_seeds: mark differences that are shown at single seeds, and on average over them.
+    """
     yield Line(one_line(f"A = {pair.a}, B = {pair.b}; {_signs(len(pair.seeds))}"), "strong")
+    yield _arm_differences_table(pair)
     everything = [comparison.groups[0] for comparison in pair.seeds.values()]
-    yield _seeds_table(
-        pair,
-        f"{pair.a} - {pair.b}, all items, by seed",
-        {
-            titled(metric.spec): (
-                [
-                    *(_difference_cell(group.metrics[name]) for group in everything),
-                    _marked_difference(pair.means["all"][name], metric.spec),
-                ],
-                pair.signs["all"][name].same,
-            )
-            for name, metric in everything[0].metrics.items()
-        },
-    )
-    groups = _by_group(pair)
-    yield _seeds_table(
-        pair,
-        f"{pair.a} - {pair.b}, accuracy by group and seed",
-        {
-            name: (
-                [
-                    *(_difference_cell(each.metrics["accuracy"]) for each in found),
-                    _marked_difference(pair.means[name]["accuracy"], metric_spec("accuracy")),
-                ],
-                pair.signs[name]["accuracy"].same,
-            )
-            for name, found in groups.items()
-        },
-    )
-    yield _tests_table(pair, show_holm=show_holm)
-    if show_holm and pair.group_holm:
-        yield _holm_table(pair, groups)
+    rows = {titled(m.spec): [g.metrics[name] for g in everything]
+            for name, m in everything[0].metrics.items()}  # fmt: skip
+    yield _seeds_table(pair, f"{pair.a} - {pair.b}, all items, by seed", rows, mark_seeds)
+    groups = {
+        name: [each.metrics["accuracy"] for each in found]
+        for name, found in _by_group(pair).items()
+    }
+    yield _seeds_table(pair, f"{pair.a} - {pair.b}, accuracy by group and seed", groups, mark_seeds)
+    yield _tests_table(pair)
     for seed, comparison in pair.seeds.items():
         yield from _verdicts(comparison, f"{_seed(seed).capitalize()}: ")
     for seed, comparison in pair.seeds.items():
         for note in _notes_on_tests(comparison):
             yield Line(f"Note: {_seed(seed)}: {note}", "caution")
+
+
+def _arm_differences_table(pair: ArmPair) -> Table:
+    """Lay out one difference per metric over all seeds, and one of accuracy per group."""
+    differences = pair.differences
+    rows = [Row(_arm_difference_cells(titled(d.spec), d)) for d in differences["all"].values()]
+    others = [name for name in differences if name != "all"]
+    for at, name in enumerate(others):
+        cells = _arm_difference_cells(f"Accuracy ↑, {name}", differences[name]["accuracy"])
+        rows.append(Row(cells, rule=at == 0))
+    adjusted = any(each.evidence.tests for each in differences["all"].values())
+    scope = next(iter(differences["all"].values())).generalises_to
+    return Table(
+        name="arm-differences",
+        title=f"{pair.a} - {pair.b}: one difference over {_n_seeds(len(pair.seeds))}",
+        caption=(
+            "Mean over shared seeds. The first interval holds these seeds fixed: it is for new "
+            "families. The second is for new families and new seeds. Marks and p-values: "
+            f"{scope}."
+        ),
+        columns=(
+            Column("A - B", "left"),
+            Column("new families, same seeds"),
+            Column("new families and new seeds"),
+            Column("p"),
+            *([Column("p, Holm")] if adjusted else []),
+            Column("same sign", "left"),
+        ),
+        rows=tuple(row if adjusted else _without(row, 4) for row in rows),
+        legend=_ELSEWHERE,
+    )
+
+
+def _without(row: Row, at: int) -> Row:
+    return replace(row, cells=(*row.cells[:at], *row.cells[at + 1 :]))
+
+
+def _arm_difference_cells(title: str, each: ArmDifference) -> tuple[Cell, ...]:
+    """Return the cells of a difference between arms; the mark is on the interval behind it."""
+    new = each.generalises_to == "new families and new seeds"
+    return (
+        Cell(title),
+        _marked_difference(each.same_seeds, each.spec, marked=each.marked and not new),
+        _marked_difference(each.new_seeds, each.spec, marked=each.marked and new),
+        Cell(_p_value(each.evidence.p_value)),
+        Cell(_p_value(each.evidence.adjusted_p_value)),
+        Cell("=" if each.sign.same else ""),
+    )
+
+
+def _p_value(p_value: float | None) -> str:
+    """Write a p-value for a column of them; nothing if it was not asked for."""
+    if p_value is None or math.isnan(p_value):
+        return "" if p_value is None else UNDEFINED
+    return p_value_text(p_value).removeprefix("p ").removeprefix("= ")
+
+
+def _n_seeds(seeds: int) -> str:
+    return "one seed" if seeds == 1 else f"{seeds} seeds"
 
 
 def _signs(seeds: int) -> str:
@@ -407,33 +480,42 @@ def _by_group(pair: ArmPair) -> dict[str, list[GroupComparison]]:
 
 
 def _seeds_table(
-    pair: ArmPair, title: str, rows: Mapping[str, tuple[Iterable[Cell], bool]]
+    pair: ArmPair, title: str, rows: Mapping[str, Sequence[MetricComparison]], marked: bool
 ) -> Table:
-    """Lay out differences: a column per seed, their mean, and whether all have the same sign."""
+    """Lay out differences: a column per seed.
+
+    Args:
+        pair: the two arms.
+        title: of the table.
+        rows: by title of the row, the difference at each seed.
+        marked: mark the differences that are shown.
+    """
     return Table(
         name="seeds",
         title=title,
-        caption="",
-        columns=(
-            Column("A - B", "left"),
-            *(Column(_seed(seed)) for seed in pair.seeds),
-            Column("mean"),
-            Column("", "left"),
-        ),
+        caption="Intervals are for new families with this seed; p-values are not adjusted.",
+        columns=(Column("A - B", "left"), *(Column(_seed(seed)) for seed in pair.seeds)),
         rows=tuple(
-            Row((Cell(name), *cells, Cell("=" if same else "")))
-            for name, (cells, same) in rows.items()
+            Row(
+                (
+                    Cell(name),
+                    *(
+                        _marked_difference(d.difference, d.spec, marked=marked and d.marked)
+                        for d in found
+                    ),
+                )
+            )
+            for name, found in rows.items()
         ),
-        legend=_LEGEND,
+        legend=_ELSEWHERE,
     )
 
 
-def _tests_table(pair: ArmPair, *, show_holm: bool) -> Table:
+def _tests_table(pair: ArmPair) -> Table:
     rows = []
-    for number, (seed, comparison) in enumerate(pair.seeds.items()):
+    for seed, comparison in pair.seeds.items():
         everything = comparison.groups[0]
         tests = everything.accuracy
-        adjusted = [Cell(p_value_text(pair.holm.adjusted[number]))] if show_holm else []
         rows.append(
             Row(
                 (
@@ -441,7 +523,6 @@ def _tests_table(pair: ArmPair, *, show_holm: bool) -> Table:
                     estimate_cell(everything.metrics["accuracy"].difference, "points"),
                     Cell(f"{tests.families.clusters_a:,}, {tests.families.clusters_b:,}"),
                     Cell(p_value_text(tests.families.p_value)),
-                    *adjusted,
                     Cell(f"{tests.items.b:,}, {tests.items.c:,}"),
                     Cell(p_value_text(tests.items.p_value)),
                 )
@@ -454,10 +535,10 @@ def _tests_table(pair: ArmPair, *, show_holm: bool) -> Table:
     ]
     unit = next(iter(pair.seeds.values())).unit
     ahead = units_text("fam. A, B ahead", unit)
-    titles = ["accuracy, A - B", ahead, "sign flip", *(["Holm"] if show_holm else [])]
+    titles = ["accuracy, A - B", ahead, "sign flip"]
     return Table(
         name="tests",
-        title="Accuracy of all items: exact tests",
+        title="Accuracy of all items at single seeds: exact tests",
         caption="",
         columns=(
             Column("seed"),
@@ -465,25 +546,6 @@ def _tests_table(pair: ArmPair, *, show_holm: bool) -> Table:
         ),
         rows=tuple(rows),
         notes=tuple(power),
-    )
-
-
-def _holm_table(pair: ArmPair, groups: Mapping[str, Sequence[GroupComparison]]) -> Table:
-    tests = sum(map(len, pair.group_holm.values()))
-    rows = []
-    for name, adjusted in pair.group_holm.items():
-        raw = [each.accuracy.families.p_value for each in groups[name]]
-        texts = (
-            f"{p_value_text(p_value)}, Holm {p_value_text(corrected)}"
-            for p_value, corrected in zip(raw, adjusted.values(), strict=True)
-        )
-        rows.append(Row((Cell(name), *map(Cell, texts))))
-    return Table(
-        name="holm",
-        title=f"Sign flip by group, Holm over {tests:,} tests",
-        caption="",
-        columns=(Column("", "left"), *(Column(_seed(seed)) for seed in pair.seeds)),
-        rows=tuple(rows),
     )
 
 

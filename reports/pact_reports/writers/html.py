@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.table import Cell, Column, Mark, Table
+from pact_reports.table import Cell, Column, Legend, Mark, Table
 
 __all__ = ["table_html"]
 
 _ARROW: Final = {1: " ↑", -1: " ↓", 0: ""}
 _SIGN: Final[Mapping[Mark, str]] = {
+    "tied": " ~",
     "significant": "†",
     "clearly better": " ++",
     "better": " +",
@@ -20,6 +21,7 @@ _SIGN: Final[Mapping[Mark, str]] = {
 }
 _CLASS: Final[Mapping[Mark, str]] = {
     "best": "best",
+    "tied": "tied",
     "significant": "significant",
     "clearly better": "better",
     "better": "better",
@@ -105,12 +107,24 @@ def _class(column: Column, mark: str | None = None) -> str | None:
     return " ".join(name for name in (align, mark, wide) if name) or None
 
 
+def legend_html(legend: Legend) -> Html:
+    """Write what the marks of a report mean, and its units."""
+    lines = [element("li", line) for line in _marks(legend.marks)]
+    return element("ul", *lines, element("li", legend.text), class_="notes")
+
+
+def _marks(meanings: Sequence[tuple[Mark, str]]) -> list[Html]:
+    found = []
+    for mark, meaning in meanings:
+        sign: Html | str = _SIGN.get(mark, "").strip()
+        if mark == "best":
+            sign = element("strong", "Bold")
+        found.append(joined([sign, f": {meaning}"]))
+    return found
+
+
 def _notes(table: Table) -> Html | None:
-    said = []
-    for mark in table.marks:
-        sign = element("strong", "Bold") if mark == "best" else _SIGN[mark].strip()
-        said.append(joined([sign, f": {table.meaning(mark)}"]))
-    lines = [element("li", line) for line in said]
+    lines = [element("li", line) for line in _marks(table.meanings)]
     lines += [
         element("li", element("sup", str(at)), f" {why}") for at, why in enumerate(table.reasons, 1)
     ]

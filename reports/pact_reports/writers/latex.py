@@ -14,6 +14,7 @@ __all__ = ["to_latex"]
 _ARROW: Final = {1: r"~$\uparrow$", -1: r"~$\downarrow$", 0: ""}
 _LETTER: Final = {"left": "l", "right": "r", "center": "c"}
 _SIGN: Final[dict[Mark, str]] = {
+    "tied": r"$^{\sim}$",
     "significant": r"$^{\dagger}$",
     "clearly better": "$^{++}$",
     "better": "$^{+}$",
@@ -126,7 +127,7 @@ def _signs(table: Table, *, stacked: bool) -> float:
 def _caption(table: Table) -> str:
     parts = [f"{latex_text(table.title)}.", *([latex_text(table.caption)] if table.caption else [])]
     signs = {"best": r"\textbf{Bold}", **_SIGN}
-    said = [f"{signs[mark]}: {latex_text(table.meaning(mark))}" for mark in table.marks]
+    said = [f"{signs[mark]}: {latex_text(meaning)}" for mark, meaning in table.meanings]
     return " ".join([*parts, *([f"{'; '.join(said)}."] if said else [])])
 
 

@@ -14,6 +14,7 @@ __all__ = ["markdown_text", "to_markdown"]
 _ARROW: Final = {1: " ↑", -1: " ↓", 0: ""}
 _RULES: Final = {"left": ":---", "right": "---:", "center": ":---:"}
 _SIGN: Final[dict[Mark, str]] = {
+    "tied": " ~",
     "significant": "†",
     "clearly better": "<sup>++</sup>",
     "better": "<sup>+</sup>",
@@ -103,7 +104,7 @@ def _cell(cell: Cell, reasons: tuple[str, ...]) -> str:
 
 def _legend(table: Table) -> list[str]:
     said = []
-    for mark in table.marks:
-        shown = "**Bold**" if mark == "best" else _SIGN[mark]
-        said.append(f"{shown}: {markdown_text(table.meaning(mark))}")
+    for mark, meaning in table.meanings:
+        shown = "**Bold**" if mark == "best" else _SIGN[mark].strip()
+        said.append(f"{shown}: {markdown_text(meaning)}")
     return ["; ".join(said)] if said else []

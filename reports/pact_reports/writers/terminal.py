@@ -15,11 +15,12 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from pact_reports.plain_text import one_line, visible
-from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table, Tone
+from pact_reports.table import Cell, Column, Legend, Line, Mark, Part, Row, Table, Tone
 
 _ARROW: Final = {1: " ↑", -1: " ↓", 0: ""}
 _SIGN: Final[dict[Mark, str]] = {
-    "best": "*",
+    "best": "^",
+    "tied": "~",
     "significant": "*",
     "clearly better": "++",
     "better": "+",
@@ -50,7 +51,7 @@ def show(console: Console, parts: Iterable[Part]) -> None:
     """
     before: Part | None = None
     for part in parts:
-        if before is not None and (isinstance(part, Table) or isinstance(before, Table)):
+        if before is not None and not (isinstance(part, Line) and isinstance(before, Line)):
             console.print()
         for renderable in renderables(part, width=console.width, plain=not console.is_terminal):
             console.print(renderable)
@@ -72,9 +73,9 @@ def to_text(*parts: Part, width: int = 120) -> str:
         +-------+-----------------+
         | Run   |      Accuracy ↑ |
         +-------+-----------------+
-        | no_cf | 84.6 [79, 89] * |
+        | no_cf | 84.6 [79, 89] ^ |
         +-------+-----------------+
-        *: the best of its column.
+        ^: the best of its column.
     """
     file = io.StringIO()
     show(Console(file=file, width=width, highlight=False, color_system=None), parts)
@@ -95,6 +96,10 @@ def renderables(part: Part, *, width: int, plain: bool) -> Iterator[RenderableTy
     if isinstance(part, Line):
         yield Text(visible(part.text), style="" if part.tone is None else _STYLE[part.tone])
         return
+    if isinstance(part, Legend):
+        marks = f"{_ended(_marks(part.marks))} " if part.marks else ""
+        yield Text(visible(marks + part.text), style="dim")
+        return
     if part.title:
         yield Text(one_line(part.title), style="bold")
     if part.caption_with_brackets:
@@ -102,13 +107,16 @@ def renderables(part: Part, *, width: int, plain: bool) -> Iterator[RenderableTy
     columns = [_Column.of(part, at) for at in range(len(part.columns))]
     for block in _blocks(columns, part.keys, width):
         yield _bordered([(part.columns[at], columns[at]) for at in block], part.rows, width, plain)
-    legend = "; ".join(f"{_SIGN[mark]}: {part.meaning(mark)}" for mark in part.marks)
-    if legend:
-        yield Text(_ended(visible(legend)), style="dim")
+    if part.meanings:
+        yield Text(_ended(visible(_marks(part.meanings))), style="dim")
     for number, reason in enumerate(part.reasons, start=1):
         yield Text(f"{_superscript(number)} {_ended(visible(reason))}", style="dim")
     for note in part.notes:
         yield Text(visible(note))
+
+
+def _marks(meanings: Sequence[tuple[Mark, str]]) -> str:
+    return "; ".join(f"{_SIGN[mark]}: {meaning}" for mark, meaning in meanings)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,194 @@
+"""The difference between two arms over their seeds, and which arms are shown to be best."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pact_eval.evaluation.comparison import difference_estimate, exact_test
+from pact_eval.evaluation.marks import (
+    LEVEL,
+    Evidence,
+    adjusted,
+    calibration_gate,
+    evidence,
+    exact_evidence,
+    interval_evidence,
+)
+from pact_eval.evaluation.registry import (
+    MetricSpec,
+    find_metric,
+    percentile_difference,
+    registered_metrics,
+)
+from pact_eval.evaluation.statistics import ResampledGroup
+from pact_eval.stats import Estimate, Resampled, SignAgreement, crossed_difference, same_sign
+
+GroupPairs = Sequence[tuple[ResampledGroup, ResampledGroup]]
+"""The same group of items in two arms: one pair of runs per shared seed."""
+
+Generalisation = Literal["new families, same seeds", "new families and new seeds"]
+"""The data for which an interval of a difference between arms is made."""
+
+Standing = Literal["best", "tied"]
+"""best: shown to be better than every other arm; tied: the best value, or not shown worse."""
+
+
+@dataclass(frozen=True)
+class ArmDifference:
+    """The mean difference between two arms over their shared seeds, in one metric.
+
+    Attributes:
+        spec: the metric.
+        same_seeds: the mean with its interval over families; seeds are held fixed.
+        new_seeds: the same mean with its interval over families and seeds; without an interval for
+            fewer than three shared seeds.
+        sign: whether the difference has the same sign at every seed.
+        generalises_to: what `evidence` is about: new seeds too if there are three or more.
+        evidence: whether the difference is shown at the 5% level, and by which test.
+    """
+
+    spec: MetricSpec
+    same_seeds: Estimate
+    new_seeds: Estimate
+    sign: SignAgreement
+    generalises_to: Generalisation
+    evidence: Evidence
+
+    @property
+    def marked(self) -> bool:
+        """Whether the difference is marked: shown at the 5% level."""
+        return self.evidence.marked
+
+
+ArmDifferences = Mapping[str, Mapping[str, ArmDifference]]
+"""Differences between two arms by group and metric."""
+
+
+def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
+    """Compare two arms in one metric over the seeds that they share.
+
+    Args:
+        metric: name of the metric.
+        pairs: the group of items in both arms at each shared seed, one or more.
+    """
+    entry = find_metric(metric)
+    by_seed = [a.difference(b, metric) for a, b in pairs]
+    same_seeds = difference_estimate(metric, pairs)
+    biased = entry.difference is not percentile_difference
+    crossed = crossed_difference(by_seed, correct_bias=biased)
+    new_seeds = replace(
+        crossed.estimate,
+        n=same_seeds.n,
+        clusters=same_seeds.clusters,
+        reason=same_seeds.reason if math.isnan(same_seeds.value) else crossed.estimate.reason,
+    )
+    test = exact_test(metric, *pairs[0]) if len(pairs) == 1 else None
+    scope: Generalisation = "new families, same seeds"
+    if not math.isnan(crossed.p_value):
+        scope = "new families and new seeds"
+        marked = bool(crossed.p_value <= LEVEL and entry.spec.better)
+        found = evidence("t over seeds and families", crossed.p_value, marked=marked)
+    elif test is not None:
+        found = exact_evidence(test)
+    else:
+        found = interval_evidence(entry, Resampled.mean(by_seed), same_seeds)
+    if biased:
+        runs = [run.estimate(metric) for pair in pairs for run in pair]
+        found = calibration_gate(found, runs)
+    sign = same_sign([each.value for each in by_seed])
+    return ArmDifference(entry.spec, same_seeds, new_seeds, sign, scope, found)
+
+
+def arm_differences(by_group: Sequence[GroupPairs]) -> ArmDifferences:
+    """Compare two arms in every metric on every group of items; see `arm_difference`."""
+    return {
+        pairs[0][0].name: {
+            spec.name: arm_difference(spec.name, pairs) for spec in registered_metrics()
+        }
+        for pairs in by_group
+    }
+
+
+def adjusted_arm_differences(
+    pairs: Mapping[tuple[str, str], ArmDifferences],
+) -> dict[tuple[str, str], ArmDifferences]:
+    """Adjust the marks of all pairs of arms together, over metrics and groups, by Holm.
+
+    Args:
+        pairs: differences by the names of the two arms; groups as in `tested_groups`.
+    """
+    places = [
+        (pair, group, name)
+        for pair, differences in pairs.items()
+        for group in _tested(differences)
+        for name, each in differences[group].items()
+        if each.spec.better
+    ]
+    raw = [pairs[pair][group][name].evidence for pair, group, name in places]
+    found = dict(zip(places, adjusted(raw), strict=True))
+    return {
+        pair: {
+            group: {
+                name: replace(
+                    each,
+                    evidence=found.get((pair, group, name))
+                    or found.get((pair, "all", name), each.evidence),
+                )
+                for name, each in by_metric.items()
+            }
+            for group, by_metric in differences.items()
+        }
+        for pair, differences in pairs.items()
+    }
+
+
+def _tested(differences: ArmDifferences) -> list[str]:
+    """Return the groups that count as tests; a single group is all items once more."""
+    return list(differences)[:1] if len(differences) == 2 else list(differences)
+
+
+def standings(
+    means: Mapping[str, float],
+    spec: MetricSpec,
+    differences: Mapping[tuple[str, str], ArmDifference],
+) -> dict[str, Standing]:
+    """Return which arms are best in a metric, as far as paired differences show it.
+
+    Args:
+        means: by arm, the mean over its seeds.
+        spec: the metric.
+        differences: by the names of two arms, the difference over their shared seeds.
+
+    Returns:
+        The arm with the best mean is "best" if it is shown to be better than every other arm.
+        Otherwise it is "tied", and so is every arm that is not shown to be worse. Nothing if
+        neither direction is better, or fewer than two arms have a value.
+    """
+    known = {arm: mean for arm, mean in means.items() if not math.isnan(mean)}
+    if not spec.better or len(known) < 2:
+        return {}
+    top = max(known, key=lambda arm: spec.better * known[arm])
+    if math.isinf(known[top]):
+        return {}
+    tied = [arm for arm in known if arm != top and not _shown_worse(arm, top, differences)]
+    if not tied:
+        return {top: "best"}
+    return {arm: "tied" for arm in known if arm in (top, *tied)}
+
+
+def _shown_worse(arm: str, top: str, differences: Mapping[tuple[str, str], ArmDifference]) -> bool:
+    """Return whether a paired difference shows that an arm is worse than the top arm."""
+    for pair, sign in (((top, arm), 1), ((arm, top), -1)):
+        if pair in differences:
+            each = differences[pair]
+            return each.marked and sign * each.spec.better * each.same_seeds.value > 0
+    return False
+
+
+def pairs_of(arms: Sequence[str]) -> list[tuple[str, str]]:
+    """Return every pair of arms once, in their order."""
+    return list(itertools.combinations(arms, 2))

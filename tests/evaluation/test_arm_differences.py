@@ -1,0 +1,111 @@
+"""Arms compared over seeds and families, and which of them are best."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from run_frames import predictions
+
+from pact_eval.evaluation import ArmsComparison, ScoredItems, compare_arms, metric_spec
+from pact_eval.evaluation.arm_differences import ArmDifference, standings
+
+
+def arm(first_seed: int, skill: float, seeds: int = 3) -> dict[int | None, ScoredItems]:
+    return {
+        seed: ScoredItems.of(predictions(first_seed + seed, skill=skill, k=2), "single")
+        for seed in range(1, seeds + 1)
+    }
+
+
+def compared(*, holm: bool = False, seeds: int = 3, **skills: float) -> ArmsComparison:
+    arms = {name: arm(100 * at, skill, seeds) for at, (name, skill) in enumerate(skills.items())}
+    return compare_arms(arms, by="kind", rng=np.random.default_rng(1), resamples=1_000, holm=holm)
+
+
+@pytest.fixture(scope="module")
+def three() -> ArmsComparison:
+    return compared(good=4.0, poor=0.5, other=0.5)
+
+
+def test_one_difference_over_three_seeds(three: ArmsComparison) -> None:
+    """Both intervals are of the same mean, and the one for new seeds is marked."""
+    pair = three.pairs[0]
+    for name, each in pair.differences["all"].items():
+        values = [found.groups[0].metrics[name].difference.value for found in pair.seeds.values()]
+        np.testing.assert_allclose(each.same_seeds.value, np.mean(values), atol=1e-12)
+        np.testing.assert_equal(each.new_seeds.value, each.same_seeds.value)
+        assert each.new_seeds.n == each.same_seeds.n
+    accuracy = pair.differences["all"]["accuracy"]
+    assert accuracy.generalises_to == "new families and new seeds"
+    assert accuracy.marked
+    assert accuracy.new_seeds.low > 0
+    assert accuracy.evidence.test == "t over seeds and families"
+    wide, narrow = (each.high - each.low for each in (accuracy.new_seeds, accuracy.same_seeds))
+    assert wide > 0.9 * narrow
+
+
+def test_one_seed_has_the_exact_test_of_its_runs() -> None:
+    found = compared(seeds=1, good=4.0, poor=0.5).pairs[0]
+    each = found.differences["all"]["accuracy"]
+    assert each.generalises_to == "new families, same seeds"
+    assert each.evidence == found.seeds[1].groups[0].metrics["accuracy"].evidence
+    assert math.isnan(each.new_seeds.low)
+
+
+def test_an_arm_is_best_only_if_that_is_shown(three: ArmsComparison) -> None:
+    """The arm of more skill is; two arms of equal skill are tied when nothing else is there."""
+    assert three.standings["all"]["accuracy"] == {"good": "best"}
+    assert three.standings["all"]["ensemble_gain"] == {}
+    equal = compared(poor=0.5, other=0.5).standings["all"]
+    for name in ("accuracy", "nll_nats", "brier"):
+        assert set(equal[name].values()) == {"tied"}, name
+        assert len(equal[name]) == 2
+
+
+def test_holm_counts_every_pair_of_arms(three: ArmsComparison) -> None:
+    adjusted = compared(holm=True, good=4.0, poor=0.5, other=0.5)
+    evidence = [
+        each.evidence
+        for pair in adjusted.pairs
+        for by_metric in pair.differences.values()
+        for each in by_metric.values()
+        if each.spec.better and not math.isnan(each.evidence.p_value)
+    ]
+    # The pair of arms that is not shown is tested too.
+    others = compared(poor=0.5, other=0.5).pairs[0].differences
+    hidden = [each for by_metric in others.values() for each in by_metric.values()]
+    assert len(evidence) < adjusted.tests <= len(evidence) + len(hidden)
+    assert {each.tests for each in evidence} == {adjusted.tests}
+    for pair, plain in zip(adjusted.pairs, three.pairs, strict=True):
+        for name, each in pair.differences["all"].items():
+            before = plain.differences["all"][name]
+            assert each.evidence.p_value == pytest.approx(before.evidence.p_value, nan_ok=True)
+            assert each.marked <= before.marked
+    assert three.tests == 0
+
+
+def test_standings_by_hand(three: ArmsComparison) -> None:
+    shown = three.pairs[0].differences["all"]["accuracy"]
+    hidden = next(
+        each
+        for by_metric in compared(poor=0.5, other=0.5).pairs[0].differences.values()
+        for each in by_metric.values()
+        if not each.marked
+    )
+    spec = metric_spec("accuracy")
+    means = {"a": 0.9, "b": 0.5, "c": 0.4}
+
+    def of(**differences: ArmDifference) -> dict[str, str]:
+        pairs = {(name[0], name[1]): each for name, each in differences.items()}
+        return dict(standings(means, spec, pairs))
+
+    assert of(ab=shown, ac=shown) == {"a": "best"}
+    assert of(ab=shown, ac=hidden) == {"a": "tied", "c": "tied"}
+    # Arms without a common seed are not compared; the other direction shows nothing.
+    assert of(ab=shown) == {"a": "tied", "c": "tied"}
+    assert of(ba=shown, ca=shown) == {"a": "tied", "b": "tied", "c": "tied"}
+    assert standings({"a": 0.9}, spec, {}) == {}
+    assert standings({"a": 0.9, "b": math.nan}, spec, {}) == {}
+    assert standings({"a": math.inf, "b": 0.1}, spec, {}) == {}
