@@ -204,7 +204,9 @@ def compare_groups(
         only_a=tuple(ids[first.correct & ~second.correct].tolist()),
         only_b=tuple(ids[second.correct & ~first.correct].tolist()),
         unit=first.unit,
-        notes=small_groups({group.name: group.items.n_clusters for group in a}, first.unit),
+        notes=small_groups(
+            {group.name: group.items.n_clusters for group in a}, first.unit, differences=True
+        ),
     )
 
 

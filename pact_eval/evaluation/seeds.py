@@ -163,7 +163,11 @@ def compare_arms(
         tests=max((each.evidence.tests for each in _every(differences)), default=0),
         notes=(
             *different,
-            *small_groups({group.name: group.items.n_clusters for group in shared}, any_run.unit),
+            *small_groups(
+                {group.name: group.items.n_clusters for group in shared},
+                any_run.unit,
+                differences=True,
+            ),
             *(note for other in others for note in _unmatched(first, other, arms)),
         ),
         unit=any_run.unit,

@@ -87,6 +87,9 @@ def _small_groups(note: SmallGroups) -> str:
         listed += f" and {len(named) - _MOST_NAMED:,} more"
     few = units_text(f"Fewer than {FEW_CLUSTERS} clusters in", note.unit)
     rough = "Their intervals are rough" if len(named) > 1 else "Its intervals are rough"
+    if note.differences:
+        # In simulations, 83% instead of 95% at 8 families: few of them differ (docs/statistics.md).
+        rough += ", and those of differences in accuracy too short: use the sign flip"
     return f"{few}: {listed}. {rough}."
 
 

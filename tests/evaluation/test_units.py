@@ -117,7 +117,9 @@ def test_groups_of_few_families_are_named_once() -> None:
         "rough."
     )
     (note,) = (note for note in compared("source_family").notes if isinstance(note, SmallGroups))
-    assert note_sentence(note).startswith("Fewer than 30 source families in: all (6), choice (2)")
+    sentence = note_sentence(note)
+    assert sentence.startswith("Fewer than 30 source families in: all (6), choice (2)")
+    assert sentence.endswith("those of differences in accuracy too short: use the sign flip.")
 
 
 def test_a_group_of_one_family_has_no_interval_and_no_note() -> None:

@@ -1,0 +1,171 @@
+"""Coverage of intervals of rates, means, AURC and differences, with few families.
+
+    python benchmarks/coverage_rates.py [--datasets 400] [--seed 0]
+
+Families of two with two answers per item. A family shares a difficulty and, in half of the
+families, the luck of both members. The truth is computed from a large draw. With source families,
+each of six has an effect on difficulty and calibration: intervals over families refer to new
+families from the same six, intervals over source families to new ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from common import markdown_table
+
+from pact_eval import metrics
+from pact_eval.evaluation import find_metric
+from pact_eval.stats import Estimate, cluster_sums, mean_statistic, rate_estimate, resample
+
+FAMILIES: Final = (8, 12, 32, 162, 1_000)
+SOURCE_FAMILIES: Final = 6
+FAMILIES_OF_A_SOURCE: Final = 27
+EFFECT: Final = 0.6
+RESAMPLES: Final = 600
+LARGE: Final = 200_000
+SHOWN: Final = ("accuracy", "NLL", "Brier", "AURC", "accuracy, A - B", "NLL, A - B")
+
+FloatArray = npt.NDArray[np.float64]
+Columns = Mapping[str, npt.NDArray[Any]]
+
+
+def draw(rng: np.random.Generator, effect: FloatArray) -> Columns:
+    """Draw two models on the items of families; `effect` is that of each family's source family."""
+    families = effect.size
+    shared, own = rng.normal(size=(families, 1)), rng.normal(size=(families, 2))
+    logit = 1.3 + effect[:, None] + 0.7 * shared + 0.9 * own
+    luck = rng.random((families, 2))
+    luck[:, 1] = np.where(rng.random(families) < 0.5, luck[:, 0], luck[:, 1])
+    first = (luck < 1 / (1 + np.exp(-0.8 * logit - 0.4 * effect[:, None]))).ravel()
+    other = (logit + rng.normal(-0.3, 0.8, size=logit.shape)).ravel()
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for name, each in (("A", logit.ravel()), ("B", other)):
+        chosen = 1 / (1 + np.exp(-each))
+        right = np.where(first, chosen, 1 - chosen)
+        columns |= {
+            f"correct {name}": (each > 0) == first,
+            f"nll {name}": -np.log(right),
+        }
+        if name == "A":
+            columns |= {"confidence": np.maximum(chosen, 1 - chosen), "brier": 2 * (1 - right) ** 2}
+    return columns
+
+
+def values(columns: Columns) -> dict[str, float]:
+    """Return every statistic on the items themselves."""
+    right = columns["correct A"]
+    return {
+        "accuracy": float(right.mean()),
+        "NLL": float(columns["nll A"].mean()),
+        "Brier": float(columns["brier"].mean()),
+        "AURC": float(metrics.aurc(columns["confidence"], right)),
+        "accuracy, A - B": float(right.mean() - columns["correct B"].mean()),
+        "NLL, A - B": float(columns["nll A"].mean() - columns["nll B"].mean()),
+    }
+
+
+def intervals(
+    columns: Columns, cluster: npt.NDArray[np.int64], rng: np.random.Generator
+) -> dict[str, Estimate]:
+    """Return every statistic with its interval over clusters, as `report` and `compare` do."""
+    n = int(cluster.max()) + 1
+    items: Any = SimpleNamespace(
+        confidence=columns["confidence"],
+        correct=columns["correct A"],
+        cluster=cluster,
+        n_clusters=n,
+    )
+    drawn = resample(
+        {
+            "accuracy": mean_statistic(columns["correct A"], cluster, n),
+            "accuracy B": mean_statistic(columns["correct B"], cluster, n),
+            "NLL": mean_statistic(columns["nll A"], cluster, n),
+            "NLL B": mean_statistic(columns["nll B"], cluster, n),
+            "Brier": mean_statistic(columns["brier"], cluster, n),
+            "AURC": find_metric("aurc").reduction(items, "aurc").statistic,
+        },
+        n_clusters=n,
+        n=cluster.size,
+        rng=rng,
+        resamples=RESAMPLES,
+    )
+    positive, counted = cluster_sums(
+        np.stack([columns["correct A"], np.ones(cluster.size)], axis=1), cluster, n
+    ).T
+    return {
+        "accuracy": rate_estimate(positive, counted),
+        **{name: drawn[name].estimate() for name in ("NLL", "Brier", "AURC")},
+        "accuracy, A - B": (drawn["accuracy"] - drawn["accuracy B"]).estimate(),
+        "NLL, A - B": (drawn["NLL"] - drawn["NLL B"]).estimate(),
+    }
+
+
+def covered(found: Mapping[str, Estimate], truth: Mapping[str, float]) -> list[float]:
+    """Say which intervals hold the truth; without an interval, NaN."""
+    return [
+        float(found[name].low <= truth[name] <= found[name].high)
+        if np.isfinite(found[name].low)
+        else np.nan
+        for name in SHOWN
+    ]
+
+
+def of_families(families: int, datasets: int, rng: np.random.Generator) -> list[float]:
+    """Return the coverage of every interval in % with so many families of one source family."""
+    truth = values(draw(rng, np.zeros(LARGE)))
+    cluster = np.arange(families).repeat(2)
+    held = [
+        covered(intervals(draw(rng, np.zeros(families)), cluster, rng), truth)
+        for _ in range(datasets)
+    ]
+    return (100 * np.nanmean(held, axis=0)).tolist()
+
+
+def of_source_families(datasets: int, rng: np.random.Generator) -> dict[str, list[float]]:
+    """Return the coverage in % with six source families, by unit and by what is to be covered."""
+    everywhere = values(draw(rng, EFFECT * rng.normal(size=LARGE)))
+    source = np.arange(SOURCE_FAMILIES).repeat(FAMILIES_OF_A_SOURCE)
+    units = {"families": np.arange(source.size).repeat(2), "source families": source.repeat(2)}
+    held: dict[str, list[list[float]]] = {}
+    for _ in range(datasets):
+        effect = EFFECT * rng.normal(size=SOURCE_FAMILIES)
+        columns = draw(rng, effect[source])
+        truths = {
+            "the same six": values(draw(rng, effect.repeat(2_000))),
+            "new source families": everywhere,
+        }
+        for unit, cluster in units.items():
+            found = intervals(columns, cluster, rng)
+            for target, truth in truths.items():
+                held.setdefault(f"{unit}, for {target}", []).append(covered(found, truth))
+    return {name: (100 * np.nanmean(each, axis=0)).tolist() for name, each in held.items()}
+
+
+def main() -> None:
+    """Print the coverage table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--datasets", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    rows = {
+        f"{families:,} families": of_families(
+            families, arguments.datasets, np.random.default_rng([arguments.seed, families])
+        )
+        for families in FAMILIES
+    }
+    found = of_source_families(arguments.datasets, np.random.default_rng(arguments.seed))
+    rows |= {f"six source families; over {name}": each for name, each in found.items()}
+    cells = [[name, *(f"{value:.1f}" for value in each)] for name, each in rows.items()]
+    table = markdown_table(["coverage in %", *SHOWN], cells)
+    sys.stdout.write(f"{table}\n\n{arguments.datasets} datasets, {RESAMPLES} resamples.\n")
+
+
+if __name__ == "__main__":
+    main()
