@@ -178,13 +178,12 @@ def numeric_noise(provenance: Provenance) -> float | None:
         `NOISE`. It is None if the precision is unknown.
 
     Args:
-            provenance: provenance of the run.
+        provenance: provenance of the run.
 
     Example:
-            >>> from pact_eval.evaluation.registry import ClusterUnit
-    from pact_eval.runs import Provenance
-            >>> numeric_noise(Provenance.of({"settings": {"dtype": "bfloat16"}}))
-            0.125
+        >>> from pact_eval.runs import Provenance
+        >>> numeric_noise(Provenance.of({"settings": {"dtype": "bfloat16"}}))
+        0.125
     """
     least = NOISE.get(provenance.dtype or "")
     if least is None:
