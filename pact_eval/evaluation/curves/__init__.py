@@ -30,6 +30,7 @@ from pact_eval.evaluation.curves.probabilities import (
     answer_confidence,
     reliability,
 )
+from pact_eval.evaluation.curves.recalibration import RecalibratedCurve, recalibrated_curve
 from pact_eval.evaluation.curves.temperatures import (
     RunTemperatures,
     TemperatureByChoices,
@@ -60,6 +61,7 @@ __all__ = [
     "EceByKind",
     "GroupDifference",
     "MetricMeans",
+    "RecalibratedCurve",
     "ReliabilityCurve",
     "RunConfidence",
     "RunReliability",
@@ -75,6 +77,7 @@ __all__ = [
     "curve_band",
     "ece_by_kind",
     "main_comparison",
+    "recalibrated_curve",
     "reliability",
     "risk_coverage",
     "selection_trajectory",

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval.evaluation.curves.bands import FloatArray, band_resamples, curve_band
+from pact_eval.evaluation.curves.recalibration import RecalibratedCurve, recalibrated_curve
 from pact_eval.evaluation.experiment import Experiment, ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, label_codes
 from pact_eval.evaluation.settings import Settings
@@ -30,6 +31,7 @@ class ReliabilityCurve:
             bin, or if the items of the bin form one family.
         high: (15,) upper end of this interval.
         ece: ECE with its interval, as in the run's evaluation.
+        isotonic: the same without bins: isotonic regression, with its consistency band.
     """
 
     calibrated: bool
@@ -37,6 +39,7 @@ class ReliabilityCurve:
     low: FloatArray
     high: FloatArray
     ece: Estimate
+    isotonic: RecalibratedCurve
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +132,7 @@ def _reliability_curve(
         low=low,
         high=high,
         ece=evaluation.groups[0].estimates["ece"],
+        isotonic=recalibrated_curve(items, settings),
     )
 
 

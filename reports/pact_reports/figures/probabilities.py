@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -33,6 +33,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from pact_eval.evaluation import Estimate
+
+CONSISTENCY: Final = (
+    "The lower panel needs no bins: isotonic regression pools items until accuracy rises with "
+    "confidence (CORP). 95% of the regressions of a calibrated model with the same confidences and "
+    "families lie in the band, point by point. Miscalibration is what recalibration would gain in "
+    "the Brier score of a right answer; chance alone makes it as large as the number in brackets, "
+    "on average."
+)
+"""Shown next to the figure of reliability."""
 
 _LARGEST_AREA = 70.0
 _SMALLEST_AREA = 3.0
@@ -80,6 +89,60 @@ def _draw_curve(ax: Axes, curve: ReliabilityCurve, colour: str, largest: int) ->
         edgecolors=colour,
         linewidths=0.9,
         zorder=4,
+    )
+    return line
+
+
+def draw_recalibration(result: RunReliability, ax: Axes, looks: Looks) -> Axes:
+    """Draw accuracy by isotonic regression; marker area grows with the items in a pool."""
+    largest = max(int(curve.isotonic.pools.count.max()) for curve in result.curves)
+    ax.plot([0, 100], [0, 100], color=MUTED, linewidth=0.7, linestyle=(0, (2, 2)), zorder=1)
+    handles: list[Any] = []
+    labels = []
+    for curve in result.curves:
+        own = curve.calibrated or len(result.curves) == 1
+        colour = looks.arms[result.arm].colour if own else MUTED
+        handles.append(_draw_isotonic(ax, curve, colour, largest))
+        found = curve.isotonic
+        name = "after T(x)" if curve.calibrated else "raw"
+        score = f"{found.scores.brier.miscalibration:.3f} (by chance {found.chance:.3f})"
+        labels.append(f"{name}: miscalibration {score}")
+    handles.append(ax.scatter([], [], s=_LARGEST_AREA, facecolors="white", edgecolors=MUTED))
+    labels.append(f"largest pool, {largest:,} items")
+    left = min(100 * float(curve.isotonic.confidence[0]) for curve in result.curves)
+    ax.set_xlim(max(0.0, left - 5), 102)
+    ax.set_ylim(-3, 103)
+    ax.set_xlabel("Confidence: probability of the answer given (%)")
+    ax.set_ylabel("Accuracy (%)")
+    headed(ax, "Isotonic regression (CORP)", "bands: 95% of calibrated models")
+    legend_below(ax, handles, labels, ncols=1)
+    return inert(ax)
+
+
+def _draw_isotonic(ax: Axes, curve: ReliabilityCurve, colour: str, largest: int) -> Any:
+    found = curve.isotonic
+    x, low, high = 100 * found.confidence, 100 * found.band.low, 100 * found.band.high
+    ax.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0, zorder=1)
+    ends = np.ravel([found.pools.lowest, found.pools.highest], order="F")
+    dash: Any = "-" if curve.calibrated else (0, (4, 1.5))
+    (line,) = ax.plot(
+        100 * ends,
+        100 * np.repeat(found.pools.accuracy, 2),
+        color=colour,
+        linestyle=dash,
+        marker="",
+        zorder=3,
+    )
+    ax.scatter(
+        50 * (found.pools.lowest + found.pools.highest),
+        100 * found.pools.accuracy,
+        s=_SMALLEST_AREA + _LARGEST_AREA * found.pools.count / largest,
+        facecolors=colour if curve.calibrated else "white",
+        edgecolors=colour,
+        linewidths=0.9,
+        zorder=4,
+        # Accuracies of 0% and 100% are common here.
+        clip_on=False,
     )
     return line
 
@@ -164,10 +227,16 @@ def build_reliability(experiment: Experiment, looks: Looks) -> Built:
     """Build one file per run."""
 
     def file(run: ExperimentRun) -> FigureFile:
-        panel = partial(draw_reliability, reliability(experiment, run), looks=looks)
-        title = f"Reliability of {run.label}: accuracy against confidence, with 95% intervals"
-        name = run_stem("reliability", run)
-        return FigureFile(name, title, (panel,), height=3.1, caption=CALIBRATION_ERROR)
+        result = reliability(experiment, run)
+        panels = tuple(
+            partial(draw, result, looks=looks) for draw in (draw_reliability, draw_recalibration)
+        )
+        title = (
+            f"Reliability of {run.label}: accuracy against confidence in 15 bins with 95% "
+            "intervals, and by isotonic regression with consistency bands"
+        )
+        caption = f"{CALIBRATION_ERROR} {CONSISTENCY}"
+        return FigureFile(run_stem("reliability", run), title, panels, height=5.9, caption=caption)
 
     built = each_run(experiment, file)
     return Built(built.files, built.missing + uncalibrated(experiment))

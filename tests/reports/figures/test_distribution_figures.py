@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,22 +15,29 @@ from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
 from reports.figures.figure_runs import experiment_of, rows
 from run_frames import write_run
 from scipy.special import log_softmax
+from sklearn.isotonic import IsotonicRegression
 
 from pact_eval import metrics
-from pact_eval.evaluation import Experiment
+from pact_eval.evaluation import Experiment, ScoredItems, Settings
 from pact_eval.evaluation.curves import (
     answer_confidence,
     curve_band,
+    recalibrated_curve,
     reliability,
     risk_coverage,
     view_tv_distribution,
 )
 from pact_eval.evaluation.curves.distributions import error_rate_curve
 from pact_eval.evaluation.curves.probabilities import weighted_median
-from pact_eval.runs import import_run
+from pact_eval.evaluation.items import Labels
+from pact_eval.runs import Predictions, import_run
 from pact_reports.figures import FIGURES, Looks
 from pact_reports.figures.curves import draw_risk_coverage, draw_view_tv
-from pact_reports.figures.probabilities import draw_confidence, draw_reliability
+from pact_reports.figures.probabilities import (
+    draw_confidence,
+    draw_recalibration,
+    draw_reliability,
+)
 from pact_reports.figures.style import MUTED
 
 
@@ -66,6 +74,92 @@ def test_reliability_after_is_that_of_the_calibrated_items(
     items = run.scored(calibrated=True)
     assert after.ece.value == pytest.approx(metrics.ece(items.confidence, items.correct))
     assert raw.bins.count.sum() == after.bins.count.sum() == 48
+
+
+def test_the_lower_panel_draws_isotonic_regression(experiment: Experiment, looks: Looks) -> None:
+    run = experiment.runs[0]
+    result = reliability(experiment, run)
+    ax = drawn(partial(draw_recalibration, result, looks=looks))
+    items = run.scored()
+    oracle = IsotonicRegression(out_of_bounds="clip").fit(items.confidence, items.correct)
+    raw = next(line for line in ax.lines if line.get_color() == MUTED and points(line).shape[1] > 2)
+    x, y = points(raw) / 100
+    np.testing.assert_allclose(y, oracle.predict(x), atol=1e-9)
+    markers = ax.collections[1]
+    found = result.curves[0].isotonic
+    areas = markers.get_sizes()  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(np.diff(areas) > 0, np.diff(found.pools.count) > 0)
+    low, high = found.band.low, found.band.high
+    assert (low <= high).all()
+    assert (np.diff(low) >= 0).all()
+    assert (np.diff(high) >= 0).all()
+    miscalibration = (
+        np.square(items.confidence - items.correct).mean()
+        - np.square(oracle.predict(items.confidence) - items.correct).mean()
+    )
+    assert legend_texts(ax)[0].startswith(f"raw: miscalibration {miscalibration:.3f} (by chance 0.")
+    assert legend_texts(ax)[-1] == (
+        f"largest pool, {max(c.isotonic.pools.count.max() for c in result.curves)} items"
+    )
+
+
+def calibrated_items(families: int, *, members: int, seed: int) -> ScoredItems:
+    """Items of two answers whose members agree: one uniform number decides for the family."""
+    rng = np.random.default_rng(seed)
+    n = families * members
+    c = rng.uniform(0.5, 1.0, n)
+    right = rng.random(families).repeat(members) < c
+    frame = pl.DataFrame(
+        {
+            "id": [f"i{at}" for at in range(n)],
+            "family": [f"f{at // members}" for at in range(n)],
+            "source_family": ["s"] * n,
+            "domain": ["d"] * n,
+            "kind": ["boolean"] * n,
+            "variant": [None] * n,
+            "reference": np.where(right, 0, 1),
+            "n_choices": [2] * n,
+            "view": [0] * n,
+            "code_order": [[0, 1]] * n,
+            "logits": [[value, 0.0] for value in np.log(c / (1 - c)).tolist()],
+            "prompt_tokens": [None] * n,
+            "answer_mass": [None] * n,
+        }
+    )
+    return ScoredItems.of(Predictions.from_frame(frame), "single")
+
+
+def test_consistency_bands_against_independent_draws() -> None:
+    items = calibrated_items(150, members=1, seed=5)
+    found = recalibrated_curve(items, Settings())
+    rng = np.random.default_rng(6)
+    fits, misses = [], []
+    for _ in range(600):
+        outcomes = (rng.random(len(items)) < items.confidence).astype(float)
+        fit = IsotonicRegression(out_of_bounds="clip").fit(items.confidence, outcomes)
+        fits.append(fit.predict(found.confidence))
+        gained = np.square(fit.predict(items.confidence) - outcomes).mean()
+        misses.append(np.square(items.confidence - outcomes).mean() - gained)
+    low, high = np.quantile(fits, [0.025, 0.975], axis=0)
+    assert np.abs(found.band.low - low).mean() < 0.02
+    assert np.abs(found.band.high - high).mean() < 0.02
+    assert found.chance == pytest.approx(np.mean(misses), abs=0.001)
+    assert found.chance_high == pytest.approx(np.quantile(misses, 0.95), abs=0.003)
+
+
+def test_calibrated_runs_lie_in_their_bands_and_families_widen_them() -> None:
+    """Four members that share every draw: as few independent outcomes as families."""
+    inside, wider = [], []
+    for seed in range(40):
+        items = calibrated_items(60, members=4, seed=seed)
+        found = recalibrated_curve(items, Settings(resamples=200))
+        low, high = found.band.low - 1e-9, found.band.high + 1e-9
+        inside.append(((low <= found.accuracy) & (found.accuracy <= high)).mean())
+        alone = replace(items, family_labels=Labels.of(np.arange(240).astype(str)))
+        narrow = recalibrated_curve(alone, Settings(resamples=200)).band
+        wider.append((high - low).mean() / (narrow.high - narrow.low).mean())
+    assert 0.90 < np.mean(inside) <= 0.99
+    assert np.mean(wider) > 1.2
 
 
 def test_intervals_of_bins_hold_their_accuracy(experiment: Experiment, looks: Looks) -> None:
