@@ -9,12 +9,15 @@ import numpy.typing as npt
 
 from pact_eval.stats._chi_squared import chi2_tail
 from pact_eval.stats._paired_arrays import cluster_codes
+from pact_eval.stats._quantiles import normal_quantile
+from pact_eval.stats.multiplicity import holm
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 
 _LEVEL = 0.05
+_POWER = 0.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +33,11 @@ class SlotHomogeneity:
         units: Units (item and view) that were counted.
         clusters: Clusters (families) that they form.
         discordant_clusters: Clusters whose picks are not spread as their references are.
+        letter_p_values: (slots,) p-value of each letter alone, adjusted by Holm over the letters;
+            NaN if no cluster differs in it.
+        detectable: Smallest difference between the shares of units that pick and that hold a letter
+            which this test would show with 80% power, for the letter that varies most; NaN if
+            nothing differs.
         reason: None, or a sentence that says why there was nothing to test, or why no p-value
             below 0.05 was possible.
     """
@@ -42,7 +50,24 @@ class SlotHomogeneity:
     units: int
     clusters: int
     discordant_clusters: int
+    letter_p_values: FloatArray
+    detectable: float
     reason: str | None = None
+
+    @property
+    def favoured(self) -> tuple[int, ...]:
+        """Positions that are shown to be picked more often than they are correct."""
+        return self._shown(self.observed > self.expected)
+
+    @property
+    def avoided(self) -> tuple[int, ...]:
+        """Positions that are shown to be picked less often than they are correct."""
+        return self._shown(self.observed < self.expected)
+
+    def _shown(self, direction: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+        if not self.p_value < _LEVEL:
+            return ()
+        return tuple(np.flatnonzero(direction & (self.letter_p_values < _LEVEL)).tolist())
 
 
 def _check_slots(
@@ -88,6 +113,14 @@ def slot_homogeneity(
     Without any discordant cluster (all answers right, say) there is no evidence against equal
     margins: chi2 = 0, dof = 0 and p = 1, as McNemar's test has it, with a reason. Without units
     chi2 and p are NaN.
+
+    Single letters are tested only to name them, on one degree of freedom, with the smallest
+    p-value that a sign flip of as many clusters could have as a lower bound:
+
+    .. math:: \chi^2_l = (\sum_f d_{fl})^2 / \sum_f d_{fl}^2, \quad p_l \ge 2^{1 - D_l}
+
+    The detectable shift is
+    :math:`(z_{1 - 0.025 / slots} + z_{0.8}) \sqrt{\sum_f d_{fl}^2} / units`.
 
     Args:
         picked: (n,) or (n, K) letter position of the predicted answer of each item (and view).
@@ -136,8 +169,30 @@ def slot_homogeneity(
         units=picks.size,
         clusters=clusters,
         discordant_clusters=discordant,
+        letter_p_values=_letter_p_values(d_f, slots),
+        detectable=_detectable(d_f, picks.size),
         reason=reason,
     )
+
+
+def _letter_p_values(d_f: FloatArray, slots: int) -> FloatArray:
+    """Returns a p-value for each letter, adjusted by Holm; NaN if no cluster differs in it."""
+    raw = np.full(slots, np.nan)
+    for slot in range(slots):
+        column = d_f[:, slot]
+        differing = int((column != 0).sum())
+        if differing:
+            chi2 = float(column.sum() ** 2 / (column**2).sum())
+            raw[slot] = max(chi2_tail(chi2, 1), 2.0 ** (1 - differing))
+    return holm(raw).adjusted
+
+
+def _detectable(d_f: FloatArray, units: int) -> float:
+    """Returns the shift of one letter that is shown with 80% power, as a share of the units."""
+    if not d_f.size or not units:
+        return math.nan
+    reach = normal_quantile(1 - _LEVEL / (2 * d_f.shape[1])) + normal_quantile(_POWER)
+    return reach * math.sqrt(float((d_f**2).sum(axis=0).max())) / units
 
 
 def _counts(cluster: IntArray, slot: IntArray, shape: tuple[int, int]) -> IntArray:

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.contingency_tables import SquareTable, mcnemar
 
-from pact_eval.stats import SlotHomogeneity, slot_homogeneity
+from pact_eval.stats import SlotHomogeneity, mcnemar_from_counts, slot_homogeneity
 from pact_eval.stats._chi_squared import chi2_tail
 
 Slots = npt.NDArray[np.int64]
@@ -179,3 +179,47 @@ def test_bad_arguments_are_refused() -> None:
         slot_homogeneity([-1], [0], [0])
     with pytest.raises(ValueError, match="reference: expected letter positions"):
         slot_homogeneity([0], [0.5], [0])
+
+
+def test_only_letters_that_are_shown_are_named() -> None:
+    """F is avoided: its 20 references are answered by any other letter, none of them often."""
+    rng = np.random.default_rng(1)
+    reference = np.concatenate([np.full(20, 5), rng.integers(0, 5, 180)])
+    picked = np.concatenate([np.arange(20) % 5, reference[20:]])
+    found = slot_homogeneity(picked, reference, np.arange(200))
+    assert found.observed[5] == 0
+    assert found.p_value < 0.05
+    assert (found.favoured, found.avoided) == ((), (5,))
+    for slot in range(6):
+        picks, holds = picked == slot, reference == slot
+        wrongly, missed = picks & ~holds, holds & ~picks
+        exact = mcnemar_from_counts(int(wrongly.sum()), int(missed.sum()), 0, 0).p_value
+        assert found.letter_p_values[slot] >= exact / 2
+        assert (found.letter_p_values[slot] < 0.05) == (6 * exact < 0.05)
+
+
+def test_a_single_favourite_is_named_and_what_it_replaces() -> None:
+    reference = np.tile(np.arange(4), 60)
+    picked = np.where(np.arange(240) % 5 == 0, 0, reference)
+    found = slot_homogeneity(picked, reference, np.arange(240))
+    assert found.favoured == (0,)
+    assert set(found.avoided) == {1, 2, 3}
+    fair = slot_homogeneity(reference, reference, np.arange(240))
+    assert (fair.favoured, fair.avoided) == ((), ())
+    assert math.isnan(fair.detectable)
+
+
+def test_the_detectable_shift_is_shown_four_times_in_five() -> None:
+    """Units with confusions in both directions, and a true shift of the size that is named."""
+    rng = np.random.default_rng(4)
+
+    def run(shift: float) -> SlotHomogeneity:
+        reference = rng.integers(0, 2, 1_000)
+        flip = rng.random(1_000) < np.where(reference == 1, 0.1 + shift, 0.1 - shift)
+        return slot_homogeneity(
+            np.where(flip, 1 - reference, reference), reference, np.arange(1_000)
+        )
+
+    size = float(np.mean([run(0.0).detectable for _ in range(20)]))
+    shown = np.mean([bool(run(size).favoured) for _ in range(400)])
+    assert 0.7 < shown < 0.9

@@ -116,7 +116,7 @@ def means_table(
         caption=f"{caption} {scope}".strip(),
         columns=tuple(columns),
         rows=tuple(Row(cells) for cells in zip(*by_column, strict=True)),
-        legend=(("best", "best mean of its column"),),
+        legend=(("best", "best mean of its column, by value; no difference is tested"),),
         notes=(
             (f"Left out because trained with one seed only: {', '.join(results.left_out)}",)
             if results.left_out

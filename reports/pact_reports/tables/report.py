@@ -199,15 +199,24 @@ def letter_verdict(letters: SlotHomogeneity, unit: ClusterUnit = "family") -> st
     basis = units_text(f"{letters.units:,} item views, {letters.clusters:,} clusters", unit)
     if letters.reason is not None:
         return f"Letter bias: no test ({units_text(letters.reason, unit)})."
-    excess = [int(a) - int(b) for a, b in zip(letters.observed, letters.expected, strict=True)]
-    favourite = CODES[max(range(len(excess)), key=excess.__getitem__)]
     test = (
         f"chi-squared {letters.chi2:.2f} on {letters.dof}, {p_value_text(letters.p_value)}; "
-        f"Stuart-Maxwell over slots, {by}; {basis}"
+        f"Stuart-Maxwell over slots, {by}; {basis}; a shift of one letter by "
+        f"{value_text(letters.detectable, 'percent')}% of the views is shown with 80% power"
     )
     if letters.p_value >= _SIGNIFICANT:
         return f"No letter is chosen more often than it is correct ({test})."
-    return f"Letter bias: {favourite} is chosen more often than it is correct ({test})."
+    shown = ((letters.favoured, "more"), (letters.avoided, "less"))
+    said = [_chosen(slots, direction) for slots, direction in shown if slots]
+    found = ", ".join(said) or "choices and references differ, but no single letter is shown"
+    return f"Letter bias: {found} ({test})."
+
+
+def _chosen(slots: Sequence[int], direction: str) -> str:
+    letters = ", ".join(CODES[slot] for slot in slots)
+    if len(slots) == 1:
+        return f"{letters} is chosen {direction} often than it is correct"
+    return f"{letters} are chosen {direction} often than they are correct"
 
 
 def _decoding(evaluation: Evaluation) -> str:

@@ -145,6 +145,10 @@ def _letters(letters: SlotHomogeneity | None, unit: ClusterUnit) -> Json:
         "item_views": letters.units,
         _COUNTS[unit]: letters.clusters,
         f"discordant_{_COUNTS[unit]}": letters.discordant_clusters,
+        "letter_p_values": to_json(letters.letter_p_values),
+        "favoured": [LETTERS[slot] for slot in letters.favoured],
+        "avoided": [LETTERS[slot] for slot in letters.avoided],
+        "detectable_shift": to_json(letters.detectable),
         "reason": letters.reason,
     }
 
