@@ -39,7 +39,7 @@ from pact_eval.preregistration.diagnostics import (
     on_verdicts,
 )
 from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
-from pact_eval.preregistration.evidence import LEVEL, Evidence, EvidenceMethod
+from pact_eval.preregistration.evidence import LEVEL, ShownBy, ShownMethod
 from pact_eval.preregistration.judging import Differences, holds, judge
 from pact_eval.preregistration.parsing import pact_hypotheses, parse_hypotheses, read_hypotheses
 from pact_eval.preregistration.published_table import read_metric_table
@@ -126,8 +126,6 @@ __all__ = [
     "DataHash",
     "DecodingName",
     "Differences",
-    "Evidence",
-    "EvidenceMethod",
     "GroupAccuracy",
     "Hypotheses",
     "Hypothesis",
@@ -152,6 +150,8 @@ __all__ = [
     "RunFacts",
     "Scorecard",
     "Shown",
+    "ShownBy",
+    "ShownMethod",
     "Verdict",
     "WeakVerdict",
     "WeightedRow",

@@ -16,6 +16,7 @@ from pact_eval.evaluation import (
     GroupStatistics,
     ScoredItems,
     StatisticSet,
+    calibration_error,
     find_metric,
     group_statistics,
     point_estimates,
@@ -56,6 +57,7 @@ class RunDifferences:
         self._items: dict[_Key, ScoredItems] = {}
         self._fewer: dict[tuple[_Key, int], ScoredItems] = {}
         self._groups: dict[tuple[_Key, int | None, str, str], GroupStatistics] = {}
+        self._calibrated: dict[int, float] = {}
         self._drawn: dict[tuple[Terms, int], Resampled] = {}
 
     def add(self, arm: str, seed: int | None, name: DecodingName, items: ScoredItems) -> None:
@@ -104,6 +106,28 @@ class RunDifferences:
         one, other = (_right(each, of_pairs=of_pairs) for each in (groups[0], groups[1]))
         family = groups[0].cluster[groups[0].pairs.base] if of_pairs else groups[0].cluster
         return sign_flip_test(one, other, family)
+
+    def calibration_p_value(self, terms: Terms) -> float | None:
+        """Return the p-value of "all runs are calibrated", if their ECE is compared.
+
+        The ECE of a calibrated model depends on its confidences, so two calibrated models differ
+        in it. A difference counts only if a run rejects its own calibration.
+
+        Returns:
+            The smallest p-value of the runs. Of two runs either may reject; for more, it is
+            multiplied by half of their number. None if no term is an ECE.
+        """
+        groups = [self._group_of(term.row) for term in terms if term.row.cell.metric == "ece"]
+        found = [self._calibration_p_value(each) for each in groups if each is not None]
+        return min(1.0, min(found) * max(1, len(found) // 2)) if found else None
+
+    def _calibration_p_value(self, group: GroupStatistics) -> float:
+        if id(group) not in self._calibrated:
+            items = group.items
+            self._calibrated[id(group)] = calibration_error(
+                items.confidence, items.correct, items.family, items.n_families, rng=self._rng()
+            ).p_value
+        return self._calibrated[id(group)]
 
     def with_views(self, row: MetricRow, k: int) -> MetricRow | None:
         """Return the number as the first k views of its run give it; None if it is of no run."""

@@ -22,12 +22,12 @@ from typing import Final, Literal
 from pact_eval.preregistration.criteria import Margin, Relation
 from pact_eval.stats import Estimate, SignFlipTest, equivalence_verdict
 
-__all__ = ["LEVEL", "Evidence", "EvidenceMethod", "by_construction", "by_interval", "by_test"]
+__all__ = ["LEVEL", "ShownBy", "ShownMethod", "by_construction", "by_interval", "by_test"]
 
 LEVEL: Final = 0.05
 """Two-sided level of a comparison that is shown."""
 
-EvidenceMethod = Literal["interval", "exact test", "construction"]
+ShownMethod = Literal["interval", "exact test", "construction"]
 """What decides whether a comparison is shown."""
 
 # Ends that differ from a bound by less touch it.
@@ -35,7 +35,7 @@ _ROUNDING: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ShownBy:
     """Whether a comparison is shown, and by what.
 
     Attributes:
@@ -51,23 +51,23 @@ class Evidence:
 
     shown: bool
     level: float = LEVEL
-    method: EvidenceMethod | None = None
+    method: ShownMethod | None = None
     low: float = math.nan
     high: float = math.nan
     p_value: float = math.nan
     reason: str | None = None
 
 
-def by_construction() -> Evidence:
+def by_construction() -> ShownBy:
     """Return the evidence on a difference that is 0 whatever the data.
 
     So is the difference of accuracy before and after calibration: no temperature changes the most
     probable answer.
     """
-    return Evidence(shown=True, method="construction", reason="0 by construction")
+    return ShownBy(shown=True, method="construction", reason="0 by construction")
 
 
-def by_test(test: SignFlipTest, level: float = LEVEL) -> Evidence:
+def by_test(test: SignFlipTest, level: float = LEVEL) -> ShownBy:
     """Decide by the exact test: a value on one side of 0 is shown if p is at most the level.
 
     Args:
@@ -80,7 +80,7 @@ def by_test(test: SignFlipTest, level: float = LEVEL) -> Evidence:
         >>> by_test(eight).shown, by_test(eight, 0.05 / 10).shown, eight.p_value
         (True, False, 0.0078125)
     """
-    return Evidence(test.p_value <= level, level, "exact test", p_value=test.p_value)
+    return ShownBy(test.p_value <= level, level, "exact test", p_value=test.p_value)
 
 
 def by_interval(
@@ -91,7 +91,7 @@ def by_interval(
     holds: bool,
     level: float = LEVEL,
     discordant: int | None = None,
-) -> Evidence:
+) -> ShownBy:
     r"""Decide by the interval of the difference.
 
     With margin m, a comparison that holds is shown if the interval lies in
@@ -129,7 +129,7 @@ def by_interval(
     """
     if interval is None or math.isnan(interval.low) or math.isnan(interval.high):
         reason = None if interval is None else interval.reason
-        return Evidence(shown=False, level=level, reason=reason or "no interval")
+        return ShownBy(shown=False, level=level, reason=reason or "no interval")
     low, high, reason = interval.low, interval.high, None
     if discordant is not None and margin.distance > 0:
         judged = equivalence_verdict(interval, margin.distance, discordant_clusters=discordant)
@@ -137,10 +137,10 @@ def by_interval(
             low, high, reason = judged.low, judged.high, "few families differ: interval widened"
     if high - low <= _ROUNDING:
         reason = "an interval of width 0 shows nothing"
-        return Evidence(shown=False, level=level, low=low, high=high, reason=reason)
+        return ShownBy(shown=False, level=level, low=low, high=high, reason=reason)
     sides = _sides(relation, margin.distance, holds=holds)
     shown = any(_inside(low, high, *side) for side in sides)
-    return Evidence(shown, level, "interval", low, high, reason=reason)
+    return ShownBy(shown, level, "interval", low, high, reason=reason)
 
 
 def _sides(relation: Relation, margin: float, *, holds: bool) -> tuple[tuple[float, float], ...]:

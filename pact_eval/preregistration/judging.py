@@ -19,7 +19,7 @@ from pact_eval.preregistration.criteria import (
 )
 from pact_eval.preregistration.evidence import (
     LEVEL,
-    Evidence,
+    ShownBy,
     by_construction,
     by_interval,
     by_test,
@@ -54,6 +54,9 @@ class Differences(Protocol):
 
     def exact_test(self, terms: tuple[WeightedRow, ...], /) -> SignFlipTest | None:
         """Return the exact test of a difference of accuracy of two runs; None for any other."""
+
+    def calibration_p_value(self, terms: tuple[WeightedRow, ...], /) -> float | None:
+        """Return the p-value of "all runs are calibrated" if ECE is compared, otherwise None."""
 
     def with_views(self, row: MetricRow, k: int, /) -> MetricRow | None:
         """Return a number as the first k views give it; None if they are not known."""
@@ -163,26 +166,26 @@ def _with_evidence(
 
 def _evidence(
     check: Check, comparison: Comparison, differences: Differences | None, joint_level: float
-) -> Evidence | None:
+) -> ShownBy | None:
     if comparison.holds is None:
         return None
     if _certain(comparison):
         return by_construction()
     level = LEVEL if comparison.holds else joint_level
     if differences is None:
-        return Evidence(shown=False, level=level, reason="no interval")
+        return ShownBy(shown=False, level=level, reason="no interval")
     terms = weighted_rows(comparison.left, comparison.right)
     test = differences.exact_test(terms)
     equal = check.relation == "similar" and comparison.holds
     if test is not None and check.margin.distance == 0 and not equal:
         return by_test(test, level)
-    interval = comparison.interval
-    if level < LEVEL:
-        interval = differences.interval(terms, 1 - level)
+    calibrated = None if equal else differences.calibration_p_value(terms)
+    if calibrated is not None and calibrated > level:
+        return ShownBy(shown=False, level=level, reason="no run rejects its own calibration")
     return by_interval(
         check.relation,
         check.margin,
-        interval,
+        comparison.interval if level == LEVEL else differences.interval(terms, 1 - level),
         holds=comparison.holds,
         level=level,
         discordant=None if test is None else test.discordant_clusters,

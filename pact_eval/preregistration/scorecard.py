@@ -47,7 +47,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from pact_eval.preregistration.criteria import Check, Hypothesis, Question
-from pact_eval.preregistration.evidence import Evidence
+from pact_eval.preregistration.evidence import ShownBy
 from pact_eval.preregistration.table import MetricRow
 from pact_eval.stats import Estimate
 
@@ -179,7 +179,7 @@ class Comparison:
     holds: bool | None
     reason: str | None = None
     interval: Estimate | None = None
-    evidence: Evidence | None = None
+    evidence: ShownBy | None = None
     views: tuple[int, ...] = ()
 
     @property

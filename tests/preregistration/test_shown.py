@@ -13,7 +13,6 @@ from pact_eval.preregistration import (
     LEVEL,
     Cell,
     Check,
-    Evidence,
     Hypotheses,
     Hypothesis,
     HypothesisResult,
@@ -22,6 +21,7 @@ from pact_eval.preregistration import (
     MetricRow,
     MetricTable,
     Relation,
+    ShownBy,
     WeightedRow,
     holds,
     judge,
@@ -36,7 +36,7 @@ def interval(low: float, high: float, reason: str | None = None) -> Estimate:
     return Estimate((low + high) / 2, low, high, 324, 162, "made up", reason)
 
 
-def judged(relation: Relation, margin: Margin, low: float, high: float) -> Evidence:
+def judged(relation: Relation, margin: Margin, low: float, high: float) -> ShownBy:
     """The evidence of the interval's middle value."""
     found = interval(low, high)
     held = holds(relation, margin, found.value)
@@ -131,6 +131,9 @@ class Made:
         return interval(value - half, value + half)
 
     def exact_test(self, _terms: tuple[WeightedRow, ...]) -> SignFlipTest | None:
+        return None
+
+    def calibration_p_value(self, _terms: tuple[WeightedRow, ...]) -> float | None:
         return None
 
     def with_views(self, _row: MetricRow, _k: int) -> MetricRow | None:
@@ -248,7 +251,7 @@ def test_without_intervals_nothing_is_shown() -> None:
     result = judge(Hypotheses((claim([{17: 0.8}]),)), MetricTable(rows))["H"]
     assert result.conclusion == "SUPPORTED, by value only"
     (comparison,) = result.comparisons
-    assert comparison.evidence == Evidence(shown=False, reason="no interval")
+    assert comparison.evidence == ShownBy(shown=False, reason="no interval")
 
 
 @pytest.mark.parametrize(
