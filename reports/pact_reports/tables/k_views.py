@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from pact_eval.preregistration import ArmValues, MetricQuestion, k_views
-from pact_reports.table import Table
+from pact_reports.table import Cell, Table
 from pact_reports.tables.main_results import means_table
 from pact_reports.tables.request import TableRequest
 
@@ -49,5 +50,13 @@ def build_views(request: TableRequest) -> Table:
     """
     runs = request.comparable
     ks = sorted({run.predictions.k for run in runs})
-    named = f"{ks[0]} views" if len(ks) == 1 else f"{ks[0]} to {ks[-1]} views, by run,"
-    return k_views_table(k_views(request.metrics), named)
+    if len(ks) == 1:
+        return k_views_table(k_views(request.metrics), f"{ks[0]} views")
+    made = k_views_table(k_views(request.metrics), f"{ks[0]} to {ks[-1]} views, by run,")
+    note = "K differs between runs, and all columns depend on it: no best is marked."
+    rows = (replace(row, cells=tuple(map(_unmarked, row.cells))) for row in made.rows)
+    return replace(made, rows=tuple(rows), notes=(*made.notes, note))
+
+
+def _unmarked(cell: Cell) -> Cell:
+    return replace(cell, mark=None)

@@ -404,3 +404,18 @@ def test_known_tables_have_titles_and_needs() -> None:
         "cost",
     ]
     assert all(spec.title and spec.needs for spec in TABLES.values())
+
+
+def test_no_best_of_view_metrics_if_k_differs(tmp_path: Path) -> None:
+    """With fewer views fewer answers flip, so the arm of fewer views would be called best."""
+    right = share(40, 60)
+    for ks, notes in (((2, 2), 0), ((2, 4), 1)):
+        folders = [
+            run_of(tmp_path / f"{arm}-{seed}-{ks}", right, arm=arm, seed=seed, k=k)
+            for arm, k in zip("ab", ks, strict=True)
+            for seed in (1, 2)
+        ]
+        table = made(folders, "views")
+        marks = {cell.mark for row in table.rows for cell in row.cells}
+        assert ("best" in marks) == (not notes)
+        assert sum("K differs" in note for note in table.notes) == notes
