@@ -1,6 +1,6 @@
 """Coverage of what is reported on ECE: its interval, its test, its difference, and temperatures.
 
-    python benchmarks/coverage_calibration.py [--sets 400] [--write docs/statistics.md]
+    python benchmarks/coverage_calibration.py [--sets 400]
 
 Families of two items with 2 to 6 answers have logits whose softmax is the true distribution, so
 that the true probability of every predicted answer is known. A model shows the logits times a
@@ -10,12 +10,14 @@ time. The true error is that of the same bins in a population of 400,000 items.
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from common import markdown_table, parser, publish
+from common import markdown_table
 
 from pact_eval import metrics
 from pact_eval.calibration import (
@@ -256,17 +258,15 @@ def text(sets: int, sizes: Sequence[int] = SIZES, gains: Sequence[float] = GAINS
             differences,
             "Temperatures (162 families).",
             temperatures,
-            "`python benchmarks/coverage_calibration.py`",
         )
     )
 
 
 def main() -> None:
     """Run the simulations."""
-    arguments = parser(__doc__)
-    arguments.add_argument("--sets", type=int, default=400)
-    chosen = arguments.parse_args()
-    publish("coverage-calibration", text(chosen.sets), chosen.write)
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--sets", type=int, default=400, help="data sets of each row")
+    sys.stdout.write(f"{text(arguments.parse_args().sets)}\n")
 
 
 if __name__ == "__main__":
