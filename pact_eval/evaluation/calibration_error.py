@@ -37,7 +37,7 @@ _MANY_ITEMS: Final = 20_000
 _HALVINGS: Final = 30
 _LEVEL: Final = 0.05
 _ROUNDING: Final = 1e-12
-METHOD: Final = "95% interval by test inversion over clusters"
+METHOD: Final = "95% test inversion interval over clusters (ECE)"
 
 
 @dataclass(frozen=True)
@@ -83,12 +83,13 @@ def calibration_error(
 
     - **Noise floor and test.** Outcomes drawn at the confidences (`calibrated_outcomes`) have the
       ECE of a calibrated model. Floor: their mean. :math:`p = (1 + \#\{ECE^* \ge ECE\}) / (B + 1)`.
-    - **Interval.** True gaps are taken to be :math:`t G`, in the observed direction, with
-      :math:`t \ge 0`. The noise N is the centred bootstrap of gaps over families. The interval
-      holds every error :math:`t \cdot ECE` that a test does not reject:
+    - **Interval.** True gaps are taken to be :math:`t D`, in the observed direction D, with
+      :math:`t \ge 0`. D is the quadratic trend of the gaps over confidence: the gaps themselves
+      are mostly noise. The noise N is the centred bootstrap of gaps over families. The interval
+      holds every error :math:`\frac tn \sum_b |D_b|` that a test does not reject:
 
-      .. math:: P\Big[\frac1n \sum_b |t G_b + N_b| \ge ECE\Big] \ge \frac\alpha2, \quad
-                P\Big[\frac1n \sum_b |t G_b + N_b| \le ECE\Big]
+      .. math:: P\Big[\frac1n \sum_b |t D_b + N_b| \ge ECE\Big] \ge \frac\alpha2, \quad
+                P\Big[\frac1n \sum_b |t D_b + N_b| \le ECE\Big]
                 \ge \frac\alpha2 P\Big[\frac1n \sum_b |N_b| \le ECE\Big]
 
       The factor on the right keeps the interval from being empty when the ECE is smaller than
@@ -142,7 +143,8 @@ def calibration_error(
         reason = "confidence equals accuracy in every bin: no direction for an interval"
     elif n_families > 1:
         noise = centred_sums(gaps, rng=rng, resamples=resamples)
-        low, debiased, high = _inverted(value, gaps.sum(axis=0), noise, c.size)
+        direction = _trend(gaps.sum(axis=0), c)
+        low, debiased, high = _inverted(value, direction, noise, c.size)
     return CalibrationError(
         value=value,
         low=low,
@@ -182,7 +184,7 @@ def basic_difference(drawn: Resampled, confidence: float = 0.95) -> Estimate:
         high=2 * percentile.value - percentile.low,
         n=percentile.n,
         clusters=percentile.clusters,
-        method=percentile.method.replace("expanded percentile", "expanded basic"),
+        method=f"{percentile.method.replace('percentile', 'basic')} (ECE)",
         reason=percentile.reason,
     )
 
@@ -244,14 +246,29 @@ def _normal_null(
     return rng.multivariate_normal(np.zeros(metrics.BINS), covariance, resamples, method="eigh")
 
 
+def _trend(gaps: FloatArray, confidence: FloatArray) -> FloatArray:
+    """Return the gaps of a quadratic in confidence, fitted to the bins by their items."""
+    count = np.bincount(metrics.bin_index(confidence), minlength=gaps.size).astype(np.float64)
+    filled = count > 0
+    rate = gaps[filled] / count[filled]
+    centre = (np.flatnonzero(filled) + 0.5) / gaps.size
+    powers, weight = np.vander(centre, 3), np.sqrt(count[filled])
+    fitted = powers @ np.linalg.lstsq(powers * weight[:, None], rate * weight, rcond=None)[0]
+    trend = np.zeros_like(gaps)
+    trend[filled] = count[filled] * fitted
+    # Gaps without a trend: nothing is smoother than they are.
+    return trend if np.abs(trend).sum() > _ROUNDING * confidence.size else gaps
+
+
 def _inverted(
-    value: float, gaps: FloatArray, noise: FloatArray, n: int
+    value: float, direction: FloatArray, noise: FloatArray, n: int
 ) -> tuple[float, float, float]:
     """Return the lower end, the debiased value and the upper end of the true error."""
     weight = np.full(len(noise), float(n))
+    unit = float(np.abs(direction).sum()) / n
 
     def errors(t: float) -> FloatArray:
-        return metrics.ece_of_gaps(weight, t * gaps + noise)
+        return metrics.ece_of_gaps(weight, t * direction + noise)
 
     def as_large(t: float) -> float:
         return float((errors(t) >= value).mean())
@@ -262,9 +279,9 @@ def _inverted(
     tail = _LEVEL / 2
     least = tail * max(as_small(0.0), 1 / len(noise))
     return (
-        value * _first_where(lambda t: as_large(t) >= tail),
-        value * _first_where(lambda t: as_large(t) >= 0.5),
-        min(1.0, value * _first_where(lambda t: as_small(t) < least)),
+        unit * _first_where(lambda t: as_large(t) >= tail),
+        unit * _first_where(lambda t: as_large(t) >= 0.5),
+        min(1.0, unit * _first_where(lambda t: as_small(t) < least)),
     )
 
 

@@ -123,15 +123,20 @@ def methods_text(estimates: Iterable[Estimate], unit: ClusterUnit = "family") ->
     """Name the methods of intervals, each once, in the order of the estimates.
 
     Example:
-        >>> wilson = Estimate(0.8, 0.7, 0.9, 9, 4, "95% Wilson interval over clusters")
-        >>> drawn = Estimate(0.5, 0.4, 0.7, 9, 4, "95% bootstrap over clusters")
+        >>> wilson = Estimate(0.8, 0.7, 0.9, 9, 4, "95% Wilson interval over clusters (rates)")
+        >>> drawn = Estimate(0.5, 0.4, 0.7, 9, 4, "95% bootstrap over clusters, 200 resamples")
+        >>> methods_text([wilson])
+        '95% Wilson interval over families (rates)'
         >>> methods_text([wilson, drawn, wilson])
-        '95% Wilson interval over families, or 95% bootstrap over families'
+        '95% interval over families: Wilson (rates); bootstrap, 200 resamples'
     """
     found = list(estimates)
     known = [each for each in found if not math.isnan(each.low)] or found
-    methods = dict.fromkeys(units_text(each.method, unit) for each in known)
-    return ", or ".join(methods)
+    methods = list(dict.fromkeys(each.method for each in known))
+    if len(methods) == 1:
+        return units_text(methods[0], unit)
+    names = "; ".join(re.sub("^95% | interval| over clusters", "", method) for method in methods)
+    return units_text(f"95% interval over clusters: {names}", unit)
 
 
 def no_interval(estimate: Estimate) -> str:
