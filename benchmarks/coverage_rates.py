@@ -1,6 +1,6 @@
 """Coverage of intervals of rates, means, AURC and differences, with few families.
 
-    python benchmarks/coverage_rates.py [--datasets 400] [--seed 0]
+    python benchmarks/coverage_rates.py [--sets 400] [--seed 0]
 
 Families of two with two answers per item. A family shares a difficulty and, in half of the
 families, the luck of both members. The truth is computed from a large draw. With source families,
@@ -151,20 +151,20 @@ def of_source_families(datasets: int, rng: np.random.Generator) -> dict[str, lis
 def main() -> None:
     """Print the coverage table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--datasets", type=int, default=400)
+    parser.add_argument("--sets", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     rows = {
         f"{families:,} families": of_families(
-            families, arguments.datasets, np.random.default_rng([arguments.seed, families])
+            families, arguments.sets, np.random.default_rng([arguments.seed, families])
         )
         for families in FAMILIES
     }
-    found = of_source_families(arguments.datasets, np.random.default_rng(arguments.seed))
+    found = of_source_families(arguments.sets, np.random.default_rng(arguments.seed))
     rows |= {f"six source families; over {name}": each for name, each in found.items()}
     cells = [[name, *(f"{value:.1f}" for value in each)] for name, each in rows.items()]
     table = markdown_table(["coverage in %", *SHOWN], cells)
-    sys.stdout.write(f"{table}\n\n{arguments.datasets} datasets, {RESAMPLES} resamples.\n")
+    sys.stdout.write(f"{table}\n\n{arguments.sets} datasets, {RESAMPLES} resamples.\n")
 
 
 if __name__ == "__main__":

@@ -325,7 +325,9 @@ def _verdict(probe: Probe) -> str | None:
 
     n = gain.clusters
     widening = t.ppf(0.975, n - 1) / norm.ppf(0.975) * math.sqrt(n / (n - 1))
-    low = gain.value - widening * (gain.value - gain.low)
+    # The same gain in every source family has no interval, and is the clearest finding of all.
+    same = n > 1 and math.isnan(gain.low)
+    low = gain.value if same else gain.value - widening * (gain.value - gain.low)
     if low > _GAIN_OF_AN_ERROR and n >= _FAMILIES_OF_AN_ERROR:
         return _CODES[probe.view]
     return "shortcut-suspected" if low > _GAIN_OF_A_WARNING else None
@@ -333,10 +335,13 @@ def _verdict(probe: Probe) -> str | None:
 
 def _found(probe: Probe) -> str:
     gain = probe.gain
+    ends = f"{gain.low:.0%} to {gain.high:.0%}"
+    if math.isnan(gain.low):
+        ends = "the same in every resample"
     return (
         f"{probe.view}: a bag of words finds {probe.accuracy.value:.1%} of the references, the "
         f"baseline {probe.baseline:.1%}, the ceiling {probe.ceiling:.1%}; normalised gain "
-        f"{gain.value:.0%} ({gain.low:.0%} to {gain.high:.0%}); words: {', '.join(probe.telling)}"
+        f"{gain.value:.0%} ({ends}); words: {', '.join(probe.telling)}"
     )
 
 
