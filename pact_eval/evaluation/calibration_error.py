@@ -34,7 +34,7 @@ IntArray = npt.NDArray[np.int64]
 _RESAMPLES: Final = 2_000
 # Items beyond which gaps are drawn from a normal distribution: their sums are as good as normal.
 _MANY_ITEMS: Final = 20_000
-_HALVINGS: Final = 30
+_HALVINGS: Final = 20
 _LEVEL: Final = 0.05
 _ROUNDING: Final = 1e-12
 METHOD: Final = "95% test inversion interval over clusters (ECE)"
@@ -161,11 +161,19 @@ def calibration_error(
 
 
 def ece_interval(
-    items: ScoredItems, _drawn: Resampled, rng: np.random.Generator
+    items: ScoredItems, drawn: Resampled, rng: np.random.Generator
 ) -> CalibrationError:
-    """Return the ECE of a group of items with its inference; the registry names this function."""
+    """Return the ECE of a group of items with its inference; the registry names this function.
+
+    It draws as often as the metrics are resampled, at most 2,000 times.
+    """
     return calibration_error(
-        items.confidence, items.correct, items.cluster, items.n_clusters, rng=rng
+        items.confidence,
+        items.correct,
+        items.cluster,
+        items.n_clusters,
+        rng=rng,
+        resamples=min(_RESAMPLES, len(drawn.replicates)),
     )
 
 

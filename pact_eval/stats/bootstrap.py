@@ -444,7 +444,7 @@ def resample(
     if n_clusters > 1:
         stacked = _Stacked.of(statistics)
         width = max(n, n_clusters, stacked.columns)
-        batches = _weight_batches(n_clusters, width, resamples, rng)
+        batches = weight_batches(n_clusters, width, resamples, rng)
         # A second BLAS thread gains nothing on a quiet machine and spins on a busy one, where
         # resampling took 2.5 times as long.
         with threadpool_limits(limits=1, user_api="blas"):
@@ -618,7 +618,7 @@ def _checked(name: str, values: FloatArray, weights: FloatArray) -> FloatArray:
     return found
 
 
-def _weight_batches(
+def weight_batches(
     n_clusters: int, width: int, resamples: int, rng: np.random.Generator
 ) -> Iterator[tuple[slice, FloatArray]]:
     """Yields weights (b, F), how often each cluster was drawn; b rows of `width` fit a batch.

@@ -84,7 +84,7 @@ def test_the_shared_rate_is_found_again(rate: float) -> None:
     confidence, family = rng.uniform(0.4, 0.95, 4_000), np.arange(4_000) // 2
     (drawn,) = calibrated_outcomes(confidence, family, 2_000, rate=rate, rng=rng, resamples=1)
     found = shared_draw_rate(confidence, drawn[0] - confidence, family, 2_000)
-    assert found == pytest.approx(rate, abs=0.08)
+    assert found == pytest.approx(rate, abs=0.13)  # three standard errors
 
 
 def test_centred_sums_have_the_covariance_of_families_at_every_size() -> None:
