@@ -43,7 +43,7 @@ def test_the_report_of_ablated_contexts(ablated: Path) -> None:
     for words in (
         "arm:        no_nr",
         "Decoding: single, raw; K = 3.",
-        "95% expanded percentile bootstrap over families, 300",
+        "expanded percentile bootstrap, 300",
         "30 items, 30 fam.",
         "Mean confidence",
         "Answer gap",

@@ -159,7 +159,7 @@ def test_calibrated_runs_lie_in_their_bands_and_families_widen_them() -> None:
         narrow = recalibrated_curve(alone, Settings(resamples=200)).band
         wider.append((high - low).mean() / (narrow.high - narrow.low).mean())
     assert 0.90 < np.mean(inside) <= 0.99
-    assert np.mean(wider) > 1.2
+    assert np.mean(wider) > 1.15  # all data sets share one stream of 200 draws
 
 
 def test_intervals_of_bins_hold_their_accuracy(experiment: Experiment, looks: Looks) -> None:
