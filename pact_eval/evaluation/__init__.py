@@ -6,7 +6,11 @@ letter bias. This package only computes; `pact_reports` shows the results.
 """
 
 from pact_eval.evaluation.arm_differences import ArmDifference, Generalisation, Standing
-from pact_eval.evaluation.calibration_error import CalibrationError, calibration_error
+from pact_eval.evaluation.calibration_error import (
+    CalibrationError,
+    calibration_error,
+    joint_calibration_p_value,
+)
 from pact_eval.evaluation.comparison import (
     Comparison,
     GroupComparison,
@@ -162,6 +166,7 @@ __all__ = [
     "find_metric",
     "group_rows",
     "group_statistics",
+    "joint_calibration_p_value",
     "label_codes",
     "matched_seeds",
     "metric_names",

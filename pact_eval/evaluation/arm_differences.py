@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pact_eval.evaluation.comparison import difference_estimate, exact_test
+from pact_eval.evaluation.comparison import difference_estimate, exact_test, tested_groups
 from pact_eval.evaluation.marks import (
     LEVEL,
     Evidence,
@@ -124,7 +124,7 @@ def adjusted_arm_differences(
     places = [
         (pair, group, name)
         for pair, differences in pairs.items()
-        for group in _tested(differences)
+        for group in tested_groups(list(differences))
         for name, each in differences[group].items()
         if each.spec.better
     ]
@@ -144,11 +144,6 @@ def adjusted_arm_differences(
         }
         for pair, differences in pairs.items()
     }
-
-
-def _tested(differences: ArmDifferences) -> list[str]:
-    """Return the groups that count as tests; a single group is all items once more."""
-    return list(differences)[:1] if len(differences) == 2 else list(differences)
 
 
 def standings(

@@ -8,7 +8,7 @@ interval does not cover the truth.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -158,6 +158,26 @@ def calibration_error(
         p_value=p_value,
         debiased=debiased,
     )
+
+
+def joint_calibration_p_value(p_values: Sequence[float]) -> float:
+    """Return the p-value of "all runs are calibrated", for a difference of their ECE.
+
+    The ECE of a calibrated model depends on its confidences, so two calibrated models differ in it.
+    A difference counts only if a run rejects its own calibration.
+
+    Args:
+        p_values: of the calibration of each run, two or more.
+
+    Returns:
+        The smallest, in [0, 1]. Of two runs either may reject; for more, it is multiplied by half
+        of their number (Bonferroni).
+
+    Example:
+        >>> joint_calibration_p_value([0.3, 0.02]), joint_calibration_p_value([0.3, 0.02] * 3)
+        (0.02, 0.06)
+    """
+    return min(1.0, min(p_values) * max(1, len(p_values) // 2))
 
 
 def ece_interval(

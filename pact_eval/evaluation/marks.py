@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.evaluation.calibration_error import CalibrationError, joint_calibration_p_value
 from pact_eval.evaluation.registry import Metric, percentile_difference
 from pact_eval.stats import (
     Estimate,
@@ -89,8 +89,7 @@ def interval_evidence(metric: Metric, drawn: Resampled, difference: Estimate) ->
 def calibration_gate(found: Evidence, runs: Sequence[Estimate]) -> Evidence:
     """Return the evidence of a difference of ECE, which asks that some run is miscalibrated.
 
-    The ECE of a calibrated model depends on its confidences, so two calibrated models differ in it.
-    A difference counts only if calibration is rejected for at least one of the runs.
+    See `joint_calibration_p_value` for the reason.
 
     Args:
         found: evidence of the difference alone.
@@ -99,8 +98,7 @@ def calibration_gate(found: Evidence, runs: Sequence[Estimate]) -> Evidence:
     p_values = [each.p_value for each in runs if isinstance(each, CalibrationError)]
     if not p_values:
         return found
-    # Of two runs either may reject; of the runs of several seeds the smallest is adjusted.
-    smallest = min(1.0, min(p_values) * max(1, len(p_values) // 2))
+    smallest = joint_calibration_p_value(p_values)
     return replace(
         found,
         p_value=max(found.p_value, smallest),

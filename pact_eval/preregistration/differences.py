@@ -19,6 +19,7 @@ from pact_eval.evaluation import (
     calibration_error,
     find_metric,
     group_statistics,
+    joint_calibration_p_value,
     point_estimates,
 )
 from pact_eval.preregistration.criteria import DecodingName
@@ -110,16 +111,12 @@ class RunDifferences:
     def calibration_p_value(self, terms: Terms) -> float | None:
         """Return the p-value of "all runs are calibrated", if their ECE is compared.
 
-        The ECE of a calibrated model depends on its confidences, so two calibrated models differ
-        in it. A difference counts only if a run rejects its own calibration.
-
         Returns:
-            The smallest p-value of the runs. Of two runs either may reject; for more, it is
-            multiplied by half of their number. None if no term is an ECE.
+            See `joint_calibration_p_value`. None if no term is an ECE.
         """
         groups = [self._group_of(term.row) for term in terms if term.row.cell.metric == "ece"]
         found = [self._calibration_p_value(each) for each in groups if each is not None]
-        return min(1.0, min(found) * max(1, len(found) // 2)) if found else None
+        return joint_calibration_p_value(found) if found else None
 
     def _calibration_p_value(self, group: GroupStatistics) -> float:
         if id(group) not in self._calibrated:
