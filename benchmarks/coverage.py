@@ -2,8 +2,7 @@
 
     python benchmarks/coverage.py [--sets 400] [--only calibration] [--write docs/statistics.md]
 
-Each section has its own script, `coverage_NAME.py`, which explains its data. All of them together
-take about an hour of one core.
+Each section has its own script, `coverage_NAME.py`, which explains its data.
 """
 
 from __future__ import annotations

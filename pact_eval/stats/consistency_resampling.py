@@ -171,7 +171,7 @@ def centred_sums(sums: npt.ArrayLike, *, rng: np.random.Generator, resamples: in
             np.zeros(columns), covariance, resamples, method="eigh"
         )
         return found
-    # One multinomial for each draw takes seven times as long as counting the families drawn.
+    # One multinomial for each draw takes five times as long as counting the families drawn.
     drawn = [weights @ spread for _, weights in weight_batches(families, families, resamples, rng)]
     return np.asarray(np.sqrt(factor) * np.concatenate(drawn), dtype=np.float64)
 
