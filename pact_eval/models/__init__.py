@@ -15,19 +15,29 @@ from pact_eval.models.folders import (
     sha256_of_weights,
     weight_files,
 )
+from pact_eval.models.lora_safety import (
+    SAFE_INITIALISATIONS,
+    UnsafeSetting,
+    refuse_unsafe_settings,
+    unsafe_settings,
+)
 
 __all__ = [
     "ADAPTER_CONFIG",
     "ADAPTER_WEIGHTS",
     "PICKLED_SUFFIXES",
+    "SAFE_INITIALISATIONS",
     "SCHEMA_CONFIG",
     "AdapterFiles",
     "TensorInfo",
+    "UnsafeSetting",
     "named_base_model",
     "named_base_revision",
     "read_adapter_files",
     "read_json_object",
+    "refuse_unsafe_settings",
     "safetensors_header",
     "sha256_of_weights",
+    "unsafe_settings",
     "weight_files",
 ]

@@ -26,7 +26,13 @@ from transformers.utils import logging as transformers_logging
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval.errors import AdapterError, ContractMismatchError
-from pact_eval.models import AdapterFiles, read_adapter_files, read_json_object, sha256_of_weights
+from pact_eval.models import (
+    AdapterFiles,
+    read_adapter_files,
+    read_json_object,
+    refuse_unsafe_settings,
+    sha256_of_weights,
+)
 from pact_eval.prompts import NIMBLE, Encoder, PromptContract
 from pact_eval.scoring.cpu_tuning import keep_freed_memory
 from pact_eval.scoring.engine import EngineName
@@ -169,6 +175,8 @@ def identify(request: ModelRequest) -> ScoringModel:
         PromptError: the tokenizer cannot render the contract.
     """
     files = read_adapter_files(request.adapter) if request.adapter is not None else None
+    if files is not None and request.apply_adapter:
+        refuse_unsafe_settings(files)
     base = _base_of(request, files)
     mismatch = None
     if files is not None and request.apply_adapter:

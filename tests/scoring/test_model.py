@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from peft import LoraConfig, PeftModel
 from safetensors.torch import load_file, save_file
 
 from pact_eval.errors import AdapterError, ContractMismatchError, PactError, PromptError
-from pact_eval.models import sha256_of_weights
+from pact_eval.models import SAFE_INITIALISATIONS, sha256_of_weights, unsafe_settings
 from pact_eval.scoring.model import ModelRequest, identify
 from scoring.conftest import Make
 
@@ -85,9 +86,59 @@ def test_a_configuration_that_peft_trips_over(
     qwen3: Path, adapter: Path, changes: dict[str, object]
 ) -> None:
     """Each of these left score with a traceback."""
+    _configure(adapter, changes)
+    assert "does not fit this base model" in refused(adapter, qwen3)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"megatron_config": {"num_layers": 1}, "megatron_core": "owned"},
+        {"auto_mapping": {"base_model_class": "Qwen3", "parent_library": "owned"}},
+    ],
+    ids=lambda changes: str(next(iter(changes))),
+)
+def test_a_module_that_a_configuration_names_is_never_imported(
+    qwen3: Path,
+    adapter: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, object],
+) -> None:
+    """PEFT 0.18.0 to 0.19.1 import it."""
+    (tmp_path / "owned.py").write_text(f"open({str(tmp_path / 'owned')!r}, 'w')")
+    monkeypatch.syspath_prepend(tmp_path)
+    _configure(adapter, changes)
+    assert "settings that run code or change the base model are refused" in refused(adapter, qwen3)
+    assert "owned" in refused(adapter, qwen3)
+    assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.parametrize("name", ["pissa", "pissa_niter_4", "olora", "corda", "loftq", "lora_ga"])
+def test_an_initialisation_that_changes_the_base(qwen3: Path, adapter: Path, name: str) -> None:
+    _configure(adapter, {"init_lora_weights": name})
+    message = refused(adapter, qwen3)
+    assert f'init_lora_weights "{name}"' in message
+    assert "path_initial_model_for_weight_conversion" in message
+    identify(ModelRequest(adapter, str(qwen3), apply_adapter=False))
+
+
+@pytest.mark.filterwarnings("ignore:`init_lora_weights` is 'eva' but")
+@pytest.mark.parametrize("name", [*SAFE_INITIALISATIONS, True, False, "pissa", "olora"])
+def test_initialisations_against_what_peft_does_to_the_base(name: str | bool) -> None:
+    torch.manual_seed(5)
+    layer = torch.nn.Linear(12, 10)
+    before = layer.weight.detach().clone()
+    config = LoraConfig(r=4, target_modules=["0"], init_lora_weights=name)  # type: ignore[arg-type]
+    config.inference_mode = True
+    PeftModel(torch.nn.Sequential(layer), config)
+    kept = torch.equal(layer.weight, before)
+    assert kept == (not unsafe_settings({"init_lora_weights": name}))
+
+
+def _configure(adapter: Path, changes: dict[str, object]) -> None:
     path = adapter / "adapter_config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    assert "does not fit this base model" in refused(adapter, qwen3)
 
 
 @pytest.mark.parametrize("task", [[], {}, 3, ["schema_candidate_classification_v1"]])

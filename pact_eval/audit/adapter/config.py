@@ -18,7 +18,7 @@ from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import Place
-from pact_eval.models import ADAPTER_CONFIG
+from pact_eval.models import ADAPTER_CONFIG, unsafe_settings
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext
@@ -129,7 +129,7 @@ def check_config(
     if config.get("peft_type") != "LORA":
         collector.add("not-lora", _PLACE, "peft_type LORA", _text(config.get("peft_type")))
     _check_together(settings, config, collector)
-    _check_imports(config, collector)
+    _check_safety(config, collector)
     if settings.task_type not in (None, "CAUSAL_LM"):
         collector.add("other-task", _PLACE, "task_type CAUSAL_LM", shown(settings.task_type))
     if settings.variants:
@@ -275,24 +275,14 @@ def _check_together(
             collector.add("values-contradict", _PLACE, "settings that go together", found)
 
 
-def _check_imports(config: Mapping[str, Json], collector: Collector) -> None:
-    """Find libraries that PEFT would import by the names given here."""
-    if config.get("megatron_config") is not None:
-        found = f"megatron_config, with megatron_core {_text(config.get('megatron_core'))}"
-        collector.add("imports-library", _PLACE, "no library to import", found)
+def _check_safety(config: Mapping[str, Json], collector: Collector) -> None:
+    """Find what scoring refuses before PEFT sees the configuration."""
+    for setting in unsafe_settings(config):
+        collector.add(setting.kind, _PLACE, setting.expected, shown(setting.found))
     mapping = config.get("auto_mapping")
-    if mapping is None:
-        return
-    if not isinstance(mapping, dict):
+    if mapping is not None and not isinstance(mapping, dict):
         expected = "auto_mapping: an object, or nothing"
         collector.add("value-malformed", _PLACE, expected, _text(mapping))
-        return
-    library = mapping.get("parent_library")
-    # Not transformers_modules: code from the hub, which transformers keeps under that name.
-    is_known = isinstance(library, str) and f"{library}.".startswith("transformers.")
-    if library is not None and not is_known:
-        found = f"auto_mapping, with parent_library {_text(library)}"
-        collector.add("imports-library", _PLACE, "transformers, or no library to import", found)
 
 
 def _is_number(value: Json, *, whole: bool) -> TypeGuard[float]:
@@ -337,6 +327,10 @@ CONFIG: Final[Check[AdapterContext]] = Check(
         "value-malformed": ("error", "A value is missing, or of another type than PEFT writes."),
         "values-contradict": ("error", "Two values contradict one another."),
         "imports-library": ("error", "The configuration names a library that PEFT would import."),
+        "base-changed": (
+            "error",
+            "The initialisation changes the base when the adapter is loaded.",
+        ),
         "other-task": ("warning", "The adapter was trained for another task than text generation."),
         "lora-variant": ("note", "A variant of LoRA is in use whose tensors are not checked."),
     },

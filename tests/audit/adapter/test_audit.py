@@ -290,6 +290,8 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     ("imports-library", '"os"', auto_mapping("os", "system")),
     ("imports-library", "transformers_modules", auto_mapping("transformers_modules.x.y", "Z")),
     ("imports-library", "found auto_mapping, with parent_library 1", auto_mapping(1, "Z")),
+    ("base-changed", 'init_lora_weights "pissa"', config(init_lora_weights="pissa")),
+    ("base-changed", 'init_lora_weights "olora"', config(init_lora_weights="olora")),
     ("value-malformed", "auto_mapping", config(auto_mapping="os")),
     ("other-task", "SEQ_CLS", config(task_type="SEQ_CLS")),
     ("lora-variant", "use_qalora", config(use_qalora=True)),
