@@ -7,6 +7,7 @@ one wins silently), NaN and infinities, and escaped lone surrogates that no toke
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 
@@ -83,6 +84,19 @@ def dumps(value: Json) -> str:
 def dumps_indented(value: Json) -> str:
     """Render a value for people to read: indented by two spaces, with a line feed at the end."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=2) + "\n"
+
+
+def sha256_of_json(value: Json) -> str:
+    """Return the SHA-256 of a value's JSON: sorted keys, no spaces, non-ASCII kept, UTF-8.
+
+    Example:
+        >>> sha256_of_json({"b": 1, "a": 2})[:8]
+        'd3626ac3'
+    """
+    text = json.dumps(
+        value, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
+    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
 
 
 def describe(value: Json) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import polars as pl
 
 from pact_eval._json import Json
 from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, Predictions, RunWriter
+from pact_eval.runs.provenance import write_provenance
+from pact_eval.runs.seal import PREDICTIONS, seal_of_rows, sealed
 
 KINDS = ("choice", "boolean", "score")
 
@@ -81,6 +84,35 @@ def write_run(
     writer.write_part(0, frame)
     writer.finish(1.0, {})
     writer.close()
+    return folder
+
+
+def edit_run(folder: Path, *, settings: Mapping[str, Json] | None = None, **labels: Json) -> Path:
+    """Changes what a complete run records, and seals it anew."""
+    recorded = json.loads((folder / "run.json").read_bytes()) | labels
+    recorded["settings"] |= settings or {}
+    return seal_again(folder, recorded)
+
+
+def edit_rows(folder: Path, *columns: pl.Expr) -> Path:
+    """Changes columns of a complete run, and seals it anew."""
+    path = folder / PREDICTIONS
+    pl.read_parquet(path).with_columns(*columns).write_parquet(path)
+    return seal_again(folder, json.loads((folder / "run.json").read_bytes()))
+
+
+def seal_again(folder: Path, recorded: Mapping[str, Json]) -> Path:
+    """Writes a `run.json` with the seal of the rows in the folder."""
+    path = folder / PREDICTIONS
+    write_provenance(folder, sealed(recorded, seal_of_rows(path, pl.read_parquet(path))))
+    return folder
+
+
+def without_seal(folder: Path) -> Path:
+    """Turns a run into one that was written before runs were sealed."""
+    recorded = json.loads((folder / "run.json").read_bytes())
+    del recorded["seal"]
+    write_provenance(folder, recorded)
     return folder
 
 

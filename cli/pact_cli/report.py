@@ -66,6 +66,7 @@ def print_reports(
     reports: list[dict[str, Json]] = []
     for experiment in [Experiment.read([folder], settings) for folder in folders]:
         (run,) = experiment.all_runs
+        warn(map(warning_sentence, experiment.unsealed))
         if experiment.settings.calibrated:
             notes = run.calibrator_warnings(experiment.settings.decoding)
             warn(map(warning_sentence, notes))

@@ -18,7 +18,14 @@ from pact_eval.evaluation.comparison import (
     compare,
 )
 from pact_eval.evaluation.data_splits import Split, data_splits, files_of, splits_of_folder
-from pact_eval.evaluation.experiment import Experiment, ExperimentRun, ItemMismatch, align, mismatch
+from pact_eval.evaluation.experiment import (
+    Experiment,
+    ExperimentRun,
+    ItemMismatch,
+    UnsealedRun,
+    align,
+    mismatch,
+)
 from pact_eval.evaluation.items import (
     ScoredItems,
     group_rows,
@@ -153,6 +160,7 @@ __all__ = [
     "SweepPoint",
     "Unit",
     "UnmatchedSeeds",
+    "UnsealedRun",
     "align",
     "calibration_error",
     "compare",

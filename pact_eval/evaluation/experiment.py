@@ -90,6 +90,17 @@ class ItemMismatch:
         )
 
 
+@dataclass(frozen=True)
+class UnsealedRun:
+    """A run without a seal: nothing shows whether its rows have changed since they were scored.
+
+    Attributes:
+        run: the run folder, as given.
+    """
+
+    run: str
+
+
 class ExperimentRun:
     """One run of an experiment; its predictions and calibrator are read when they are first needed.
 
@@ -376,14 +387,21 @@ class Experiment:
             if run.mismatch is not None:
                 raise InputError(str(run.mismatch))
 
+    @property
+    def unsealed(self) -> tuple[UnsealedRun, ...]:
+        """A warning for every run without a seal."""
+        return tuple(
+            UnsealedRun(str(run.folder)) for run in self.all_runs if run.provenance.seal is None
+        )
+
     @cached_property
-    def warnings(self) -> tuple[CalibrationWarning | ItemMismatch, ...]:
-        """Warnings on calibrators, and on runs with different items.
+    def warnings(self) -> tuple[CalibrationWarning | ItemMismatch | UnsealedRun, ...]:
+        """Warnings on runs without a seal, on calibrators, and on runs with different items.
 
         Raises:
             InputError: a calibrator cannot be read, or was fitted on families of its run.
         """
-        warnings: list[CalibrationWarning | ItemMismatch] = []
+        warnings: list[CalibrationWarning | ItemMismatch | UnsealedRun] = [*self.unsealed]
         decoding = self.settings.decoding if self.settings.calibrated else None
         for run in self.runs:
             warnings += run.calibrator_warnings(decoding)

@@ -23,7 +23,7 @@ import polars as pl
 from pact_eval import metrics
 from pact_eval.errors import InputError, RunError
 from pact_eval.evaluation.registry import CONFIDENT, ClusterUnit, Contexts, GroupBy, metrics_for
-from pact_eval.runs import Decoding, Predictions, check_columns
+from pact_eval.runs import Decoding, Predictions, check_columns, check_values, collected
 
 if TYPE_CHECKING:  # items without a calibrator need not load scipy.optimize
     from pact_eval.calibration import Calibrator
@@ -376,12 +376,11 @@ def read_items(
     size = _SLICE_ROWS if _SLICE_ROWS % k == 0 else _SLICE_ROWS * k
 
     def scored(start: int) -> tuple[_Part, dict[str, pl.Series]]:
-        frame = _read(path, frames.slice(start, size))
+        frame = collected(path, frames.slice(start, size))
         try:
             part = _score(_slice_of_frame(frame, k), scoring)
         except ValueError as error:
-            where = f"of rows {start:,} to {start + len(frame) - 1:,}"
-            message = f"{path}: {error} {where}"
+            message = f"{path}, rows {start:,} to {start + len(frame) - 1:,}: {error}"
             raise RunError(message) from None
         first = frame.gather_every(k)
         texts: dict[str, pl.Series] = {name: first[name].fill_null("") for name in groupings}
@@ -415,8 +414,8 @@ def streamable_items(path: Path) -> int:
     """
     scan = pl.scan_parquet(path, glob=False)
     try:
-        views = _read(path, scan.select("view"))["view"].to_numpy()
-        variants = _read(path, scan.select("variant").head(1))["variant"]
+        views = collected(path, scan.select("view"))["view"].to_numpy()
+        variants = collected(path, scan.select("variant").head(1))["variant"]
     except RunError:
         return 0
     k = int(views.max(initial=0)) + 1
@@ -535,15 +534,8 @@ def _slice_of_frame(frame: pl.DataFrame, k: int) -> _ViewSlice:
     if frame["reference"].null_count():
         message = f"{frame['reference'].null_count():,} of {len(frame):,} rows have no reference"
         raise RunError(message)
-    if not (frame["logits"].list.len() == frame["n_choices"]).all():
-        message = "expected as many logits as an item has answers"
-        raise RunError(message)
+    check_values(frame, k)
     first = frame.gather_every(k)
-    for column in ("id", "n_choices", "reference") if k > 1 else ():
-        of_views = frame[column].to_physical() if column != "id" else frame[column].hash()
-        if (np.ptp(of_views.to_numpy().reshape(-1, k), axis=1) != 0).any():
-            message = f"expected the {k} views of an item to have one {column}"
-            raise RunError(message)
     lengths, codes = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     if "code_order" in frame.columns:
         lengths = frame["code_order"].list.len().fill_null(0).to_numpy().astype(np.int64)
@@ -773,15 +765,6 @@ def _refuse_repeated_ids(hashes: pl.Series, path: Path) -> None:
         raise RunError(message)
 
 
-def _read(path: Path, rows: pl.LazyFrame) -> pl.DataFrame:
-    try:
-        return rows.collect()
-    except (pl.exceptions.PolarsError, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        message = f"{path}: damaged or cut short ({reason})"
-        raise RunError(message) from None
-
-
 def _in_order(views: npt.NDArray[np.integer], k: int) -> bool:
     return views.size % k == 0 and bool((views.reshape(-1, k) == np.arange(k)).all())
 
@@ -789,11 +772,11 @@ def _in_order(views: npt.NDArray[np.integer], k: int) -> bool:
 def _views_and_rows(scan: pl.LazyFrame, path: Path) -> tuple[int, int]:
     """Return K and the number of rows, after checking columns and the order of the views."""
     try:
-        check_columns(_read(path, scan.head(0)))
+        check_columns(collected(path, scan.head(0)))
     except RunError as error:
         message = f"{path}: {error}"
         raise RunError(message) from None
-    views = _read(path, scan.select("view"))["view"].to_numpy()
+    views = collected(path, scan.select("view"))["view"].to_numpy()
     k = int(views.max(initial=0)) + 1
     if not views.size:
         message = f"{path}: the run holds no item"

@@ -19,8 +19,6 @@ or publish its `lock_sha256`, before the runs.
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -28,7 +26,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from pact_eval._files import read_json, reading, sha256_of_file, write_atomically
-from pact_eval._json import Json, dumps, dumps_indented
+from pact_eval._json import Json, dumps, dumps_indented, sha256_of_json
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.preregistration.criteria import FORMAT, Check, Hypotheses, Hypothesis, Instead
 from pact_eval.preregistration.parsing import read_hypotheses
@@ -50,19 +48,6 @@ def canonical_criteria(hypotheses: Hypotheses) -> dict[str, Json]:
 def criteria_sha256(hypotheses: Hypotheses) -> str:
     """Return the SHA-256 of the canonical criteria as 64 hex digits."""
     return sha256_of_json(canonical_criteria(hypotheses))
-
-
-def sha256_of_json(value: Json) -> str:
-    """Return the SHA-256 of a value's JSON: sorted keys, no spaces, non-ASCII kept, UTF-8.
-
-    Example:
-        >>> sha256_of_json({"b": 1, "a": 2})[:8]
-        'd3626ac3'
-    """
-    text = json.dumps(
-        value, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
-    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
 
 
 def criteria_changes(registered: Json, now: Json) -> tuple[str, ...]:

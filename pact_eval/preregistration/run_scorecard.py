@@ -14,7 +14,13 @@ from typing import Final
 
 from pact_eval._files import sha256_of_file
 from pact_eval.calibration import CalibrationWarning
-from pact_eval.evaluation import MEAN_CONFIDENCE, Experiment, ExperimentRun, Settings
+from pact_eval.evaluation import (
+    MEAN_CONFIDENCE,
+    Experiment,
+    ExperimentRun,
+    Settings,
+    UnsealedRun,
+)
 from pact_eval.preregistration.criteria import Hypotheses, decoding_name
 from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
 from pact_eval.preregistration.judging import judge
@@ -48,13 +54,13 @@ class JudgedHypotheses:
         hypotheses: the criteria.
         scorecard: the verdicts with their evidence.
         registration: result of comparing the lock with the criteria and the runs.
-        warnings: warnings on the applied calibrators.
+        warnings: warnings on runs without a seal and on the applied calibrators.
     """
 
     hypotheses: Hypotheses
     scorecard: Scorecard
     registration: Registration
-    warnings: tuple[CalibrationWarning, ...]
+    warnings: tuple[CalibrationWarning | UnsealedRun, ...]
 
 
 def judge_sources(
@@ -118,10 +124,11 @@ class _Numbers:
         self._experiment = experiment
         self.differences = RunDifferences(settings.rng, settings.resamples or _RESAMPLES)
 
-    def warnings(self) -> tuple[CalibrationWarning, ...]:
-        """Return the warnings of the calibrators."""
+    def warnings(self) -> tuple[CalibrationWarning | UnsealedRun, ...]:
+        """Return the warnings on runs without a seal, and those of the calibrators."""
         runs = self._experiment.all_runs
-        return tuple(warning for run in runs for warning in run.calibrator_warnings())
+        calibrators = (warning for run in runs for warning in run.calibrator_warnings())
+        return (*self._experiment.unsealed, *calibrators)
 
     def rows(self) -> Iterator[MetricRow]:
         """Evaluate every run under every possible decoding."""

@@ -9,14 +9,15 @@ from pact_eval.runs.folder import (
     read_run,
 )
 from pact_eval.runs.importing import import_run, parse_mapping
-from pact_eval.runs.predictions import (
+from pact_eval.runs.predictions import Decoding, Predictions
+from pact_eval.runs.provenance import Provenance, Seal
+from pact_eval.runs.rows import (
     ABLATED_SCHEMA,
     SCHEMA,
-    Decoding,
-    Predictions,
     check_columns,
+    check_values,
+    collected,
 )
-from pact_eval.runs.provenance import Provenance
 from pact_eval.runs.training_log import SELECTION_NLL, TrainingLog, training_log_of_run
 
 __all__ = [
@@ -29,8 +30,11 @@ __all__ = [
     "Run",
     "RunFolder",
     "RunWriter",
+    "Seal",
     "TrainingLog",
     "check_columns",
+    "check_values",
+    "collected",
     "import_run",
     "open_run",
     "parse_mapping",

@@ -9,6 +9,9 @@
 A part is written under another name and then renamed: a part is either complete or absent. A killed
 run resumes with the first missing part. Part n always holds the same records in the same batches.
 An interrupted run therefore ends with the same bytes as an uninterrupted one.
+
+`run.json` holds the SHA-256 of every part before the part is renamed, and the seal of the run
+(`seal.py`) before `predictions.parquet` is. Readers refuse files with other hashes.
 """
 
 from __future__ import annotations
@@ -27,10 +30,10 @@ from typing import IO
 
 import polars as pl
 
-from pact_eval._files import atomic_path
+from pact_eval._files import atomic_path, sha256_of_file
 from pact_eval._json import Json, dumps
-from pact_eval.errors import RunError, RunSettingsError
-from pact_eval.runs.predictions import ABLATED, Predictions, check_columns
+from pact_eval.errors import RunError, RunSettingsError, TamperedError
+from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import (
     FORMAT_VERSION,
     Provenance,
@@ -38,12 +41,14 @@ from pact_eval.runs.provenance import (
     write_provenance,
 )
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
+from pact_eval.runs.rows import ABLATED, check_columns, collected
+from pact_eval.runs.seal import PREDICTIONS as _PREDICTIONS
+from pact_eval.runs.seal import check_seal, rows_of_seal, seal_of_rows, sealed
 
 if sys.platform != "win32":  # on Windows, two writers in one folder are not detected
     import fcntl
 
 _PARTS = "parts"
-_PREDICTIONS = "predictions.parquet"
 _LOCK = ".lock"
 _FIXED_LABELS = ("arm", "seed")
 _PARTIAL = re.compile(r"\..*\.tmp")
@@ -96,8 +101,8 @@ class RunFolder:
         """
         try:
             first = pl.scan_parquet(self.predictions_file, glob=False).select("variant").head(1)
-            return first.collect().to_series().to_list() == [ABLATED]
-        except (pl.exceptions.PolarsError, OSError):
+            return collected(self.predictions_file, first).to_series().to_list() == [ABLATED]
+        except RunError:
             # `_read_rows` raises an error that says what is wrong, and where.
             return bool((_read_rows(self.predictions_file)["variant"].head(1) == ABLATED).any())
 
@@ -125,6 +130,7 @@ def read_run(folder: Path) -> Run:
     Raises:
         RunError: the folder is not a run, has another format, is not complete, is damaged, or holds
             ablated contexts, which have no references.
+        TamperedError: its files have changed since the run was sealed.
     """
     run = read_any_run(folder)
     if run.predictions.ablated:
@@ -148,6 +154,7 @@ def read_any_run(folder: Path) -> Run:
 
     Raises:
         RunError: the folder is not a run, has another format, is not complete, or is damaged.
+        TamperedError: its files have changed since the run was sealed.
     """
     provenance = open_run(folder).provenance
     frame = _read_rows(folder / _PREDICTIONS)
@@ -159,7 +166,7 @@ def read_any_run(folder: Path) -> Run:
 
 
 def open_run(folder: Path) -> RunFolder:
-    """Read the provenance of a complete run, without its rows.
+    """Read the provenance of a complete run and check its seal, without reading its rows.
 
     Args:
         folder: a run folder.
@@ -169,6 +176,7 @@ def open_run(folder: Path) -> RunFolder:
 
     Raises:
         RunError: the folder is not a run, has another format, or is not complete.
+        TamperedError: its files have changed since the run was sealed.
     """
     provenance = read_provenance(folder)
     if not (folder / _PREDICTIONS).exists():
@@ -178,6 +186,7 @@ def open_run(folder: Path) -> RunFolder:
             "that started it to resume"
         )
         raise RunError(message)
+    check_seal(folder, provenance)
     return RunFolder(folder, provenance)
 
 
@@ -193,6 +202,7 @@ class RunWriter:
     Raises:
         RunError: the folder holds something else, is damaged, or another process writes to it.
         RunSettingsError: the folder has a run with other settings; the message names them.
+        TamperedError: the run in the folder, or a part of it, has changed since it was written.
     """
 
     def __init__(
@@ -204,18 +214,19 @@ class RunWriter:
         self._lock = _locked(folder)
         try:
             self._provenance = _provenance_of(folder, settings, labels)
-            self._done = {_part_number(part): len(_read_rows(part)) for part in _parts(folder)}
-        except RunError:
+            self._done = {
+                _part_number(part): len(_read_rows(part)) for part in _checked_parts(folder)
+            }
+        except (RunError, TamperedError):
             self.close()
             raise
         for stale in (each for each in folder.iterdir() if _PARTIAL.fullmatch(each.name)):
             stale.unlink()  # left by a process that was killed while writing
         if self.complete:
-            # Left by a process that was killed while closing the run.
-            shutil.rmtree(folder / _PARTS, ignore_errors=True)
+            self._close_run()
         else:
             (folder / _PARTS).mkdir(exist_ok=True)
-        write_provenance(folder, self._provenance)
+            write_provenance(folder, self._provenance)
 
     @property
     def complete(self) -> bool:
@@ -233,29 +244,49 @@ class RunWriter:
 
     def write_part(self, number: int, frame: pl.DataFrame) -> None:
         """Write one part atomically; columns as in `predictions.SCHEMA`."""
-        _write_parquet(frame, self.folder / _PARTS / f"part-{number:06d}.parquet")
+        path = self.folder / _PARTS / f"part-{number:06d}.parquet"
+        with atomic_path(path) as partial:
+            frame.write_parquet(partial)
+            hashes = self._provenance.get("parts")
+            known = hashes if isinstance(hashes, dict) else {}
+            self._provenance["parts"] = known | {path.name: sha256_of_file(partial)}
+            # Before the rename: a part without its hash is never there, whenever a kill comes.
+            write_provenance(self.folder, self._provenance)
         self._done[number] = len(frame)
 
     def finish(self, wall_seconds: float, facts: Mapping[str, Json]) -> None:
-        """Join the parts into `predictions.parquet` and close the run.
+        """Join the parts into `predictions.parquet`, seal the run and close it.
 
         Args:
             wall_seconds: time this process spent scoring; added to that of earlier processes.
             facts: results of scoring (counts, largest difference, ...), kept in `run.json`.
         """
-        parts = [_read_rows(part) for part in _parts(self.folder)]
+        frame = pl.concat([_read_rows(part) for part in _checked_parts(self.folder)])
         self._provenance.update({"status": "complete", "finished": _now(), **facts})
-        self.add_wall_seconds(wall_seconds)
-        # Written last: it marks the run as complete. A run killed before this is finished again.
-        _write_parquet(pl.concat(parts), self.folder / _PREDICTIONS)
-        shutil.rmtree(self.folder / _PARTS)
+        self._add_wall_seconds(wall_seconds)
+        # The rows are renamed last: they mark the run as complete. A run that is killed before this
+        # is finished again, from its parts.
+        with atomic_path(self.folder / _PREDICTIONS) as partial:
+            frame.write_parquet(partial)
+            self._provenance = sealed(self._provenance, seal_of_rows(partial, frame))
+            write_provenance(self.folder, self._provenance)
+        self._close_run()
 
     def add_wall_seconds(self, wall_seconds: float) -> None:
-        """Add scoring time to `run.json`, also for an unfinished run."""
+        """Add scoring time to the `run.json` of an unfinished run."""
+        self._add_wall_seconds(wall_seconds)
+        write_provenance(self.folder, self._provenance)
+
+    def _add_wall_seconds(self, wall_seconds: float) -> None:
         before = self._provenance.get("wall_seconds")
         earlier = float(before) if isinstance(before, int | float) else 0.0
         self._provenance["wall_seconds"] = round(earlier + wall_seconds, 3)
+
+    def _close_run(self) -> None:
+        """Remove what a complete run does not need; also what a killed process has left."""
+        self._provenance.pop("parts", None)
         write_provenance(self.folder, self._provenance)
+        shutil.rmtree(self.folder / _PARTS, ignore_errors=True)
 
     def close(self) -> None:
         """Release the lock on the folder; safe to call twice."""
@@ -276,7 +307,11 @@ def _provenance_of(
     """Return the provenance of the run in the folder, or a new one."""
     if not _holds_rows(folder):
         return _new_provenance(settings, labels)
-    provenance = dict(read_provenance(folder))
+    found = read_provenance(folder)
+    complete = (folder / _PREDICTIONS).exists()
+    if complete:
+        check_seal(folder, found)
+    provenance = dict(found)
     _refuse_other_settings(folder, provenance.get("settings"), settings)
     # Labels do not change numbers, but arm and seed of a run must not change silently.
     known = {key: provenance[key] for key in _FIXED_LABELS if provenance.get(key) is not None}
@@ -286,6 +321,8 @@ def _provenance_of(
     versions = _versions()
     if provenance.get("versions") != versions:
         provenance["resumed_with_versions"] = versions
+    if complete and found.seal is not None:
+        return sealed(provenance, rows_of_seal(found.seal))
     return provenance
 
 
@@ -366,6 +403,26 @@ def _locked(folder: Path) -> IO[str] | None:
     return file
 
 
+def _checked_parts(folder: Path) -> list[Path]:
+    """Return the parts of an unfinished run, after checking them against `run.json`.
+
+    Raises:
+        TamperedError: a part is not the one that was written.
+    """
+    parts = _parts(folder)
+    known = read_provenance(folder).parts if parts else {}
+    if parts and not (folder / _PREDICTIONS).exists():
+        for part in parts:
+            if known.get(part.name) != sha256_of_file(part):
+                message = (
+                    f"{part}: not the part that was written (its SHA-256 is not the one in "
+                    f"{PROVENANCE_NAME}); remove it and repeat the scoring command, which scores "
+                    "only its items again"
+                )
+                raise TamperedError(message)
+    return parts
+
+
 def _parts(folder: Path) -> list[Path]:
     return sorted(path for path in (folder / _PARTS).glob("*") if _PART.fullmatch(path.name))
 
@@ -377,15 +434,14 @@ def _part_number(part: Path) -> int:
 def _read_rows(path: Path) -> pl.DataFrame:
     try:
         # Without globbing: a folder name may contain "[".
-        frame = pl.read_parquet(path, glob=False)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        frame = collected(path, pl.scan_parquet(path, glob=False))
+    except RunError as error:
         advice = (
-            "; remove it and repeat the scoring command, which scores only its items again"
+            "remove it and repeat the scoring command, which scores only its items again"
             if path.parent.name == _PARTS
-            else "; restore it from a copy, or remove the run folder and repeat the run"
+            else "restore it from a copy, or remove the run folder and repeat the run"
         )
-        message = f"{path}: damaged or cut short ({reason}){advice}"
+        message = f"{error}; {advice}"
         raise RunError(message) from None
     try:
         check_columns(frame)
@@ -393,11 +449,6 @@ def _read_rows(path: Path) -> pl.DataFrame:
         message = f"{path}: {error}"
         raise RunError(message) from None
     return frame
-
-
-def _write_parquet(frame: pl.DataFrame, path: Path) -> None:
-    with atomic_path(path) as partial:
-        frame.write_parquet(partial)
 
 
 def _now() -> str:

@@ -8,10 +8,9 @@ Ablated contexts have no correct answer. Their references are absent; reading th
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -19,70 +18,13 @@ import polars as pl
 
 from pact_eval.errors import RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax
+from pact_eval.runs.rows import ABLATED, ABLATED_SCHEMA, check_values, type_family
 
 Decoding = Literal["single", "ensemble"]
 """How probabilities are computed from a run: from view 0 alone, or from all K views."""
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-
-SCHEMA: Final = pl.Schema(
-    {
-        "id": pl.String(),
-        "family": pl.String(),
-        "source_family": pl.String(),
-        "domain": pl.String(),
-        "kind": pl.String(),
-        "variant": pl.String(),
-        "reference": pl.Int16(),
-        "n_choices": pl.Int16(),
-        "view": pl.Int16(),
-        "code_order": pl.List(pl.Int16()),
-        "logits": pl.List(pl.Float32()),
-        "prompt_tokens": pl.Int32(),
-        "answer_mass": pl.Float32(),
-    }
-)
-"""Columns of `predictions.parquet`. Imported rows keep their logits as float64."""
-
-ABLATED_SCHEMA: Final = pl.Schema({**SCHEMA, "answers": pl.List(pl.Int16())})
-"""Columns of a run on ablated contexts: `reference` is null, `variant` is "ablated", and `answers`
-holds the two canonical indices between which the context no longer decides."""
-
-ABLATED: Final = "ablated"
-
-
-def check_columns(frame: pl.DataFrame) -> None:
-    """Check that a frame holds the rows of a run.
-
-    Raises:
-        RunError: a column is missing or has another type, or the length of a list is not the
-            number of answers of its item.
-    """
-    missing = [name for name in SCHEMA if name not in frame.columns]
-    if missing:
-        message = f"expected the columns of a run, missing: {', '.join(missing)}"
-        raise RunError(message)
-    for name, dtype in SCHEMA.items():
-        found = frame.schema[name]
-        if _family_of(found) != _family_of(dtype) and found != pl.Null:
-            message = f"column {name}: expected {dtype}, got {found}"
-            raise RunError(message)
-    n_choices = frame["n_choices"]
-    orders = frame["code_order"].list.len()
-    if not (frame["logits"].list.len() == n_choices).all() or not (
-        ((orders == n_choices) | (orders == 0)).all()
-    ):
-        message = "expected one logit and one letter per answer"
-        raise RunError(message)
-
-
-def _family_of(dtype: pl.DataType) -> str:
-    """Return the family of a type: text, integer, float, or a list of them, whatever the width."""
-    name = str(dtype)
-    for family, members in (("whole", r"U?Int\d+"), ("number", r"Float\d+")):
-        name = re.sub(members, family, name)
-    return name
 
 
 @dataclass(frozen=True)
@@ -223,6 +165,7 @@ def _gathered(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
     if len(frame) != n * k or not (views.reshape(n, k) == np.arange(k)).all():
         message = f"expected {k} views for each of {n:,} items, got {len(frame):,} rows"
         raise RunError(message)
+    check_values(frame, k)
     n_choices = first["n_choices"].to_numpy().astype(np.int64)
     width = int(n_choices.max(initial=2))
     order = _padded(frame["code_order"], width, -1).astype(np.int64)
@@ -239,7 +182,7 @@ def _gathered(frame: pl.DataFrame) -> tuple[pl.DataFrame, dict[str, Any]]:
 
 def _two_answers(first: pl.DataFrame, n_choices: IntArray) -> IntArray:
     dtype = ABLATED_SCHEMA["answers"]
-    if "answers" not in first.columns or _family_of(first.schema["answers"]) != _family_of(dtype):
+    if "answers" not in first.columns or type_family(first.schema["answers"]) != type_family(dtype):
         message = f"ablated contexts: expected a column answers ({dtype})"
         raise RunError(message)
     if (first["answers"].list.len() == 2).all() and first["answers"].null_count() == 0:

@@ -5,10 +5,11 @@
      "data": path, "command_line": [...],
      "settings": {"adapter": {"sha256", ...} | null, "base": {...}, "contract": {...},
                   "data": {"sha256", "records"}, "dtype": ..., "k": ..., ...},
-     "versions": {...}, "counts": {...}, "engine": {...}, "wall_seconds": ..., ...}
+     "versions": {...}, "counts": {...}, "engine": {...}, "wall_seconds": ..., ...,
+     "parts": {name: SHA-256} while the run is being written, "seal": {...} once it is complete}
 
-`settings` determines the numbers and is compared on resuming. Unknown keys are kept in `extra`. A
-known key whose value has the wrong type is an error.
+`settings` determines the numbers and is compared on resuming. `parts` and `seal` are described in
+`seal.py`. Unknown keys are kept in `extra`. A known key whose value has the wrong type is an error.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from pact_eval.errors import RunError
 FORMAT_VERSION: Final = 2
 NAME: Final = "run.json"
 """Name of the file in a run folder."""
+
+_SEAL_HASHES: Final = ("predictions_sha256", "references_sha256", "provenance_sha256")
+_SEAL_COUNTS: Final = ("items", "views", "k")
 
 _Value = TypeVar("_Value")
 
@@ -101,6 +105,27 @@ class Counts:
     views: int | None = None
 
 
+@dataclass(frozen=True)
+class Seal:
+    """What a complete run records about itself; see `seal.py`.
+
+    Attributes:
+        predictions_sha256: SHA-256 of `predictions.parquet`.
+        references_sha256: SHA-256 over the item ids with their references, in the order of the ids.
+        provenance_sha256: SHA-256 of all else in `run.json`, the other values of the seal included.
+        items: number of items.
+        views: number of views over all items.
+        k: views per item.
+    """
+
+    predictions_sha256: str
+    references_sha256: str
+    provenance_sha256: str
+    items: int
+    views: int
+    k: int
+
+
 @dataclass(frozen=True, eq=False)
 class Provenance(Mapping[str, Json]):
     """The provenance of a run; a value that is not recorded is None.
@@ -126,6 +151,9 @@ class Provenance(Mapping[str, Json]):
         batch_tokens: tokens per pass, padding included.
         engine: how views were scored.
         counts: items and views.
+        seal: hashes of the rows and of this file; None if the run is not complete, or was written
+            without one.
+        parts: SHA-256 of each part, by file name, while the run is being written.
         versions: versions of Python and of the libraries, by name.
         resumed_with_versions: versions in a later process that resumed the run, if they differ.
         longest_prompt_tokens: length of the longest prompt.
@@ -153,6 +181,8 @@ class Provenance(Mapping[str, Json]):
     batch_tokens: int | None
     engine: Engine
     counts: Counts
+    seal: Seal | None
+    parts: Mapping[str, str]
     versions: Mapping[str, str]
     resumed_with_versions: Mapping[str, str]
     longest_prompt_tokens: int | None
@@ -208,6 +238,8 @@ class Provenance(Mapping[str, Json]):
                 top.object("engine").text("name"), check.number("largest_logit_difference")
             ),
             counts=Counts(top.object("counts").whole("items"), top.object("counts").whole("views")),
+            seal=top.seal("seal"),
+            parts=top.object("parts").texts(),
             versions=top.object("versions").texts(),
             resumed_with_versions=top.object("resumed_with_versions").texts(),
             longest_prompt_tokens=top.whole("longest_prompt_tokens"),
@@ -234,6 +266,7 @@ _KNOWN: Final = frozenset(
         *("resumed_with_versions", "counts", "engine", "longest_prompt_tokens", "wall_seconds"),
         *("attention", "adapter_largest_logit_change", "merge_drift"),
         *("ignored_columns", "renormalised", "zero_on_reference"),
+        *("parts", "seal"),
     }
 )
 
@@ -265,9 +298,21 @@ def read_provenance(folder: Path) -> Provenance:
 
 def write_provenance(folder: Path, recorded: Mapping[str, Json]) -> None:
     """Write the `run.json` of a run folder atomically."""
+    write_atomically(folder / NAME, _text(recorded).encode())
+
+
+def as_written(recorded: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the content of a `run.json` as it is read back.
+
+    A path may hold bytes that are not valid Unicode. It is only a label, so "?" replaces them.
+    """
+    value: dict[str, Json] = json.loads(_text(recorded))
+    return value
+
+
+def _text(recorded: Mapping[str, Json]) -> str:
     text = json.dumps(dict(recorded), ensure_ascii=False, allow_nan=False, indent=2) + "\n"
-    # A path may hold bytes that are not valid Unicode; it is only a label.
-    write_atomically(folder / NAME, text.encode("utf-8", errors="replace"))
+    return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
 class _Reader:
@@ -291,6 +336,18 @@ class _Reader:
 
     def text(self, key: str) -> str | None:
         return self._typed(key, str, "text")
+
+    def seal(self, key: str) -> Seal | None:
+        if self.value.get(key) is None:
+            return None
+        found = self.object(key)
+        texts = {name: found.text(name) for name in _SEAL_HASHES}
+        counts = {name: found.whole(name) for name in _SEAL_COUNTS}
+        missing = [name for name, value in (texts | counts).items() if value is None]
+        if missing:
+            message = f"{self._where}: {key}: expected {', '.join(missing)}, found none"
+            raise RunError(message)
+        return Seal(**texts, **counts)  # type: ignore[arg-type] # none of them is None
 
     def texts(self) -> dict[str, str]:
         return {key: text for key in self.value if (text := self.text(key)) is not None}

@@ -16,6 +16,7 @@ from pact_eval.evaluation import (
     RepeatedViews,
     SmallGroups,
     UnmatchedSeeds,
+    UnsealedRun,
 )
 from pact_reports.numbers import units_text
 
@@ -70,8 +71,18 @@ def note_sentence(note: Note) -> str:
             return _small_groups(note)
 
 
-def warning_sentence(warning: CalibrationWarning | ItemMismatch) -> str:
-    """Say what a warning means, and which run it is about."""
+def warning_sentence(warning: CalibrationWarning | ItemMismatch | UnsealedRun) -> str:
+    """Say what a warning means, and which run it is about.
+
+    Example:
+        >>> warning_sentence(UnsealedRun("runs/pact-17"))[:21]
+        'runs/pact-17: unseale'
+    """
+    if isinstance(warning, UnsealedRun):
+        return (
+            f"{warning.run}: unsealed (it was written before runs were sealed, or its seal was "
+            "removed): nothing shows whether its rows have changed since"
+        )
     if isinstance(warning, ItemMismatch):
         return str(warning)
     # A report without a calibrator does not wait for what fits them.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from published import published_path
-from run_frames import rows, write_run
+from run_frames import edit_run, rows, write_run
 
 import pact_eval
 from pact_cli.main import main
@@ -195,10 +195,8 @@ def test_runs_after_the_registration_prove_it(criteria: Path, tmp_path: Path) ->
 
 def scored_on(folder: Path, data: Path, **changes: str) -> None:
     """Lets a run folder say that it scored a data file."""
-    path = folder / "run.json"
-    value = json.loads(path.read_bytes())
-    value["settings"]["data"]["sha256"] = hashlib.sha256(data.read_bytes()).hexdigest()
-    path.write_text(json.dumps(value | {"source": "score"} | changes))
+    scored = {"data": {"sha256": hashlib.sha256(data.read_bytes()).hexdigest()}}
+    edit_run(folder, source="score", settings=scored, **changes)
 
 
 def test_criteria_that_were_edited_after_registration_are_caught(
@@ -218,8 +216,7 @@ def test_other_data_than_registered_are_caught(
     data.write_text("{}\n")
     run("register", criteria, "--data", data)
     for folder in runs:
-        path = folder / "run.json"
-        path.write_text(json.dumps(json.loads(path.read_bytes()) | {"source": "score"}))
+        edit_run(folder, source="score")
     assert "TAMPERED" in run("scorecard", criteria, *runs, "--resamples", 300, code=5).stdout
 
 

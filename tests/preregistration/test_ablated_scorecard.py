@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from run_frames import ablated_predictions, ablated_rows, predictions, rows, write_run
+from run_frames import ablated_predictions, ablated_rows, edit_run, predictions, rows, write_run
 from scipy import stats
 
 import pact_eval
@@ -226,10 +225,8 @@ def registration(tmp_path: Path, runs: list[Path], data: list[Path]) -> Registra
     register(path, data=data, now=dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
     files = [tmp_path / "holdout.jsonl", tmp_path / "ablated.jsonl"]
     for number, folder in enumerate(runs):
-        place = folder / "run.json"
-        value = json.loads(place.read_bytes()) | {"source": "score"}
-        value["settings"]["data"]["sha256"] = sha256_of_file(files[number % 2])
-        place.write_text(json.dumps(value))
+        scored = {"data": {"sha256": sha256_of_file(files[number % 2])}}
+        edit_run(folder, source="score", settings=scored)
     return judge_sources(path, runs, Settings(resamples=100, seed=3)).registration
 
 

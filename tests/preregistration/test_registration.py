@@ -8,9 +8,10 @@ import os
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import pytest
-from run_frames import rows, write_run
+from run_frames import edit_run, rows, write_run
 
 from pact_eval._json import Json
 from pact_eval.errors import InputError, TamperedError
@@ -421,11 +422,8 @@ def test_data_that_cannot_be_read(toml: Path, tmp_path: Path) -> None:
     assert not lock_path(toml).exists()
 
 
-def run(tmp_path: Path, **provenance: Json) -> RunFolder:
-    folder = write_run(tmp_path / "run", rows(1, families=1))
-    path = folder / "run.json"
-    path.write_text(json.dumps({**json.loads(path.read_bytes()), **provenance}))
-    return open_run(folder)
+def run(tmp_path: Path, **provenance: Any) -> RunFolder:
+    return open_run(edit_run(write_run(tmp_path / "run", rows(1, families=1)), **provenance))
 
 
 def test_facts_of_a_scored_run(tmp_path: Path) -> None:
@@ -456,7 +454,9 @@ def test_an_import_does_not_know_when_it_was_scored_and_on_what(tmp_path: Path) 
 
 @pytest.mark.parametrize("created", [None, "yesterday", "2026-03-02T10:00:00"])
 def test_a_start_that_is_no_time_is_not_known(tmp_path: Path, created: Json) -> None:
-    facts_of_run = run_facts(run(tmp_path, source="score", created=created, settings={}))
+    facts_of_run = run_facts(
+        run(tmp_path, source="score", created=created, settings={"data": None})
+    )
     assert (facts_of_run.started_at, facts_of_run.data_sha256) == (None, None)
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from run_frames import edit_rows, seal_again, without_seal
 
 from pact_eval._json import Json
-from pact_eval.errors import RunError, RunSettingsError
+from pact_eval.errors import RunError, RunSettingsError, TamperedError
 from pact_eval.runs import SCHEMA, RunWriter, read_run
 from pact_eval.runs.provenance import FORMAT_VERSION
 
@@ -114,6 +115,8 @@ def test_a_run_that_was_killed_while_it_was_closed_is_closed_again(tmp_path: Pat
         writer.write_part(1, rows(4, 3))
     # Killed after the rename, before the parts were removed.
     shutil.copy(whole / "predictions.parquet", cut)
+    found = json.loads((cut / "run.json").read_text())
+    seal_again(cut, found | {"status": "complete"})
     (cut / ".run.json.tmp").write_text("half")
     with RunWriter(cut, SETTINGS, {}) as writer:
         assert writer.complete
@@ -167,7 +170,7 @@ def test_a_path_that_is_no_unicode_is_only_a_label(tmp_path: Path) -> None:
     ],
 )
 def test_rows_of_another_shape_are_refused(tmp_path: Path, change: pl.Expr, words: str) -> None:
-    folder = finished(tmp_path / "a")
+    folder = without_seal(finished(tmp_path / "a"))
     frame = pl.read_parquet(folder / "predictions.parquet").with_columns(change)
     frame.write_parquet(folder / "predictions.parquet")
     with pytest.raises(RunError, match=words):
@@ -200,7 +203,7 @@ def test_a_truncated_part_is_named_and_the_others_are_kept(tmp_path: Path) -> No
     part = folder / "parts" / "part-000001.parquet"
     part.write_bytes(part.read_bytes()[:200])
     with pytest.raises(
-        RunError, match=r"part-000001.parquet: damaged or cut short.*only its items"
+        TamperedError, match=r"part-000001.parquet: not the part .* only its items again"
     ):
         RunWriter(folder, SETTINGS, {})
     part.unlink()
@@ -214,6 +217,9 @@ def test_truncated_predictions_are_told_wherever_they_are_cut(tmp_path: Path, ke
     folder = finished(tmp_path / "a")
     path = folder / "predictions.parquet"
     path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(TamperedError, match=r"predictions.parquet: changed since .* sealed"):
+        read_run(folder)
+    without_seal(folder)
     with pytest.raises(RunError, match=r"predictions.parquet: damaged or cut short"):
         read_run(folder)
 
@@ -248,7 +254,7 @@ def test_damaged_or_later_provenance_is_told(tmp_path: Path, text: str, words: s
 
 
 def test_predictions_without_a_column_or_a_view_are_told(tmp_path: Path) -> None:
-    folder = finished(tmp_path / "a")
+    folder = without_seal(finished(tmp_path / "a"))
     frame = pl.read_parquet(folder / "predictions.parquet")
     frame.drop("logits").write_parquet(folder / "predictions.parquet")
     with pytest.raises(RunError, match="missing: logits"):
@@ -260,10 +266,8 @@ def test_predictions_without_a_column_or_a_view_are_told(tmp_path: Path) -> None
 
 def test_a_run_with_an_item_without_reference_cannot_be_read(tmp_path: Path) -> None:
     folder = finished(tmp_path / "a")
-    frame = pl.read_parquet(folder / "predictions.parquet")
-    frame.with_columns(
-        reference=pl.when(pl.col("id") == "r001").then(None).otherwise(pl.col("reference"))
-    ).write_parquet(folder / "predictions.parquet")
+    reference = pl.when(pl.col("id") == "r001").then(None).otherwise(pl.col("reference"))
+    edit_rows(folder, reference.alias("reference"))
     with pytest.raises(RunError, match="1 of 7 items have no reference"):
         read_run(folder)
 

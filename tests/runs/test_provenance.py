@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from run_frames import rows, write_run
+from run_frames import edit_run, rows, write_run
 
 from pact_eval._json import Json
 from pact_eval.errors import RunError
@@ -17,11 +17,8 @@ from pact_eval.runs import Provenance, open_run
 
 def test_unknown_keys_are_kept_at_every_level(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", rows(1, families=2), arm="pact", seed=17)
-    path = folder / "run.json"
-    value = json.loads(path.read_bytes())
-    value |= {"cluster": {"node": 3}}
-    value["settings"]["new"] = True
-    path.write_text(json.dumps(value))
+    edit_run(folder, cluster={"node": 3}, settings={"new": True})
+    value = json.loads((folder / "run.json").read_bytes())
     provenance = open_run(folder).provenance
     assert provenance.extra == {"cluster": {"node": 3}}
     assert provenance.settings["new"] is True

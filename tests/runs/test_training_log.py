@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reports.figures.figure_runs import name_adapter, rows, write_log
-from run_frames import write_run
+from run_frames import edit_run, write_run
 
 from pact_eval.errors import InputError, RecordError
 from pact_eval.runs import read_run, training_log_of_run
@@ -100,8 +100,6 @@ def test_a_log_beside_other_weights_is_refused(tmp_path: Path) -> None:
     name_adapter(run, tmp_path / "adapter")
     write_log(tmp_path / "adapter", steps=5)
     (tmp_path / "adapter" / "adapter_model.safetensors").write_bytes(b"other")
-    found = json.loads((run / "run.json").read_bytes())
-    found["settings"]["adapter"] = {"sha256": "0" * 64}
-    (run / "run.json").write_text(json.dumps(found))
+    edit_run(run, settings={"adapter": {"sha256": "0" * 64}})
     with pytest.raises(InputError, match="not the one that was scored"):
         training_log_of_run(read_run(run))

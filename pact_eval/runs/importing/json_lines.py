@@ -20,7 +20,7 @@ from pact_eval._json import Json, describe, dumps, loads
 from pact_eval.data import MAX_ANSWERS, MIN_ANSWERS, PairVariant
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.runs.importing.source import ImportedRows, write_import
-from pact_eval.runs.predictions import SCHEMA
+from pact_eval.runs.rows import SCHEMA
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "id": ("id",),

@@ -17,6 +17,7 @@ from pact_eval.evaluation import (
     Group,
     MetricSpec,
     Note,
+    UnsealedRun,
 )
 from pact_eval.prompts import CODES as LETTERS
 from pact_reports.numbers import GENERALISATION
@@ -153,13 +154,15 @@ def _letters(letters: SlotHomogeneity | None, unit: ClusterUnit) -> Json:
     }
 
 
-def _typed(note: Note | CalibrationNote, text: str) -> dict[str, Json]:
+def _typed(note: Note | CalibrationNote | UnsealedRun, text: str) -> dict[str, Json]:
     """Turn a note into JSON values: its kind, its numbers and its sentence."""
     numbers = {each.name: to_json(getattr(note, each.name)) for each in fields(note)}
     return {"kind": type(note).__name__, **numbers, "text": text}
 
 
-def _warning(warning: CalibrationWarning) -> Json:
+def _warning(warning: CalibrationWarning | UnsealedRun) -> Json:
+    if isinstance(warning, UnsealedRun):
+        return _typed(warning, warning_sentence(warning))
     return {"run": warning.run, **_typed(warning.note, warning_sentence(warning))}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from run_frames import write_run
+from run_frames import edit_run, write_run
 
 from pact_eval.calibration import Calibrator, Mode, Weights, files
 from pact_eval.evaluation import Experiment, Settings
@@ -98,8 +98,7 @@ def write_log(folder: Path, *, seed: int = 0, steps: int = 300, select_every: in
 
 def name_adapter(run: Path, adapter: Path) -> None:
     """Lets a run's `run.json` name an adapter folder."""
-    found = json.loads((run / "run.json").read_bytes())
-    (run / "run.json").write_text(json.dumps(found | {"adapter": str(adapter)}))
+    edit_run(run, adapter=str(adapter))
 
 
 def simulated_folders(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from pathlib import Path
 
 import pytest
 from reports.tables.table_runs import cells, marked, run_of, share, texts
-from run_frames import ablated_rows, rows, write_run
+from run_frames import ablated_rows, edit_run, rows, write_run
 
 from pact_eval.calibration import Calibrator, Weights, inverse_softplus, write_calibrator
 from pact_eval.errors import InputError, RecordError
@@ -266,10 +265,13 @@ def test_cost_reads_the_run_and_the_training(tmp_path: Path) -> None:
     adapter = tmp_path / "adapters" / "a"
     adapter.mkdir(parents=True)
     (adapter / "training.json").write_text('{"wall_minutes": 1.25, "steps": 298, "arm": "a"}')
-    said = json.loads((folder / "run.json").read_text())
-    said["settings"] |= {"adapter": {"sha256": "0"}, "device": "cpu", "dtype": "float32"}
-    said |= {"adapter": "adapters/a", "longest_prompt_tokens": 1098, "wall_seconds": 1234.5}
-    (folder / "run.json").write_text(json.dumps(said))
+    edit_run(
+        folder,
+        settings={"adapter": {"sha256": "0"}, "device": "cpu", "dtype": "float32"},
+        adapter="adapters/a",
+        longest_prompt_tokens=1098,
+        wall_seconds=1234.5,
+    )
     bare = run_of(tmp_path / "runs" / "b", share(3, 6), arm="b", seed=None, k=2)
     table = made([folder, bare], "cost")
     assert texts(table) == [
@@ -284,8 +286,7 @@ def test_cost_reads_the_run_and_the_training(tmp_path: Path) -> None:
 
 def test_splits_of_runs_and_of_a_dataset(tmp_path: Path) -> None:
     folder = run_of(tmp_path / "a", share(3, 7), arm="a", seed=1)
-    said = json.loads((folder / "run.json").read_text()) | {"data": "C:\\secret\\holdout.jsonl"}
-    (folder / "run.json").write_text(json.dumps(said))
+    edit_run(folder, data="C:\\secret\\holdout.jsonl")
     again = run_of(tmp_path / "b", share(3, 7), arm="b", seed=1)
     ablated = write_run(tmp_path / "c", ablated_rows(1), arm="a", seed=1)
     table = made([folder, again, ablated], "splits")

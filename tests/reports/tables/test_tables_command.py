@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from reports.tables.table_runs import run_of, share
+from run_frames import edit_run
 
 from pact_cli.main import main
 from pact_reports.tables import TABLES
@@ -109,9 +110,7 @@ def test_the_scorecard_and_a_registration_that_came_too_late(
     registered = CliRunner().invoke(main, ["register", str(criteria)])
     assert registered.exit_code == 0, registered.output
     for folder in folders:
-        said = json.loads((folder / "run.json").read_text())
-        said |= {"source": "score", "created": "2001-01-01T00:00:00+00:00"}
-        (folder / "run.json").write_text(json.dumps(said))
+        edit_run(folder, source="score", created="2001-01-01T00:00:00+00:00")
     late = run(*folders, *options, code=5)
     assert "REGISTERED AFTER THE RUNS" in late.stderr
     assert "REGISTERED AFTER THE RUNS" in (out / "scorecard.md").read_text(encoding="utf-8")

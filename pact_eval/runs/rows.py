@@ -1,0 +1,201 @@
+"""The rows of a run, one per item and view: their columns, and checks of their values.
+
+Readers check values because a run may come from elsewhere, and a seal shows only that nobody has
+changed it since.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, get_args
+
+import numpy as np
+import polars as pl
+from polars.exceptions import PanicException, PolarsError
+
+from pact_eval.data import MAX_ANSWERS, MIN_ANSWERS, FieldKind
+from pact_eval.errors import RunError
+
+SCHEMA: Final = pl.Schema(
+    {
+        "id": pl.String(),
+        "family": pl.String(),
+        "source_family": pl.String(),
+        "domain": pl.String(),
+        "kind": pl.String(),
+        "variant": pl.String(),
+        "reference": pl.Int16(),
+        "n_choices": pl.Int16(),
+        "view": pl.Int16(),
+        "code_order": pl.List(pl.Int16()),
+        "logits": pl.List(pl.Float32()),
+        "prompt_tokens": pl.Int32(),
+        "answer_mass": pl.Float32(),
+    }
+)
+"""Columns of `predictions.parquet`. Imported rows keep their logits as float64."""
+
+ABLATED_SCHEMA: Final = pl.Schema({**SCHEMA, "answers": pl.List(pl.Int16())})
+"""Columns of a run on ablated contexts: `reference` is null, `variant` is "ablated", and `answers`
+holds the two canonical indices between which the context no longer decides."""
+
+ABLATED: Final = "ablated"
+
+_KINDS: Final = get_args(FieldKind)
+_SAME_IN_EVERY_VIEW: Final = (
+    *("id", "kind", "family", "source_family", "domain", "variant", "reference", "n_choices"),
+)
+
+
+def collected(path: Path, rows: pl.LazyFrame) -> pl.DataFrame:
+    """Read rows of a Parquet file.
+
+    Args:
+        path: the file, for the message.
+        rows: a scan of it.
+
+    Raises:
+        RunError: the file is damaged or cannot be read.
+    """
+    try:
+        return rows.collect()
+    except (PolarsError, PanicException, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        message = f"{path}: damaged or cut short ({reason})"
+        raise RunError(message) from None
+
+
+def check_columns(frame: pl.DataFrame) -> None:
+    """Check that a frame holds the rows of a run.
+
+    Raises:
+        RunError: a column is missing or has another type, or the length of a list is not the
+            number of answers of its item.
+    """
+    missing = [name for name in SCHEMA if name not in frame.columns]
+    if missing:
+        message = f"expected the columns of a run, missing: {', '.join(missing)}"
+        raise RunError(message)
+    for name, dtype in SCHEMA.items():
+        found = frame.schema[name]
+        if type_family(found) != type_family(dtype) and found != pl.Null:
+            message = f"column {name}: expected {dtype}, got {found}"
+            raise RunError(message)
+    n_choices = frame["n_choices"]
+    orders = frame["code_order"].list.len()
+    if not (frame["logits"].list.len() == n_choices).all() or not (
+        ((orders == n_choices) | (orders == 0)).all()
+    ):
+        message = "expected one logit and one letter per answer"
+        raise RunError(message)
+
+
+def check_values(frame: pl.DataFrame, k: int) -> None:
+    """Check the values in the rows of a run, as far as it has the columns.
+
+    Args:
+        frame: columns of `SCHEMA`; the k views of an item are next to each other, in order.
+        k: number of views of each item.
+
+    Raises:
+        RunError: a value is missing, not finite, out of its range or no order of the letters, or
+            the views of an item differ in their id, kind, family, reference or number of answers.
+            A logit of minus infinity (an imported probability of 0) is allowed.
+
+    Example:
+        >>> check_values(pl.DataFrame({"n_choices": [2, 2], "answer_mass": [0.5, 7.5]}), 2)
+        Traceback (most recent call last):
+            ...
+        pact_eval.errors.RunError: answer_mass: expected values from 0 to 1, got 7.5
+    """
+    columns = {name: frame[name] for name in frame.columns}
+    for name in _SAME_IN_EVERY_VIEW if k > 1 else ():
+        if name in columns:
+            _check_same(columns[name], k)
+    for name in ("id", "kind", "n_choices"):
+        if name in columns and columns[name].null_count():
+            message = f"{name}: expected a value in every row, got null"
+            raise RunError(message)
+    n_choices = columns["n_choices"]
+    _check_range(n_choices, MIN_ANSWERS, MAX_ANSWERS)
+    checks: dict[str, Callable[[pl.Series], None]] = {
+        "kind": _check_kinds,
+        "reference": lambda column: _check_range(column, 0, n_choices - 1),
+        # Sums of float32 probabilities may be above 1 by rounding.
+        "answer_mass": lambda column: _check_range(column, 0, 1, slack=1e-3),
+        "prompt_tokens": lambda column: _check_range(column, 1, None),
+        "logits": lambda column: _check_logits(column, n_choices),
+        "code_order": lambda column: _check_orders(column, n_choices),
+    }
+    for name, check in checks.items():
+        if name in columns:
+            check(columns[name])
+
+
+def _check_kinds(column: pl.Series) -> None:
+    found = column.unique()
+    unknown = found.filter(~found.is_in(_KINDS))
+    if len(unknown):
+        message = f"kind: expected {', '.join(_KINDS)}, got {unknown[0]!r:.60}"
+        raise RunError(message)
+
+
+def _check_same(column: pl.Series, k: int) -> None:
+    keys = column.hash() if column.dtype == pl.String else column.cast(pl.Int64).fill_null(-1)
+    of_views = keys.to_numpy().reshape(-1, k)
+    if (of_views != of_views[:, :1]).any():
+        message = f"{column.name}: expected the same value in the {k} views of an item"
+        raise RunError(message)
+
+
+def _check_range(
+    column: pl.Series, low: float, high: pl.Series | float | None, *, slack: float = 0.0
+) -> None:
+    outside = (column < low - slack) | column.is_nan() if column.dtype.is_float() else column < low
+    if high is not None:
+        outside |= column > (high if isinstance(high, pl.Series) else high + slack)
+    if outside.any():
+        value = column.filter(outside)[0]
+        most = "" if high is None else " to the number of answers - 1"
+        most = f" to {high}" if isinstance(high, int | float) else most
+        least = "from" if most else "of at least"
+        message = f"{column.name}: expected values {least} {low}{most}, got {value}"
+        raise RunError(message)
+
+
+def _check_logits(logits: pl.Series, n_choices: pl.Series) -> None:
+    if logits.null_count() or not (logits.list.len() == n_choices).all():
+        message = "logits: expected as many numbers as the item has answers"
+        raise RunError(message)
+    values = logits.explode(empty_as_null=False)
+    # The largest is NaN if any is: one pass finds NaN and infinity.
+    if values.null_count() or not values.to_numpy().max(initial=0.0) < math.inf:
+        message = "logits: expected finite numbers (minus infinity for a probability of 0)"
+        raise RunError(message)
+
+
+def _check_orders(orders: pl.Series, n_choices: pl.Series) -> None:
+    """Each order, if known, has every index from 0 to C - 1 once: its bits sum to 2^C - 1."""
+    lengths = orders.list.len().fill_null(0).to_numpy().astype(np.int64)
+    known = lengths > 0
+    codes = orders.explode(empty_as_null=False).drop_nulls().to_numpy().astype(np.int64)
+    answers = n_choices.to_numpy().astype(np.int64)
+    inside = codes.size == lengths.sum() and bool(((codes >= 0) & (codes < MAX_ANSWERS)).all())
+    if inside and (lengths[known] == answers[known]).all():
+        starts = np.cumsum(lengths[known]) - lengths[known]
+        bits = np.bitwise_or.reduceat(1 << codes, starts) if starts.size else np.zeros(0, int)
+        if (bits == (1 << answers[known]) - 1).all():
+            return
+    message = "code_order: expected each answer's index once, or an empty list if it is unknown"
+    raise RunError(message)
+
+
+def type_family(dtype: pl.DataType) -> str:
+    """Return the family of a type: text, integer, float, or a list of them, whatever the width."""
+    name = str(dtype)
+    for family, members in (("whole", r"U?Int\d+"), ("number", r"Float\d+")):
+        name = re.sub(members, family, name)
+    return name

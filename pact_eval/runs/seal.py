@@ -1,0 +1,153 @@
+"""The seal of a run: hashes that tie its rows and its provenance together, and their checks.
+
+    "seal": {"predictions_sha256": ..., "references_sha256": ..., "items": 324, "views": 1296,
+             "k": 4, "provenance_sha256": ...}
+
+`RunWriter` seals a run when it writes the last row, and an import when it is imported. Every reader
+of a run checks the two hashes of files: that of `predictions.parquet`, and that of `run.json`
+itself. While a run is being written, `run.json` has the hash of each part instead.
+
+A seal shows changes: of rows or labels, by accident or by hand. It is no signature: anyone can
+write a folder with a seal of its own. Compare `seal_digest` with a published one for that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+
+import polars as pl
+
+from pact_eval._files import sha256_of_file
+from pact_eval._json import Json, sha256_of_json
+from pact_eval.errors import RunError, TamperedError
+from pact_eval.runs.provenance import NAME, Provenance, Seal, as_written
+
+PREDICTIONS = "predictions.parquet"
+"""Name of the file of rows in a run folder."""
+
+_NOT_HASHED = ("seal", "parts")
+_ADVICE = "restore the folder from a copy, or repeat the run in another folder"
+
+
+def seal_of_rows(file: Path, frame: pl.DataFrame) -> dict[str, Json]:
+    """Return the values of a seal that depend on the rows alone.
+
+    Args:
+        file: the rows as they were written.
+        frame: the same rows; columns as in `SCHEMA` or `ABLATED_SCHEMA`.
+    """
+    items = frame["id"].n_unique()
+    return {
+        "predictions_sha256": sha256_of_file(file),
+        "references_sha256": references_sha256(frame),
+        "items": items,
+        "views": len(frame),
+        "k": len(frame) // items if items else 0,
+    }
+
+
+def sealed(recorded: Mapping[str, Json], rows: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the content of a `run.json` with its seal.
+
+    Args:
+        recorded: the content; an earlier seal in it is replaced.
+        rows: the values of `seal_of_rows`.
+    """
+    content = as_written({key: value for key, value in recorded.items() if key != "seal"})
+    seal = dict(rows) | {"provenance_sha256": provenance_sha256(content, rows)}
+    return content | {"seal": seal}
+
+
+def provenance_sha256(recorded: Mapping[str, Json], rows: Mapping[str, Json]) -> str:
+    """Return the SHA-256 of a `run.json` without its seal and parts, and of `seal_of_rows`."""
+    hashed = {key: value for key, value in recorded.items() if key not in _NOT_HASHED}
+    return sha256_of_json({"run": hashed, "rows": dict(rows)})
+
+
+def references_sha256(frame: pl.DataFrame) -> str:
+    """Return the SHA-256 over the item ids with their references, in the order of the ids.
+
+    Two runs on the same items have the same hash, whatever the order of their rows. Each item gives
+    the bytes `<length of the id in bytes>:<id>=<reference>;`, without a reference if it is null.
+
+    Example:
+        >>> frame = pl.DataFrame({"id": ["b", "a", "b"], "reference": [1, 0, 1]})
+        >>> references_sha256(frame) == hashlib.sha256(b"1:a=0;1:b=1;").hexdigest()
+        True
+    """
+    items = frame.select("id", "reference").unique().sort("id", "reference")
+    reference = pl.col("reference").cast(pl.String).fill_null("")
+    lines = items.select(pl.format("{}:{}={};", pl.col("id").str.len_bytes(), "id", reference))
+    digest = hashlib.sha256()
+    for (line,) in lines.iter_rows():
+        digest.update(line.encode())
+    return digest.hexdigest()
+
+
+def check_seal(folder: Path, provenance: Provenance) -> None:
+    """Check that the files of a complete run are those that were sealed.
+
+    A run without a seal passes; `Provenance.seal` is then None.
+
+    Args:
+        folder: the run folder.
+        provenance: its `run.json`.
+
+    Raises:
+        TamperedError: `run.json` or `predictions.parquet` has changed since the run was sealed, or
+            the rows were put into the folder of a run that is not complete.
+        RunError: the rows cannot be read.
+    """
+    seal = provenance.seal
+    if seal is None and provenance.parts:
+        message = (
+            f"{folder / PREDICTIONS}: not written by this run, which is not complete; remove the "
+            "file and repeat the command that started the run"
+        )
+        raise TamperedError(message)
+    if seal is None:
+        return
+    if provenance_sha256(provenance, rows_of_seal(seal)) != seal.provenance_sha256:
+        message = f"{folder / NAME}: changed since the run was sealed; {_ADVICE}"
+        raise TamperedError(message)
+    found = _sha256_of_rows(folder / PREDICTIONS)
+    if found != seal.predictions_sha256:
+        message = (
+            f"{folder / PREDICTIONS}: changed since the run was sealed (SHA-256: expected "
+            f"{seal.predictions_sha256[:12]}, got {found[:12]}); {_ADVICE}"
+        )
+        raise TamperedError(message)
+
+
+def seal_digest(seal: Seal) -> str:
+    """Return one SHA-256 that identifies a sealed run: its rows, settings and labels.
+
+    Example:
+        >>> seal_digest(Seal("aa", "bb", "cc", 1, 2, 2))[:8]
+        '27c29f9e'
+    """
+    return sha256_of_json(asdict(seal))
+
+
+def rows_of_seal(seal: Seal) -> dict[str, Json]:
+    """Return the values of `seal_of_rows` in a seal."""
+    return {key: value for key, value in asdict(seal).items() if key != "provenance_sha256"}
+
+
+def _sha256_of_rows(path: Path) -> str:
+    """Hash the file of rows, once per process while its size and times do not change."""
+    try:
+        found = path.stat()
+        return _hashed(path.resolve(), found.st_ino, found.st_size, found.st_mtime_ns)
+    except OSError as error:
+        message = f"{path}: cannot be read ({error.strerror or error})"
+        raise RunError(message) from None
+
+
+@lru_cache(maxsize=1024)
+def _hashed(path: Path, inode: int, size: int, modified_ns: int) -> str:  # noqa: ARG001
+    return sha256_of_file(path)

@@ -1,0 +1,67 @@
+"""What the commands say about runs that were changed, and about runs without a seal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+from run_frames import rows, without_seal, write_run
+
+from pact_cli.main import main
+
+COMMANDS = {
+    "report": ("report", "{0}", "--resamples", "100"),
+    "compare": ("compare", "{0}", "{1}", "--resamples", "100"),
+    "arms": ("compare", "--arms", "a={0}", "b={1}", "--resamples", "100"),
+    "sweep": ("sweep", "{0}", "--resamples", "100"),
+    "calibrate": ("calibrate", "{0}", "--out", "{2}/calibration.json"),
+    "tables": ("tables", "{0}", "{1}", "--out", "{2}/tables", "--resamples", "100"),
+    "page": ("report", "{0}", "{1}", "--html", "{2}/page.html", "--resamples", "100"),
+    "scorecard": ("scorecard", "{2}/hypotheses.toml", "{0}", "{1}", "--resamples", "100"),
+}
+CRITERIA = """
+format = "pact-hypotheses-1"
+[hypothesis.H1]
+title = "Higher accuracy"
+claim = "a is more accurate than b."
+check = [{ says = "higher", metric = "accuracy", arm = "a", decoding = "single", group = "all",
+           is = "higher", than = { arm = "b" } }]
+"""
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[Path, Path]:
+    (tmp_path / "hypotheses.toml").write_text(CRITERIA)
+    return (
+        write_run(tmp_path / "one", rows(1, families=9, k=2), arm="a", seed=1),
+        write_run(tmp_path / "two", rows(2, families=9, k=2), arm="b", seed=1),
+    )
+
+
+def run(command: str, two: tuple[Path, Path], tmp_path: Path) -> Result:
+    words = [word.format(*two, tmp_path) for word in COMMANDS[command]]
+    return CliRunner().invoke(main, words)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_changed_run_ends_every_command_with_exit_code_5(
+    command: str, two: tuple[Path, Path], tmp_path: Path
+) -> None:
+    path = two[0] / "predictions.parquet"
+    pl.read_parquet(path).head(12).write_parquet(path)
+    found = run(command, two, tmp_path)
+    assert found.exit_code == 5, found.output
+    assert "predictions.parquet: changed since the run was sealed" in found.stderr
+    assert "Traceback" not in found.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_run_without_a_seal_is_named(
+    command: str, two: tuple[Path, Path], tmp_path: Path
+) -> None:
+    without_seal(two[0])
+    found = run(command, two, tmp_path)
+    assert f"{two[0]}: unsealed" in found.stderr, found.output
+    assert f"{two[1]}: unsealed" not in found.stderr
