@@ -87,14 +87,14 @@ def write_run(
     return folder
 
 
-def edit_run(folder: Path, *, settings: Mapping[str, Json] | None = None, **labels: Json) -> Path:
+def edit_run(folder: Path, *, settings: Mapping[str, Any] | None = None, **labels: Any) -> Path:
     """Changes what a complete run records, and seals it anew."""
     recorded = json.loads((folder / "run.json").read_bytes()) | labels
     recorded["settings"] |= settings or {}
     return seal_again(folder, recorded)
 
 
-def edit_rows(folder: Path, *columns: pl.Expr) -> Path:
+def edit_rows(folder: Path, *columns: pl.Expr | pl.Series) -> Path:
     """Changes columns of a complete run, and seals it anew."""
     path = folder / PREDICTIONS
     pl.read_parquet(path).with_columns(*columns).write_parquet(path)

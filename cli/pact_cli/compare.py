@@ -51,6 +51,7 @@ def compare(
     (sign flip).
     """
     from pact_eval.evaluation import Experiment
+    from pact_reports.sentences import warning_sentence
 
     settings = replace(settings, holm=holm)
     if not arms and len(runs) < 2:
@@ -60,10 +61,8 @@ def compare(
         experiment = Experiment.read_arms(runs, settings)
     else:
         experiment = Experiment.read([Path(run) for run in runs], settings, unique_labels=False)
-    if settings.calibrated:
-        from pact_reports.sentences import warning_sentence
-
-        warn(map(warning_sentence, experiment.warnings))
+    # Other items are an error of their own, so that only calibrators need to be read here.
+    warn(map(warning_sentence, experiment.warnings if settings.calibrated else experiment.unsealed))
     if arms:
         _print_arms(experiment, mcnemar=mcnemar, as_json=as_json)
     else:

@@ -21,7 +21,7 @@ from pact_eval.calibration.notes import (
 from pact_eval.calibration.selection import ModeChoice, choose_mode
 from pact_eval.calibration.temperatures import Calibrator, Mode
 from pact_eval.errors import InputError
-from pact_eval.runs import Decoding, Predictions, Run, read_run
+from pact_eval.runs import Decoding, Predictions, Run, UnsealedRun, read_run
 
 _NAMES_SHOWN = 3
 
@@ -123,7 +123,8 @@ class FittedRun:
         choice: why its form was chosen; None if the user named it.
         fit: the fit.
         effects: scores before and after, by run folder; that of the fit split first.
-        warnings: what the runs have in common with the fit, and should not.
+        warnings: what the runs have in common with the fit, and should not; and runs without a
+            seal.
     """
 
     folder: Path
@@ -131,7 +132,7 @@ class FittedRun:
     choice: ModeChoice | None
     fit: CalibratorFit
     effects: Mapping[Path, CalibrationEffect]
-    warnings: tuple[CalibrationWarning, ...]
+    warnings: tuple[CalibrationWarning | UnsealedRun, ...]
 
     def write(self, out: Path | None = None) -> Path:
         """Write the calibrator to a file and into the run folders that it was applied to.
@@ -198,7 +199,7 @@ def fit_on_run(
             name: calibration_effect(each, fit.calibrator)
             for name, each in ({folder: items} | applied).items()
         },
-        warnings=warnings,
+        warnings=(*(each for one in (run, *others.values()) for each in one.unsealed), *warnings),
     )
 
 

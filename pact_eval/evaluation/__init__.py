@@ -22,7 +22,6 @@ from pact_eval.evaluation.experiment import (
     Experiment,
     ExperimentRun,
     ItemMismatch,
-    UnsealedRun,
     align,
     mismatch,
 )
@@ -160,7 +159,6 @@ __all__ = [
     "SweepPoint",
     "Unit",
     "UnmatchedSeeds",
-    "UnsealedRun",
     "align",
     "calibration_error",
     "compare",

@@ -35,6 +35,7 @@ from pact_eval.runs import (
     Predictions,
     Provenance,
     RunFolder,
+    UnsealedRun,
     open_run,
     read_any_run,
     read_run,
@@ -88,17 +89,6 @@ class ItemMismatch:
             f"({_some(self.only_first)}), {len(self.only_other):,} only in {self.other} "
             f"({_some(self.only_other)})"
         )
-
-
-@dataclass(frozen=True)
-class UnsealedRun:
-    """A run without a seal: nothing shows whether its rows have changed since they were scored.
-
-    Attributes:
-        run: the run folder, as given.
-    """
-
-    run: str
 
 
 class ExperimentRun:
@@ -390,9 +380,7 @@ class Experiment:
     @property
     def unsealed(self) -> tuple[UnsealedRun, ...]:
         """A warning for every run without a seal."""
-        return tuple(
-            UnsealedRun(str(run.folder)) for run in self.all_runs if run.provenance.seal is None
-        )
+        return tuple(warning for run in self.all_runs for warning in run.run.unsealed)
 
     @cached_property
     def warnings(self) -> tuple[CalibrationWarning | ItemMismatch | UnsealedRun, ...]:

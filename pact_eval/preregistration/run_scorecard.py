@@ -19,7 +19,6 @@ from pact_eval.evaluation import (
     Experiment,
     ExperimentRun,
     Settings,
-    UnsealedRun,
 )
 from pact_eval.preregistration.criteria import Hypotheses, decoding_name
 from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
@@ -41,7 +40,7 @@ from pact_eval.preregistration.run_metrics import (
 )
 from pact_eval.preregistration.scorecard import Scorecard
 from pact_eval.preregistration.table import MetricRow, MetricTable
-from pact_eval.runs import Decoding
+from pact_eval.runs import Decoding, UnsealedRun
 
 _RESAMPLES: Final = 2_000
 

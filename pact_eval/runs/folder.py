@@ -56,6 +56,17 @@ _PART = re.compile(r"part-\d{6,}\.parquet")
 
 
 @dataclass(frozen=True)
+class UnsealedRun:
+    """A run without a seal: nothing shows whether its rows have changed since they were scored.
+
+    Attributes:
+        run: the run folder, as given.
+    """
+
+    run: str
+
+
+@dataclass(frozen=True)
 class RunFolder:
     """A complete run; its rows are not read.
 
@@ -86,6 +97,11 @@ class RunFolder:
     def settings(self) -> Mapping[str, Json]:
         """The recorded settings that determine the numbers: adapter, base, dataset, K, ..."""
         return self.provenance.settings
+
+    @property
+    def unsealed(self) -> tuple[UnsealedRun, ...]:
+        """A warning if the run has no seal."""
+        return (UnsealedRun(str(self.folder)),) if self.provenance.seal is None else ()
 
     @property
     def predictions_file(self) -> Path:

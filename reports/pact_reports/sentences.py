@@ -16,8 +16,8 @@ from pact_eval.evaluation import (
     RepeatedViews,
     SmallGroups,
     UnmatchedSeeds,
-    UnsealedRun,
 )
+from pact_eval.runs import UnsealedRun
 from pact_reports.numbers import units_text
 
 # Groups that a sentence names; JSON has all.

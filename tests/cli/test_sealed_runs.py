@@ -23,11 +23,21 @@ COMMANDS = {
 }
 CRITERIA = """
 format = "pact-hypotheses-1"
-[hypothesis.H1]
+[[hypothesis]]
+id = "H1"
 title = "Higher accuracy"
 claim = "a is more accurate than b."
-check = [{ says = "higher", metric = "accuracy", arm = "a", decoding = "single", group = "all",
-           is = "higher", than = { arm = "b" } }]
+
+[[hypothesis.check]]
+says = "higher"
+metric = "accuracy"
+arm = "a"
+decoding = "single"
+group = "all"
+is = "higher"
+than = { arm = "b" }
+judged_on = "matched"
+seeds = [1]
 """
 
 

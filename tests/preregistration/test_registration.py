@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from run_frames import edit_run, rows, write_run
 
-from pact_eval._json import Json
+from pact_eval._json import Json, sha256_of_json
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.preregistration import (
     DataHash,
@@ -29,7 +29,6 @@ from pact_eval.preregistration import (
     register,
     run_facts,
 )
-from pact_eval.preregistration.registration import sha256_of_json
 from pact_eval.runs import RunFolder, open_run
 
 NOW = dt.datetime(2026, 3, 1, 12, 0, 0, 700_000, tzinfo=dt.UTC)

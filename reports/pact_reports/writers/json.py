@@ -17,9 +17,9 @@ from pact_eval.evaluation import (
     Group,
     MetricSpec,
     Note,
-    UnsealedRun,
 )
 from pact_eval.prompts import CODES as LETTERS
+from pact_eval.runs import UnsealedRun
 from pact_reports.numbers import GENERALISATION
 from pact_reports.sentences import note_sentence, warning_sentence
 
