@@ -71,7 +71,7 @@ class Task:
         self.options = options
         base = AutoModelForCausalLM.from_pretrained(options.model, dtype=torch.float32)
         self.model = get_peft_model(base, lora_config(dropout=options.dropout)).train()
-        tokenizer = AutoTokenizer.from_pretrained(options.model)
+        self.tokenizer = tokenizer = AutoTokenizer.from_pretrained(options.model)
         encoder = Encoder(tokenizer, NIMBLE)
         records = read_records(options.data)  # the records of a family are adjacent
         cut = 2 * options.families
@@ -94,7 +94,9 @@ class Task:
         """Save the adapter for `pact-eval score`, if `--out` names a folder."""
         o = self.options
         if o.out is not None:
-            save_adapter(self.model, o.out, base=o.model, arm="pact", seed=o.seed)
+            save_adapter(
+                self.model, o.out, base=o.model, tokenizer=self.tokenizer, arm="pact", seed=o.seed
+            )
 
 
 class StepLoader:

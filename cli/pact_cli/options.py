@@ -206,7 +206,8 @@ _MODEL: Final = [
     click.option(
         "--allow-contract-mismatch",
         is_flag=True,
-        help="Score an adapter that was trained on another prompt contract; the run records it.",
+        help="Score an adapter that was trained on another prompt contract, tokenizer or chat "
+        "template; the run records it.",
     ),
 ]
 

@@ -5,15 +5,18 @@ from pact_eval.prompts.contract import CODES, PromptContract, canonical_code_ord
 from pact_eval.prompts.encoding import ChatTokenizer, EncodedView, Encoder, prompt_text
 from pact_eval.prompts.nimble import NIMBLE
 from pact_eval.prompts.requests import Decision, read_context, read_schema
+from pact_eval.prompts.training_prompts import STATED_PROMPTS, TrainingPrompts
 
 __all__ = [
     "CODES",
     "NIMBLE",
+    "STATED_PROMPTS",
     "ChatTokenizer",
     "Decision",
     "EncodedView",
     "Encoder",
     "PromptContract",
+    "TrainingPrompts",
     "canonical_code_order",
     "prompt_text",
     "read_context",

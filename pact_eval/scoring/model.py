@@ -33,7 +33,7 @@ from pact_eval.models import (
     refuse_unsafe_settings,
     sha256_of_weights,
 )
-from pact_eval.prompts import NIMBLE, Encoder, PromptContract
+from pact_eval.prompts import NIMBLE, STATED_PROMPTS, Encoder, PromptContract, TrainingPrompts
 from pact_eval.scoring.cpu_tuning import keep_freed_memory
 from pact_eval.scoring.engine import EngineName
 from pact_eval.scoring.scorer import Scorer
@@ -54,7 +54,8 @@ class ModelRequest:
         device: auto, cpu or cuda.
         dtype: auto or a name in `loading.DTYPES`.
         batch_tokens: tokens per pass, padding included; None takes the device's default.
-        allow_contract_mismatch: score an adapter that was trained on another prompt contract.
+        allow_contract_mismatch: score an adapter that was trained on another prompt contract,
+            tokenizer or chat template.
         engine: name of the engine; auto takes the fastest one that agrees with the plain forward
             pass.
         merge: add the adapter to the weights before scoring, and record how much logits change.
@@ -79,7 +80,7 @@ class ScoringModel:
         adapter: the adapter's files, or None.
         base: the base model on disk.
         contract: the prompt contract used for scoring.
-        contract_mismatch: how the adapter's contract differs, if that was allowed.
+        contract_mismatch: how the prompts of the training differ, if that was allowed.
         device: device that runs the model.
         dtype: precision of weights and computation.
         batch_tokens: tokens per pass, padding included.
@@ -171,17 +172,22 @@ def identify(request: ModelRequest) -> ScoringModel:
 
     Raises:
         AdapterError: a folder is missing or cannot be used, or no base model is known.
-        ContractMismatchError: the adapter was trained on another prompt contract.
+        ContractMismatchError: the adapter was trained on another prompt contract, tokenizer or chat
+            template.
         PromptError: the tokenizer cannot render the contract.
     """
     files = read_adapter_files(request.adapter) if request.adapter is not None else None
     if files is not None and request.apply_adapter:
         refuse_unsafe_settings(files)
     base = _base_of(request, files)
+    if files is not None and request.apply_adapter:
+        _refuse_other_base(files, base)
+    encoder = Encoder(load_tokenizer(base.folder), NIMBLE, _max_prompt_tokens(files, base))
     mismatch = None
     if files is not None and request.apply_adapter:
-        mismatch = _contract_mismatch(files, allowed=request.allow_contract_mismatch)
-        _refuse_other_base(files, base)
+        mismatch = _contract_mismatch(
+            files, encoder, base.label, allowed=request.allow_contract_mismatch
+        )
     device = resolve_device(request.device)
     return ScoringModel(
         adapter=files if request.apply_adapter else None,
@@ -191,7 +197,7 @@ def identify(request: ModelRequest) -> ScoringModel:
         device=device,
         dtype=resolve_dtype(request.dtype, device),
         batch_tokens=request.batch_tokens or _BATCH_TOKENS[device.type],
-        encoder=Encoder(load_tokenizer(base.folder), NIMBLE, _max_prompt_tokens(files, base)),
+        encoder=encoder,
         engine=request.engine,
         merge=request.merge and files is not None and request.apply_adapter,
     )
@@ -209,18 +215,32 @@ def _base_of(request: ModelRequest, files: AdapterFiles | None) -> BaseModel:
     return resolve_base(name, start, revision)
 
 
-def _contract_mismatch(files: AdapterFiles, *, allowed: bool) -> str | None:
+def _contract_mismatch(
+    files: AdapterFiles, encoder: Encoder, base: str, *, allowed: bool
+) -> str | None:
+    """Return how the prompts of the training differ from ours; refuse them if not allowed."""
+    differences = _prompt_differences(files.schema_config, encoder, base)
+    if not differences:
+        return None
+    found = "; ".join(differences)
+    if allowed:
+        return found
+    message = f"{files.folder}: {found}; use --allow-contract-mismatch to score it anyway"
+    raise ContractMismatchError(message)
+
+
+def _prompt_differences(
+    stated: Mapping[str, Json] | None, encoder: Encoder, base: str
+) -> tuple[str, ...]:
+    if stated is None:
+        return ("it has no schema_config.json, so its prompt contract is unknown",)
     try:
-        if files.schema_config is None:
-            message = "it has no schema_config.json, so its prompt contract is unknown"
-            raise ContractMismatchError(message)
-        NIMBLE.check_adapter(files.schema_config)
+        NIMBLE.check_adapter(stated)
     except ContractMismatchError as error:
-        if allowed:
-            return str(error)
-        message = f"{files.folder}: {error}; use --allow-contract-mismatch to score it anyway"
-        raise ContractMismatchError(message) from None
-    return None
+        return (str(error),)
+    if all(stated.get(name) is None for name in STATED_PROMPTS):
+        return ()
+    return TrainingPrompts.of(encoder).differences(stated, base)
 
 
 def _refuse_other_base(files: AdapterFiles, base: BaseModel) -> None:

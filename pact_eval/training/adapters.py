@@ -1,8 +1,8 @@
 """Saving a trained adapter so that `pact-eval score` accepts it.
 
 PEFT writes the weights. `schema_config.json` makes the folder a typed-decision adapter: it records
-the prompt contract of the training, the base model and the hash of its weights, the arm and the
-seed.
+the prompt contract of the training, the hashes of its tokenizer and chat template, the base model
+and the hash of its weights, the arm and the seed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pact_eval.models import (
     read_adapter_files,
     sha256_of_weights,
 )
-from pact_eval.prompts import NIMBLE, PromptContract
+from pact_eval.prompts import NIMBLE, ChatTokenizer, Encoder, PromptContract, TrainingPrompts
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -37,6 +37,7 @@ def save_adapter(
     base: str | Path,
     arm: str | None = None,
     seed: int | None = None,
+    tokenizer: ChatTokenizer | None = None,
     contract: PromptContract = NIMBLE,
     max_prompt_tokens: int | None = None,
     revision: str | None = None,
@@ -53,6 +54,9 @@ def save_adapter(
             of its weights.
         arm: the recipe, for reports.
         seed: training seed.
+        tokenizer: tokenizer of the training; None takes the one in the folder `base`. Its hashes
+            and those of its chat template are stored, and `pact-eval score` refuses others. With a
+            hub id and no tokenizer, they are not stated.
         contract: prompt contract of the training.
         max_prompt_tokens: limit on the length of prompts; the contract's by default.
         revision: revision of a hub model.
@@ -62,6 +66,7 @@ def save_adapter(
     Raises:
         AdapterError: the base folder has no weights, the model has no LoRA layers, it trains other
             weights, which would be lost, or a weight is not a finite number.
+        PromptError: the tokenizer cannot render the contract.
         ValueError: `facts` names a reserved key.
 
     Example:
@@ -71,6 +76,9 @@ def save_adapter(
     """
     base = Path(base) if Path(base).is_dir() else base
     schema = _schema_config(base, folder, contract, max_prompt_tokens, revision)
+    tokenizer = _tokenizer_of(base) if tokenizer is None else tokenizer
+    if tokenizer is not None:
+        schema |= TrainingPrompts.of(Encoder(tokenizer, contract)).to_json()
     schema |= {"arm": arm, "seed": seed}
     taken = sorted(set(schema) & set(facts or {}))
     if taken:
@@ -106,6 +114,16 @@ def _schema_config(
         "base_weights_sha256": sha256_of_weights(base) if isinstance(base, Path) else None,
         "max_length": max_prompt_tokens or contract.max_prompt_tokens,
     }
+
+
+def _tokenizer_of(base: str | Path) -> ChatTokenizer | None:
+    """Load the tokenizer of a base folder; None for a hub id, or a folder without one."""
+    if not isinstance(base, Path) or not (base / "tokenizer_config.json").exists():
+        return None
+    from transformers import AutoTokenizer
+
+    tokenizer: ChatTokenizer = AutoTokenizer.from_pretrained(base, trust_remote_code=False)
+    return tokenizer
 
 
 def _lora_weights(model: Any, dtype: torch.dtype) -> dict[str, torch.Tensor]:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from peft import LoraConfig, PeftModel
 from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer
 
 from pact_eval.errors import AdapterError, ContractMismatchError, PactError, PromptError
 from pact_eval.models import SAFE_INITIALISATIONS, sha256_of_weights, unsafe_settings
 from pact_eval.scoring.model import ModelRequest, identify
-from scoring.conftest import Make
+from scoring.conftest import FIXTURES, MODEL, Make
 
 pytestmark = pytest.mark.slow
+
+ADAPTERS = FIXTURES / "adapters"
 
 
 @pytest.fixture
@@ -200,6 +204,47 @@ def test_another_contract_unless_it_is_allowed(qwen3: Path, make_adapter: Make) 
     contract = scored_model.settings["contract"]
     assert isinstance(contract, dict)
     assert contract["mismatch"] == scored_model.contract_mismatch
+
+
+def _other_template(base: Path) -> None:
+    path = base / "chat_template.jinja"
+    path.write_text(path.read_text().replace("assistant", "helper"))
+
+
+def _other_tokenizer(base: Path) -> None:
+    path = base / "tokenizer.json"
+    value = json.loads(path.read_text())
+    value["model"]["merges"] = value["model"]["merges"][:-700]
+    path.write_text(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [(_other_template, "another chat template"), (_other_tokenizer, "another tokenizer")],
+)
+def test_another_chat_template_or_tokenizer_unless_it_is_allowed(
+    tmp_path: Path, change: Callable[[Path], None], found: str
+) -> None:
+    """Accuracy of the shipped adapter fell from 62.5 to 45.8%, without a message."""
+    base, adapter = tmp_path / "base", ADAPTERS / "pact"
+    shutil.copytree(MODEL, base)
+    identify(ModelRequest(adapter, str(base)))
+    change(base)
+    message = refused(adapter, base, ContractMismatchError)
+    assert f"trained with {found}" in message
+    assert "--allow-contract-mismatch" in message
+    scored_model = identify(ModelRequest(adapter, str(base), allow_contract_mismatch=True))
+    contract = scored_model.settings["contract"]
+    assert isinstance(contract, dict)
+    assert found in str(contract["mismatch"])
+
+
+def test_a_tokenizer_saved_again_is_the_same(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    shutil.copytree(MODEL, base)
+    AutoTokenizer.from_pretrained(MODEL).save_pretrained(base)
+    scored_model = identify(ModelRequest(ADAPTERS / "pact", str(base)))
+    assert scored_model.contract_mismatch is None
 
 
 def test_an_adapter_that_does_not_say_its_contract(qwen3: Path, adapter: Path) -> None:

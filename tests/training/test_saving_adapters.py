@@ -13,7 +13,7 @@ import pact_fixtures
 from pact_eval.data import read_records
 from pact_eval.errors import AdapterError, PactError
 from pact_eval.models import sha256_of_weights
-from pact_eval.prompts import NIMBLE
+from pact_eval.prompts import NIMBLE, STATED_PROMPTS, Encoder, TrainingPrompts
 from pact_eval.scoring.model import ModelRequest, identify
 from pact_eval.scoring.scorer import Scorer
 from pact_eval.training import save_adapter
@@ -56,6 +56,8 @@ def test_the_folder_says_what_score_asks_for(model: Any, tmp_path: Path) -> None
     assert schema["selected_step"] == 300
     assert schema["max_length"] == 2048
     assert schema["base_weights_sha256"] == sha256_of_weights(MODEL)
+    stated = {name: schema[name] for name in STATED_PROMPTS}
+    assert stated == TrainingPrompts.of(identify(ModelRequest(folder)).encoder).to_json()
     assert (folder / schema["model"]).resolve() == MODEL.resolve()
     lora = json.loads((folder / "adapter_config.json").read_text("utf-8"))
     assert lora["base_model_name_or_path"] == "pact-tiny-qwen3"
@@ -82,6 +84,14 @@ def test_a_hub_id_is_kept_as_it_is(model: Any, tmp_path: Path) -> None:
     assert schema["model"] == "Qwen/Qwen3-0.6B"
     assert schema["revision"] == "c1899de"
     assert schema["base_weights_sha256"] is None
+    assert not set(schema) & set(STATED_PROMPTS)
+
+
+def test_the_tokenizer_of_a_hub_model_can_be_given(model: Any, tmp_path: Path) -> None:
+    tokenizer = load_base(MODEL)[1]
+    save_adapter(model, tmp_path / "adapter", base="Qwen/Qwen3-0.6B", tokenizer=tokenizer)
+    schema = json.loads((tmp_path / "adapter" / "schema_config.json").read_text("utf-8"))
+    assert schema["prompts_sha256"] == Encoder(tokenizer, NIMBLE).fingerprint
 
 
 def test_a_folder_of_the_base_may_be_a_string_as_in_transformers(

@@ -20,13 +20,14 @@ from pact_eval.audit.adapter.config import CONFIG, LoraSettings
 from pact_eval.audit.adapter.context import AdapterContext
 from pact_eval.audit.adapter.contract import CONTRACT, max_length_tokens
 from pact_eval.audit.adapter.files import FILES, FileRecord
+from pact_eval.audit.adapter.prompts import PROMPTS
 from pact_eval.audit.adapter.tensors import TENSORS, layer_module
 from pact_eval.audit.findings import CheckResult
 from pact_eval.audit.registry import Registry
 from pact_eval.errors import AdapterError
 from pact_eval.models import ADAPTER_WEIGHTS, TensorInfo
 
-ADAPTER_CHECKS: Final = Registry[AdapterContext](FILES, CONFIG, TENSORS, CONTRACT, BASE)
+ADAPTER_CHECKS: Final = Registry[AdapterContext](FILES, CONFIG, TENSORS, CONTRACT, PROMPTS, BASE)
 """The checks of an adapter folder, in the order in which they run."""
 
 

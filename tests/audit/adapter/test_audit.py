@@ -35,6 +35,7 @@ from safetensors.torch import load_file, save_file
 from pact_eval._files import sha256_of_file
 from pact_eval.audit import ADAPTER_CHECKS, CODES, audit_adapter, compare_adapters
 from pact_eval.errors import AdapterError, PactError
+from pact_eval.prompts import STATED_PROMPTS
 from pact_eval.scoring.model import ModelRequest, identify
 
 
@@ -167,6 +168,13 @@ def zeroed(part: str) -> Spoil:
     return tensors(lambda loaded: [t.zero_() for name, t in loaded.items() if part in name])
 
 
+def with_damaged_tokenizer(folder: Path) -> None:
+    base = folder.parent / "base"
+    shutil.copytree(MODEL, base)
+    (base / "tokenizer.json").write_text("{")
+    schema(model=str(base))(folder)
+
+
 def with_two(name: str, value: float) -> Spoil:
     return tensors(lambda loaded: loaded[name].view(-1)[3:5].fill_(value))
 
@@ -295,6 +303,11 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     ("value-malformed", "auto_mapping", config(auto_mapping="os")),
     ("other-task", "SEQ_CLS", config(task_type="SEQ_CLS")),
     ("lora-variant", "use_qalora", config(use_qalora=True)),
+    ("prompts-differ", "another tokenizer", schema(tokenizer_sha256="0" * 64)),
+    ("prompts-differ", "another chat template", schema(chat_template_sha256="0" * 64)),
+    ("prompts-differ", "an integer", schema(prompts_sha256=1)),
+    ("prompts-not-compared", "tokenizer.json: not valid JSON", with_damaged_tokenizer),
+    ("prompts-not-stated", "not stated", schema(**dict.fromkeys(STATED_PROMPTS))),
     ("weights-damaged", "cut short", lambda folder: os.truncate(weights(folder), 500_000)),
     ("no-lora", "none of them", renamed("lora_", "l")),
     ("half-pair", "q_proj without B", lost(Q0_B)),

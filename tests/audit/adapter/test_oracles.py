@@ -36,7 +36,7 @@ from pact_eval.audit.adapter.targets import by_pattern, targeted
 from pact_eval.audit.adapter.values import read_values, relative_difference
 from pact_eval.errors import AdapterError
 from pact_eval.models import safetensors_header
-from pact_eval.prompts import NIMBLE
+from pact_eval.prompts import NIMBLE, TrainingPrompts
 
 DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
@@ -280,6 +280,7 @@ def fresh(folder: Path, base: Path = MODEL, auto: Any = None, **settings: Any) -
         "contract_fingerprint": NIMBLE.fingerprint,
         "model": str(base),
         "max_length": NIMBLE.max_prompt_tokens,
+        **TrainingPrompts.of_folder(MODEL).to_json(),
     }
     (folder / "schema_config.json").write_text(json.dumps(values))
     return folder
