@@ -16,12 +16,22 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Output that is piped is 120 columns wide; a worker of pytest-xdist would say otherwise.
 os.environ.pop("COLUMNS", None)
 
+from pathlib import Path
+
 import pytest
 from hypothesis import settings
 
 # A busy machine is not a failure: benchmarks measure speed, tests do not.
 settings.register_profile("pact", deadline=None)
 settings.load_profile("pact")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Modules of slow tests alone are not imported where no slow test is wanted: PEFT takes 3 s."""
+    if collection_path.suffix == ".py" and "not slow" in config.option.markexpr:
+        text = collection_path.read_text(encoding="utf-8")
+        return True if "\npytestmark = pytest.mark.slow\n" in text else None
+    return None
 
 
 @pytest.hookimpl(trylast=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -41,6 +40,7 @@ from pact_eval.evaluation.statistics import (
     ResampledGroup,
     joint_basis,
     resampled_groups,
+    same_stream,
 )
 from pact_eval.stats import (
     DesignEffect,
@@ -365,7 +365,7 @@ def _accuracy_tests(
         families=sign_flip_test(a.correct, b.correct, group.cluster),
         pairs=pairs,
         item_interval=item_accuracy_difference(
-            items.b, items.c, items.n, rng=deepcopy(rng), resamples=resamples
+            items.b, items.c, items.n, rng=same_stream(rng), resamples=resamples
         ),
         design_effect=spread,
         detectable=detectable_difference(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -166,7 +165,7 @@ class ResampledGroup:
     def estimate(self, metric: str) -> Estimate:
         """Return a metric with its interval."""
         interval = find_metric(metric).interval
-        estimate = interval(self.items, self.drawn[metric], deepcopy(self.rng))
+        estimate = interval(self.items, self.drawn[metric], same_stream(self.rng))
         basis = self.statistics.bases.get(metric)
         if basis is None:
             return estimate
@@ -186,6 +185,16 @@ class ResampledGroup:
         """Return why no item of the group has the metric; None if some items have it."""
         basis = self.basis(metric)
         return None if basis.units else basis.reason_if_none
+
+
+def same_stream(rng: np.random.Generator) -> np.random.Generator:
+    """Return a generator that draws what this one draws next, in a tenth of the time of a deepcopy.
+
+    A report takes one for every metric of every group.
+    """
+    twin = type(rng.bit_generator)()
+    twin.state = rng.bit_generator.state
+    return np.random.Generator(twin)
 
 
 def joint_basis(groups: Sequence[ResampledGroup], metric: str) -> Basis:
@@ -233,8 +242,8 @@ def resampled_groups(
                 each.statistics,
                 n_clusters=each.n_clusters,
                 n=each.n,
-                rng=deepcopy(rng),
+                rng=same_stream(rng),
                 resamples=resamples,
             )
-        groups.append(ResampledGroup(name, statistics, drawn, deepcopy(rng)))
+        groups.append(ResampledGroup(name, statistics, drawn, same_stream(rng)))
     return tuple(groups)

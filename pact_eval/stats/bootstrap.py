@@ -12,12 +12,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats._quantiles import normal_cdf, t_quantile
@@ -447,7 +447,7 @@ def resample(
         batches = weight_batches(n_clusters, width, resamples, rng)
         # A second BLAS thread gains nothing on a quiet machine and spins on a busy one, where
         # resampling took 2.5 times as long.
-        with threadpool_limits(limits=1, user_api="blas"):
+        with _libraries().limit(limits=1, user_api="blas"):
             for batch, weights in _one_ahead(batches) if n_clusters > _MANY else batches:
                 for name, found in stacked.values(statistics, weights).items():
                     replicates[name][batch] = found
@@ -455,6 +455,12 @@ def resample(
         name: Resampled(value, replicates[name], n, n_clusters, statistics[name])
         for name, value in values.items()
     }
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Return the BLAS of numpy. Finding it takes 5 ms, and a report resamples dozens of times."""
+    return ThreadpoolController()
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from calibration.simulated import constant, simulate
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -146,6 +146,7 @@ def test_apply_never_changes_the_answer_and_keeps_rows_normalised(
     )
 
 
+@settings(max_examples=10)
 @given(st.floats(0.05, 20), st.integers(0, 2**32 - 1))
 def test_accuracy_never_changes(temperature: float, seed: int) -> None:
     items = simulate(60, np.random.default_rng(seed), constant(1.0))

@@ -17,6 +17,8 @@ from published import published_path
 from pact_cli.main import main
 from pact_eval.evaluation import registered_metrics
 
+FAST = ("--resamples", "100")
+
 
 def run(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
@@ -41,8 +43,12 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_report_shows_the_published_numbers(published: Path) -> None:
-    text = run("report", published).stdout
+@pytest.fixture(scope="module")
+def report(published: Path) -> str:
+    return run("report", published).stdout
+
+
+def test_the_report_shows_the_published_numbers(report: str) -> None:
     for words in (
         "82.1 [77.5, 85.9]",
         "324 items, 162 fam.",
@@ -58,20 +64,20 @@ def test_the_report_shows_the_published_numbers(published: Path) -> None:
         "arm:        pact_full",
         "seed:       18",
     ):
-        assert words in text, words
+        assert words in report, words
 
 
-def test_piped_output_is_plain_and_fits_its_width(published: Path) -> None:
-    text = run("report", published).stdout
-    assert "\x1b" not in text
-    assert max(len(line) for line in text.splitlines()) <= 120
-    narrow = CliRunner(env={"COLUMNS": "70"}).invoke(main, ["report", str(published)]).stdout
+def test_piped_output_is_plain_and_fits_its_width(published: Path, report: str) -> None:
+    assert "\x1b" not in report
+    assert max(len(line) for line in report.splitlines()) <= 120
+    arguments = ["report", str(published), *FAST]
+    narrow = CliRunner(env={"COLUMNS": "70"}).invoke(main, arguments).stdout
     assert max(len(line) for line in narrow.splitlines()) <= 70
     assert "90.4 [83.4, 94.6]" in narrow
 
 
 def test_json_carries_every_number_of_the_table(published: Path) -> None:
-    result = run("report", published, "--json")
+    result = run("report", published, *FAST, "--json")
     value: dict[str, Any] = json.loads(result.stdout)
     assert result.stderr == ""
     assert [group["name"] for group in value["groups"]] == ["all", "choice", "boolean", "score"]
@@ -94,7 +100,7 @@ def test_json_carries_every_number_of_the_table(published: Path) -> None:
 
 @pytest.mark.parametrize("by", ["domain", "source_family"])
 def test_other_groups(published: Path, by: str) -> None:
-    value = json.loads(run("report", published, "--by", by, "--json").stdout)
+    value = json.loads(run("report", published, *FAST, "--by", by, "--json").stdout)
     assert len(value["groups"]) == 7
     names = {group["name"] for group in value["groups"]}
     assert ("education" in names) == (by == "domain")
@@ -102,7 +108,7 @@ def test_other_groups(published: Path, by: str) -> None:
 
 def test_ensemble_of_one_view_is_the_single_view(published: Path) -> None:
     single, ensemble = (
-        json.loads(run("report", published, "--decoding", name, "--json").stdout)
+        json.loads(run("report", published, *FAST, "--decoding", name, "--json").stdout)
         for name in ("single", "ensemble")
     )
     assert ensemble["decoding"]["views"] == "ensemble"
@@ -278,6 +284,7 @@ def test_commands_that_need_torch_say_what_to_install(arguments: list[str]) -> N
     assert "pip install --constraint constraints.txt '.[model]'" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error_message(published: Path) -> None:
     command = f"{sys.executable} -m pact_cli report {published} --resamples 100 | head -1"
     result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)

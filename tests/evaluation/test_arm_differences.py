@@ -21,12 +21,18 @@ def arm(first_seed: int, skill: float, seeds: int = 3) -> dict[int | None, Score
 
 def compared(*, holm: bool = False, seeds: int = 3, **skills: float) -> ArmsComparison:
     arms = {name: arm(100 * at, skill, seeds) for at, (name, skill) in enumerate(skills.items())}
-    return compare_arms(arms, by="kind", rng=np.random.default_rng(1), resamples=1_000, holm=holm)
+    return compare_arms(arms, by="kind", rng=np.random.default_rng(1), resamples=200, holm=holm)
 
 
 @pytest.fixture(scope="module")
 def three() -> ArmsComparison:
     return compared(good=4.0, poor=0.5, other=0.5)
+
+
+@pytest.fixture(scope="module")
+def equal() -> ArmsComparison:
+    """Two arms of equal skill."""
+    return compared(poor=0.5, other=0.5)
 
 
 def test_one_difference_over_three_seeds(three: ArmsComparison) -> None:
@@ -54,17 +60,18 @@ def test_one_seed_has_the_exact_test_of_its_runs() -> None:
     assert math.isnan(each.new_seeds.low)
 
 
-def test_an_arm_is_best_only_if_that_is_shown(three: ArmsComparison) -> None:
+def test_an_arm_is_best_only_if_that_is_shown(three: ArmsComparison, equal: ArmsComparison) -> None:
     """The arm of more skill is; two arms of equal skill are tied when nothing else is there."""
     assert three.standings["all"]["accuracy"] == {"good": "best"}
     assert three.standings["all"]["ensemble_gain"] == {}
-    equal = compared(poor=0.5, other=0.5).standings["all"]
+    tied = equal.standings["all"]
     for name in ("accuracy", "nll_nats", "brier"):
-        assert set(equal[name].values()) == {"tied"}, name
-        assert len(equal[name]) == 2
+        assert set(tied[name].values()) == {"tied"}, name
+        assert len(tied[name]) == 2
 
 
-def test_holm_counts_every_pair_of_arms(three: ArmsComparison) -> None:
+@pytest.mark.slow
+def test_holm_counts_every_pair_of_arms(three: ArmsComparison, equal: ArmsComparison) -> None:
     adjusted = compared(holm=True, good=4.0, poor=0.5, other=0.5)
     evidence = [
         each.evidence
@@ -74,7 +81,7 @@ def test_holm_counts_every_pair_of_arms(three: ArmsComparison) -> None:
         if each.spec.better and not math.isnan(each.evidence.p_value)
     ]
     # The pair of arms that is not shown is tested too.
-    others = compared(poor=0.5, other=0.5).pairs[0].differences
+    others = equal.pairs[0].differences
     hidden = [each for by_metric in others.values() for each in by_metric.values()]
     assert len(evidence) < adjusted.tests <= len(evidence) + len(hidden)
     assert {each.tests for each in evidence} == {adjusted.tests}
@@ -86,11 +93,11 @@ def test_holm_counts_every_pair_of_arms(three: ArmsComparison) -> None:
     assert three.tests == 0
 
 
-def test_standings_by_hand(three: ArmsComparison) -> None:
+def test_standings_by_hand(three: ArmsComparison, equal: ArmsComparison) -> None:
     shown = three.pairs[0].differences["all"]["accuracy"]
     hidden = next(
         each
-        for by_metric in compared(poor=0.5, other=0.5).pairs[0].differences.values()
+        for by_metric in equal.pairs[0].differences.values()
         for each in by_metric.values()
         if not each.marked
     )

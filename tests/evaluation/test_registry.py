@@ -117,6 +117,7 @@ def test_a_new_metric_is_in_the_tables(experiment: Experiment) -> None:
     assert "Margin" in [column.title for column in sweep_table(points, "raw").columns]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("registered")
 def test_a_new_metric_is_in_the_tables_and_figures_of_the_page(experiment: Experiment) -> None:
     page = make_page(PageRequest(experiment, figures=("main",), tables=("main",)))

@@ -71,6 +71,7 @@ def test_one_seed_has_no_deviation() -> None:
     assert not compared.pairs[0].differences["all"]["accuracy"].sign.same
 
 
+@pytest.mark.slow
 def test_arms_are_compared_on_the_views_that_all_runs_have() -> None:
     """One run of three views among runs of two: every view metric is that of two."""
 

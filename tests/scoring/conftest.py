@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from peft import LoraConfig, get_peft_model
 
 import pact_fixtures
 from pact_eval.prompts import NIMBLE
@@ -93,6 +92,8 @@ def qwen3_5_shell(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture(scope="session")
 def make_adapter(tmp_path_factory: pytest.TempPathFactory) -> Make:
     """Return a function that makes a random LoRA adapter for a base folder."""
+
+    from peft import LoraConfig, get_peft_model
 
     def make(
         base: Path, *, shell: bool = False, zero: bool = False, rank: int = 4, **schema: Any

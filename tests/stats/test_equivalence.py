@@ -172,6 +172,7 @@ def test_infinite_differences_are_differences() -> None:
     assert judged(-math.inf, math.inf).conclusion == "inconclusive"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("families", "discordance", "copies", "most"),
     [(162, 0.01, 0.0, 0.025), (162, 0.02, 1.0, 0.025), (162, 0.1, 0.6, 0.08)],

@@ -45,6 +45,7 @@ def test_power_of_six_items_by_hand() -> None:
     assert mcnemar_power(0, 0.5, 0.2) == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "discordance", "difference"), [(324, 0.176, 0.065), (60, 0.3, 0.2)])
 def test_power_against_simulation(n: int, discordance: float, difference: float) -> None:
     rng, tries = np.random.default_rng(1), 20_000
@@ -103,6 +104,7 @@ def test_a_design_effect_below_one_is_not_counted_in_favour() -> None:
     assert detectable_difference(324, 0.2, design_effect=0.5) == detectable_difference(324, 0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("copies", [0.0, 0.6, 1.0])
 def test_the_sign_flip_has_the_power_that_the_effective_items_promise(copies: float) -> None:
     """162 pairs with correlated differences: about 80% at the difference said to be detectable."""

@@ -233,6 +233,7 @@ def test_intervals_are_those_of_the_report(experiment: Experiment) -> None:
         assert (each.arms[-1].low, each.arms[-1].high) == (expected.low, expected.high)
 
 
+@pytest.mark.slow
 def test_differences_are_those_of_the_comparison(experiment: Experiment) -> None:
     result = arm_differences(experiment, "pact", "base")
     for seed, pact in zip((0, 1), experiment.arms["pact"], strict=True):

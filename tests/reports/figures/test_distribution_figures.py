@@ -129,6 +129,7 @@ def calibrated_items(families: int, *, members: int, seed: int) -> ScoredItems:
     return ScoredItems.of(Predictions.from_frame(frame), "single")
 
 
+@pytest.mark.slow
 def test_consistency_bands_against_independent_draws() -> None:
     items = calibrated_items(150, members=1, seed=5)
     found = recalibrated_curve(items, Settings())
@@ -147,6 +148,7 @@ def test_consistency_bands_against_independent_draws() -> None:
     assert found.chance_high == pytest.approx(np.quantile(misses, 0.95), abs=0.003)
 
 
+@pytest.mark.slow
 def test_calibrated_runs_lie_in_their_bands_and_families_widen_them() -> None:
     """Four members that share every draw: as few independent outcomes as families."""
     inside, wider = [], []

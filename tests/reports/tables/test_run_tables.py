@@ -34,10 +34,8 @@ HOSTILE = "=x|<b>_%\n\\end{table}\u202e"
 
 
 def build(folders: list[Path], *names: str, **options: object) -> BuiltTables:
-    chosen = {
-        name: options.pop(name) for name in ("method", "decoding", "resamples") if name in options
-    }
-    settings = Settings(**chosen)  # type: ignore[arg-type]
+    chosen = {name: options.pop(name) for name in ("method", "decoding") if name in options}
+    settings = Settings(resamples=100, **chosen)  # type: ignore[arg-type]
     request = TableRequest(Experiment.read(folders, settings), **options)  # type: ignore[arg-type]
     return build_tables(request, names or None)
 
@@ -46,9 +44,10 @@ def made(folders: list[Path], name: str, **options: object) -> Table:
     return build(folders, name, **options).tables[name]
 
 
-@pytest.fixture
-def arms(tmp_path: Path) -> list[Path]:
+@pytest.fixture(scope="module")
+def arms(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """One arm with 30, 36 and 42 of 60 right, one with 45 at two seeds, a base model with 24."""
+    tmp_path = tmp_path_factory.mktemp("arms")
     found = [
         run_of(tmp_path / f"a-{seed}", share(right, 60), arm="a", seed=seed, k=2)
         for seed, right in ((1, 30), (2, 36), (3, 42))
@@ -117,7 +116,7 @@ def test_an_infinite_nll_is_shown_with_its_reason() -> None:
 
 
 def test_paired_tests_match_seeds_and_base_models(arms: list[Path]) -> None:
-    table = made(arms, "paired", resamples=200)
+    table = made(arms, "paired")
     assert texts(table, "B", "Seed", "Acc. A", "Acc. B", "A - B", "Only A/B") == [
         ["b", "2", "60.0", "75.0", "−15.0", "0/9"],
         ["b", "3", "70.0", "75.0", "−5.0", "0/3"],
@@ -131,9 +130,9 @@ def test_paired_tests_match_seeds_and_base_models(arms: list[Path]) -> None:
     assert first.numbers[0] == pytest.approx(2 * 2**-9)
     assert (second.text, second.mark) == ("0.250", None)
     assert second.reason is not None
-    swapped = made(arms, "paired", method="b", resamples=200)
+    swapped = made(arms[1:4], "paired", method="b")
     # One number, one place: what `compare` shows of the same two runs.
-    experiment = Experiment.read(arms, Settings(resamples=200))
+    experiment = Experiment.read(arms, Settings(resamples=100))
     shown = experiment.comparison(experiment.arms["a"][1], experiment.arms["b"][0]).groups[0]
     difference = shown.metrics["accuracy"].difference
     interval = cells(table, "95% families")[0][0].numbers
@@ -142,7 +141,7 @@ def test_paired_tests_match_seeds_and_base_models(arms: list[Path]) -> None:
 
 
 def test_a_base_model_given_first_is_not_the_method(arms: list[Path]) -> None:
-    table = made([arms[-1], *arms[:-1]], "paired", resamples=200)
+    table = made([arms[-1], arms[0]], "paired")
     assert table.title == "Paired tests of a"
     assert "A = a" in table.caption
     assert texts(table, "B")[0] == ["base"]
@@ -365,10 +364,11 @@ def test_hostile_arm_names_do_no_harm(tmp_path: Path) -> None:
     assert "- =x\\|&lt;b&gt;\\_%\\\\n\\\\end\\{table\\}\\\\u202e1: seeds 17, 18" in report
 
 
+@pytest.mark.slow
 def test_the_same_bytes_every_time(tmp_path: Path, arms: list[Path]) -> None:
     written = []
     for name in ("one", "two"):
-        collection = Experiment.read(arms)
+        collection = Experiment.read(arms, Settings(resamples=100))
         built = build_tables(TableRequest(collection))
         files = write_tables(built, collection, tmp_path / name)
         written.append({path.name: path.read_bytes() for each in files.values() for path in each})
@@ -380,7 +380,7 @@ def test_the_same_bytes_every_time(tmp_path: Path, arms: list[Path]) -> None:
 
 def test_every_table_names_its_decoding(arms: list[Path]) -> None:
     for decoding, words in (("single", "single pass (view 0), raw"), ("ensemble", "K views")):
-        built = build(arms, decoding=decoding, resamples=200)
+        built = build(arms[:4], decoding=decoding)
         for name in ("main", "paired", "ablations", "kinds", "domains"):
             table = built.tables[name]
             assert words in table.caption, name
