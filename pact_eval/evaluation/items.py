@@ -209,6 +209,15 @@ class ScoredItems:
         """Number of units, F."""
         return len(self.clusters)
 
+    def count_clusters(self, rows: IntArray | BoolArray) -> int:
+        """Return the number of units that some items form.
+
+        Args:
+            rows: rows of items, or (n,) whether an item counts.
+        """
+        # A table of all units: np.unique takes longer than all metrics of millions of items.
+        return int(np.count_nonzero(np.bincount(self.cluster[rows])))
+
     def over(self, unit: ClusterUnit) -> ScoredItems:
         """Return the items with other units of intervals and exact tests; pairs stay families.
 

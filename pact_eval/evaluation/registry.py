@@ -287,8 +287,7 @@ def metric_names() -> tuple[str, ...]:
 
 
 def _where(items: ScoredItems, mask: npt.NDArray[np.bool_], reason: str) -> Basis:
-    families = int((np.bincount(items.cluster[mask], minlength=1) > 0).sum())
-    return Basis(int(mask.sum()), families, reason, mask)
+    return Basis(int(mask.sum()), items.count_clusters(mask), reason, mask)
 
 
 def _over_views(items: ScoredItems, name: str) -> Reduced:
@@ -316,9 +315,9 @@ def _over_score_items(items: ScoredItems, name: str) -> Reduced:
 def _pair_accuracy(items: ScoredItems, _name: str) -> Reduced:
     pairs = items.pairs
     right = metrics.pair_correct(pairs, items.correct)
-    cluster = items.cluster[pairs.base]
-    statistic = mean_statistic(right, cluster, items.n_clusters)
-    return Reduced(statistic, Basis(len(pairs), np.unique(cluster).size, "no complete pairs"))
+    statistic = mean_statistic(right, items.cluster[pairs.base], items.n_clusters)
+    families = items.count_clusters(pairs.base)
+    return Reduced(statistic, Basis(len(pairs), families, "no complete pairs"))
 
 
 def _confident_errors(items: ScoredItems, _name: str) -> Reduced:
@@ -342,7 +341,7 @@ def _ece_of_totals(totals: FloatArray) -> FloatArray:
 
 
 def _aurc(items: ScoredItems, _name: str) -> Reduced:
-    """AURC from counts and errors at levels of confidence.
+    """AURC from running counts of right and wrong answers at levels of confidence.
 
     The value is always computed from all items. If confidence has many distinct values, the change
     of each resample is computed from counts at quantile levels.
@@ -350,8 +349,9 @@ def _aurc(items: ScoredItems, _name: str) -> Reduced:
 
     def counts() -> RowSums:
         level = _levels(items.confidence, items.n_clusters)
-        size = 2 * (int(level.max(initial=-1)) + 1)
-        return RowSums(None, 2 * level + ~items.correct, size)
+        levels = int(level.max(initial=-1)) + 1
+        column = levels * ~items.correct + (levels - 1 - level)
+        return RowSums(None, column, 2 * levels, stretch=levels)
 
     return Reduced(
         TotalsStatistic(
@@ -365,8 +365,8 @@ def _aurc(items: ScoredItems, _name: str) -> Reduced:
 
 
 def _aurc_of_totals(totals: FloatArray) -> FloatArray:
-    right, wrong = totals.T[-2::-2], totals.T[::-2]
-    return metrics.aurc_of_levels(right + wrong, wrong)
+    right, wrong = np.split(totals.T, 2)
+    return metrics.aurc_of_levels(right, wrong)
 
 
 def _levels(confidence: FloatArray, n_families: int) -> npt.NDArray[np.int64]:

@@ -213,7 +213,7 @@ def joint_basis(groups: Sequence[ResampledGroup], metric: str) -> Basis:
     if len(masks) < len(bases):
         return min(bases, key=lambda basis: basis.units)
     rows = np.logical_or.reduce(masks)
-    families = int(np.unique(groups[0].items.cluster[rows]).size)
+    families = groups[0].items.count_clusters(rows)
     return Basis(int(rows.sum()), families, bases[0].reason_if_none, rows)
 
 

@@ -1,6 +1,7 @@
 """Selective prediction: the error rate among the items a model is most sure of."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,7 @@ def aurc_in_row_order(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> floa
     return item_mean(np.cumsum(wrong) / np.arange(1, c.size + 1))
 
 
-def aurc_of_levels(counts: npt.NDArray[Any], errors: npt.NDArray[Any]) -> FloatArray:
+def aurc_of_levels(right: npt.NDArray[Any], wrong: npt.NDArray[Any]) -> FloatArray:
     r"""AURC of many resamples from groups of equal confidence.
 
     A group of m items with e errors, that follows M items with E errors, contributes
@@ -151,8 +152,9 @@ def aurc_of_levels(counts: npt.NDArray[Any], errors: npt.NDArray[Any]) -> FloatA
     Nothing is checked: a bootstrap calls this for every batch of resamples.
 
     Args:
-        counts: (groups, b) items in each group, in descending confidence; integers, 0 allowed.
-        errors: (groups, b) how many of them are wrong.
+        right: (groups, b) correct items in this group and those of higher confidence, the highest
+            first; integers of any type.
+        wrong: (groups, b) wrong items, counted in the same way.
 
     Returns:
         (b,) in [0, 1], lower is better; NaN if all counts are 0.
@@ -163,25 +165,30 @@ def aurc_of_levels(counts: npt.NDArray[Any], errors: npt.NDArray[Any]) -> FloatA
         >>> aurc_of_levels(np.array([[1, 0], [2, 0]]), np.array([[0, 0], [1, 0]])).round(6)
         array([0.194444,      nan])
     """
-    found = np.full(counts.shape[1], np.nan)
-    step = max(1, _LEVEL_NUMBERS // max(len(counts), 1))
+    found = np.full(right.shape[1], np.nan)
+    if not len(right):
+        return found
+    step = max(1, _LEVEL_NUMBERS // len(right))
     # A table: differences are good to 1e-12 for a million items, and faster than digamma.
-    most = int(counts.sum(axis=0).max(initial=0))
-    harmonic = np.r_[0.0, np.cumsum(1.0 / np.arange(1, most + 1))]
+    harmonic = _harmonic_numbers(int((right[-1] + wrong[-1]).max(initial=0)).bit_length())
     for start in range(0, found.size, step):
-        m = np.asarray(counts[:, start : start + step], dtype=np.float64)
-        e = np.asarray(errors[:, start : start + step], dtype=np.float64)
-        through, wrong = np.cumsum(m, axis=0), np.cumsum(e, axis=0)
-        tail = harmonic[through.astype(np.intp)]
-        tail[1:] -= tail[:-1].copy()
-        rate = e / np.maximum(m, 1.0)
-        wrong -= e
-        wrong -= rate * (through - m)
-        wrong *= tail
-        area = wrong.sum(axis=0) + e.sum(axis=0)
-        total = m.sum(axis=0)
-        np.divide(area, total, out=found[start : start + step], where=total > 0)
+        errors = wrong[:, start : start + step]
+        kept = right[:, start : start + step] + errors
+        share = np.maximum(np.diff(kept, axis=0), 1)
+        # The first group follows no items: only its errors count.
+        excess = np.divide(np.diff(errors, axis=0), share, dtype=np.float64)
+        excess *= kept[:-1]
+        np.subtract(errors[:-1], excess, out=excess)
+        tail = np.diff(harmonic[kept.astype(np.intp)], axis=0)
+        area = np.einsum("ij,ij->j", excess, tail) + errors[-1]
+        np.divide(area, kept[-1], out=found[start : start + step], where=kept[-1] > 0)
     return found
+
+
+@lru_cache(maxsize=1)
+def _harmonic_numbers(bits: int) -> FloatArray:
+    """Returns H(0), H(1), ..., up to the largest integer of so many bits."""
+    return np.asarray(np.r_[0.0, np.cumsum(1.0 / np.arange(1, 2**bits))], dtype=np.float64)
 
 
 def confidence_levels(confidence: npt.ArrayLike) -> tuple[IntArray, int]:

@@ -37,6 +37,8 @@ _DRAWS = 2**15
 # a dense product of so many takes longer.
 _DENSE_COLUMNS = 32
 _DENSE_NUMBERS = 2**18
+# Integers up to this one are float32 numbers.
+_FLOAT32_INTEGERS = 2**24
 # Clusters beyond which the next batch is drawn while one is used.
 _MANY = 20_000
 _UNDEFINED_SHARE_TO_REPORT = 0.01
@@ -80,32 +82,67 @@ class RowSums:
         values: (n,) finite numbers; None counts the rows.
         label: (n,) column of each row, in 0..size-1; None if there is one column.
         size: Number of columns.
+        stretch: Number of columns, a divisor of the size, over which sums run on: in each
+            stretch, a column also holds the sums of the columns before it.
     """
 
     values: npt.NDArray[Any] | None
     label: npt.NDArray[np.integer] | None = None
     size: int = 1
+    stretch: int = 1
 
     def total(self, n: int) -> FloatArray:
         """Returns the sums (size,) over all n rows."""
         if self.label is not None:
-            return np.bincount(self.label, self.values, self.size).astype(np.float64)
+            sums = np.bincount(self.label, self.values, self.size).astype(np.float64)
+            return _running(sums, self.stretch)
         return np.array([n if self.values is None else self.values.sum(dtype=np.float64)], float)
 
     def by_cluster(self, cluster: npt.NDArray[np.integer], n_clusters: int) -> Any:
-        """Returns the sums (size, F) of each cluster; sparse if a dense matrix would be large."""
+        """Returns the sums (size, F) of each cluster; sparse if a dense matrix would be large.
+
+        Running counts are float32 if no resample has more rows than such numbers can count: their
+        product is exact, and takes half the time.
+        """
         if self.label is None:
             return np.bincount(cluster, self.values, n_clusters).astype(np.float64)[None]
         if self.size <= _DENSE_COLUMNS or n_clusters * self.size <= _DENSE_NUMBERS:
             cell = cluster.astype(np.int64) * self.size + self.label
             sums = np.bincount(cell, self.values, n_clusters * self.size)
-            return np.ascontiguousarray(sums.reshape(n_clusters, self.size).T, dtype=np.float64)
+            sums = _running(sums.reshape(n_clusters, self.size).T, self.stretch)
+            counts = self.stretch > 1 and self.values is None
+            most_rows = n_clusters * np.bincount(cluster).max(initial=0)
+            exact = counts and most_rows <= _FLOAT32_INTEGERS
+            return np.ascontiguousarray(sums, dtype=np.float32 if exact else np.float64)
         # Imported here because runs of usual size do not need it.
         from scipy.sparse import csc_array
 
         values = np.ones(len(cluster)) if self.values is None else self.values
         # By column: a product reads the weights in order. By row it takes four times as long.
-        return csc_array((values, (self.label, cluster)), shape=(self.size, n_clusters))
+        sparse = csc_array((values, (self.label, cluster)), shape=(self.size, n_clusters))
+        return sparse if self.stretch == 1 else _RunningProduct(sparse, self.stretch)
+
+
+def _running(sums: npt.NDArray[Any], stretch: int) -> npt.NDArray[Any]:
+    """Returns sums (size, ...) that run on over each stretch of columns."""
+    if stretch == 1:
+        return sums
+    return sums.reshape(-1, stretch, *sums.shape[1:]).cumsum(axis=1).reshape(sums.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _RunningProduct:
+    """A sparse matrix whose products run on over each stretch of its rows."""
+
+    sums: Any
+    stretch: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.sums.shape  # type: ignore[no-any-return]
+
+    def __matmul__(self, weights: FloatArray) -> FloatArray:
+        return _running(self.sums @ weights, self.stretch)
 
 
 @dataclass(frozen=True, eq=False)
@@ -468,59 +505,69 @@ class _Stacked:
     """The cluster totals of several statistics, each part of them once.
 
     Attributes:
-        dense: (columns, F) sums of the parts of one column and of small labelled ones.
-        sparse: the other parts.
-        at: by statistic, where its totals are: in the dense ones or in a sparse part.
+        matrices: (columns, F) sums of parts: dense ones of one type of numbers in one matrix, and
+            each sparse one.
+        at: by statistic, where its totals are: the number of a matrix, and rows of it.
+        columns: Number of all columns.
     """
 
-    dense: FloatArray
-    sparse: tuple[Any, ...]
+    matrices: tuple[Any, ...]
     at: Mapping[str, tuple[tuple[int, slice], ...]]
     columns: int
 
     @classmethod
     def of(cls, statistics: Mapping[str, Statistic]) -> _Stacked:
-        places: dict[tuple[int, int], tuple[int, slice]] = {}
-        dense: list[FloatArray] = []
-        sparse: list[Any] = []
-        at, rows = {}, 0
+        places: dict[tuple[int, int], tuple[Any, slice]] = {}
+        found: dict[Any, list[Any]] = {}
+        at = {}
         for name, statistic in statistics.items():
             if not isinstance(statistic, TotalsStatistic):
                 continue
-            keys = []
-            for part in statistic.parts:
-                key = (id(part), id(statistic.cluster))
-                keys.append(key)
+            keys = [(id(part), id(statistic.cluster)) for part in statistic.parts]
+            for key, part in zip(keys, statistic.parts, strict=True):
                 if key in places:
                     continue
                 sums = part.by_cluster(statistic.cluster, statistic.n_clusters)
-                if isinstance(sums, np.ndarray):
-                    places[key] = (-1, slice(rows, rows + len(sums)))
-                    dense.append(sums)
-                    rows += len(sums)
-                else:
-                    places[key] = (len(sparse), slice(0, sums.shape[0]))
-                    sparse.append(sums)
-            at[name] = tuple(places[key] for key in keys)
-        columns = rows + sum(each.shape[0] for each in sparse)
-        return cls(np.concatenate(dense) if dense else np.empty((0, 0)), tuple(sparse), at, columns)
+                matrix = sums.dtype if isinstance(sums, np.ndarray) else key
+                stack = found.setdefault(matrix, [])
+                rows = sum(len(each) for each in stack)
+                places[key] = (matrix, slice(rows, rows + sums.shape[0]))
+                stack.append(sums)
+            at[name] = keys
+        number = {matrix: index for index, matrix in enumerate(found)}
+        matrices = tuple(
+            np.concatenate(stack) if len(stack) > 1 else stack[0] for stack in found.values()
+        )
+        return cls(
+            matrices,
+            {
+                name: tuple((number[places[key][0]], places[key][1]) for key in keys)
+                for name, keys in at.items()
+            },
+            sum(each.shape[0] for each in matrices),
+        )
 
     def values(
         self, statistics: Mapping[str, Statistic], weights: FloatArray
     ) -> dict[str, FloatArray]:
         """Returns the (b,) values of every statistic under (b, F) weights."""
-        totals = [np.stack([each @ row for row in weights], axis=1) for each in self.sparse]
-        if self.dense.size:
-            totals.append(self.dense @ weights.T)  # last: index -1 finds it
+        totals = [_product(each, weights) for each in self.matrices]
         found = {}
         for name, statistic in statistics.items():
             if isinstance(statistic, TotalsStatistic):
                 columns = [totals[number][rows] for number, rows in self.at[name]]
-                drawn = np.concatenate(columns).T
-                found[name] = _checked(name, statistic.of_totals(drawn), weights)
+                drawn = columns[0] if len(columns) == 1 else np.concatenate(columns)
+                found[name] = _checked(name, statistic.of_totals(drawn.T), weights)
             else:
                 found[name] = _checked(name, statistic(weights), weights)
         return found
+
+
+def _product(sums: Any, weights: FloatArray) -> npt.NDArray[Any]:
+    """Returns the totals (columns, b) under (b, F) weights."""
+    if isinstance(sums, np.ndarray):
+        return np.asarray(sums @ weights.astype(sums.dtype, copy=False).T)
+    return np.stack([sums @ row for row in weights], axis=1)
 
 
 def _value(name: str, statistic: Statistic, n_clusters: int) -> float:

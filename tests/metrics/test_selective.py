@@ -63,15 +63,19 @@ def test_aurc_of_levels_against_repeated_rows() -> None:
     weights = np.random.default_rng(50).integers(0, 4, (20, 60))
     expected = [aurc(np.repeat(sure, row), np.repeat(right, row)) for row in weights]
     level, levels = confidence_levels(sure)
-    counts = np.array([np.bincount(level, row, levels)[::-1] for row in weights])
-    errors = np.array([np.bincount(level, row * ~right, levels)[::-1] for row in weights])
-    np.testing.assert_allclose(aurc_of_levels(counts.T, errors.T), expected, rtol=0, atol=1e-13)
+    running = [
+        np.array([np.bincount(level, row * counted, levels)[::-1].cumsum() for row in weights]).T
+        for counted in (right, ~right)
+    ]
+    for dtype in (np.float32, np.float64, np.int64):
+        found = aurc_of_levels(*(each.astype(dtype) for each in running))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
 
 
 def test_groups_may_be_empty() -> None:
-    full = aurc_of_levels(np.array([[2], [3], [1]]), np.array([[0], [2], [1]]))
-    gaps = np.array([[0], [2], [0], [3], [1], [0]]), np.array([[0], [0], [0], [2], [1], [0]])
-    assert aurc_of_levels(*gaps) == full
+    full = aurc_of_levels(np.array([[2], [3], [3]]), np.array([[0], [2], [3]]))
+    gaps = [0, 2, 2, 3, 3, 3], [0, 0, 0, 2, 3, 3]
+    assert aurc_of_levels(*(np.array(each)[:, None] for each in gaps)) == full
 
 
 def test_row_order_matters_only_among_ties() -> None:
