@@ -6,17 +6,31 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
+import itertools
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
+from pact_eval import _toml
 from pact_eval._json import Json, loads
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, Place
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MOST_TEXT_BYTES: Final = 1 << 26
+"""Longest text file, and longest line of a file of lines, that is read: 64 MiB."""
 
 _CHUNK_BYTES: Final = 1 << 20
+_NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
+# A limit of the process on the size of files (`ulimit -f`) is EFBIG.
+_DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", -1)})
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -38,15 +52,45 @@ def read_lines_at(path: Path) -> Iterator[tuple[int, int, bytes]]:
     Raises:
         InputError: the file is missing, a folder, or cannot be read.
     """
-    if path.exists() and not path.is_file() and not path.is_dir():
-        message = f"{path}: expected a file, got a pipe or device (its bytes are hashed later)"
-        raise InputError(message)
-    with reading(path), path.open("rb") as file:
+    with reading(path), open_regular(path) as file:
         offset = 0
-        for number, line in enumerate(file, start=1):
+        for number in itertools.count(1):
+            line = file.readline(MOST_TEXT_BYTES + 1)
+            if not line:
+                return
+            if len(line) > MOST_TEXT_BYTES:
+                raise _too_long(f"{path}:{number}", "a line")
             if line.strip():
                 yield number, offset, line
             offset += len(line)
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading in binary; pipes and devices are refused instead of waited for.
+
+    What was opened is checked, so nothing else can take its place between a check and a read.
+
+    Raises:
+        InputError: it is a pipe, a socket or a device, also behind a link.
+        OSError: it is missing, a folder, or cannot be opened; see `reading`.
+
+    Example:
+        >>> open_regular(Path("/dev/zero"))
+        Traceback (most recent call last):
+            ...
+        pact_eval.errors.InputError: /dev/zero: expected a file, got a pipe or device
+    """
+    # Without waiting for the writer of a pipe.
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_WAIT))  # noqa: SIM115 - the caller closes it
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        message = f"{path}: expected a file, got a pipe or device"
+        raise InputError(message)
+    return file
+
+
+def _too_long(place: str, what: str) -> InputError:
+    return InputError(f"{place}: expected {what} of at most {MOST_TEXT_BYTES:,} bytes, got more")
 
 
 @contextmanager
@@ -87,11 +131,24 @@ def read_text(path: Path, *, missing: str = "no such file") -> str:
     """Return the text of a UTF-8 file with its line ends as they are.
 
     Raises:
-        InputError: the file is missing, cannot be read, or is not UTF-8.
+        InputError: the file is missing, a pipe or a device, longer than `MOST_TEXT_BYTES`, cannot
+            be read, or is not UTF-8.
     """
     with reading(path, missing=missing):
         # Not `Path.read_text`, which turns CRLF into LF: prompts are byte-exact.
-        return path.read_bytes().decode("utf-8")
+        return _bounded(path).decode("utf-8")
+
+
+def _bounded(path: Path) -> bytes:
+    """Return the bytes of a text file; its size is not trusted, because it may grow."""
+    chunks, left = [], MOST_TEXT_BYTES
+    with open_regular(path) as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            chunks.append(chunk)
+            left -= len(chunk)
+            if left < 0:
+                raise _too_long(str(path), "a text file")
+    return b"".join(chunks)
 
 
 def read_json(path: Path, *, missing: str = "no such file") -> Json:
@@ -105,6 +162,20 @@ def read_json(path: Path, *, missing: str = "no such file") -> Json:
         return loads(text)
     except ValueError as error:
         message = f"{path}: {error}"
+        raise InputError(message) from None
+
+
+def read_toml(path: Path, *, missing: str = "no such file") -> dict[str, Any]:
+    """Return the values of a TOML file.
+
+    Raises:
+        InputError: the file is missing, cannot be read, or is not TOML.
+    """
+    text = read_text(path, missing=missing)
+    try:
+        return _toml.loads(text)
+    except _toml.TomlError as error:
+        message = f"{Place(str(path), error.line)}: {error}"
         raise InputError(message) from None
 
 
@@ -133,12 +204,60 @@ def decoded(raw: bytes, number: int) -> str:
 
 
 def sha256_of_file(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes as 64 hex digits."""
+    """Return the SHA-256 of a file's bytes as 64 hex digits.
+
+    Raises:
+        InputError: it is a pipe or a device.
+        OSError: it is missing or cannot be read.
+    """
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raise what prevents writing a file as an `InputError` that names it and says what to do.
+
+    Args:
+        path: the file that the block writes.
+
+    Raises:
+        InputError: the block met an error of the file system.
+        BrokenPipeError: nobody reads the pipe any more, which is not a fault.
+
+    Example:
+        >>> with writing(Path("/dev/full")):
+        ...     _ = Path("/dev/full").write_text("page")
+        Traceback (most recent call last):
+            ...
+        pact_eval.errors.InputError: /dev/full: cannot be written (No space left on device); free \
+some space or write to another disk, then repeat the command
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        reason = error.strerror or error
+        message = f"{path}: cannot be written ({reason}){advice_on_full_disk(error)}"
+        raise InputError(message) from None
+
+
+def advice_on_full_disk(error: OSError) -> str:
+    """Return the end of a message: what to do if the disk or a quota is full, otherwise nothing.
+
+    Example:
+        >>> advice_on_full_disk(OSError(errno.ENOSPC, "No space left on device"))
+        '; free some space or write to another disk, then repeat the command'
+        >>> advice_on_full_disk(FileNotFoundError())
+        ''
+    """
+    if error.errno not in _DISK_FULL:
+        return ""
+    return "; free some space or write to another disk, then repeat the command"
 
 
 @contextmanager
@@ -165,19 +284,18 @@ def atomic_path(path: Path) -> Iterator[Path]:
         ('3', ['counts.txt'])
     """
     if path.exists() and not path.is_file() and not path.is_dir():
-        yield path  # a pipe or device, such as /dev/stdout, is written directly
+        with writing(path):
+            yield path  # a pipe or device, such as /dev/stdout, is written directly
         return
     if path.is_symlink():
         path = path.resolve()
     partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        yield partial
-        with partial.open("r+b") as file:
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as error:
-        message = f"{path}: cannot be written ({error.strerror or error})"
-        raise InputError(message) from None
+        with writing(path):
+            yield partial
+            with partial.open("r+b") as file:
+                os.fsync(file.fileno())
+            partial.replace(path)
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
@@ -195,3 +313,17 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     """
     with atomic_path(path) as partial:
         partial.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+def write_parquet(path: Path, frame: pl.DataFrame) -> None:
+    """Write a frame as Parquet, to the temporary path of `atomic_path`.
+
+    polars writes into memory. If it writes a file itself, its errors do not say what is wrong: on a
+    full disk, "File out of specification: Invalid thrift: transport error".
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    path.write_bytes(buffer.getbuffer())

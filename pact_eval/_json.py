@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 
 _MOST_LEVELS = 200
 _TOO_DEEP = f"not usable JSON (nested more than {_MOST_LEVELS} levels deep)"
@@ -63,6 +64,11 @@ def loads(text: str) -> Json:
         raise ValueError(message) from None
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
+    except ValueError as error:
+        if "int_max_str_digits" not in str(error):
+            raise
+        message = f"an integer has more than {sys.get_int_max_str_digits():,} digits"
+        raise ValueError(message) from None
     # Counting brackets is cheap, and few texts have enough of them to be deep.
     if text.count("[") + text.count("{") > _MOST_LEVELS and _is_deep(value):
         raise ValueError(_TOO_DEEP)

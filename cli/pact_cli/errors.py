@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from pact_eval._files import advice_on_full_disk
 from pact_eval.errors import MissingExtraError, PactError, Problem, RecordError
 from pact_reports.plain_text import one_line, visible
 
@@ -35,7 +36,7 @@ class PactGroup(click.Group):
             sys.exit(0)
         except OSError as error:
             where = f"{one_line(str(error.filename))}: " if error.filename else ""
-            _fail(f"{where}{error.strerror or error}", 1)
+            _fail(f"{where}{error.strerror or error}{advice_on_full_disk(error)}", 1)
         except KeyboardInterrupt:
             _fail(
                 "interrupted; scored items are kept, and the same command resumes the run",

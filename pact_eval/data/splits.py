@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 
 import polars as pl
 
-from pact_eval._files import read_lines, sha256_of_file, write_atomically
+from pact_eval._files import atomic_path, read_lines, sha256_of_file, write_atomically
 from pact_eval._json import Json, dumps_indented
 from pact_eval.data.files import MANIFEST_NAME, DataFile, FileFacts, Role, make_manifest
 from pact_eval.data.index import Index, index_of_records
@@ -175,9 +175,11 @@ def _refuse_existing(paths: Iterable[Path]) -> None:
 def _copy_lines(
     source: Path, index: Index, roles: Mapping[str, Role], paths: Mapping[Role, Path]
 ) -> None:
-    with ExitStack() as stack:
+    with ExitStack() as written, ExitStack() as opened:
+        # All files are complete before the first gets its name.
+        partial = {role: written.enter_context(atomic_path(path)) for role, path in paths.items()}
         files: dict[Role, BinaryIO] = {
-            role: stack.enter_context(path.open("wb")) for role, path in paths.items()
+            role: opened.enter_context(path.open("wb")) for role, path in partial.items()
         }
         lines = read_lines(source)
         for name, (_, raw) in zip(index.frame["source_family"], lines, strict=True):

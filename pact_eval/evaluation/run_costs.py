@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pact_eval._json import Json, loads
+from pact_eval._files import read_json
+from pact_eval._json import Json
+from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment, ExperimentRun
 from pact_eval.runs import RunFolder
 
@@ -76,8 +78,8 @@ def _training(run: RunFolder) -> Mapping[str, Json]:
         return {}
     for above in (Path(), *run.folder.resolve().parents):
         try:
-            value = loads((above / named / TRAINING_NAME).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            value = read_json(above / named / TRAINING_NAME)
+        except InputError:
             continue
         return value if isinstance(value, dict) else {}
     return {}

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from safetensors import SafetensorError, safe_open
 
-from pact_eval._files import sha256_of_file
+from pact_eval._files import open_regular, read_json, sha256_of_file
 from pact_eval._json import Json, describe, loads
-from pact_eval.errors import AdapterError
+from pact_eval.errors import AdapterError, InputError
 
 ADAPTER_CONFIG: Final = "adapter_config.json"
 ADAPTER_WEIGHTS: Final = "adapter_model.safetensors"
@@ -26,8 +26,6 @@ SCHEMA_CONFIG: Final = "schema_config.json"
 
 PICKLED_SUFFIXES: Final = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
 """Suffixes of pickled files; unpickling can run code."""
-
-_MAX_JSON_BYTES = 1 << 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,19 +162,9 @@ def read_json_object(path: Path) -> dict[str, Json]:
         AdapterError: it is missing, is not a JSON object, or is far too long for a configuration.
     """
     try:
-        size = path.stat().st_size
-        if size > _MAX_JSON_BYTES or not path.is_file():
-            message = f"{path}: expected a JSON file of at most {_MAX_JSON_BYTES:,} bytes"
-            raise AdapterError(message)
-        value = loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        message = f"{path.parent}: expected {path.name}, found none"
-        raise AdapterError(message) from None
-    except AdapterError:
-        raise
-    except (OSError, ValueError, RecursionError) as error:
-        message = f"{path}: {error}"
-        raise AdapterError(message) from None
+        value = read_json(path, missing=f"expected {path.name} in {path.parent}, found none")
+    except InputError as error:
+        raise AdapterError(str(error)) from None
     if not isinstance(value, dict):
         message = f"{path}: expected a JSON object, got {describe(value)}"
         raise AdapterError(message)
@@ -199,15 +187,15 @@ def safetensors_header(path: Path) -> tuple[TensorInfo, ...]:
     Raises:
         AdapterError: the header is damaged, the file is cut short, or it cannot be read.
     """
-    if path.exists() and not path.is_file():
-        message = f"{path}: expected a file, got a folder, pipe or device"
-        raise AdapterError(message)
     try:
+        open_regular(path).close()  # safetensors would wait for the writer of a pipe
         with safe_open(path, framework="np"):
             pass
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             (length,) = struct.unpack("<Q", file.read(8))
             header: Any = loads(file.read(length).decode("utf-8"))
+    except InputError as error:
+        raise AdapterError(str(error)) from None
     except OSError as error:
         message = f"{path}: cannot be read ({error.strerror or error})"
         raise AdapterError(message) from None

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from pact_eval._files import read_text
+from pact_eval._files import read_toml
 from pact_eval.errors import InputError
 from pact_eval.evaluation import find_metric, metric_names, metric_spec, registered_metrics
 from pact_eval.preregistration.criteria import Cell, Margin, decoding_name, parse_margin
@@ -138,13 +137,8 @@ def read_clear_changes(path: Path) -> dict[str, Margin]:
     Raises:
         InputError: the file cannot be read, or names an unknown metric or a wrong margin.
     """
-    try:
-        values = tomllib.loads(read_text(path))
-    except tomllib.TOMLDecodeError as error:
-        message = f"{path}: not valid TOML, {error}"
-        raise InputError(message) from None
     found = {}
-    for metric, margin in values.items():
+    for metric, margin in read_toml(path).items():
         if metric not in metric_names():
             message = f"{path}: expected names of metrics, got {metric!r}"
             raise InputError(message)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
-import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from pact_eval._files import read_text
+from pact_eval._toml import TomlError, loads
 from pact_eval.errors import Problem, RecordError
 from pact_eval.evaluation import find_metric, metric_names
 from pact_eval.preregistration.criteria import (
@@ -50,7 +49,6 @@ _CHECK_KEYS: Final = (
     "needs",
 )
 _SHIPPED: Final = "pact.toml"
-_TOML_LINE = re.compile(r"\(at line (\d+), column (\d+)\)")
 _KIND_IN_WORDS = {dict: "a table", list: "a list", str: "text", bool: "true/false"}
 _INSTEAD = 'such as { arm = "ce_only" }'
 
@@ -102,11 +100,9 @@ def parse_hypotheses(text: str, source: str) -> Hypotheses:
         pact_eval.errors.RecordError: mine.toml: expected at least one hypothesis, [[hypothesis]]
     """
     try:
-        values = tomllib.loads(text.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as error:
-        raise RecordError(source, [_syntax_problem(str(error), text)]) from None
-    except RecursionError:
-        raise RecordError(source, [Problem(None, None, "nested too deeply")]) from None
+        values = loads(text)
+    except TomlError as error:
+        raise RecordError(source, [Problem(error.line, None, str(error))]) from None
     problems: list[Problem] = []
     table = _Table(values, problems)
     if values.get("format") != FORMAT:
@@ -120,15 +116,6 @@ def parse_hypotheses(text: str, source: str) -> Hypotheses:
     if problems:
         raise RecordError(source, problems)
     return Hypotheses(found)
-
-
-def _syntax_problem(message: str, text: str) -> Problem:
-    place = _TOML_LINE.search(message)
-    if place is None:
-        line = text.count("\n", 0, len(text.rstrip())) + 1 if "end of document" in message else None
-        return Problem(line, None, f"not valid TOML ({message})")
-    what = message.replace(place[0], f"at column {place[2]}")
-    return Problem(int(place[1]), None, f"not valid TOML ({what})")
 
 
 def _hypothesis(table: _Table) -> Hypothesis:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pact_eval._json import Json, describe, loads
+from pact_eval._files import read_json, read_text
+from pact_eval._json import Json, describe
 from pact_eval.data import Field, parse_field
-from pact_eval.errors import RequestError
+from pact_eval.errors import InputError, RequestError
 
 # One word with a slash or an extension is probably meant as a file name.
 _FILE_NAME = re.compile(r"\S*/\S*|\S+\.[A-Za-z0-9]{1,5}")
@@ -78,9 +79,13 @@ def read_schema(path: Path) -> tuple[Field, ...]:
         RequestError: the file is missing, is not strict JSON, or is not a schema.
     """
     try:
-        return parse_schema(loads(_read(path)))
-    except ValueError as error:
-        message = str(error) if str(path) in str(error) else f"{path}: {error}"
+        value = read_json(path)
+    except InputError as error:
+        raise RequestError(str(error)) from None
+    try:
+        return parse_schema(value)
+    except RequestError as error:
+        message = f"{path}: {error}"
         raise RequestError(message) from None
 
 
@@ -102,14 +107,10 @@ def read_context(file_or_text: str) -> Json:
             message = f"--context {file_or_text}: no such file (a text must contain a space)"
             raise RequestError(message)
         return file_or_text
-    text = _read(path)
-    if path.suffix != ".json":
-        return text
     try:
-        return loads(text)
-    except ValueError as error:
-        message = f"{path}: {error}"
-        raise RequestError(message) from None
+        return read_json(path) if path.suffix == ".json" else read_text(path)
+    except InputError as error:
+        raise RequestError(str(error)) from None
 
 
 def _is_file(path: Path) -> bool:
@@ -117,15 +118,3 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):  # a long text is not a file name
         return False
-
-
-def _read(path: Path) -> str:
-    try:
-        # As bytes: reading as text would turn CRLF into LF, and the contract is byte-exact.
-        return path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        message = f"{path}: not valid UTF-8 (byte {error.start + 1})"
-        raise RequestError(message) from None
-    except OSError as error:
-        message = f"{path}: cannot be read ({error.strerror})"
-        raise RequestError(message) from None

@@ -17,6 +17,7 @@ An interrupted run therefore ends with the same bytes as an uninterrupted one.
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import platform
 import re
 import shutil
@@ -30,11 +31,12 @@ from typing import IO
 
 import polars as pl
 
-from pact_eval._files import atomic_path, sha256_of_file
+from pact_eval._files import atomic_path, sha256_of_file, write_parquet, writing
 from pact_eval._json import Json, dumps
 from pact_eval.errors import RunError, RunSettingsError, TamperedError
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import (
+    DAMAGE_ADVICE,
     FORMAT_VERSION,
     Provenance,
     read_provenance,
@@ -50,6 +52,7 @@ if sys.platform != "win32":  # on Windows, two writers in one folder are not det
 
 _PARTS = "parts"
 _LOCK = ".lock"
+_HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES})
 _FIXED_LABELS = ("arm", "seed")
 _PARTIAL = re.compile(r"\..*\.tmp")
 _PART = re.compile(r"part-\d{6,}\.parquet")
@@ -262,7 +265,7 @@ class RunWriter:
         """Write one part atomically; columns as in `predictions.SCHEMA`."""
         path = self.folder / _PARTS / f"part-{number:06d}.parquet"
         with atomic_path(path) as partial:
-            frame.write_parquet(partial)
+            write_parquet(partial, frame)
             hashes = self._provenance.get("parts")
             known = hashes if isinstance(hashes, dict) else {}
             self._provenance["parts"] = known | {path.name: sha256_of_file(partial)}
@@ -283,7 +286,7 @@ class RunWriter:
         # The rows are renamed last: they mark the run as complete. A run that is killed before this
         # is finished again, from its parts.
         with atomic_path(self.folder / _PREDICTIONS) as partial:
-            frame.write_parquet(partial)
+            write_parquet(partial, frame)
             self._provenance = sealed(self._provenance, seal_of_rows(partial, frame))
             write_provenance(self.folder, self._provenance)
         self._close_run()
@@ -409,12 +412,18 @@ def _make_folder(folder: Path) -> None:
 def _locked(folder: Path) -> IO[str] | None:
     if sys.platform == "win32":
         return None
-    file = (folder / _LOCK).open("w")
+    with writing(folder / _LOCK):
+        file = (folder / _LOCK).open("w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
         file.close()
         message = f"{folder}: another process is writing to this run"
+        if error.errno not in _HELD:
+            message = (
+                f"{folder / _LOCK}: cannot be locked ({error.strerror or error}); without a lock, "
+                "two processes could write to one run: give an --out on a local disk"
+            )
         raise RunError(message) from None
     return file
 
@@ -455,7 +464,7 @@ def _read_rows(path: Path) -> pl.DataFrame:
         advice = (
             "remove it and repeat the scoring command, which scores only its items again"
             if path.parent.name == _PARTS
-            else "restore it from a copy, or remove the run folder and repeat the run"
+            else DAMAGE_ADVICE
         )
         message = f"{error}; {advice}"
         raise RunError(message) from None

@@ -21,13 +21,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pact_eval._files import write_atomically
-from pact_eval._json import Json, describe, dumps, loads
-from pact_eval.errors import RunError
+from pact_eval._files import read_json, write_atomically
+from pact_eval._json import Json, describe, dumps
+from pact_eval.errors import InputError, RunError
 
 FORMAT_VERSION: Final = 2
 NAME: Final = "run.json"
 """Name of the file in a run folder."""
+
+DAMAGE_ADVICE: Final = "restore it from a copy, or remove the run folder and repeat the run"
+"""End of a message on a damaged file of a run: what to do."""
+
+_MISSING: Final = f"the folder is not a run folder (it has no {NAME})"
 
 _SEAL_HASHES: Final = ("predictions_sha256", "references_sha256", "provenance_sha256")
 _SEAL_COUNTS: Final = ("items", "views", "k")
@@ -282,12 +287,10 @@ def read_provenance(folder: Path) -> Provenance:
         message = f"{folder}: no such run folder"
         raise RunError(message)
     try:
-        value = loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        message = f"{folder}: not a run folder (it has no {NAME})"
-        raise RunError(message) from None
-    except ValueError as error:
-        message = f"{path}: damaged, {error}"
+        value = read_json(path, missing=_MISSING)
+    except InputError as error:
+        advice = "" if str(error).endswith(_MISSING) else f"; {DAMAGE_ADVICE}"
+        message = f"{error}{advice}"
         raise RunError(message) from None
     if not isinstance(value, dict) or value.get("format_version") != FORMAT_VERSION:
         version = value.get("format_version") if isinstance(value, dict) else None

@@ -16,8 +16,9 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
+from pact_eval._files import open_regular
 from pact_eval.data import MAX_ANSWERS, MIN_ANSWERS, FieldKind
-from pact_eval.errors import RunError
+from pact_eval.errors import InputError, RunError
 
 SCHEMA: Final = pl.Schema(
     {
@@ -61,7 +62,10 @@ def collected(path: Path, rows: pl.LazyFrame) -> pl.DataFrame:
         RunError: the file is damaged or cannot be read.
     """
     try:
+        open_regular(path).close()  # polars would wait for the writer of a pipe
         return rows.collect()
+    except InputError as error:
+        raise RunError(str(error)) from None
     except (PolarsError, PanicException, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         message = f"{path}: damaged or cut short ({reason})"

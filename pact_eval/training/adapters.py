@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import AdapterError
 from pact_eval.models import (
@@ -158,4 +159,4 @@ def _public_name(name: Json) -> Json:
 
 
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    write_atomically(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from pact_eval._files import atomic_path
+from pact_eval._files import atomic_path, write_parquet
 from pact_eval._json import Json, dumps
 from pact_eval.data import Record
 from pact_eval.prompts import Encoder
@@ -110,7 +110,7 @@ def _write(views: Sequence[TrainingView], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     # Two trainings that start together cannot read a partial file.
     with atomic_path(path) as partial:
-        pl.DataFrame(rows, schema=_SCHEMA).write_parquet(partial)
+        write_parquet(partial, pl.DataFrame(rows, schema=_SCHEMA))
 
 
 def _read(path: Path) -> list[TrainingView]:

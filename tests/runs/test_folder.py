@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import multiprocessing
+import os
 import shutil
 from pathlib import Path
 
 import polars as pl
 import pytest
+from full_disks import files_of_at_most
 from polars.testing import assert_frame_equal
 from run_frames import edit_rows, seal_again, without_seal
 
 from pact_eval._json import Json
-from pact_eval.errors import RunError, RunSettingsError, TamperedError
+from pact_eval.errors import InputError, RunError, RunSettingsError, TamperedError
 from pact_eval.runs import SCHEMA, RunWriter, read_run
 from pact_eval.runs.provenance import FORMAT_VERSION
 
@@ -244,7 +248,10 @@ def test_a_folder_that_is_no_run_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("{", "damaged, not valid JSON"), ('{"format_version": 9}', "expected run format 2, got 9")],
+    [
+        ("{", "run.json: not valid JSON .*; restore it from a copy, or remove the run folder"),
+        ('{"format_version": 9}', "expected run format 2, got 9"),
+    ],
 )
 def test_damaged_or_later_provenance_is_told(tmp_path: Path, text: str, words: str) -> None:
     folder = finished(tmp_path / "a")
@@ -300,3 +307,44 @@ def test_run_json_names_the_versions_that_made_it(tmp_path: Path) -> None:
     value = json.loads((finished(tmp_path / "a") / "run.json").read_text())
     assert value["versions"]["polars"] == pl.__version__
     assert {"python", "pact-eval", "numpy"} <= set(value["versions"])
+
+
+def test_a_last_write_that_does_not_fit_is_repeated_by_the_same_command(tmp_path: Path) -> None:
+    """The parts fit on the disk, the joined file does not: no number is computed twice."""
+    unlimited = finished(tmp_path / "unlimited")
+    joined = (unlimited / "predictions.parquet").stat().st_size
+    with RunWriter(tmp_path / "a", SETTINGS, {}) as writer:
+        writer.write_part(0, rows(0, 4))
+        writer.write_part(1, rows(4, 3))
+        with files_of_at_most(joined - 1), pytest.raises(InputError, match="; free some space"):
+            writer.finish(1.0, {})
+    with pytest.raises(RunError, match="not complete .14 views"):
+        read_run(tmp_path / "a")
+    with RunWriter(tmp_path / "a", SETTINGS, {}) as writer:
+        assert writer.has_part(0)
+        assert writer.has_part(1)
+        writer.finish(1.0, {})
+    assert (tmp_path / "a/predictions.parquet").read_bytes() == (
+        unlimited / "predictions.parquet"
+    ).read_bytes()
+
+
+def test_a_file_system_without_locks_is_not_another_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As NFS without a lock daemon answers, which no test can mount."""
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(RunError, match=r"cannot be locked \(No locks available\).* local disk"):
+        RunWriter(tmp_path / "a", SETTINGS, {})
+
+
+def test_rows_in_a_pipe_are_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    folder = without_seal(finished(tmp_path / "a"))
+    (folder / "predictions.parquet").unlink()
+    os.mkfifo(folder / "predictions.parquet")
+    with pytest.raises(RunError, match="expected a file, got a pipe or device"):
+        read_run(folder)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from pact_eval._files import read_toml
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
 from pact_reports.plain_text import one_line
@@ -137,13 +138,7 @@ def read_palette(path: Path) -> Palette:
     Raises:
         InputError: the file cannot be read, or a key, colour or marker is not known.
     """
-    import tomllib
-
-    try:
-        value = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        message = f"{path}: not a palette: {error}"
-        raise InputError(message) from None
+    value = read_toml(path)
     known = ("colours", "markers", "terms", "arms")
     unknown = [name for name in value if name not in known]
     if unknown:

@@ -136,7 +136,7 @@ def test_a_palette_replaces_what_it_names(tmp_path: Path) -> None:
         ("markers = []", "markers: expected a list"),
         ('[arms]\npact = "#112233"', "arms.pact: expected a table"),
         ('[arms]\npact = { colour = "#112233" }', "arms.pact.marker: expected one of"),
-        ("= 1", "not a palette"),
+        ("= 1", "palette.toml:1: not valid TOML"),
     ],
 )
 def test_a_wrong_palette_is_refused(tmp_path: Path, text: str, expected: str) -> None:
