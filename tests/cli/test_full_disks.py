@@ -43,16 +43,18 @@ def refused(result: Result, path: Path) -> None:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("runs")
-    return write_run(folder / "a", rows(1)), write_run(folder / "b", rows(2))
+    return write_run(folder / "a", rows(1, families=9)), write_run(
+        folder / "b", rows(2, families=9)
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "limit"),
     [
-        (["report", "RUNS", "--html", "OUT/page.html"], 50_000),
-        (["tables", "RUNS", "--out", "OUT"], 1_000),
-        (["figures", "RUNS", "--out", "OUT", "--only", "main"], 5_000),
+        (["report", "RUNS", "--resamples", "100", "--html", "OUT/page.html"], 50_000),
+        (["tables", "RUNS", "--resamples", "100", "--only", "main", "--out", "OUT"], 1_000),
+        (["figures", "RUNS", "--resamples", "100", "--only", "main", "--out", "OUT"], 5_000),
     ],
 )
 def test_a_good_file_is_never_replaced_by_a_truncated_one(
