@@ -14,6 +14,7 @@ from pact_cli.preregistration import register, scorecard
 from pact_cli.report import report
 from pact_cli.score import score
 from pact_cli.sweep import sweep
+from pact_cli.verify import verify
 
 
 @click.group(
@@ -27,10 +28,11 @@ def main() -> None:
     score writes a run folder for an adapter and a dataset; import writes one for existing
     predictions. report, calibrate, compare and sweep read run folders. figures and tables write
     files for a paper. register freezes hypotheses before the runs; scorecard judges them
-    afterwards. Only score and decide need torch and a model.
+    afterwards. verify compares runs and their files with recorded hashes. Only score and decide
+    need torch and a model.
 
     Exit codes: 0 success, 1 failure, 2 usage, 3 contradicted and 4 no clear verdict (both only if a
-    verdict is required), 5 a registration does not match.
+    verdict is required), 5 a hash or a registration does not match.
     """
 
 
@@ -46,5 +48,6 @@ for command in (
     scorecard,
     decide,
     import_rows,
+    verify,
 ):
     main.add_command(command)

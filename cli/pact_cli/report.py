@@ -57,7 +57,7 @@ def print_reports(
     folders: Sequence[Path], settings: Settings | None = None, *, as_json: bool
 ) -> None:
     """Print the report on each run in turn; with JSON, one object with all of them."""
-    from pact_eval.evaluation import Experiment
+    from pact_eval.evaluation import Experiment, report_digest
     from pact_reports.sentences import warning_sentence
     from pact_reports.tables.report import run_parts
     from pact_reports.writers.json import evaluation_json
@@ -73,7 +73,11 @@ def print_reports(
         with output(to_stderr=True).status("Computing intervals"):
             evaluation = experiment.evaluation(run)
         if as_json:
-            reports.append(evaluation_json(evaluation, run.provenance))
+            digest = report_digest([run], experiment.settings)
+            reports.append(
+                evaluation_json(evaluation, run.provenance)
+                | {"digest": None if digest is None else digest.json}
+            )
         else:
             show(output(), run_parts(str(run.folder), run.provenance, evaluation))
     if as_json and len(folders) == 1:

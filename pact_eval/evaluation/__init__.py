@@ -18,6 +18,7 @@ from pact_eval.evaluation.comparison import (
     compare,
 )
 from pact_eval.evaluation.data_splits import Split, data_splits, files_of, splits_of_folder
+from pact_eval.evaluation.digest import ReportDigest, report_digest
 from pact_eval.evaluation.experiment import (
     Experiment,
     ExperimentRun,
@@ -143,6 +144,7 @@ __all__ = [
     "Note",
     "PairOutcomes",
     "RepeatedViews",
+    "ReportDigest",
     "RunCost",
     "ScoreDecomposition",
     "ScoredItems",
@@ -187,6 +189,7 @@ __all__ = [
     "read_items",
     "register_metric",
     "registered_metrics",
+    "report_digest",
     "run_costs",
     "splits_of_folder",
     "streamable_items",

@@ -11,7 +11,7 @@ from pact_eval.runs.folder import (
 )
 from pact_eval.runs.importing import import_run, parse_mapping
 from pact_eval.runs.predictions import Decoding, Predictions
-from pact_eval.runs.provenance import Provenance, Seal
+from pact_eval.runs.provenance import Provenance, Seal, read_provenance
 from pact_eval.runs.rows import (
     ABLATED_SCHEMA,
     SCHEMA,
@@ -19,6 +19,7 @@ from pact_eval.runs.rows import (
     check_values,
     collected,
 )
+from pact_eval.runs.seal import check_seal, references_sha256, seal_digest
 from pact_eval.runs.training_log import SELECTION_NLL, TrainingLog, training_log_of_run
 
 __all__ = [
@@ -35,12 +36,16 @@ __all__ = [
     "TrainingLog",
     "UnsealedRun",
     "check_columns",
+    "check_seal",
     "check_values",
     "collected",
     "import_run",
     "open_run",
     "parse_mapping",
     "read_any_run",
+    "read_provenance",
     "read_run",
+    "references_sha256",
+    "seal_digest",
     "training_log_of_run",
 ]

@@ -8,8 +8,9 @@ from importlib import metadata
 from typing import Final
 
 from pact_eval._json import Json, dumps
-from pact_eval.evaluation import ExperimentRun
-from pact_reports.markup import Html, data_text, element, joined
+from pact_eval.evaluation import ExperimentRun, report_digest
+from pact_eval.verification import PAGE_ELEMENT
+from pact_reports.markup import Html, data_text, element, joined, script_json
 from pact_reports.page.request import PageRequest
 
 _FIRST: Final = ("arm", "seed", "source", "adapter", "base_model", "data", "command_line")
@@ -66,4 +67,8 @@ def _page(request: PageRequest) -> Html:
         ("resamples", "default" if resamples is None else f"{resamples:,}"),
     ]
     note = element("p", "The same runs and options give the same bytes: no date is recorded.")
-    return joined([element("h3", "How this page was made"), _list(facts), note])
+    experiment = request.experiment
+    digest = report_digest(experiment.all_runs, experiment.settings)
+    facts.append(("digest", "none: a run is unsealed" if digest is None else digest.sha256))
+    held = [] if digest is None else [script_json(digest.json, PAGE_ELEMENT)]
+    return joined([element("h3", "How this page was made"), _list(facts), note, *held])

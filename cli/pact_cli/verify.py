@@ -1,0 +1,85 @@
+"""`pact-eval verify`: are runs, and the files that they name, what was recorded?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pact_cli.console import output, print_json
+from pact_cli.options import json_option, runs_argument
+from pact_eval.errors import InconclusiveError, TamperedError
+
+if TYPE_CHECKING:
+    from pact_eval.verification import CheckedRun
+
+_PATH = click.Path(path_type=Path)
+
+
+@click.command()
+@runs_argument
+@click.option("--adapter", type=_PATH, help="Adapter folder. Default: the one that was scored.")
+@click.option("--base-model", "base", type=_PATH, help="Folder of the base model. Default: as run.")
+@click.option("--data", type=_PATH, help="Dataset file. Default: the one that was scored.")
+@click.option(
+    "--criteria",
+    type=_PATH,
+    help="Hypotheses; their lock is compared with the start and the data of each run.",
+)
+@click.option("--strict", is_flag=True, help="Exit with 4 if anything could not be checked.")
+@json_option
+def verify(
+    runs: tuple[Path, ...],
+    adapter: Path | None,
+    base: Path | None,
+    data: Path | None,
+    criteria: Path | None,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Check each RUN against the hashes in its run.json, one line per check.
+
+    A page or the JSON of `report` in place of the first RUN: is it the report on the RUNs that
+    follow? Its digest covers their rows, calibrators, settings and the version of pact-eval.
+
+    The seal covers run.json and the rows. The adapter, the base model and the data are compared
+    where they lie now, the tokenizer and its chat template by a probe prompt, and calibration.json
+    by the adapter that it was fitted on. No weights are loaded.
+
+    Exits with 5 if anything differs.
+    """
+    from pact_eval.verification import Places, verify_report, verify_run
+    from pact_reports.tables.verification import checks_lines, report_lines
+    from pact_reports.writers.json import to_json
+    from pact_reports.writers.terminal import show
+
+    if runs[0].is_file():
+        report = verify_report(runs[0], runs[1:])
+        if as_json:
+            print_json({"report": to_json(report)})
+        else:
+            show(output(), report_lines(report))
+        if report.reasons:
+            message = f"{report.path}: not the report on these runs"
+            raise TamperedError(message)
+        return
+    places = Places(adapter=adapter, base=base, data=data, criteria=criteria)
+    checked = [verify_run(folder, places) for folder in runs]
+    if as_json:
+        print_json({"runs": [to_json(run) for run in checked]})
+    else:
+        for run in checked:
+            show(output(), checks_lines(run))
+    _judge(checked, strict=strict)
+
+
+def _judge(checked: list[CheckedRun], *, strict: bool) -> None:
+    differing = [str(run.folder) for run in checked if run.differs]
+    if differing:
+        message = f"not what was recorded: {', '.join(differing)}"
+        raise TamperedError(message)
+    open_questions = [str(run.folder) for run in checked if not run.complete]
+    if strict and open_questions:
+        message = f"not everything could be checked: {', '.join(open_questions)}"
+        raise InconclusiveError(message)

@@ -1,0 +1,88 @@
+"""The digest of a report: which sealed runs and settings it was made from.
+
+Two people who compare digests know that their reports come from the same rows, calibrators and
+settings, and from the same version of pact-eval. The numbers follow from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Final
+
+from pact_eval._json import Json, sha256_of_json
+from pact_eval.evaluation.experiment import ExperimentRun
+from pact_eval.evaluation.settings import Settings
+from pact_eval.runs import seal_digest
+
+FORMAT: Final = "pact-digest-1"
+_SETTINGS: Final = (
+    *("decoding", "calibrated", "by", "unit", "resamples", "seed", "method", "margin", "holm"),
+)
+
+
+@dataclass(frozen=True)
+class ReportDigest:
+    """The digest of a report, with what it covers.
+
+    Attributes:
+        version: version of pact-eval.
+        settings: decoding, grouping, bootstrap, ...
+        runs: for each run, its arm and `seal_digest`, and the SHA-256 of its calibrator (null if
+            it has none).
+    """
+
+    version: str
+    settings: Mapping[str, Json]
+    runs: tuple[Mapping[str, Json], ...]
+
+    @property
+    def sha256(self) -> str:
+        """The digest: 64 hex digits."""
+        return sha256_of_json(self.content)
+
+    @property
+    def content(self) -> dict[str, Json]:
+        """What the digest covers."""
+        return {
+            "format": FORMAT,
+            "version": self.version,
+            "settings": dict(self.settings),
+            "runs": [dict(run) for run in self.runs],
+        }
+
+    @property
+    def json(self) -> dict[str, Json]:
+        """What it covers, and the digest itself."""
+        return {"sha256": self.sha256, **self.content}
+
+
+def report_digest(runs: Sequence[ExperimentRun], settings: Settings) -> ReportDigest | None:
+    """Return the digest of a report on runs.
+
+    Args:
+        runs: the runs, in the order of the report.
+        settings: the settings of all its numbers.
+
+    Returns:
+        The digest; None if a run is unsealed.
+    """
+    found: list[Mapping[str, Json]] = []
+    for run in runs:
+        seal = run.provenance.seal
+        if seal is None:
+            return None
+        found.append(
+            {"arm": run.arm, "run": seal_digest(seal), "calibrator": _calibrator_sha256(run)}
+        )
+    chosen: dict[str, Json] = {name: getattr(settings, name) for name in _SETTINGS}
+    return ReportDigest(metadata.version("pact-eval"), chosen, tuple(found))
+
+
+def _calibrator_sha256(run: ExperimentRun) -> str | None:
+    if run.calibrator is None:
+        return None
+    from pact_eval.calibration import calibrator_to_json
+
+    return sha256_of_json(calibrator_to_json(run.calibrator))

@@ -1,0 +1,21 @@
+"""What can be checked about runs and reports: seals, digests, and the files that a run names."""
+
+from pact_eval.verification.report_file import PAGE_ELEMENT, CheckedReport, verify_report
+from pact_eval.verification.run_checks import (
+    CheckedRun,
+    Outcome,
+    Places,
+    RunCheck,
+    verify_run,
+)
+
+__all__ = [
+    "PAGE_ELEMENT",
+    "CheckedReport",
+    "CheckedRun",
+    "Outcome",
+    "Places",
+    "RunCheck",
+    "verify_report",
+    "verify_run",
+]

@@ -1,0 +1,335 @@
+"""Checks of one run: its seal, its rows, and the files that it names.
+
+These are the adapter, the base, the data, the tokenizer, the calibrator and the registration. Each
+check answers `ok`, `differs` or `not checked`. A check that cannot be made says why: a file that is
+not where the run recorded it, say. No weights are loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Literal
+
+import polars as pl
+
+from pact_eval._files import sha256_of_file
+from pact_eval.calibration import CALIBRATION_NAME, calibrator_for
+from pact_eval.errors import InputError, TamperedError
+from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, sha256_of_weights
+from pact_eval.preregistration import check_lock, lock_path, read_hypotheses, read_lock, run_facts
+from pact_eval.prompts import NIMBLE, Encoder
+from pact_eval.runs import (
+    Predictions,
+    Provenance,
+    RunFolder,
+    check_columns,
+    check_seal,
+    collected,
+    read_provenance,
+    references_sha256,
+    seal_digest,
+)
+
+Outcome = Literal["ok", "differs", "not checked"]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where to look for the files of runs; None takes what `run.json` recorded.
+
+    Attributes:
+        adapter: adapter folder.
+        base: folder of the base model.
+        data: dataset file.
+        criteria: file of hypotheses; the lock next to it is compared with the run.
+    """
+
+    adapter: Path | None = None
+    base: Path | None = None
+    data: Path | None = None
+    criteria: Path | None = None
+
+
+@dataclass(frozen=True)
+class RunCheck:
+    """One check of a run.
+
+    Attributes:
+        subject: what was checked: "seal", "rows", "adapter", ...
+        outcome: ok, differs, or not checked.
+        finding: what was compared and found, or why it could not be checked.
+    """
+
+    subject: str
+    outcome: Outcome
+    finding: str
+
+
+@dataclass(frozen=True)
+class CheckedRun:
+    """All checks of a run.
+
+    Attributes:
+        folder: the run folder, as given.
+        digest: SHA-256 that identifies the sealed run (`seal_digest`); None if it has no seal, or
+            if its files differ from it.
+        checks: the checks, in a fixed order.
+    """
+
+    folder: Path
+    digest: str | None
+    checks: tuple[RunCheck, ...]
+
+    @property
+    def differs(self) -> bool:
+        """Whether anything differs from what was recorded."""
+        return any(check.outcome == "differs" for check in self.checks)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything could be checked."""
+        return all(check.outcome != "not checked" for check in self.checks)
+
+
+def verify_run(folder: Path, places: Places | None = None) -> CheckedRun:
+    """Check everything about a run that can be checked.
+
+    Args:
+        folder: a run folder.
+        places: where to look for its files.
+
+    Returns:
+        One result per check; nothing is raised for what differs.
+
+    Raises:
+        RunError: the folder is not a run, or its `run.json` is damaged.
+    """
+    run = _Checked(folder, read_provenance(folder), places or Places())
+    checks = tuple(check for make in _CHECKS if (check := make(run)) is not None)
+    seal = run.provenance.seal
+    intact = seal is not None and checks[0].outcome == "ok"
+    return CheckedRun(folder, seal_digest(seal) if seal is not None and intact else None, checks)
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A run that is being checked."""
+
+    folder: Path
+    provenance: Provenance
+    places: Places
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """The rows, with the columns of a run.
+
+        Raises:
+            RunError: they are damaged, or no rows of a run.
+        """
+        path = RunFolder(self.folder, self.provenance).predictions_file
+        frame = collected(path, pl.scan_parquet(path, glob=False))
+        check_columns(frame)
+        return frame
+
+
+def _seal(run: _Checked) -> RunCheck:
+    seal = run.provenance.seal
+    if run.provenance.status != "complete":
+        return RunCheck("seal", "differs", "the run is not complete")
+    try:
+        check_seal(run.folder, run.provenance)
+    except (TamperedError, InputError) as error:
+        return RunCheck("seal", "differs", str(error))
+    if seal is None:
+        return RunCheck("seal", "not checked", "unsealed: the run has no hashes of its files")
+    return RunCheck("seal", "ok", f"run.json and rows {_short(seal.predictions_sha256)} are intact")
+
+
+def _rows(run: _Checked) -> RunCheck:
+    """Compare the rows with the counts and settings in `run.json`; check every value."""
+    try:
+        found = Predictions.from_frame(run.frame)
+    except InputError as error:
+        return RunCheck("rows", "differs", str(error))
+    seal, recorded = run.provenance.seal, run.provenance
+    items, views = len(found), len(run.frame)
+    counted = {
+        "items": (items, recorded.counts.items, seal and seal.items),
+        "views": (views, recorded.counts.views, seal and seal.views),
+        "K": (found.k, recorded.k, seal and seal.k),
+        "records of the data": (items, recorded.data.records),
+        "references": (references_sha256(run.frame), seal and seal.references_sha256),
+    }
+    wrong = [
+        f"{what}: the rows have {_short(actual)}, recorded are {_short(said)}"
+        for what, (actual, *expected) in counted.items()
+        for said in expected
+        if said is not None and said != actual
+    ]
+    if wrong:
+        return RunCheck("rows", "differs", "; ".join(dict.fromkeys(wrong)))
+    return RunCheck("rows", "ok", f"{items:,} items, {views:,} views, K = {found.k}")
+
+
+def _adapter(run: _Checked) -> RunCheck | None:
+    expected, named = run.provenance.adapter, run.provenance.adapter_folder
+    if expected is None and named is None:
+        return None
+    folder = run.places.adapter or (None if named is None else Path(named))
+    hashes = (
+        {}
+        if expected is None
+        else {
+            ADAPTER_WEIGHTS: expected.sha256,
+            ADAPTER_CONFIG: expected.config_sha256,
+        }
+    )
+    return _files("adapter", folder, hashes)
+
+
+def _base(run: _Checked) -> RunCheck | None:
+    expected, named = run.provenance.base, run.provenance.base_model
+    if expected is None:
+        return None
+    folder = run.places.base or (None if named is None else Path(named))
+    if folder is None or not folder.is_dir():
+        return RunCheck("base", "not checked", f"{folder}: no such folder; give --base-model")
+    try:
+        found = sha256_of_weights(folder)
+    except InputError as error:
+        return RunCheck("base", "differs", str(error))
+    if found != expected.sha256:
+        return RunCheck("base", "differs", _other(folder, expected.sha256, found))
+    config = _files("base", folder, {"config.json": expected.config_sha256})
+    if config.outcome == "differs":
+        return config
+    return RunCheck("base", "ok", f"{folder}, SHA-256 of the weights {_short(found)}")
+
+
+def _data(run: _Checked) -> RunCheck | None:
+    named, expected = run.provenance.data_file, run.provenance.data.sha256
+    if named is None and expected is None:
+        return None
+    path = run.places.data or (None if named is None else Path(named))
+    if path is None:
+        return RunCheck("data", "not checked", "the run records no file; give --data")
+    return _files("data", path.parent, {path.name: expected})
+
+
+def _contract(run: _Checked) -> RunCheck | None:
+    recorded = run.provenance.contract
+    if recorded.fingerprint is None:
+        return None
+    if recorded.name != NIMBLE.name:
+        return RunCheck("contract", "not checked", f"{recorded.name}: not known to this pact-eval")
+    if recorded.fingerprint != NIMBLE.fingerprint:
+        return RunCheck(
+            "contract",
+            "differs",
+            f"scored with {_short(recorded.fingerprint)}, this pact-eval renders "
+            f"{_short(NIMBLE.fingerprint)}",
+        )
+    if recorded.mismatch is not None:
+        return RunCheck("contract", "differs", f"allowed when it was scored: {recorded.mismatch}")
+    return RunCheck("contract", "ok", f"{NIMBLE.name}, fingerprint {_short(NIMBLE.fingerprint)}")
+
+
+def _prompts(run: _Checked) -> RunCheck | None:
+    """Render the probe prompt through the chat template and tokenizer of the base on disk."""
+    expected, named = run.provenance.settings.get("prompts_sha256"), run.provenance.base_model
+    if expected is None:
+        return None
+    folder = run.places.base or (None if named is None else Path(named))
+    if folder is None or not folder.is_dir():
+        return RunCheck("tokenizer", "not checked", f"{folder}: no such folder; give --base-model")
+    try:
+        from pact_eval.scoring.tokenizer import load_tokenizer
+    except ImportError as error:
+        return RunCheck("tokenizer", "not checked", f"{error.name} is not installed")
+    try:
+        found = Encoder(load_tokenizer(folder), NIMBLE).fingerprint
+    except InputError as error:
+        return RunCheck("tokenizer", "differs", str(error))
+    if found != expected:
+        return RunCheck("tokenizer", "differs", _other(folder, str(expected), found))
+    return RunCheck("tokenizer", "ok", f"chat template and tokenizer of {folder}")
+
+
+def _calibrator(run: _Checked) -> RunCheck | None:
+    path = run.folder / CALIBRATION_NAME
+    if not path.exists():
+        return None
+    try:
+        calibrator, _ = calibrator_for(path, Predictions.from_frame(run.frame))
+    except InputError as error:
+        return RunCheck("calibrator", "differs", str(error))
+    fitted = (calibrator.fit or {}).get("run")
+    found = fitted.get("adapter_sha256") if isinstance(fitted, dict) else None
+    expected = None if run.provenance.adapter is None else run.provenance.adapter.sha256
+    if found is None and expected is None:
+        return RunCheck("calibrator", "not checked", "it does not record its adapter")
+    if found != expected:
+        return RunCheck("calibrator", "differs", _other(path, expected, str(found)))
+    return RunCheck("calibrator", "ok", "fitted on this adapter and on other families")
+
+
+def _registration(run: _Checked) -> RunCheck | None:
+    criteria = run.places.criteria
+    if criteria is None:
+        return None
+    place = lock_path(criteria)
+    lock = read_lock(place) if place.exists() else None
+    try:
+        facts = run_facts(RunFolder(run.folder, run.provenance))
+    except InputError as error:
+        return RunCheck("registration", "differs", str(error))
+    found = check_lock(read_hypotheses(criteria), lock, [facts])
+    outcome: Outcome = "differs" if found.broken else "ok" if found.holds else "not checked"
+    reasons = f": {'; '.join(found.reasons)}" if found.reasons else ""
+    return RunCheck("registration", outcome, f"{found.status}{reasons}")
+
+
+_CHECKS: Final[tuple[Callable[[_Checked], RunCheck | None], ...]] = (
+    _seal,
+    _rows,
+    _adapter,
+    _base,
+    _data,
+    _contract,
+    _prompts,
+    _calibrator,
+    _registration,
+)
+
+
+def _files(subject: str, folder: Path | None, hashes: dict[str, str | None]) -> RunCheck:
+    """Compare files of a folder with their recorded hashes."""
+    known = {name: expected for name, expected in hashes.items() if expected is not None}
+    if folder is None or not known:
+        return RunCheck(subject, "not checked", "the run records no hash")
+    for name, expected in known.items():
+        path = folder / name
+        if not path.is_file():
+            message = f"{path}: no such file; give --{_OPTION[subject]}"
+            return RunCheck(subject, "not checked", message)
+        found = sha256_of_file(path)
+        if found != expected:
+            return RunCheck(subject, "differs", _other(path, expected, found))
+    where = folder / next(iter(known)) if subject == "data" else folder
+    return RunCheck(subject, "ok", f"{where}, SHA-256 {_short(next(iter(known.values())))}")
+
+
+_OPTION: Final = {"adapter": "adapter", "base": "base-model", "data": "data"}
+
+
+def _other(path: Path, expected: str | None, found: str) -> str:
+    return f"{path}: SHA-256 {_short(found)}, the run recorded {_short(expected)}"
+
+
+def _short(value: object) -> str:
+    if isinstance(value, str) and len(value) == 64:
+        return value[:12]
+    return f"{value:,}" if isinstance(value, int) else str(value or "none")

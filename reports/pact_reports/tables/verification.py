@@ -1,0 +1,46 @@
+"""The checks of a run, and of a report: one line per check."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pact_eval.verification import CheckedReport, CheckedRun, Outcome
+from pact_reports.plain_text import one_line
+from pact_reports.table import Line, Tone
+
+_TONES: Final[dict[Outcome, Tone]] = {"ok": "good", "differs": "bad", "not checked": "caution"}
+
+
+def checks_lines(run: CheckedRun) -> tuple[Line, ...]:
+    """Lay out the checks of a run: its folder, a line per check, and its digest.
+
+    Args:
+        run: the run, checked.
+    """
+    digest = run.digest or "none (the run is unsealed, or its files differ)"
+    return (
+        Line(one_line(str(run.folder)), "strong"),
+        *(
+            Line(
+                f"  {check.outcome:<13}{check.subject:<14}{one_line(check.finding)}",
+                _TONES[check.outcome],
+            )
+            for check in run.checks
+        ),
+        Line(f"  {'digest':<27}{digest}"),
+    )
+
+
+def report_lines(report: CheckedReport) -> tuple[Line, ...]:
+    """Lay out the comparison of a report with runs: its digests, and what differs.
+
+    Args:
+        report: the report, compared.
+    """
+    outcome: Outcome = "differs" if report.reasons else "ok"
+    found = report.reasons or ("made from these runs, calibrators and settings",)
+    return (
+        Line(one_line(str(report.path)), "strong"),
+        *(Line(f"  {outcome:<13}{one_line(each)}", _TONES[outcome]) for each in found),
+        *(Line(f"  {'digest':<13}{each}") for each in report.digests),
+    )

@@ -1,0 +1,234 @@
+"""`pact-eval verify`. Source of truth: the files that the run names, changed one by one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+from run_frames import edit_rows, edit_run, rows, without_seal, write_run
+
+from pact_cli.main import main
+from pact_eval._files import sha256_of_file
+from pact_eval.calibration import Calibrator, Weights, write_calibrator
+from pact_eval.evaluation import Experiment, Settings, report_digest
+from pact_eval.models import sha256_of_weights
+from pact_eval.preregistration import pact_hypotheses, register
+from pact_eval.prompts import NIMBLE, Encoder
+from pact_eval.runs import open_run, seal_digest
+from pact_eval.scoring.tokenizer import load_tokenizer
+from pact_eval.verification import Places, verify_run
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "pact_fixtures"
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that names an adapter, a base and a dataset that are there, and their real hashes."""
+    home = tmp_path_factory.mktemp("scored")
+    adapter, base = home / "adapter", home / "base"
+    shutil.copytree(FIXTURES / "adapters" / "pact", adapter)
+    shutil.copytree(FIXTURES / "model", base)
+    data = home / "holdout.jsonl"
+    data.write_text("{}\n")
+    frame = rows(1, families=6, k=2)
+    run = write_run(home / "run", frame, arm="pact", seed=17)
+    return edit_run(
+        run,
+        source="score",
+        created="2026-03-02T10:00:00+00:00",
+        adapter=str(adapter),
+        base_model=str(base),
+        data=str(data),
+        counts={"items": 12, "views": 24},
+        settings={
+            "k": 2,
+            "adapter": {
+                "sha256": sha256_of_file(adapter / "adapter_model.safetensors"),
+                "config_sha256": sha256_of_file(adapter / "adapter_config.json"),
+            },
+            "base": {
+                "sha256": sha256_of_weights(base),
+                "config_sha256": sha256_of_file(base / "config.json"),
+            },
+            "data": {"sha256": sha256_of_file(data), "records": 12},
+            "contract": {"name": NIMBLE.name, "fingerprint": NIMBLE.fingerprint},
+            "prompts_sha256": Encoder(load_tokenizer(base), NIMBLE).fingerprint,
+        },
+    )
+
+
+@pytest.fixture
+def run(scored: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(scored, tmp_path / "run"))
+
+
+def outcomes(folder: Path, places: Places | None = None) -> dict[str, str]:
+    return {check.subject: check.outcome for check in verify_run(folder, places).checks}
+
+
+def verify(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["verify", *map(str, arguments)])
+
+
+def test_a_run_with_everything_in_place(run: Path) -> None:
+    expected = ("seal", "rows", "adapter", "base", "data", "contract", "tokenizer")
+    assert outcomes(run) == dict.fromkeys(expected, "ok")
+    result = verify(run, "--strict")
+    assert result.exit_code == 0, result.output
+    seal = open_run(run).provenance.seal
+    assert seal is not None
+    assert seal_digest(seal) in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("subject", "name"),
+    [
+        ("adapter", "adapter/adapter_model.safetensors"),
+        ("adapter", "adapter/adapter_config.json"),
+        ("base", "base/config.json"),
+        ("data", "holdout.jsonl"),
+        ("tokenizer", "base/chat_template.jinja"),
+    ],
+)
+def test_each_file_that_changes_is_named(
+    run: Path, scored: Path, tmp_path: Path, subject: str, name: str
+) -> None:
+    home = Path(shutil.copytree(scored.parent, tmp_path / "home"))
+    path = home / name
+    path.write_bytes(path.read_bytes().replace(b"user", b"USER") + b"\n")
+    places = Places(home / "adapter", home / "base", home / "holdout.jsonl")
+    found = outcomes(run, places)
+    assert {each for each, outcome in found.items() if outcome == "differs"} == {subject}
+    options = ("--adapter", places.adapter, "--base-model", places.base, "--data", places.data)
+    result = verify(run, *options)
+    assert result.exit_code == 5
+    assert "differs" in result.stdout
+
+
+def test_files_that_are_not_there_are_not_checked(run: Path, tmp_path: Path) -> None:
+    places = Places(tmp_path / "x", tmp_path / "x", tmp_path / "x")
+    found = outcomes(run, places)
+    missing = {each for each, outcome in found.items() if outcome == "not checked"}
+    assert missing == {"adapter", "base", "data", "tokenizer"}
+    options = ("--adapter", "x", "--base-model", "x", "--data", "x")
+    assert verify(run, *options).exit_code == 0
+    assert verify(run, *options, "--strict").exit_code == 4
+
+
+def test_a_changed_run_has_no_digest_and_the_other_checks_are_made(run: Path) -> None:
+    path = run / "predictions.parquet"
+    pl.read_parquet(path).head(12).write_parquet(path)
+    checked = verify_run(run)
+    assert checked.digest is None
+    found = {check.subject: check for check in checked.checks}
+    assert found["seal"].outcome == found["rows"].outcome == "differs"
+    assert "items: the rows have 6, recorded are 12" in found["rows"].finding
+    assert found["adapter"].outcome == "ok"
+
+
+def test_rows_that_were_sealed_anew_contradict_run_json(run: Path) -> None:
+    edit_run(run, settings={"k": 4})
+    assert outcomes(run)["rows"] == "differs"
+    edit_run(run, settings={"k": 2}, counts={"items": 13, "views": 24})
+    assert outcomes(run)["rows"] == "differs"
+
+
+def test_rows_with_impossible_values(run: Path) -> None:
+    edit_rows(run, pl.lit(7.5, dtype=pl.Float32).alias("answer_mass"))
+    assert outcomes(run)["rows"] == "differs"
+
+
+def test_a_run_without_a_seal_is_not_checked(run: Path) -> None:
+    without_seal(run)
+    checked = verify_run(run)
+    assert checked.digest is None
+    assert checked.checks[0].outcome == "not checked"
+    assert not checked.complete
+
+
+def test_the_calibrator_of_another_adapter(run: Path) -> None:
+    own = json.loads((run / "run.json").read_text())["settings"]["adapter"]["sha256"]
+    fit = {"families": ["elsewhere"], "source_families": ["elsewhere"]}
+    for adapter, outcome in ((own, "ok"), ("0" * 64, "differs")):
+        calibrator = Calibrator(
+            "scalar",
+            Weights((1.0, 1.0, 1.0), 0.0, 0.0),
+            {**fit, "run": {"adapter_sha256": adapter}},
+        )
+        write_calibrator(run / "calibration.json", calibrator)
+        assert outcomes(run)["calibrator"] == outcome
+
+
+def test_a_registration_before_and_after_the_run(run: Path, scored: Path, tmp_path: Path) -> None:
+    assert pact_hypotheses().hypotheses
+    source = Path(__file__).parents[2] / "pact_eval" / "preregistration" / "pact.toml"
+    for day, outcome in ((1, "ok"), (3, "differs")):
+        criteria = Path(shutil.copy(source, tmp_path / f"h{day}.toml"))
+        assert outcomes(run, Places(criteria=criteria))["registration"] == "not checked"
+        at = dt.datetime(2026, 3, day, tzinfo=dt.UTC)
+        register(criteria, data=[scored.parent / "holdout.jsonl"], now=at)
+        assert outcomes(run, Places(criteria=criteria))["registration"] == outcome
+
+
+def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
+    result = verify(tmp_path)
+    assert result.exit_code == 1
+    assert "not a run folder" in result.stderr
+
+
+@pytest.fixture
+def reported(tmp_path: Path) -> tuple[Path, Path, Path]:
+    a, b = (
+        write_run(tmp_path / name, rows(seed, families=9, k=2), arm=name, seed=1)
+        for seed, name in enumerate("ab")
+    )
+    page = tmp_path / "page.html"
+    arguments = ["report", a, b, "--html", page, "--resamples", "100"]
+    assert CliRunner().invoke(main, list(map(str, arguments))).exit_code == 0
+    return page, a, b
+
+
+def test_a_page_is_the_report_on_its_runs_in_any_order(reported: tuple[Path, Path, Path]) -> None:
+    page, a, b = reported
+    experiment = Experiment.read([a, b], Settings(resamples=100))
+    digest = report_digest(experiment.all_runs, experiment.settings)
+    assert digest is not None
+    for folders in ((a, b), (b, a)):
+        result = verify(page, *folders)
+        assert result.exit_code == 0, result.output
+        assert digest.sha256 in result.stdout
+    other = report_digest(experiment.all_runs, Settings(resamples=100, seed=1))
+    assert other is not None
+    assert other.sha256 != digest.sha256
+
+
+def test_a_page_of_other_runs_or_settings_is_refused(reported: tuple[Path, Path, Path]) -> None:
+    page, a, b = reported
+    result = verify(page, a)
+    assert result.exit_code == 5
+    assert "b: the report was made from run" in result.stdout
+    edit_run(b, note="changed")
+    assert "is not in the report" in verify(page, a, b).stdout
+    text = page.read_text()
+    assert '"seed":0' in text
+    page.write_text(text.replace('"seed":0', '"seed":1'))
+    assert "not that of the runs and settings" in verify(page, a, b).stdout
+
+
+def test_json_of_one_run_and_of_several(reported: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    _, a, b = reported
+    for folders in ((a,), (a, b)):
+        arguments = ["report", *map(str, folders), "--json", "--resamples", "100"]
+        path = tmp_path / "report.json"
+        path.write_text(CliRunner().invoke(main, arguments).stdout)
+        assert verify(path, *folders).exit_code == 0
+    without_seal(a)
+    path.write_text(CliRunner().invoke(main, ["report", str(a), "--json"]).stdout)
+    result = verify(path, a)
+    assert result.exit_code == 1
+    assert "the report has no digest" in result.stderr
