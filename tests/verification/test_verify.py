@@ -100,7 +100,7 @@ def test_each_file_that_changes_is_named(
 ) -> None:
     home = Path(shutil.copytree(scored.parent, tmp_path / "home"))
     path = home / name
-    path.write_bytes(path.read_bytes().replace(b"user", b"USER") + b"\n")
+    path.write_bytes(path.read_bytes().replace(b"assistant", b"model") + b"\n")
     places = Places(home / "adapter", home / "base", home / "holdout.jsonl")
     found = outcomes(run, places)
     assert {each for each, outcome in found.items() if outcome == "differs"} == {subject}
