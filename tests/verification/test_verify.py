@@ -14,6 +14,7 @@ from run_frames import edit_rows, edit_run, rows, without_seal, write_run
 
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
+from pact_eval._json import Json
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
 from pact_eval.evaluation import Experiment, Settings, report_digest
 from pact_eval.models import sha256_of_weights
@@ -153,7 +154,7 @@ def test_a_run_without_a_seal_is_not_checked(run: Path) -> None:
 
 def test_the_calibrator_of_another_adapter(run: Path) -> None:
     own = json.loads((run / "run.json").read_text())["settings"]["adapter"]["sha256"]
-    fit = {"families": ["elsewhere"], "source_families": ["elsewhere"]}
+    fit: dict[str, Json] = {"families": ["elsewhere"], "source_families": ["elsewhere"]}
     for adapter, outcome in ((own, "ok"), ("0" * 64, "differs")):
         calibrator = Calibrator(
             "scalar",
