@@ -182,16 +182,18 @@ def _check_logits(logits: pl.Series, n_choices: pl.Series) -> None:
 
 
 def _check_orders(orders: pl.Series, n_choices: pl.Series) -> None:
-    """Each order, if known, has every index from 0 to C - 1 once: its bits sum to 2^C - 1."""
-    lengths = orders.list.len().fill_null(0).to_numpy().astype(np.int64)
-    known = lengths > 0
-    codes = orders.explode(empty_as_null=False).drop_nulls().to_numpy().astype(np.int64)
-    answers = n_choices.to_numpy().astype(np.int64)
+    """Each order, if known, has every index from 0 to C - 1 once: its bits give 2^C - 1."""
+    lengths = orders.list.len().fill_null(0).to_numpy()
+    codes = orders.explode(empty_as_null=False).drop_nulls().to_numpy()
+    answers = n_choices.to_numpy()
+    if not lengths.all():  # the orders of imported views may be unknown
+        answers, lengths = answers[lengths > 0], lengths[lengths > 0]
     inside = codes.size == lengths.sum() and bool(((codes >= 0) & (codes < MAX_ANSWERS)).all())
-    if inside and (lengths[known] == answers[known]).all():
-        starts = np.cumsum(lengths[known]) - lengths[known]
-        bits = np.bitwise_or.reduceat(1 << codes, starts) if starts.size else np.zeros(0, int)
-        if (bits == (1 << answers[known]) - 1).all():
+    if inside and (lengths == answers).all():
+        bits = np.left_shift(np.int32(1), codes, dtype=np.int32)
+        starts = np.cumsum(lengths, dtype=np.int64) - lengths
+        found = np.bitwise_or.reduceat(bits, starts) if starts.size else bits
+        if (found == np.left_shift(np.int32(1), answers, dtype=np.int32) - 1).all():
             return
     message = "code_order: expected each answer's index once, or an empty list if it is unknown"
     raise RunError(message)
