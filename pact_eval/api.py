@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pact_eval.calibration import FittedRun, Mode
     from pact_eval.evaluation import Comparison, Evaluation, Experiment, Settings
     from pact_eval.preregistration import JudgedHypotheses
-    from pact_eval.runs import Decoding, Run
+    from pact_eval.runs import Allowance, Decoding, Run
 
     RunOrFolder: TypeAlias = Run | Path | str
 
@@ -175,6 +175,7 @@ def fit_calibrator(
     *,
     mode: Mode | Literal["auto"] = "auto",
     decoding: Decoding = "single",
+    allow: Sequence[Allowance] = (),
 ) -> FittedRun:
     """Fit a temperature on a run of the calibration split, as `pact-eval calibrate` does.
 
@@ -183,17 +184,23 @@ def fit_calibrator(
         holdouts: runs to apply the calibrator to.
         mode: form of the temperature; "auto" selects it by cross-validation over source families.
         decoding: single or ensemble.
+        allow: accepted differences between a holdout and the run, such as "other-adapter".
 
     Returns:
         The fit and its effect on each run. `write()` stores the calibrator in the run folders.
 
     Raises:
-        InputError: a holdout shares families with the run, or the items cannot be fitted.
+        InputError: a holdout has another adapter, base or contract, or shares families with the
+            run, or the items cannot be fitted.
     """
     from pact_eval.calibration import fit_on_run
 
     return fit_on_run(
-        _folder(run), [_folder(each) for each in holdouts], mode=mode, decoding=decoding
+        _folder(run),
+        [_folder(each) for each in holdouts],
+        mode=mode,
+        decoding=decoding,
+        allow=allow,
     )
 
 

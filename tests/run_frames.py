@@ -75,6 +75,14 @@ def ablated_predictions(seed: int, **options: Any) -> Predictions:
     return Predictions.from_frame(ablated_rows(seed, **options))
 
 
+def other_items(frame: pl.DataFrame) -> pl.DataFrame:
+    """Returns the rows under names of their own."""
+    return frame.with_columns(
+        *(pl.format("calib-{}", pl.col(name)).alias(name) for name in ("id", "family")),
+        source_family=pl.format("c{}", pl.col("source_family")),
+    )
+
+
 def write_run(
     folder: Path, frame: pl.DataFrame, *, arm: str | None = None, seed: int | None = None
 ) -> Path:

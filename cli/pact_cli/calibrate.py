@@ -37,20 +37,28 @@ if TYPE_CHECKING:
     help="Run to apply it to: show the scores before and after, and write the calibrator into the "
     "run's folder. May be given several times.",
 )
-@settings_options("decoding")
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Replace a calibrator of another fit. A fit on the same run and decoding is always "
+    "replaced.",
+)
+@settings_options("decoding", "allow")
 @json_option
 def calibrate(
     run: Path,
     mode: Mode | Literal["auto"],
     out: Path | None,
     holdout: tuple[Path, ...],
+    overwrite: bool,
     settings: Settings,
     as_json: bool,
 ) -> None:
     """Fit a temperature on a run of the calibration split.
 
     T(x) = softplus(a + b log C + c log(L/1000)) for C answers and L prompt tokens, fitted by NLL.
-    If a holdout run shares families with CALIB_RUN, the command fails and writes nothing.
+    A calibrator belongs to the adapter, prompts and decoding of CALIB_RUN. If a holdout run has
+    others, or shares families with CALIB_RUN, the command fails and writes nothing.
     """
     from pact_eval.calibration import fit_on_run
     from pact_reports.calibration_sentences import calibration_sentence
@@ -61,9 +69,11 @@ def calibrate(
     from pact_reports.writers.terminal import show
 
     with output(to_stderr=True).status("Fitting"):
-        fitted = fit_on_run(run, holdout, mode=mode, decoding=settings.decoding)
+        fitted = fit_on_run(
+            run, holdout, mode=mode, decoding=settings.decoding, allow=settings.allow
+        )
     warn(map(warning_sentence, fitted.warnings))
-    path = fitted.write(out)
+    path = fitted.write(out, overwrite=overwrite)
     if as_json:
         for name, effect in fitted.effects.items():
             warn(f"{name}: {calibration_sentence(note)}" for note in effect.warnings)

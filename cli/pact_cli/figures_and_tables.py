@@ -48,7 +48,7 @@ def _out_option(folder: str) -> Callable[[Command], Command]:
     help="Formats to write, separated by commas.",
 )
 @output_options("palette")
-@settings_options("decoding", "resamples", "seed")
+@settings_options("decoding", "allow", "resamples", "seed")
 @json_option
 def figures(
     runs: tuple[Path, ...],
@@ -106,7 +106,7 @@ def figures(
     help="Dataset folder for the table of splits; may be given several times.",
 )
 @output_options("criteria", "clear")
-@settings_options("method", "decoding", "resamples", "seed")
+@settings_options("method", "decoding", "allow", "resamples", "seed")
 @json_option
 def tables(
     runs: tuple[Path, ...],

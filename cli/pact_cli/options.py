@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_ALLOWANCES: Final = (
+    "other-adapter", "other-base", "other-contract", "other-prompts", "other-decoding",
+)  # fmt: skip
 _PATH: Final = click.Path(path_type=Path)
 _DTYPES = ["auto", "fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
 
@@ -90,6 +93,13 @@ _SETTINGS: Final = {
         "--calibration",
         type=_PATH,
         help="Calibrator to apply, as `calibrate` writes it. Default: none (raw probabilities).",
+    ),
+    "allow": click.option(
+        "--allow",
+        type=click.Choice(_ALLOWANCES),
+        multiple=True,
+        help="Apply a calibrator that was fitted on a run of another adapter, base, contract, "
+        "prompts or decoding; outputs say so. May be given several times.",
     ),
     "margin": click.option(
         "--equivalence-margin",

@@ -54,7 +54,7 @@ def register(criteria: Path, data: tuple[Path, ...]) -> None:
     show_default=True,
     help="Number of bootstrap resamples of the intervals; verdicts by value do not need them.",
 )
-@settings_options("seed")
+@settings_options("seed", "allow")
 @click.option(
     "--demand",
     type=click.Choice(["values", "shown"]),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @runs_argument
-@settings_options("by", "unit", "decoding", "resamples", "seed", "calibration", "method")
+@settings_options("by", "unit", "decoding", "resamples", "seed", "calibration", "allow", "method")
 @output_options(
     "html",
     *("figures", "palette", "tables", "markdown", "data", "criteria", "clear"),

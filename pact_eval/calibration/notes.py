@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pact_eval.runs import Decoding
+from pact_eval.runs import Decoding, Fact
 
 ScoreName: TypeAlias = Literal["nll_nats", "brier"]
 """A proper score, by which a calibrator is judged."""
@@ -28,6 +28,22 @@ class SharedSourceFamilies:
     """
 
     names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class UnknownRun:
+    """The calibrator or the run does not record its model, so they may not belong together."""
+
+
+@dataclass(frozen=True)
+class OtherRun:
+    """A calibrator of another run, which the user allowed.
+
+    Attributes:
+        facts: in what the runs differ.
+    """
+
+    facts: tuple[Fact, ...]
 
 
 @dataclass(frozen=True)
@@ -99,8 +115,8 @@ class WorseScore:
     high: float
 
 
-FitNote: TypeAlias = UnknownFamilies | SharedSourceFamilies
-"""What the run and the data of the fit have in common, or may have."""
+FitNote: TypeAlias = UnknownFamilies | SharedSourceFamilies | UnknownRun | OtherRun
+"""Whether the run of the fit and this one belong together, and share no data."""
 
 UseNote: TypeAlias = NeutralTemperatures | DifferentDecoding | UnseenKind | OutsideFit
 """How a calibrator is used outside the data of its fit."""

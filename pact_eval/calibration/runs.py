@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -18,10 +18,20 @@ from pact_eval.calibration.notes import (
     SharedSourceFamilies,
     UnknownFamilies,
 )
+from pact_eval.calibration.ownership import check_owner, identity_of_fit, refuse_overwriting
 from pact_eval.calibration.selection import ModeChoice, choose_mode
 from pact_eval.calibration.temperatures import Calibrator, Mode
 from pact_eval.errors import InputError
-from pact_eval.runs import Decoding, Predictions, Run, UnsealedRun, read_run
+from pact_eval.runs import (
+    Allowance,
+    Decoding,
+    Predictions,
+    Provenance,
+    Run,
+    RunIdentity,
+    UnsealedRun,
+    read_run,
+)
 
 _NAMES_SHOWN = 3
 
@@ -134,18 +144,27 @@ class FittedRun:
     effects: Mapping[Path, CalibrationEffect]
     warnings: tuple[CalibrationWarning | UnsealedRun, ...]
 
-    def write(self, out: Path | None = None) -> Path:
+    def write(self, out: Path | None = None, *, overwrite: bool = False) -> Path:
         """Write the calibrator to a file and into the run folders that it was applied to.
 
         Args:
             out: the file; None takes `calibration.json` in the folder of the run it was fitted on.
+            overwrite: replace calibrators of other fits.
 
         Returns:
             The file.
+
+        Raises:
+            InputError: a file holds a calibrator of another fit; nothing was written. Or a file
+                cannot be written.
         """
         path = out or self.folder / CALIBRATION_NAME
         applied = [folder for folder in self.effects if folder != self.folder]
-        for each in (path, *(folder / CALIBRATION_NAME for folder in applied)):
+        paths = (path, *(folder / CALIBRATION_NAME for folder in applied))
+        if not overwrite:
+            for each in paths:
+                refuse_overwriting(each, self.calibrator)
+        for each in paths:
             write_calibrator(each, self.calibrator)
         return path
 
@@ -156,29 +175,36 @@ def fit_on_run(
     *,
     mode: Mode | Literal["auto"],
     decoding: Decoding,
+    allow: Collection[Allowance] = (),
 ) -> FittedRun:
-    """Fit a calibrator on a run, and apply it to others.
+    """Fit a calibrator on a run, and apply it to others of the same adapter.
 
     Args:
         folder: the run of the calibration split.
         holdouts: runs to apply it to.
         mode: the form; "auto" chooses it by cross-validation over source families.
         decoding: single or ensemble: the distributions that it is fitted on and applied to.
+        allow: differences between a holdout and the run that are accepted.
 
     Returns:
         The fit and its effects; nothing is written.
 
     Raises:
         RunError: a folder is not a complete run.
-        InputError: a holdout's families meet those of the run, or the items cannot be fitted.
+        InputError: a holdout has another adapter, base or contract, its families meet those of the
+            run, or the items cannot be fitted.
     """
     run = read_run(folder)
     others = {each: read_run(each) for each in holdouts}
     members = Members.of_run(run.predictions)
+    identity = RunIdentity.of(run.provenance)
     warnings = tuple(
         CalibrationWarning(str(name), note)
         for name, other in others.items()
-        for note in check_disjoint(members, Members.of_run(other.predictions))
+        for note in (
+            *check_owner(identity, other.provenance, allow=allow, where=str(name)),
+            *check_disjoint(members, Members.of_run(other.predictions)),
+        )
     )
     items = CalibrationItems.from_predictions(run.predictions, decoding)
     choice = choose_mode(items) if mode == "auto" else None
@@ -203,23 +229,34 @@ def fit_on_run(
     )
 
 
-def calibrator_for(path: Path, predictions: Predictions) -> tuple[Calibrator, tuple[FitNote, ...]]:
-    """Read a calibrator that is to be applied to a run.
+def calibrator_for(
+    path: Path,
+    provenance: Provenance,
+    predictions: Predictions,
+    *,
+    allow: Collection[Allowance] = (),
+) -> tuple[Calibrator, tuple[FitNote, ...]]:
+    """Read a calibrator that is to be applied to a run. Every reader of calibrators calls this.
 
     Args:
         path: its file.
+        provenance: provenance of the run.
         predictions: the views of the run.
+        allow: differences from the run of the fit that are accepted.
 
     Returns:
-        The calibrator, and source families that meet or families that are unknown. For use outside
-        the data of its fit, see `calibration_notes`.
+        The calibrator, and notes: source families that meet, families or runs that are not known,
+        differences that were allowed. For use outside the data of its fit, see
+        `calibration_notes`.
 
     Raises:
-        InputError: it cannot be read, or it was fitted on families of this run.
+        InputError: it cannot be read, it belongs to another adapter, base or contract, or it was
+            fitted on families of this run.
     """
     calibrator = read_calibrator(path)
+    owner = check_owner(identity_of_fit(calibrator), provenance, allow=allow, where=str(path))
     members = Members.of_run(predictions)
-    return calibrator, check_disjoint(Members.of_fit(calibrator), members)
+    return calibrator, (*owner, *check_disjoint(Members.of_fit(calibrator), members))
 
 
 def _identity(run: Run) -> dict[str, Json]:
@@ -227,6 +264,6 @@ def _identity(run: Run) -> dict[str, Json]:
     return {
         "arm": recorded.arm,
         "seed": recorded.seed,
-        "adapter_sha256": None if recorded.adapter is None else recorded.adapter.sha256,
+        **RunIdentity.of(recorded).to_json(),
         "data_sha256": recorded.data.sha256,
     }

@@ -31,6 +31,7 @@ from pact_eval.evaluation.seeds import ArmPair, ArmsComparison, compare_arms, co
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.sweep import SweepPoint, sweep
 from pact_eval.runs import (
+    Allowance,
     Decoding,
     Predictions,
     Provenance,
@@ -109,6 +110,7 @@ class ExperimentRun:
         arm: str | None = None,
         first: ExperimentRun | None = None,
         calibration: Path | None = None,
+        allow: tuple[Allowance, ...] = (),
     ) -> None:
         self.run = run
         self.name = run.name
@@ -117,6 +119,7 @@ class ExperimentRun:
         self.label = self.arm if self.seed is None else f"{self.arm}, seed {self.seed}"
         self._first = first
         self._calibration = calibration
+        self._allow = allow
         self._cache: dict[Hashable, Any] = {}
 
     def __repr__(self) -> str:
@@ -165,7 +168,8 @@ class ExperimentRun:
         """The calibrator in the run folder; None if there is none.
 
         Raises:
-            InputError: it cannot be read, or was fitted on families of this run.
+            InputError: it cannot be read, belongs to another run, or was fitted on families of
+                this run.
         """
         return self._calibrator[0]
 
@@ -176,7 +180,7 @@ class ExperimentRun:
             return None, ()
         from pact_eval.calibration import calibrator_for
 
-        return calibrator_for(path, self.predictions)
+        return calibrator_for(path, self.provenance, self.predictions, allow=self._allow)
 
     @cached_property
     def temperature(self) -> TemperatureSummary | None:
@@ -195,7 +199,7 @@ class ExperimentRun:
 
     @property
     def fit_notes(self) -> tuple[FitNote, ...]:
-        """Notes on the overlap of the run with the data that its calibrator was fitted on."""
+        """Notes on the run and the data that its calibrator was fitted on."""
         return self._calibrator[1]
 
     def use_notes(self, decoding: Decoding) -> tuple[UseNote, ...]:
@@ -232,11 +236,17 @@ class ExperimentRun:
         notes = (*self.fit_notes, *(() if decoding is None else self.use_notes(decoding)))
         return tuple(CalibrationWarning(str(self.folder), note) for note in notes)
 
-    def applied(self, *, calibrated: bool) -> Calibrator | None:
+    def applied(self, decoding: Decoding | None = None, *, calibrated: bool) -> Calibrator | None:
         """Return the calibrator to apply, or None for raw distributions.
 
+        Args:
+            decoding: the decoding that the user chose; None for outputs that show every decoding,
+                which use the same calibrator for all of them.
+            calibrated: whether one is applied.
+
         Raises:
-            InputError: `calibrated` is true and there is no calibrator.
+            InputError: `calibrated` is true and there is no calibrator, or it was fitted on another
+                decoding.
         """
         if calibrated and self.calibrator is None:
             message = (
@@ -244,7 +254,13 @@ class ExperimentRun:
                 "`pact-eval calibrate CALIB_RUN --holdout RUN` writes it there"
             )
             raise InputError(message)
-        return self.calibrator if calibrated else None
+        if not calibrated or self.calibrator is None:
+            return None
+        if decoding is not None:
+            from pact_eval.calibration import check_decoding
+
+            check_decoding(self.calibrator, decoding, allow=self._allow, where=str(self.folder))
+        return self.calibrator
 
     def scored(self, decoding: Decoding = "single", *, calibrated: bool = False) -> ScoredItems:
         """Return the items under a decoding; computed once.
@@ -315,7 +331,9 @@ class Experiment:
             opened = open_run(folder)
             members = ablated if opened.ablated else runs
             first = members[0] if members else None
-            run = ExperimentRun(opened, first=first, calibration=settings.calibration)
+            run = ExperimentRun(
+                opened, first=first, calibration=settings.calibration, allow=settings.allow
+            )
             if unique_labels and members is runs:
                 _refuse_same_label(runs, run)
             members.append(run)
@@ -346,7 +364,8 @@ class Experiment:
                 opened = open_run(folder)
                 if opened.ablated:
                     read_run(folder)  # raises: ablated contexts have no references to compare
-                run = ExperimentRun(opened, arm=name, first=runs[0] if runs else None)
+                first = runs[0] if runs else None
+                run = ExperimentRun(opened, arm=name, first=first, allow=settings.allow)
                 _refuse_no_seed(runs, run)
                 runs.append(run)
         return cls(tuple(runs), (), settings)
@@ -446,6 +465,8 @@ class Experiment:
         Raises:
             InputError: the run does not have this decoding, or has no calibrator.
         """
+        if decoding is None and calibrated is None:
+            run.applied(self.settings.decoding, calibrated=self.settings.calibrated)
         decoding, calibrated = self._choice(decoding, calibrated)
         key = ("evaluation", decoding, calibrated, self.settings)
         return run._once(key, lambda: self._evaluated(run, decoding, calibrated=calibrated))
@@ -536,11 +557,12 @@ class Experiment:
             range(1, predictions.k + 1) if ks is None else ks,
             rng=settings.rng(),
             resamples=settings.resamples,
-            calibrator=run.applied(calibrated=settings.calibrated),
+            calibrator=run.applied(settings.decoding, calibrated=settings.calibrated),
         )
 
     def _scored(self, run: ExperimentRun) -> ScoredItems:
         settings = self.settings
+        run.applied(settings.decoding, calibrated=settings.calibrated)
         items = run.scored(settings.decoding, calibrated=settings.calibrated)
         return items.over(settings.unit)
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from pact_eval.evaluation.registry import ClusterUnit, GroupBy
-from pact_eval.runs import Decoding
+from pact_eval.runs import Allowance, Decoding
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Settings:
         unit: units of intervals and exact tests: family (new families of the same source families)
             or source_family (new source families).
         holm: adjust the marks of comparisons together, over runs, metrics and groups.
+        allow: differences that are accepted between a run and the run its calibrator was fitted on.
 
     Examples:
         >>> from pact_eval.evaluation import Settings
@@ -47,6 +48,7 @@ class Settings:
     calibration: Path | None = None
     unit: ClusterUnit = "family"
     holm: bool = False
+    allow: tuple[Allowance, ...] = ()
 
     @property
     def calibration_name(self) -> Literal["raw", "calibrated"]:

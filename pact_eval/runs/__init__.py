@@ -9,6 +9,7 @@ from pact_eval.runs.folder import (
     read_any_run,
     read_run,
 )
+from pact_eval.runs.identity import ALLOWANCES, Allowance, Difference, Fact, RunIdentity
 from pact_eval.runs.importing import import_run, parse_mapping
 from pact_eval.runs.predictions import Decoding, Predictions
 from pact_eval.runs.provenance import Provenance, Seal, read_provenance
@@ -24,13 +25,18 @@ from pact_eval.runs.training_log import SELECTION_NLL, TrainingLog, training_log
 
 __all__ = [
     "ABLATED_SCHEMA",
+    "ALLOWANCES",
     "SCHEMA",
     "SELECTION_NLL",
+    "Allowance",
     "Decoding",
+    "Difference",
+    "Fact",
     "Predictions",
     "Provenance",
     "Run",
     "RunFolder",
+    "RunIdentity",
     "RunWriter",
     "Seal",
     "TrainingLog",

@@ -9,10 +9,12 @@ from pact_eval.calibration import (
     CalibrationNote,
     DifferentDecoding,
     NeutralTemperatures,
+    OtherRun,
     OutsideFit,
     ScoreName,
     SharedSourceFamilies,
     UnknownFamilies,
+    UnknownRun,
     UnseenKind,
     WorseScore,
 )
@@ -50,6 +52,13 @@ def calibration_sentence(note: CalibrationNote) -> str:
                 f"source families both in the fit and in this run: {len(note.names):,} "
                 f"({_some(note.names)}); how the calibrator does on new sources is not shown"
             )
+        case UnknownRun():
+            return (
+                "the calibrator or the run does not record its model, so it is unknown whether "
+                "they belong together"
+            )
+        case OtherRun():
+            return f"fitted on a run of another {' and another '.join(note.facts)}, as allowed"
         case NeutralTemperatures():
             return "every temperature is 1: this calibrator changes nothing"
         case DifferentDecoding():

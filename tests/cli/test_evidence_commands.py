@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner, Result
-from run_frames import rows, write_run
+from run_frames import other_items, rows, write_run
 from statsmodels.stats.multitest import multipletests
 
 from pact_cli.main import main
@@ -57,14 +57,6 @@ def b(tmp_path: Path) -> Path:
 def calibration_run(tmp_path: Path) -> Path:
     """The same items under names of their own, 200 families."""
     return write_run(tmp_path / "calib", other_items(rows(9, families=200)))
-
-
-def other_items(frame: pl.DataFrame) -> pl.DataFrame:
-    """Returns the rows under names of their own."""
-    return frame.with_columns(
-        *(pl.format("calib-{}", pl.col(name)).alias(name) for name in ("id", "family")),
-        source_family=pl.format("c{}", pl.col("source_family")),
-    )
 
 
 def test_two_runs_side_by_side(a: Path, b: Path) -> None:
@@ -357,7 +349,9 @@ def test_a_calibrator_is_fitted_shown_written_and_applied(
     assert calibrated["accuracy"] == raw["accuracy"]
     assert calibrated["view_tv"] == raw["view_tv"]
     assert calibrated["nll_nats"]["value"] < raw["nll_nats"]["value"]
-    run("sweep", a, *FAST, "--calibration", a / "calibration.json")
+    calibration = ("--calibration", a / "calibration.json")
+    assert "--allow other-decoding" in refused("sweep", a, *FAST, *calibration)
+    run("sweep", a, *FAST, *calibration, "--allow", "other-decoding")
 
 
 @pytest.mark.parametrize("mode", ["scalar", "per-kind", "contextual"])
@@ -455,8 +449,11 @@ def test_a_calibrator_used_beyond_its_fit_is_warned_of(
         ("compare", a, b, *FAST, "--calibrated"),
     ):
         assert beyond not in run(*arguments).stderr
-        assert beyond in run(*arguments, "--decoding", "ensemble").stderr
-    assert beyond in run("sweep", a, *FAST, "--calibration", path).stderr
+        ensemble = (*arguments, "--decoding", "ensemble")
+        assert "decoding: fitted on single, applied to ensemble" in refused(*ensemble)
+        assert beyond in run(*ensemble, "--allow", "other-decoding").stderr
+    sweep = ("sweep", a, *FAST, "--calibration", path, "--allow", "other-decoding")
+    assert beyond in run(*sweep).stderr
     run("calibrate", calibration_run, "--mode", "contextual", "--holdout", a)
     value = json.loads(path.read_bytes())
     value["fit"]["n_choices"] = [2, 3]

@@ -1,0 +1,134 @@
+"""The identity of a run: the model and the prompts that made its numbers, and how two runs differ.
+
+A calibrator records the identity of the run that it was fitted on, and belongs to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Final, Literal, TypeAlias, get_args
+
+from pact_eval._json import Json
+from pact_eval.runs.provenance import Provenance
+
+Fact: TypeAlias = Literal["adapter", "base", "contract", "prompts", "decoding"]
+"""A fact in which a calibrator and a run can differ."""
+
+Allowance: TypeAlias = Literal[
+    "other-adapter", "other-base", "other-contract", "other-prompts", "other-decoding"
+]
+"""A value of `--allow`: a difference that the user accepts."""
+
+ALLOWANCES: Final[tuple[Allowance, ...]] = get_args(Allowance)
+
+_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A fact in which two runs differ.
+
+    Attributes:
+        fact: its name.
+        before: the value of the first, shortened.
+        after: the value of the other.
+    """
+
+    fact: Fact
+    before: str
+    after: str
+
+    @property
+    def allowance(self) -> str:
+        """The value of `--allow` that accepts it.
+
+        Example:
+            >>> Difference("base", "1bda35cb688a", "c1899de289a0").allowance
+            'other-base'
+        """
+        return f"other-{self.fact}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """What made the numbers of a run; None if it is not known, as in an import.
+
+    Attributes:
+        adapter_sha256: of the adapter's weights; None also for a base model alone.
+        adapter_config_sha256: of the adapter's configuration, which sets its scale.
+        base_sha256: of the weights of the base model.
+        contract_fingerprint: of the prompt contract.
+        prompts_sha256: of a probe prompt through contract, chat template and tokenizer.
+    """
+
+    adapter_sha256: str | None = None
+    adapter_config_sha256: str | None = None
+    base_sha256: str | None = None
+    contract_fingerprint: str | None = None
+    prompts_sha256: str | None = None
+
+    @classmethod
+    def of(cls, run: Provenance) -> RunIdentity:
+        """Return the identity of a run."""
+        return cls(
+            None if run.adapter is None else run.adapter.sha256,
+            None if run.adapter is None else run.adapter.config_sha256,
+            None if run.base is None else run.base.sha256,
+            run.contract.fingerprint,
+            _text(run.settings.get("prompts_sha256")),
+        )
+
+    @classmethod
+    def of_json(cls, recorded: Json) -> RunIdentity:
+        """Return the identity that `to_json` wrote; values that are absent are not known."""
+        given: Mapping[str, Json] = recorded if isinstance(recorded, dict) else {}
+        return cls(**{name: _text(given.get(name)) for name in asdict(cls())})
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the identity as a JSON object."""
+        return asdict(self)
+
+    @property
+    def names_model(self) -> bool:
+        """Whether the model is known: an adapter, or a base model alone."""
+        return self.adapter_sha256 is not None or self.base_sha256 is not None
+
+    def differences(self, other: RunIdentity) -> tuple[Difference, ...]:
+        """Return the facts that both know and in which they differ.
+
+        Example:
+            >>> first = RunIdentity(adapter_sha256="a" * 64, prompts_sha256="c" * 64)
+            >>> [each.fact for each in first.differences(RunIdentity("b" * 64))]
+            ['adapter']
+        """
+        pairs: dict[Fact, tuple[str | None, str | None]] = {
+            "base": (self.base_sha256, other.base_sha256),
+            "contract": (self.contract_fingerprint, other.contract_fingerprint),
+            "prompts": (self.prompts_sha256, other.prompts_sha256),
+        }
+        found = [
+            Difference(fact, mine[:_SHOWN], theirs[:_SHOWN])
+            for fact, (mine, theirs) in pairs.items()
+            if mine is not None and theirs is not None and mine != theirs
+        ]
+        return (*self._adapter_difference(other), *found)
+
+    def _adapter_difference(self, other: RunIdentity) -> list[Difference]:
+        if not (self.names_model and other.names_model):
+            return []
+        if self.adapter_sha256 != other.adapter_sha256:
+            return [Difference("adapter", _name(self), _name(other))]
+        configs = (self.adapter_config_sha256, other.adapter_config_sha256)
+        if None in configs or configs[0] == configs[1]:
+            return []
+        before, after = (f"configuration {(config or '')[:_SHOWN]}" for config in configs)
+        return [Difference("adapter", before, after)]
+
+
+def _name(identity: RunIdentity) -> str:
+    return "none" if identity.adapter_sha256 is None else identity.adapter_sha256[:_SHOWN]
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
