@@ -32,6 +32,7 @@ from pact_eval.runs import SCHEMA
 from pact_eval.stats import item_accuracy_difference
 
 PART = 1_000_000
+ROW_GROUP = 2**18
 RESAMPLES = 10_000
 WIDTH = 6
 
@@ -83,7 +84,8 @@ def write_rows(folder: Path, items: int, views: int = 1) -> Path:
         rows.write_parquet(path)
         parts.append(path)
     whole = folder / "predictions.parquet"
-    pl.scan_parquet(parts).sink_parquet(whole)
+    # Row groups as in runs, which are not sunk: a sink writes smaller ones.
+    pl.scan_parquet(parts).sink_parquet(whole, row_group_size=ROW_GROUP)
     for path in parts:
         path.unlink()
     return whole

@@ -384,28 +384,22 @@ def read_items(
     scoring = _Scoring(decoding, calibrator, letters=letters)
     size = _SLICE_ROWS if _SLICE_ROWS % k == 0 else _SLICE_ROWS * k
 
-    def scored(start: int) -> tuple[_Part, dict[str, pl.Series]]:
+    def scored(start: int) -> tuple[_Part, _SliceTexts]:
         frame = collected(path, frames.slice(start, size))
         try:
             part = _score(_slice_of_frame(frame, k), scoring)
         except ValueError as error:
             message = f"{path}, rows {start:,} to {start + len(frame) - 1:,}: {error}"
             raise RunError(message) from None
-        first = frame.gather_every(k)
-        texts: dict[str, pl.Series] = {name: first[name].fill_null("") for name in groupings}
-        texts["family"] = first["family"].fill_null("")
-        texts["family hash"] = texts["family"].hash()
-        if letters:
-            texts["id"] = first["id"].hash()
-        return part, texts
+        return part, _SliceTexts.of(frame.gather_every(k), groupings, letters)
 
     with ThreadPoolExecutor(workers or min(_MOST_WORKERS, os.cpu_count() or 1)) as pool:
         found = list(pool.map(scored, range(0, rows, size)))
-    columns = {name: pl.concat([texts[name] for _, texts in found]) for name in found[0][1]}
+    texts = [each for _, each in found]
     if letters:
-        _refuse_repeated_ids(columns["id"], path)
-    labels = {name: _labels(columns[name]) for name in groupings}
-    family = _families(columns["family"], columns["family hash"])
+        _refuse_repeated_ids(np.concatenate([each.ids for each in texts]), path)
+    labels = {name: _joined_labels([each.labels[name] for each in texts]) for name in groupings}
+    family = _joined_families([each.families for each in texts])
     parts = [part for part, _ in found]
     return _joined(parts, family, labels, decoding, calibrator, k).over(unit)
 
@@ -742,6 +736,53 @@ def _facts(parts: Sequence[_Part], logit_gap: FloatArray) -> ViewFacts:
     )
 
 
+@dataclass(frozen=True, eq=False)
+class _FamilyRuns:
+    """The families of a slice, as runs of items next to each other.
+
+    Attributes:
+        first: (n,) whether an item starts a run.
+        texts: (runs,) names.
+        hashes: (runs,) hashes of the names.
+    """
+
+    first: BoolArray
+    texts: pl.Series
+    hashes: npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False)
+class _SliceTexts:
+    """The text columns of a slice, as numbers.
+
+    Attributes:
+        labels: groupings of the items.
+        families: their families.
+        ids: (n,) hashes of their ids; empty if not read.
+    """
+
+    labels: Mapping[GroupBy, Labels]
+    families: _FamilyRuns
+    ids: npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, items: pl.DataFrame, groupings: Sequence[GroupBy], letters: bool) -> _SliceTexts:
+        family = items["family"].fill_null("")
+        hashes = family.hash().to_numpy()
+        first = _differs_from_previous(hashes)
+        return cls(
+            {name: _labels(items[name].fill_null("")) for name in groupings},
+            _FamilyRuns(first, family.filter(pl.Series(first)), hashes[first]),
+            items["id"].hash().to_numpy() if letters else np.zeros(0, dtype=np.uint64),
+        )
+
+
+def _differs_from_previous(values: npt.NDArray[Any]) -> BoolArray:
+    differs = np.ones(values.size, dtype=np.bool_)
+    np.not_equal(values[1:], values[:-1], out=differs[1:])
+    return differs
+
+
 def _labels(column: pl.Series) -> Labels:
     """Number the few distinct texts of a column, in sorted order."""
     names = column.unique().sort()
@@ -749,26 +790,42 @@ def _labels(column: pl.Series) -> Labels:
     return Labels(codes, names)
 
 
-def _families(column: pl.Series, hashes: pl.Series) -> Labels:
+def _joined_labels(parts: Sequence[Labels]) -> Labels:
+    """Concatenate the labels of slices, in the sorted order of all texts."""
+    names = _labels(pl.concat([part.texts for part in parts]))
+    ends = np.cumsum([len(part) for part in parts])
+    numbers = np.split(names.codes, ends[:-1])
+    codes = [number[part.codes] for number, part in zip(numbers, parts, strict=True)]
+    return Labels(np.concatenate(codes), names.texts)
+
+
+def _joined_families(parts: Sequence[_FamilyRuns]) -> Labels:
     """Number the families as they occur: sorting millions of names takes longer than the metrics.
 
     Members next to each other, as data files have them, are found without a table of all names.
     """
-    hashed = hashes.to_numpy()
-    first = np.ones(hashed.size, dtype=np.bool_)
-    np.not_equal(hashed[1:], hashed[:-1], out=first[1:])
-    runs = hashes.filter(pl.Series(first))
+    first = np.concatenate([part.first for part in parts])
+    texts = pl.concat([part.texts for part in parts])
+    hashes = np.concatenate([part.hashes for part in parts])
+    new = _differs_from_previous(hashes)
+    if not new.all():  # a family continues in the next slice
+        first[np.flatnonzero(first)] = new
+        texts, hashes = texts.filter(pl.Series(new)), hashes[new]
     codes = np.cumsum(first) - 1
-    texts = column.filter(pl.Series(first))
-    if runs.n_unique() < len(runs):
-        _, where, number = np.unique(runs.to_numpy(), return_index=True, return_inverse=True)
+    if _repeats(hashes):
+        _, where, number = np.unique(hashes, return_index=True, return_inverse=True)
         codes, texts = number[codes], texts.gather(where)
     return Labels(codes, texts)
 
 
-def _refuse_repeated_ids(hashes: pl.Series, path: Path) -> None:
-    ranked = np.sort(hashes.to_numpy())
-    repeated = int((ranked[1:] == ranked[:-1]).sum())
+def _repeats(hashes: npt.NDArray[np.uint64]) -> int:
+    """Count the values that occurred before; a sort of integers is faster than a table."""
+    ranked = np.sort(hashes)
+    return int(np.count_nonzero(ranked[1:] == ranked[:-1]))
+
+
+def _refuse_repeated_ids(hashes: npt.NDArray[np.uint64], path: Path) -> None:
+    repeated = _repeats(hashes)
     if repeated:
         message = f"{path}: expected one item per id, got {repeated:,} ids more than once"
         raise RunError(message)

@@ -222,7 +222,6 @@ def item_blocks(
             f"{choices.size} and {values.size}"
         )
     y = None if reference is None else _checked_reference(reference, choices)
-    mass = np.full((choices.size, views), np.nan) if answer_mass is None else answer_mass
     starts = views * (np.cumsum(choices) - choices)
     for width in np.flatnonzero(np.bincount(choices)).tolist():
         same = np.flatnonzero(choices == width)
@@ -240,7 +239,11 @@ def item_blocks(
                 log_probs_by_view=by_view.transpose(1, 2, 0),
                 reference=None if y is None else y[rows],
                 answers=None if answers is None else answers[rows],
-                answer_mass=mass[rows],
+                answer_mass=(
+                    np.full((rows.size, views), np.nan)
+                    if answer_mass is None
+                    else answer_mass[rows]
+                ),
             )
 
 
@@ -262,5 +265,5 @@ def _gathered(values: npt.NDArray[np.floating], starts: IntArray, length: int) -
     """Returns (length, m): the `length` values from each start on."""
     gathered = np.empty((length, starts.size))
     for offset in range(length):
-        gathered[offset] = values[starts + offset]
+        gathered[offset] = values.take(starts + offset)
     return gathered

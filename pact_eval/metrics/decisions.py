@@ -33,10 +33,13 @@ def predicted(log_probs: npt.ArrayLike) -> IntArray:
     """
     log_p = check_log_probs(log_probs, ndim=None)
     least = log_p.max(axis=-1) - TIE
-    # One answer at a time, from the last: `argmax` would copy arrays with the answers first.
-    found = np.full(least.shape, log_p.shape[-1] - 1, dtype=np.int64)
-    for index in range(log_p.shape[-1] - 2, -1, -1):
-        np.copyto(found, index, where=log_p[..., index] >= least)
+    # Answers before the first that is as probable: counted one answer at a time, since `argmax`
+    # would copy arrays with the answers first.
+    found = np.zeros(least.shape, dtype=np.int64)
+    before: BoolArray = np.ones(least.shape, dtype=np.bool_)
+    for index in range(log_p.shape[-1] - 1):
+        before &= log_p[..., index] < least
+        found += before
     return found
 
 

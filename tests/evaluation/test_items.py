@@ -23,6 +23,7 @@ from pact_eval.evaluation import (
     items,
     point_values,
     read_items,
+    statistics,
     streamable_items,
 )
 from pact_eval.runs import Decoding, Predictions
@@ -50,10 +51,24 @@ def test_slices_and_workers_change_nothing(
 ) -> None:
     path = written(tmp_path, rows(2, families=20, k=3))
     in_memory = ScoredItems.of(Predictions.from_frame(pl.read_parquet(path)), "ensemble")
+    expected = point_values(group_statistics(in_memory))
     monkeypatch.setattr(items, "_SLICE_ROWS", 4)
+    monkeypatch.setattr(statistics, "_MANY_ITEMS", 40)  # two threads for all items
     sliced = read_items(path, "ensemble", workers=workers, letters=False)
-    values = point_values(group_statistics(sliced))
-    assert values == pytest.approx(point_values(group_statistics(in_memory)), rel=1e-13)
+    assert point_values(group_statistics(sliced)) == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+@pytest.mark.usefixtures("small_slices")
+def test_texts_of_slices_are_those_of_the_rows(scattered: bool, tmp_path: Path) -> None:
+    """Members next to each other or in any order; slices cut families and lack some kinds."""
+    frame = rows(3, families=15, k=1)
+    frame = frame.sample(fraction=1.0, shuffle=True, seed=8) if scattered else frame
+    found = read_items(written(tmp_path, frame), "single", by="source_family")
+    names = {"family": found.family_labels, **found.labels}
+    assert len(found.family_labels) == 15
+    for column, labels in names.items():
+        assert labels.names[labels.codes].tolist() == frame[column].to_list()
 
 
 @pytest.mark.usefixtures("small_slices")
