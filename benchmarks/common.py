@@ -22,6 +22,7 @@ __all__ = [
     "Contest",
     "Peer",
     "Row",
+    "Timed",
     "machine",
     "markdown_table",
     "parser",
@@ -31,7 +32,7 @@ __all__ = [
     "write_section",
 ]
 
-Timed = Callable[[], object]
+Work = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Peer:
     """
 
     name: str
-    run: Timed
+    run: Work
     share: float = 1.0
 
 
@@ -61,7 +62,7 @@ class Row:
     """
 
     name: str
-    ours: Timed
+    ours: Work
     goal: float | None
     peers: Sequence[Peer] = ()
 
@@ -89,26 +90,45 @@ def versions(*packages: str) -> str:
     return ", ".join(found)
 
 
+@dataclass(frozen=True)
+class Timed:
+    """What the work of a turn returns if it measures its own time.
+
+    Attributes:
+        seconds: time of the turn.
+    """
+
+    seconds: float
+
+
 class Contest:
-    """Contestants that take turns, block after block. One warm-up turn of each does not count.
+    """Contestants that take turns, block after block.
 
     Args:
         contestants: name -> the work of one turn.
     """
 
-    def __init__(self, contestants: Mapping[str, Timed]) -> None:
+    def __init__(self, contestants: Mapping[str, Work]) -> None:
         self._contestants = dict(contestants)
         self._seconds: dict[str, list[float]] = {name: [] for name in contestants}
 
-    def run(self, blocks: int) -> None:
-        """Time every contestant once per block."""
-        for work in self._contestants.values():
+    def run(self, blocks: int, *, warm_up: bool = True) -> None:
+        """Time every contestant once per block, and say so on stderr.
+
+        Args:
+            blocks: turns of each contestant that count.
+            warm_up: start with a turn of each that does not count.
+        """
+        for work in self._contestants.values() if warm_up else ():
             work()
-        for _ in range(blocks):
+        for block in range(1, blocks + 1):
             for name, work in self._contestants.items():
                 started = time.perf_counter()
-                work()
-                self._seconds[name].append(time.perf_counter() - started)
+                found = work()
+                measured = isinstance(found, Timed)
+                seconds = found.seconds if measured else time.perf_counter() - started
+                self._seconds[name].append(seconds)
+                sys.stderr.write(f"block {block} of {blocks}: {name}: {seconds:.3g} s\n")
 
     def seconds(self, name: str) -> float:
         """Return the median of a contestant's turns."""
@@ -131,7 +151,7 @@ def rows_table(rows: Sequence[Row], blocks: int) -> str:
 
     A ratio is the peer's time over ours, for equal numbers of items.
     """
-    contestants: dict[str, Timed] = {}
+    contestants: dict[str, Work] = {}
     for row in rows:
         contestants[row.name] = row.ours
         contestants |= {f"{row.name}: {peer.name}": peer.run for peer in row.peers}

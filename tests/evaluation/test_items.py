@@ -65,9 +65,9 @@ def test_texts_of_slices_are_those_of_the_rows(scattered: bool, tmp_path: Path) 
     frame = rows(3, families=15, k=1)
     frame = frame.sample(fraction=1.0, shuffle=True, seed=8) if scattered else frame
     found = read_items(written(tmp_path, frame), "single", by="source_family")
-    names = {"family": found.family_labels, **found.labels}
-    assert len(found.family_labels) == 15
-    for column, labels in names.items():
+    assert found.families[found.family].tolist() == frame["family"].to_list()
+    assert found.n_families == 15
+    for column, labels in found.labels.items():
         assert labels.names[labels.codes].tolist() == frame[column].to_list()
 
 
