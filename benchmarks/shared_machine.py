@@ -145,6 +145,16 @@ def situations(turns: Turns) -> dict[str, Callable[[str], Timed]]:
     }
 
 
+def result(contest: Contest, name: str, limit: float) -> list[str]:
+    """Return the row of a situation. Stopped turns bound the times and the ratio from below."""
+    default, passive = f"{name}: {DEFAULT}", f"{name}: {PASSIVE}"
+    seconds = [contest.seconds(default), contest.seconds(passive)]
+    at_least = [">" if each >= limit else "" for each in seconds]
+    shown = [f"{mark}{each:.1f}" for mark, each in zip(at_least, seconds, strict=True)]
+    ratio = "" if at_least[1] else f"{at_least[0]}{contest.ratio(default, passive):.2f}"
+    return [name, *shown, ratio]
+
+
 def main() -> None:
     """Time both settings in three situations, and print the section."""
     options = parser(__doc__)
@@ -165,11 +175,7 @@ def main() -> None:
         turns.score(PASSIVE, 1)  # reads the files of the packages and of the model
         contest.run(chosen.blocks, warm_up=False)
         check_same_logits(Path(temporary))
-    rows = []
-    for name in works:
-        default, passive = f"{name}: {DEFAULT}", f"{name}: {PASSIVE}"
-        seconds = [f"{contest.seconds(default):.1f}", f"{contest.seconds(passive):.1f}"]
-        rows.append([name, *seconds, f"{contest.ratio(default, passive):.2f}"])
+    rows = [result(contest, name, chosen.limit) for name in works]
     head = ["measured", "default, s", "PASSIVE, s", "default / PASSIVE"]
     text = (
         f"{machine()}; {versions('torch')}; {chosen.records} records, K = 4; medians of "
