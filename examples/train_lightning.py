@@ -1,5 +1,6 @@
 """Train with PACT in PyTorch Lightning.
 
+    pip install --constraint constraints.txt pytorch-lightning
     python examples/train_lightning.py --steps 8 --learning-rate 1e-3
 
 Here, a training step of Lightning is one optimiser step and gets the list of its batches. The units

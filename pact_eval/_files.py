@@ -28,6 +28,12 @@ MOST_TEXT_BYTES: Final = 1 << 26
 """Longest text file, and longest line of a file of lines, that is read: 64 MiB."""
 
 _CHUNK_BYTES: Final = 1 << 20
+_PACKED: Final = {
+    b"PAR1": ("a Parquet file", "write it as JSON lines, with polars: read_parquet, write_ndjson"),
+    b"\x1f\x8b": ("a gzip file", "unpack it with gunzip"),
+    b"PK\x03\x04": ("a zip file", "unpack it"),
+}
+_NAMES_SHOWN: Final = 5
 _NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
 # A limit of the process on the size of files (`ulimit -f`) is EFBIG.
 _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", -1)})
@@ -58,11 +64,21 @@ def read_lines_at(path: Path) -> Iterator[tuple[int, int, bytes]]:
             line = file.readline(MOST_TEXT_BYTES + 1)
             if not line:
                 return
+            if number == 1:
+                _refuse_packed(path, line)
             if len(line) > MOST_TEXT_BYTES:
                 raise _too_long(f"{path}:{number}", "a line")
             if line.strip():
                 yield number, offset, line
             offset += len(line)
+
+
+def _refuse_packed(path: Path, line: bytes) -> None:
+    """Refuse what people give in place of JSON lines, with what to do."""
+    for start, (what, advice) in _PACKED.items():
+        if line.startswith(start):
+            message = f"{path}: expected JSON lines (plain text), got {what}; {advice}"
+            raise InputError(message)
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -116,7 +132,9 @@ def reading(path: Path, *, missing: str = "no such file") -> Iterator[None]:
     except FileNotFoundError:
         message = f"{path}: {missing}"
     except IsADirectoryError:
-        message = f"{path}: expected a file, got a folder"
+        inside = sorted(each.name for each in path.glob("*.jsonl"))[:_NAMES_SHOWN]
+        named = f"; give one of its files: {', '.join(inside)}" if inside else ""
+        message = f"{path}: expected a file, got a folder{named}"
     except OSError as error:
         message = f"{path}: cannot be read ({error.strerror or error})"
     except UnicodeDecodeError as error:

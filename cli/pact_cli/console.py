@@ -22,6 +22,9 @@ from pact_reports.plain_text import visible
 if TYPE_CHECKING:  # --help prints no table: it does not wait for rich
     from rich.console import Console
 
+JSON_PRINTED = "pact.json_printed"
+"""Key in the context of a command: whether its JSON object is already on stdout."""
+
 _PIPED_WIDTH = 120
 _ASCII_LIKE = "pact-ascii-like"
 _NOT_ASCII = re.compile(r"[^\n -~]")  # JSON has line feeds only between values
@@ -51,6 +54,9 @@ def print_json(value: Mapping[str, Json]) -> None:
     Characters that are not printable are escaped, because they could control a terminal. UTF-8
     cannot encode a lone surrogate.
     """
+    context = click.get_current_context(silent=True)
+    if context is not None:
+        context.find_root().meta[JSON_PRINTED] = True
     ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
     text = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, indent=2)
     click.echo(_NOT_ASCII.sub(_json_escape, text))
@@ -88,7 +94,11 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     task = bar.add_task(what, total=None)
     _restore_python_interrupts()
     with bar:
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        try:
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+        except BaseException:
+            bar.live.transient = True  # a failed command leaves its message, not a bar
+            raise
 
 
 def _restore_python_interrupts() -> None:

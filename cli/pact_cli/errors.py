@@ -9,11 +9,14 @@ from typing import Any
 
 import click
 
+from pact_cli.console import JSON_PRINTED, print_json
 from pact_eval._files import advice_on_full_disk
+from pact_eval._json import Json
 from pact_eval.errors import MissingExtraError, PactError, Problem, RecordError
 from pact_reports.plain_text import one_line, visible
 
 _INTERRUPTED = 1
+_AS_JSON = "pact.as_json"
 _EXTRA_MODULES = ("torch", "transformers", "peft", "safetensors", "jinja2", "huggingface_hub")
 
 
@@ -24,17 +27,27 @@ class PactGroup(click.Group):
     required, 5 tampered.
     """
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Note whether errors are printed as JSON as well."""
+        ctx.meta[_AS_JSON] = "--json" in args
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; turn our errors and system errors into a message."""
         try:
             return super().invoke(ctx)
         except PactError as error:
+            _print_as_json(ctx, error, error.exit_code)
             _fail(error_text(error), error.exit_code)
+        except click.UsageError as error:
+            _print_as_json(ctx, error, error.exit_code)
+            raise
         except BrokenPipeError:
             # The reader of our output has closed the pipe (`| head`), so a message is not needed.
             sys.stderr.close()
             sys.exit(0)
         except OSError as error:
+            _print_as_json(ctx, error, 1)
             where = f"{one_line(str(error.filename))}: " if error.filename else ""
             _fail(f"{where}{error.strerror or error}{advice_on_full_disk(error)}", 1)
         except KeyboardInterrupt:
@@ -42,6 +55,25 @@ class PactGroup(click.Group):
                 "interrupted; scored items are kept, and the same command resumes the run",
                 _INTERRUPTED,
             )
+
+
+def _print_as_json(ctx: click.Context, error: Exception, exit_code: int) -> None:
+    """Print an error as JSON to stdout, if JSON was requested and nothing was printed yet.
+
+    A gate that fails, for example, has already printed what it judged.
+    """
+    if not ctx.meta[_AS_JSON] or ctx.find_root().meta.get(JSON_PRINTED):
+        return
+    problems = error.problems if isinstance(error, RecordError) else ()
+    found: dict[str, Json] = {
+        "kind": type(error).__name__,
+        "exit_code": exit_code,
+        "message": error.format_message() if isinstance(error, click.UsageError) else str(error),
+        "problems": [
+            {"line": each.line, "id": each.record_id, "message": each.message} for each in problems
+        ],
+    }
+    print_json({"error": found})
 
 
 def error_text(error: PactError) -> str:
@@ -64,12 +96,19 @@ def needs_model_extra() -> Iterator[None]:
     """Raise an error that names the extra to install if torch or transformers is missing."""
     try:
         yield
-    except ImportError as error:
-        if error.name is None or error.name.split(".")[0] not in _EXTRA_MODULES:
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRA_MODULES:
             raise
         message = (
             f"this command needs a model, and {error.name} is not installed; install the extra: "
             "pip install --constraint constraints.txt '.[model]'"
+        )
+        raise MissingExtraError(message) from error
+    except ImportError as error:
+        # Installed, but broken or of another version: what it says is the only clue.
+        message = (
+            f"this command needs a model, and {error.name or 'a library'} cannot be imported: "
+            f"{error}; install the versions of constraints.txt"
         )
         raise MissingExtraError(message) from error
 

@@ -7,6 +7,7 @@ import click
 from pact_cli.calibrate import calibrate
 from pact_cli.compare import compare
 from pact_cli.decide import decide
+from pact_cli.demo import demo
 from pact_cli.errors import PactGroup
 from pact_cli.figures_and_tables import figures, tables
 from pact_cli.import_rows import import_rows
@@ -49,5 +50,6 @@ for command in (
     decide,
     import_rows,
     verify,
+    demo,
 ):
     main.add_command(command)

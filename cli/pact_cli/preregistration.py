@@ -26,16 +26,28 @@ if TYPE_CHECKING:
     multiple=True,
     help="Dataset file of the hypotheses; may be given several times.",
 )
-def register(criteria: Path, data: tuple[Path, ...]) -> None:
+@click.option(
+    "--example",
+    is_flag=True,
+    help="Write an example to HYPOTHESES.toml, to be edited and registered. A file that exists is "
+    "kept.",
+)
+def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
     """Freeze criteria before the runs: write HYPOTHESES.lock next to them.
 
     The lock contains a hash of the criteria, the time, and hashes of the data. It is never
-    overwritten for different criteria.
+    overwritten for different criteria. `--example` writes criteria to start from.
     """
-    from pact_eval.preregistration import lock_path
+    from pact_eval.preregistration import lock_path, write_example
     from pact_eval.preregistration import register as register_criteria
     from pact_reports.plain_text import one_line
 
+    if example:
+        if data:
+            raise click.UsageError("--example writes criteria; --data is for registering them")
+        write_example(criteria)
+        click.echo(f"{one_line(str(criteria))}: written; edit it, then register it")
+        return
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     lock = register_criteria(criteria, data=data, now=now)
     place = one_line(str(lock_path(criteria)))

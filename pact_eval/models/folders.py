@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ SCHEMA_CONFIG: Final = "schema_config.json"
 
 PICKLED_SUFFIXES: Final = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
 """Suffixes of pickled files; unpickling can run code."""
+
+
+_HUB_ID: Final = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,14 @@ def read_adapter_files(folder: Path) -> AdapterFiles:
     """
     if not folder.is_dir():
         message = f"{folder}: no such adapter folder"
+        if _HUB_ID.fullmatch(str(folder)):
+            message += "; an adapter is read from a folder: download a hub adapter first"
+        raise AdapterError(message)
+    if not (folder / ADAPTER_CONFIG).exists() and (folder / "config.json").exists():
+        message = (
+            f"{folder}: expected an adapter, found a base model (config.json); to score it alone, "
+            f"use --base-model {folder} --no-adapter without ADAPTER"
+        )
         raise AdapterError(message)
     config = read_json_object(folder / ADAPTER_CONFIG)
     if config.get("peft_type") != "LORA":

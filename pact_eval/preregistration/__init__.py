@@ -41,7 +41,12 @@ from pact_eval.preregistration.diagnostics import (
 from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
 from pact_eval.preregistration.evidence import LEVEL, ShownBy, ShownMethod
 from pact_eval.preregistration.judging import Differences, holds, judge
-from pact_eval.preregistration.parsing import pact_hypotheses, parse_hypotheses, read_hypotheses
+from pact_eval.preregistration.parsing import (
+    pact_hypotheses,
+    parse_hypotheses,
+    read_hypotheses,
+    write_example,
+)
 from pact_eval.preregistration.published_table import read_metric_table
 from pact_eval.preregistration.registration import (
     LOCK_FORMAT,
@@ -195,4 +200,5 @@ __all__ = [
     "run_facts",
     "run_seeds",
     "with_calibrated_tv",
+    "write_example",
 ]

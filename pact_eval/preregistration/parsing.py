@@ -9,9 +9,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pact_eval._files import read_text
+from pact_eval._files import read_text, write_atomically
 from pact_eval._toml import TomlError, loads
-from pact_eval.errors import Problem, RecordError
+from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.evaluation import find_metric, metric_names
 from pact_eval.preregistration.criteria import (
     DECODINGS,
@@ -29,7 +29,7 @@ from pact_eval.preregistration.criteria import (
     parse_margin,
 )
 
-__all__ = ["pact_hypotheses", "parse_hypotheses", "read_hypotheses"]
+__all__ = ["pact_hypotheses", "parse_hypotheses", "read_hypotheses", "write_example"]
 
 Value = TypeVar("Value", bound=str)
 
@@ -68,6 +68,22 @@ def read_hypotheses(path: Path) -> Hypotheses:
             together, each with its hypothesis and key.
     """
     return parse_hypotheses(read_text(path), str(path))
+
+
+def write_example(path: Path) -> None:
+    """Write a commented example of hypotheses to start from.
+
+    Args:
+        path: the new file.
+
+    Raises:
+        InputError: it exists, or cannot be written.
+    """
+    if path.exists():
+        message = f"{path}: exists already; give another name"
+        raise InputError(message)
+    text = resources.files("pact_eval.preregistration").joinpath("example.toml")
+    write_atomically(path, text.read_text(encoding="utf-8"))
 
 
 def pact_hypotheses() -> Hypotheses:

@@ -289,7 +289,10 @@ def read_provenance(folder: Path) -> Provenance:
     try:
         value = read_json(path, missing=_MISSING)
     except InputError as error:
-        advice = "" if str(error).endswith(_MISSING) else f"; {DAMAGE_ADVICE}"
+        advice = f"; {DAMAGE_ADVICE}"
+        if str(error).endswith(_MISSING):
+            runs = sorted(each.parent.name for each in folder.glob(f"*/{NAME}"))
+            advice = f"; it holds {len(runs):,} runs: give {folder}/*" if runs else ""
         message = f"{error}{advice}"
         raise RunError(message) from None
     if not isinstance(value, dict) or value.get("format_version") != FORMAT_VERSION:

@@ -1,0 +1,58 @@
+"""`pact-eval demo`: score and report the bundled adapters, wherever pact-eval is installed."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+import click
+
+from pact_cli.console import progress_bar
+from pact_cli.errors import needs_model_extra
+from pact_cli.report import print_reports
+
+_ARMS = ("nimble_recipe", "pact")
+_SEED = 17
+
+
+@click.command()
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder for the runs `demo-nimble_recipe` and `demo-pact`, and for demo.html.",
+)
+@click.option(
+    "--k", type=click.IntRange(min=1), default=4, show_default=True, help="Views per record."
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Score only the first N records.")
+def demo(out: Path, k: int, limit: int | None) -> None:
+    """Score two bundled adapters of the tiny base model, and put them on one page.
+
+    The model, the adapters and 324 records are part of the package `pact_fixtures`. This takes a
+    minute on two cores. The same command resumes an interrupted demo.
+    """
+    with needs_model_extra():
+        from pact_eval.scoring.model import ModelRequest, identify
+        from pact_eval.scoring.score import read_dataset, score
+    from pact_eval.evaluation import Experiment, Settings
+    from pact_reports.files import Outputs, write_report
+    from pact_reports.plain_text import one_line
+
+    # By name: no command imports the package of the fixtures, which is above this one.
+    with resources.as_file(resources.files("pact_fixtures")) as fixtures:
+        data = fixtures / "data" / "holdout.jsonl"
+        runs = [out / f"demo-{arm}" for arm in _ARMS]
+        for arm, run in zip(_ARMS, runs, strict=True):
+            model = identify(ModelRequest(adapter=fixtures / "adapters" / arm))
+            dataset = read_dataset(data, k=k, limit=limit)
+            with progress_bar(f"Scoring {arm}") as progress:
+                score(model, dataset, run, labels={"arm": arm, "seed": _SEED}, progress=progress)
+        print_reports(runs, as_json=False)
+        page = out / "demo.html"
+        experiment = Experiment.read(runs, Settings(method="pact"))
+        outputs = Outputs(html=page, data=(data,), command=("pact-eval", "demo"))
+        write_report(experiment, outputs, progress=progress_bar)
+    click.echo(f"wrote {', '.join(one_line(str(run)) for run in runs)} and {one_line(str(page))}")
+    click.echo(f"next: pact-eval compare {' '.join(one_line(str(run)) for run in reversed(runs))}")

@@ -1,0 +1,144 @@
+"""What a newcomer tries first. Source of truth: what people typed, and what they had to know."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+from run_frames import rows, write_run
+
+from pact_cli.errors import needs_model_extra
+from pact_cli.main import main
+from pact_eval.errors import MissingExtraError
+from pact_eval.preregistration import read_hypotheses
+
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "fixtures" / "pact_fixtures"
+DATA = FIXTURES / "data" / "holdout.jsonl"
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result
+
+
+def test_an_error_is_json_on_stdout_with_json(tmp_path: Path) -> None:
+    result = run("report", tmp_path, "--json", code=1)
+    error = json.loads(result.stdout)["error"]
+    assert (error["kind"], error["exit_code"]) == ("RunError", 1)
+    assert "run.json" in error["message"]
+    assert error["message"] in result.stderr
+    assert run("report", tmp_path, code=1).stdout == ""
+
+
+def test_problems_of_rows_are_listed_in_json(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"id": "a", "reference": 5, "probabilities": [0.5, 0.5]}\n')
+    result = run("import", path, "--out", tmp_path / "run", "--json", code=1)
+    (problem,) = json.loads(result.stdout)["error"]["problems"]
+    assert (problem["line"], problem["id"]) == (1, "a")
+
+
+def test_wrong_usage_is_json_too(tmp_path: Path) -> None:
+    result = run("compare", tmp_path, "--json", code=2)
+    error = json.loads(result.stdout)["error"]
+    assert error["exit_code"] == 2
+    assert "two or more runs" in error["message"]
+
+
+def test_a_gate_that_fails_after_its_output_prints_one_object(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", rows(1, families=6), arm="a", seed=1)
+    path = folder / "predictions.parquet"
+    pl.read_parquet(path).head(12).write_parquet(path)
+    result = run("verify", folder, "--json", code=5)
+    assert json.loads(result.stdout)["runs"][0]["checks"][0]["outcome"] == "differs"
+
+
+def test_the_example_of_hypotheses_can_be_registered(tmp_path: Path) -> None:
+    path = tmp_path / "hypotheses.toml"
+    assert "edit it" in run("register", path, "--example").stdout
+    assert [each.id for each in read_hypotheses(path).hypotheses] == ["H1", "H2"]
+    run("register", path)
+    assert path.with_suffix(".lock").exists()
+    assert "exists already" in run("register", path, "--example", code=1).stderr
+
+
+def test_a_library_that_cannot_be_imported_is_not_called_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Any ImportError was reported as "transformers is not installed".
+    monkeypatch.setitem(sys.modules, "transformers", ModuleType("transformers"))
+    with pytest.raises(MissingExtraError, match="cannot import name 'AutoTokenizer'"):
+        _import_a_name()
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(MissingExtraError, match="transformers is not installed"):
+        _import_the_library()
+
+
+def _import_a_name() -> None:
+    with needs_model_extra():
+        from transformers import AutoTokenizer  # noqa: F401
+
+
+def _import_the_library() -> None:
+    with needs_model_extra():
+        import transformers  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    ("adapter", "words"),
+    [
+        ("someone/their-adapter", "download a hub adapter first"),
+        (FIXTURES / "model", "found a base model .* --no-adapter"),
+    ],
+)
+def test_what_is_no_adapter_gets_the_advice_that_fits(
+    tmp_path: Path, adapter: object, words: str
+) -> None:
+    result = run("score", adapter, "--data", DATA, "--out", tmp_path / "run", code=1)
+    assert re.search(words, result.stderr)
+    assert "0/?" not in result.stderr
+
+
+def test_files_that_are_no_json_lines_get_the_advice_that_fits(tmp_path: Path) -> None:
+    packed = tmp_path / "rows.jsonl.gz"
+    packed.write_bytes(gzip.compress(b"{}\n"))
+    parquet = tmp_path / "rows.parquet"
+    pl.DataFrame({"id": ["a"]}).write_parquet(parquet)
+    folder = FIXTURES / "data"
+    for path, words in ((packed, "gunzip"), (parquet, "a Parquet file"), (folder, "holdout.jsonl")):
+        assert words in run("import", path, "--out", tmp_path / "run", code=1).stderr
+
+
+def test_a_folder_of_runs_is_no_run(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_run(tmp_path / "runs" / name, rows(1, families=2), arm=name, seed=1)
+    assert "it holds 2 runs: give" in run("report", tmp_path / "runs", code=1).stderr
+
+
+@pytest.mark.slow
+def test_the_demo_needs_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    out = run("demo", "--k", 2, "--limit", 6).stdout
+    made = {each.name for each in (tmp_path / "runs").iterdir()}
+    assert made == {"demo-nimble_recipe", "demo-pact", "demo.html"}
+    assert "next: pact-eval compare runs/demo-pact runs/demo-nimble_recipe" in out
+    run("verify", "runs/demo-pact", "--strict")
+
+
+def test_the_source_distribution_has_what_the_readme_names() -> None:
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    included = build["targets"]["sdist"]["include"]
+    links = re.findall(r"\]\(([\w./-]+)\)|src=\"([\w./-]+)\"", (ROOT / "README.md").read_text())
+    paths = {link or image for link, image in links} | {"Makefile", "benchmarks", "examples"}
+    assert not [path for path in sorted(paths) if path.split("/")[0] not in included]
