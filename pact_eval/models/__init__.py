@@ -21,6 +21,13 @@ from pact_eval.models.lora_safety import (
     refuse_unsafe_settings,
     unsafe_settings,
 )
+from pact_eval.models.patterns import (
+    PatternError,
+    ending,
+    full_matches,
+    is_regex,
+    refuse_costly_patterns,
+)
 
 __all__ = [
     "ADAPTER_CONFIG",
@@ -29,12 +36,17 @@ __all__ = [
     "SAFE_INITIALISATIONS",
     "SCHEMA_CONFIG",
     "AdapterFiles",
+    "PatternError",
     "TensorInfo",
     "UnsafeSetting",
+    "ending",
+    "full_matches",
+    "is_regex",
     "named_base_model",
     "named_base_revision",
     "read_adapter_files",
     "read_json_object",
+    "refuse_costly_patterns",
     "refuse_unsafe_settings",
     "safetensors_header",
     "sha256_of_weights",

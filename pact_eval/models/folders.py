@@ -174,7 +174,7 @@ def read_json_object(path: Path) -> dict[str, Json]:
         AdapterError: it is missing, is not a JSON object, or is far too long for a configuration.
     """
     try:
-        value = read_json(path, missing=f"expected {path.name} in {path.parent}, found none")
+        value = read_json(path, missing=f"expected {path.name}, found none")
     except InputError as error:
         raise AdapterError(str(error)) from None
     if not isinstance(value, dict):

@@ -30,6 +30,7 @@ from pact_eval.models import (
     AdapterFiles,
     read_adapter_files,
     read_json_object,
+    refuse_costly_patterns,
     refuse_unsafe_settings,
     sha256_of_weights,
 )
@@ -37,7 +38,7 @@ from pact_eval.prompts import NIMBLE, STATED_PROMPTS, Encoder, PromptContract, T
 from pact_eval.scoring.cpu_tuning import keep_freed_memory
 from pact_eval.scoring.engine import EngineName
 from pact_eval.scoring.scorer import Scorer
-from pact_eval.scoring.tokenizer import load_tokenizer
+from pact_eval.scoring.tokenizer import load_tokenizer, reason
 
 # Larger batches are not faster on a CPU; they are on a GPU.
 _BATCH_TOKENS: Final = {"cpu": 4096, "cuda": 32768}
@@ -385,12 +386,12 @@ def load_base(
                     trust_remote_code=False,
                     output_loading_info=True,
                 )
-        except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever a malformed config.json leads to
             failure = failure or error
             continue
         _refuse_incomplete(base, report)
         return model.to(device).eval()
-    message = f"{base.folder}: the base model cannot be loaded ({_first_line(failure)})"
+    message = f"{base.folder}: the base model cannot be loaded ({reason(failure)})"
     raise AdapterError(message) from failure
 
 
@@ -405,8 +406,10 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
         The PEFT model, in evaluation mode.
 
     Raises:
-        AdapterError: a tensor is missing, unexpected or of the wrong shape; the message names them.
+        AdapterError: a tensor is missing, unexpected or of the wrong shape (the message names
+            them), or a regular expression takes too long.
     """
+    refuse_costly_patterns(adapter, [name for name, _ in model.named_modules() if name])
     with warnings.catch_warnings():
         # PEFT only warns about keys that do not match; `_refuse_misfit` below raises an error.
         warnings.simplefilter("ignore")
@@ -415,7 +418,7 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
             config.inference_mode = True
             wrapped = PeftModel(model, config)
         except Exception as error:  # PEFT fails in many ways on a malformed configuration
-            message = f"{adapter.folder}: does not fit this base model ({_first_line(error)})"
+            message = f"{adapter.folder}: does not fit this base model ({reason(error)})"
             raise AdapterError(message) from error
         # With "auto", PEFT asks the hub for the configuration of the base model named there.
         wanted = get_peft_model_state_dict(wrapped, save_embedding_layers=False)
@@ -423,7 +426,7 @@ def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:
         try:
             set_peft_model_state_dict(wrapped, load_file(adapter.weights))
         except SafetensorError as error:
-            message = f"{adapter.weights}: cannot be read ({_first_line(error)})"
+            message = f"{adapter.weights}: cannot be read ({reason(error)})"
             raise AdapterError(message) from error
     return wrapped.eval()
 
@@ -471,7 +474,7 @@ def _from_hub(name: str, revision: str | None) -> Path:
             )
         )
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
-        message = f"base model {name!r}: the hub cannot provide it ({_first_line(error)})"
+        message = f"base model {name!r}: the hub cannot provide it ({reason(error)})"
         raise AdapterError(message) from error
 
 
@@ -491,7 +494,3 @@ def _quiet() -> Iterator[None]:
 def _some(names: list[str]) -> str:
     more = f", ... ({len(names)} in total)" if len(names) > _KEYS_SHOWN else ""
     return ", ".join(names[:_KEYS_SHOWN]) + more
-
-
-def _first_line(error: Exception | None) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -25,6 +25,19 @@ def load_tokenizer(folder: Path) -> Any:
     try:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except Exception as error:  # tokenizers raises a plain Exception
-        reason = (str(error).strip().splitlines() or [""])[0]
-        message = f"{folder}: the tokenizer cannot be loaded ({reason})"
+        # It reads config.json, too.
+        message = f"{folder}: the tokenizer cannot be loaded ({reason(error)})"
         raise AdapterError(message) from error
+
+
+def reason(error: Exception | None) -> str:
+    r"""Return the first line of an error of transformers; two if the first introduces the second.
+
+    Example:
+        >>> reason(ValueError("Validation error for field 'pad_token_id':\n  expected an int"))
+        "Validation error for field 'pad_token_id': expected an int"
+        >>> reason(KeyError())
+        'KeyError'
+    """
+    lines = [line.strip() for line in str(error).strip().split("\n")]
+    return " ".join(lines[: 2 if lines[0].endswith(":") else 1]) or type(error).__name__

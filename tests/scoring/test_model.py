@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from pact_eval.errors import AdapterError, ContractMismatchError, PactError, PromptError
-from pact_eval.models import SAFE_INITIALISATIONS, sha256_of_weights, unsafe_settings
+from pact_eval.models import SAFE_INITIALISATIONS, patterns, sha256_of_weights, unsafe_settings
 from pact_eval.scoring.model import ModelRequest, identify
 from scoring.conftest import FIXTURES, MODEL, Make
 
@@ -53,6 +55,71 @@ def test_pickled_weights_are_refused_unopened(qwen3: Path, adapter: Path) -> Non
     (adapter / "adapter_model.safetensors").unlink()
     (adapter / "adapter_model.bin").write_bytes(b"cos\nsystem\n(S'touch owned'\ntR.")
     assert "found adapter_model.bin; pickled weights can run code" in refused(adapter, qwen3)
+
+
+_COSTLY = "([a-z_.0-9]+)+X"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"target_modules": _COSTLY},
+        {"exclude_modules": _COSTLY},
+        {"rank_pattern": {_COSTLY: 4}},
+        {"alpha_pattern": {_COSTLY: 4}},
+        {"modules_to_save": [_COSTLY]},
+        {"layers_to_transform": [0], "layers_pattern": _COSTLY},
+    ],
+)
+def test_a_regular_expression_that_takes_years_is_refused_before_peft(
+    qwen3: Path, adapter: Path, setting: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PEFT matches each of these with the name of every module, and would not come back."""
+    monkeypatch.setattr(patterns, "_SECONDS", 1.0)
+    config = adapter / "adapter_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | setting))
+    message = refused(adapter, qwen3)
+    assert "adapter_config.json: expected regular expressions that can be tried" in message
+    assert "longer than 1 seconds" in message
+
+
+def test_regular_expressions_against_those_that_peft_matches(
+    qwen3: Path, adapter: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every expression of a configuration that PEFT itself tries was tried with a limit before."""
+    config = adapter / "adapter_config.json"
+    settings = {
+        "target_modules": ["q_proj", "v_proj"],
+        "exclude_modules": "no.*k",
+        "rank_pattern": {"no.*q": 4},
+        "alpha_pattern": {"no.*v": 4},
+        "modules_to_save": ["no_head+"],
+        "layers_to_transform": [0, 1, 2, 3],
+        "layers_pattern": ["layers+"],
+    }
+    config.write_text(json.dumps(json.loads(config.read_text()) | settings))
+    guarded: list[str] = []
+    tried: set[str] = set()
+
+    def full_matches(expressions: list[str], names: list[str]) -> list[frozenset[str]]:
+        guarded.extend(expressions)
+        tried.clear()  # from here on, PEFT's
+        return patterns_full_matches(expressions, names)
+
+    def compiled(expression: str, *rest: object) -> object:
+        tried.add(expression)
+        return compile_(expression, *rest)
+
+    patterns_full_matches, compile_ = patterns.full_matches, re._compile  # type: ignore[attr-defined]
+    monkeypatch.setattr(patterns, "full_matches", full_matches)
+    monkeypatch.setattr(re, "_compile", compiled)
+    with suppress(AdapterError):  # the tensors are those of another configuration
+        identify(ModelRequest(adapter, str(qwen3))).load()
+    parts = ("no.*k", "no.*q", "no.*v", "no_head+", "layers+")
+    ours = {each.removesuffix("(?s:.*)") for each in guarded}
+    theirs = {each.removesuffix("$") for each in tried if any(part in each for part in parts)}
+    assert all(any(part in each for each in theirs) for part in parts)
+    assert theirs <= ours
 
 
 @pytest.mark.parametrize("keep", [0, 4, 60, -1])
@@ -318,6 +385,32 @@ def test_a_prompt_may_not_be_longer_than_the_base_has_positions(
     path.write_text(json.dumps(json.loads(path.read_text()) | {"max_position_embeddings": 128}))
     scored_model = identify(ModelRequest(adapter, str(tmp_path / "base")))
     assert scored_model.encoder.max_prompt_tokens == 128
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("num_attention_heads", 0),
+        ("num_key_value_heads", 0),
+        ("rope_parameters", {"rope_type": [], "rope_theta": 100_000.0}),
+        ("pad_token_id", "x"),
+        ("text_config", []),
+    ],
+)
+def test_a_base_configuration_that_transformers_trips_over(
+    qwen3: Path, tmp_path: Path, key: str, value: object
+) -> None:
+    """Each of these left score with a traceback, or without the reason."""
+    base = tmp_path / "base"
+    shutil.copytree(qwen3, base)
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps(config | {key: value}))
+    message = refused(None, base)
+    assert f"{base}: the " in message
+    assert "cannot be loaded (" in message
+    if key == "pad_token_id":
+        assert "pad_token_id" in message
+        assert "'x'" in message
 
 
 def test_a_base_cut_short(adapter: Path, qwen3: Path, tmp_path: Path) -> None:

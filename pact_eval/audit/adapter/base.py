@@ -23,7 +23,6 @@ from pact_eval._json import Json, describe
 from pact_eval.audit.adapter.config import LoraSettings
 from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.adapter.targets import (
-    PatternError,
     is_target_parameter,
     targeted,
     without_module,
@@ -36,6 +35,7 @@ from pact_eval.models import (
     ADAPTER_CONFIG,
     ADAPTER_WEIGHTS,
     SCHEMA_CONFIG,
+    PatternError,
     TensorInfo,
     named_base_model,
     named_base_revision,

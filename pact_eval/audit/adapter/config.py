@@ -7,8 +7,6 @@ the targets, which every saved adapter states.
 from __future__ import annotations
 
 import math
-import re
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeGuard
@@ -18,7 +16,7 @@ from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import Place
-from pact_eval.models import ADAPTER_CONFIG, unsafe_settings
+from pact_eval.models import ADAPTER_CONFIG, is_regex, unsafe_settings
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext
@@ -163,7 +161,7 @@ class _Reader:
             return {}
         read: dict[str, float] = {}
         for name, number in value.items():
-            if not _is_regex(name) or not _is_number(number, whole=whole):
+            if not is_regex(name) or not _is_number(number, whole=whole):
                 expected = (
                     f"a regular expression and {'an integer' if whole else 'a number'} above 0"
                 )
@@ -200,7 +198,7 @@ class _Reader:
         """Return names, sorted; one regular expression; or None if the key is absent."""
         value = self._config.get(key)
         if isinstance(value, str):
-            if _is_regex(value):
+            if is_regex(value):
                 return value
             self._refuse(key, "a regular expression that can be read", value)
             return None
@@ -289,16 +287,6 @@ def _is_number(value: Json, *, whole: bool) -> TypeGuard[float]:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return 0 < value < _TOO_LARGE and (isinstance(value, int) or not whole)
-
-
-def _is_regex(text: str) -> bool:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            re.compile(text)
-    except (re.error, OverflowError, RecursionError):
-        return False
-    return True
 
 
 def _text(value: Json) -> str:

@@ -1,73 +1,17 @@
-"""Which modules a configuration targets, and with which rank: PEFT's rules, on names alone.
-
-Names and regular expressions come from a foreign file. An expression that repeats anything is
-therefore tried in a process of its own that is given some seconds: one can be written that takes
-years, and PEFT would hang on it.
-"""
+"""Which modules a configuration targets, and with which rank: PEFT's rules, on names alone."""
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 from pact_eval.audit.adapter.config import ALL_LINEAR, LoraSettings
-from pact_eval.errors import PactError
+from pact_eval.models import ending, full_matches
 
 Value = TypeVar("Value")
 
-_REGEX_SECONDS: Final = 10.0
-_REPEATS: Final = re.compile(r"[*+?{(]")
 _PLAIN: Final = re.compile(r"[\w.\-]+")
-_SCRIPT: Final = """
-import json, re, sys, warnings
-warnings.simplefilter("ignore")
-patterns, names = json.load(sys.stdin)
-json.dump([[n for n in names if re.fullmatch(p, n)] for p in patterns], sys.stdout)
-"""
-
-
-class PatternError(PactError):
-    """The regular expressions of a configuration cannot be tried within some seconds."""
-
-
-def full_matches(patterns: Sequence[str], names: Sequence[str]) -> list[frozenset[str]]:
-    """Return the names that each regular expression matches from end to end.
-
-    Args:
-        patterns: regular expressions that Python can read.
-        names: what they are tried on.
-
-    Returns:
-        One set a pattern.
-
-    Raises:
-        PatternError: they fail together, or take longer than some seconds.
-
-    Example:
-        >>> [sorted(found) for found in full_matches(["q.proj", "v.*"], ["q_proj", "v_proj"])]
-        [['q_proj'], ['v_proj']]
-    """
-    if not any(_REPEATS.search(pattern) for pattern in patterns):
-        return [_full_matches(pattern, names) for pattern in patterns]
-    try:
-        # -I: nothing in the current folder is imported.
-        done = subprocess.run(  # noqa: S603 - our own interpreter and script; the data go to stdin
-            [sys.executable, "-I", "-c", _SCRIPT],
-            input=json.dumps([patterns, names]),
-            capture_output=True,
-            text=True,
-            timeout=_REGEX_SECONDS,
-            check=True,
-        )
-    except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
-        message = f"they fail, or take longer than {_REGEX_SECONDS:.0f} seconds"
-        raise PatternError(message) from None
-    return [frozenset(found) for found in json.loads(done.stdout)]
 
 
 def targeted(settings: LoraSettings, names: Sequence[str]) -> frozenset[str] | None:
@@ -155,7 +99,7 @@ def by_pattern(
     regexes = [key for key in pattern if not _PLAIN.fullmatch(key)]
     ends = _names_by_end(names)
     found: dict[str, Iterable[str]] = {key: ends.get(key, ()) for key in plain}
-    matched = full_matches([rf"(.*\.)?({key})" for key in regexes], names) if regexes else []
+    matched = full_matches([ending(key) for key in regexes], names) if regexes else []
     found.update(zip(regexes, matched, strict=True))
     values: dict[str, Value] = {}
     for key, value in pattern.items():
@@ -211,10 +155,3 @@ def _layer(name: str, patterns: Sequence[str]) -> int | None:
         if match is not None:
             return int(match["index"])
     return None
-
-
-def _full_matches(pattern: str, names: Sequence[str]) -> frozenset[str]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        compiled = re.compile(pattern)
-    return frozenset(name for name in names if compiled.fullmatch(name))

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from pact_eval.audit.adapter.config import LoraSettings, lora_scale
 from pact_eval.audit.adapter.files import shown
 from pact_eval.audit.adapter.targets import (
-    PatternError,
     by_pattern,
     is_target_parameter,
     targeted,
@@ -30,7 +29,7 @@ from pact_eval.audit.adapter.values import TensorValues, is_readable, read_value
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.errors import Place
-from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, TensorInfo
+from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PatternError, TensorInfo
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from pact_eval._json import Json
 from pact_eval.audit import audit_adapter, compare_adapters
-from pact_eval.audit.adapter import targets
+from pact_eval.models import patterns
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +46,7 @@ def test_a_regular_expression_that_never_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adapter = copied(tmp_path / "adapter")
-    monkeypatch.setattr(targets, "_REGEX_SECONDS", 0.5)
+    monkeypatch.setattr(patterns, "_SECONDS", 0.5)
     config(target_modules=r"(.*.*)*\d[a-z.0-9_]+!")(adapter)
     audit = audit_adapter(adapter, keep=5)
     assert set(counts(audit)) == {"pattern-costly", "fit-not-checked"}
