@@ -3,7 +3,8 @@
     python benchmarks/coverage_rates.py [--sets 400] [--seed 0]
 
 Families of two with two answers per item. A family shares a difficulty and, in half of the
-families, the luck of both members. The truth is computed from a large draw. With source families,
+families, the luck of both members. Model B knows a little less than A; C is B with logits twice as
+large, so over-confident. The truth is computed from a large draw. With source families,
 each of six has an effect on difficulty and calibration: intervals over families refer to new
 families from the same six, intervals over source families to new ones.
 """
@@ -21,23 +22,38 @@ import numpy.typing as npt
 from common import markdown_table
 
 from pact_eval import metrics
-from pact_eval.evaluation import find_metric
-from pact_eval.stats import Estimate, cluster_sums, mean_statistic, rate_estimate, resample
+from pact_eval.evaluation.registry import (
+    find_metric,
+    mean_difference,
+    mean_interval,
+    rate_difference,
+    rate_interval,
+)
+from pact_eval.stats import Estimate, Statistic, mean_statistic, ratio_statistic, resample
 
 FAMILIES: Final = (8, 12, 32, 162, 1_000)
 SOURCE_FAMILIES: Final = 6
 FAMILIES_OF_A_SOURCE: Final = 27
 EFFECT: Final = 0.6
-RESAMPLES: Final = 600
+CONFIDENT: Final = 0.9
 LARGE: Final = 200_000
-SHOWN: Final = ("accuracy", "NLL", "Brier", "AURC", "accuracy, A - B", "NLL, A - B")
+SHOWN: Final = (
+    "accuracy",
+    "NLL",
+    "Brier",
+    "AURC",
+    "accuracy, A - B",
+    "confident errors, A - C",
+    "NLL, A - B",
+    "NLL, A - C",
+)
 
 FloatArray = npt.NDArray[np.float64]
 Columns = Mapping[str, npt.NDArray[Any]]
 
 
 def draw(rng: np.random.Generator, effect: FloatArray) -> Columns:
-    """Draw two models on the items of families; `effect` is that of each family's source family."""
+    """Draw three models on the items of families; `effect`: of the source family of each."""
     families = effect.size
     shared, own = rng.normal(size=(families, 1)), rng.normal(size=(families, 2))
     logit = 1.3 + effect[:, None] + 0.7 * shared + 0.9 * own
@@ -46,12 +62,14 @@ def draw(rng: np.random.Generator, effect: FloatArray) -> Columns:
     first = (luck < 1 / (1 + np.exp(-0.8 * logit - 0.4 * effect[:, None]))).ravel()
     other = (logit + rng.normal(-0.3, 0.8, size=logit.shape)).ravel()
     columns: dict[str, npt.NDArray[Any]] = {}
-    for name, each in (("A", logit.ravel()), ("B", other)):
+    for name, each in (("A", logit.ravel()), ("B", other), ("C", 2 * other)):
         chosen = 1 / (1 + np.exp(-each))
         right = np.where(first, chosen, 1 - chosen)
         columns |= {
             f"correct {name}": (each > 0) == first,
             f"nll {name}": -np.log(right),
+            f"confident error {name}": ((each > 0) != first)
+            & (np.maximum(chosen, 1 - chosen) >= CONFIDENT),
         }
         if name == "A":
             columns |= {"confidence": np.maximum(chosen, 1 - chosen), "brier": 2 * (1 - right) ** 2}
@@ -67,8 +85,15 @@ def values(columns: Columns) -> dict[str, float]:
         "Brier": float(columns["brier"].mean()),
         "AURC": float(metrics.aurc(columns["confidence"], right)),
         "accuracy, A - B": float(right.mean() - columns["correct B"].mean()),
+        "confident errors, A - C": confident_share(columns, "A") - confident_share(columns, "C"),
         "NLL, A - B": float(columns["nll A"].mean() - columns["nll B"].mean()),
+        "NLL, A - C": float(columns["nll A"].mean() - columns["nll C"].mean()),
     }
+
+
+def confident_share(columns: Columns, name: str) -> float:
+    """Return the share of the errors of a model that are confident."""
+    return float(columns[f"confident error {name}"].sum() / (~columns[f"correct {name}"]).sum())
 
 
 def intervals(
@@ -82,28 +107,29 @@ def intervals(
         cluster=cluster,
         n_clusters=n,
     )
-    drawn = resample(
-        {
-            "accuracy": mean_statistic(columns["correct A"], cluster, n),
-            "accuracy B": mean_statistic(columns["correct B"], cluster, n),
-            "NLL": mean_statistic(columns["nll A"], cluster, n),
-            "NLL B": mean_statistic(columns["nll B"], cluster, n),
-            "Brier": mean_statistic(columns["brier"], cluster, n),
-            "AURC": find_metric("aurc").reduction(items, "aurc").statistic,
-        },
-        n_clusters=n,
-        n=cluster.size,
-        rng=rng,
-        resamples=RESAMPLES,
-    )
-    positive, counted = cluster_sums(
-        np.stack([columns["correct A"], np.ones(cluster.size)], axis=1), cluster, n
-    ).T
+    means = ("correct A", "correct B", "nll A", "nll B", "nll C", "brier")
+    statistics: dict[str, Statistic] = {
+        name: mean_statistic(columns[name], cluster, n) for name in means
+    }
+    statistics |= {
+        f"confident {name}": ratio_statistic(
+            columns[f"confident error {name}"], ~columns[f"correct {name}"], cluster, n
+        )
+        for name in ("A", "C")
+    }
+    statistics["aurc"] = find_metric("aurc").reduction(items, "aurc").statistic
+    # No interval of this table is made from resamples.
+    drawn = resample(statistics, n_clusters=n, n=cluster.size, rng=rng, resamples=1)
+    confident = rate_difference(drawn["confident A"] - drawn["confident C"])
     return {
-        "accuracy": rate_estimate(positive, counted),
-        **{name: drawn[name].estimate() for name in ("NLL", "Brier", "AURC")},
-        "accuracy, A - B": (drawn["accuracy"] - drawn["accuracy B"]).estimate(),
-        "NLL, A - B": (drawn["NLL"] - drawn["NLL B"]).estimate(),
+        "accuracy": rate_interval(items, drawn["correct A"], rng),
+        "NLL": mean_interval(items, drawn["nll A"], rng),
+        "Brier": mean_interval(items, drawn["brier"], rng),
+        "AURC": mean_interval(items, drawn["aurc"], rng),
+        "accuracy, A - B": rate_difference(drawn["correct A"] - drawn["correct B"]).estimate(),
+        "confident errors, A - C": confident.estimate(),
+        "NLL, A - B": mean_difference(drawn["nll A"] - drawn["nll B"]).estimate(),
+        "NLL, A - C": mean_difference(drawn["nll A"] - drawn["nll C"]).estimate(),
     }
 
 
@@ -164,7 +190,7 @@ def main() -> None:
     rows |= {f"six source families; over {name}": each for name, each in found.items()}
     cells = [[name, *(f"{value:.1f}" for value in each)] for name, each in rows.items()]
     table = markdown_table(["coverage in %", *SHOWN], cells)
-    sys.stdout.write(f"{table}\n\n{arguments.sets} datasets, {RESAMPLES} resamples.\n")
+    sys.stdout.write(f"{table}\n\n{arguments.sets} datasets.\n")
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ from pact_eval.evaluation.notes import (
     Note,
     RepeatedViews,
     SmallGroups,
+    TooFewResamples,
     UnmatchedSeeds,
     numeric_noise,
 )
@@ -159,6 +160,7 @@ __all__ = [
     "StatisticSet",
     "Summary",
     "SweepPoint",
+    "TooFewResamples",
     "Unit",
     "UnmatchedSeeds",
     "align",

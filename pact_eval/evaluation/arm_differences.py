@@ -20,8 +20,8 @@ from pact_eval.evaluation.marks import (
 )
 from pact_eval.evaluation.registry import (
     MetricSpec,
+    calibration_difference,
     find_metric,
-    percentile_difference,
     registered_metrics,
 )
 from pact_eval.evaluation.statistics import ResampledGroup
@@ -78,7 +78,7 @@ def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
     entry = find_metric(metric)
     by_seed = [a.difference(b, metric) for a, b in pairs]
     same_seeds = difference_estimate(metric, pairs)
-    biased = entry.difference is not percentile_difference
+    biased = entry.difference is calibration_difference
     crossed = crossed_difference(by_seed, correct_bias=biased)
     new_seeds = replace(
         crossed.estimate,

@@ -32,6 +32,8 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 _RESAMPLES: Final = 2_000
+LEAST_CALIBRATION_P_VALUE: Final = 1 / (_RESAMPLES + 1)
+"""No test of calibration has a smaller p-value: it draws no more often."""
 # Items beyond which gaps are drawn from a normal distribution: their sums are as good as normal.
 _MANY_ITEMS: Final = 20_000
 _HALVINGS: Final = 20

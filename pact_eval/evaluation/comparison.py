@@ -25,8 +25,9 @@ from pact_eval.evaluation.marks import (
     calibration_gate,
     exact_evidence,
     interval_evidence,
+    too_few_resamples,
 )
-from pact_eval.evaluation.notes import DifferentViews, SmallGroups, small_groups
+from pact_eval.evaluation.notes import DifferentViews, SmallGroups, TooFewResamples, small_groups
 from pact_eval.evaluation.registry import (
     ClusterUnit,
     GroupBy,
@@ -142,7 +143,8 @@ class Comparison(NotebookTables):
         groups: all items first, then the groups.
         only_a: ids of the items that only the first run answers correctly, in its order.
         only_b: ids of the items that only the second run answers correctly.
-        notes: number of views of each run, if they differ, and groups of few families.
+        notes: number of views of each run, if they differ; groups of few families; too few
+            resamples for Holm's adjustment.
     """
 
     by: GroupBy
@@ -150,7 +152,7 @@ class Comparison(NotebookTables):
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     unit: ClusterUnit = "family"
-    notes: tuple[DifferentViews | SmallGroups, ...] = ()
+    notes: tuple[DifferentViews | SmallGroups | TooFewResamples, ...] = ()
 
 
 def compare(
@@ -239,8 +241,14 @@ def adjusted_together(comparisons: Sequence[Comparison]) -> tuple[Comparison, ..
         }
         return replace(group, metrics=changed)
 
+    titles = [comparisons[at].groups[0].metrics[name].spec.title for at, _, name in tests]
+    limits = too_few_resamples(list(zip(titles, found.values(), strict=True)))
     return tuple(
-        replace(each, groups=tuple(of_group(at, group) for group in each.groups))
+        replace(
+            each,
+            groups=tuple(of_group(at, group) for group in each.groups),
+            notes=(*each.notes, *limits),
+        )
         for at, each in enumerate(comparisons)
     )
 
@@ -281,7 +289,7 @@ def difference_estimate(
         pairs: the same group of items in A and in B; one pair per seed.
     """
     drawn = Resampled.mean([a.difference(b, metric) for a, b in pairs])
-    estimate = find_metric(metric).difference(drawn, 0.95)
+    estimate = find_metric(metric).difference(drawn).estimate()
     groups = [group for pair in pairs for group in pair]
     reasons = (group.undefined_reason(metric) for group in groups)
     reason = next(filter(None, reasons), estimate.reason)

@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 
-from pact_eval.evaluation.calibration_error import CalibrationError, joint_calibration_p_value
-from pact_eval.evaluation.registry import Metric, percentile_difference
+from pact_eval.evaluation.calibration_error import (
+    LEAST_CALIBRATION_P_VALUE,
+    CalibrationError,
+    joint_calibration_p_value,
+)
+from pact_eval.evaluation.notes import TooFewResamples
+from pact_eval.evaluation.registry import Metric
 from pact_eval.stats import (
     Estimate,
     McNemarTest,
     Resampled,
     SignFlipTest,
     holm,
-    inverted_p_value,
-    replicates_p_value,
+    least_p_value,
+    resamples_needed,
 )
 
 LEVEL: Final = 0.05
 """A difference is marked if chance alone shows one as large less than once in 20 times."""
 
+MOST_RESAMPLES: Final = 10_000_000
+"""More resamples than this are not suggested."""
+
 TestName = Literal[
     "sign flip over families",
     "McNemar over pairs",
-    "bootstrap interval",
+    "interval",
     "t over seeds and families",
 ]
 """What decides whether a difference is marked."""
@@ -43,6 +52,10 @@ class Evidence:
         tests: number of tests that were adjusted together; 0 if not asked for.
         marked: whether the difference is shown at the 5% level: after adjustment if it was asked
             for. False for metrics of which neither direction is better.
+        least_p_value: smallest p-value that the draws behind it can give; 0 if none are.
+        resamples: number of resamples behind the p-value; 0 if none are.
+        clusters: number of families, or source families, that were resampled; 0 likewise.
+        calibration: whether it also asks that a run rejects its own calibration.
     """
 
     test: TestName
@@ -50,6 +63,10 @@ class Evidence:
     adjusted_p_value: float | None
     tests: int
     marked: bool
+    least_p_value: float = 0.0
+    resamples: int = 0
+    clusters: int = 0
+    calibration: bool = False
 
 
 def evidence(test: TestName, p_value: float, *, marked: bool) -> Evidence:
@@ -66,24 +83,22 @@ def exact_evidence(test: SignFlipTest | McNemarTest) -> Evidence:
 
 
 def interval_evidence(metric: Metric, drawn: Resampled, difference: Estimate) -> Evidence:
-    """Return the evidence of a bootstrap interval.
+    """Return the evidence of an interval.
 
     Args:
         metric: entry of the registry.
         drawn: the difference on resamples.
         difference: the same with its 95% interval.
     """
-    if metric.difference is percentile_difference:
-        p_value = replicates_p_value(drawn.replicates, drawn.n_clusters)
-    else:
-        p_value = inverted_p_value(
-            lambda confidence: metric.difference(drawn, confidence),
-            len(drawn.replicates),
-            drawn.n_clusters,
-        )
+    inference = metric.difference(drawn)
     beyond = difference.low > 0 or difference.high < 0
     marked = bool(beyond and metric.spec.better)
-    return evidence("bootstrap interval", p_value, marked=marked)
+    found = evidence("interval", inference.p_value(), marked=marked)
+    resamples, clusters = inference.resamples, inference.clusters
+    if not resamples or clusters < 2:
+        return found
+    least = least_p_value(resamples, clusters)
+    return replace(found, least_p_value=least, resamples=resamples, clusters=clusters)
 
 
 def calibration_gate(found: Evidence, runs: Sequence[Estimate]) -> Evidence:
@@ -102,8 +117,43 @@ def calibration_gate(found: Evidence, runs: Sequence[Estimate]) -> Evidence:
     return replace(
         found,
         p_value=max(found.p_value, smallest),
+        least_p_value=max(found.least_p_value, LEAST_CALIBRATION_P_VALUE),
         marked=found.marked and smallest < LEVEL,
+        calibration=True,
     )
+
+
+def too_few_resamples(found: Sequence[tuple[str, Evidence]]) -> tuple[TooFewResamples, ...]:
+    """Return a note if p-values of resamples cannot be small enough for the first mark of Holm.
+
+    Args:
+        found: titles of metrics, and their evidence after `adjusted`.
+
+    Example:
+        >>> drawn = evidence("interval", 0.01, marked=False)
+        >>> drawn = replace(drawn, tests=60, least_p_value=0.003, resamples=999, clusters=99)
+        >>> (note,) = too_few_resamples([("Margin", drawn)])
+        >>> note.limited, note.needed, note.out_of_reach
+        (1, 3781, 0)
+    """
+    limited = [
+        (title, each)
+        for title, each in found
+        if each.tests * each.least_p_value > LEVEL and not math.isnan(each.p_value)
+    ]
+    if not limited:
+        return ()
+    tests = max(each.tests for _, each in limited)
+    level = LEVEL / tests
+    needed = [
+        resamples_needed(level, each.clusters)
+        for _, each in limited
+        if each.resamples and not (each.calibration and level < LEAST_CALIBRATION_P_VALUE)
+    ]
+    within = [number for number in needed if number <= MOST_RESAMPLES]
+    titles = tuple(dict.fromkeys(title for title, _ in limited))
+    beyond = len(limited) - len(within)
+    return (TooFewResamples(titles, tests, level, len(limited), max(within, default=None), beyond),)
 
 
 def adjusted(found: Sequence[Evidence]) -> list[Evidence]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,13 @@ from pact_eval.stats import (
     Estimate,
     LazyRowSums,
     Resampled,
+    ResampledInference,
     RowSums,
     Statistic,
     TotalsStatistic,
+    linear_inference,
     mean_statistic,
+    paired_rates,
     rate_estimate,
     ratio_statistic,
 )
@@ -61,6 +64,7 @@ _MOST_LEVELS: Final = 1_000
 _FEWEST_LEVELS: Final = 48
 _LEVELS_TIMES_FAMILIES: Final = 2_500_000
 _SAMPLE: Final = 100_000
+_ROUNDING: Final = 1e-9
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -130,15 +134,36 @@ Interval = Callable[["ScoredItems", Resampled, np.random.Generator], Estimate]
 """A function from the items of a group, the resamples of the metric and a random generator to the
 metric with its interval."""
 
-DifferenceInterval = Callable[[Resampled, float], Estimate]
-"""Takes a difference on resamples, and the nominal coverage, to the difference and its interval."""
+
+class Inference(Protocol):
+    """The interval of a number, and the p-value that inverts it."""
+
+    @property
+    def resamples(self) -> int:
+        """Number of resamples that limit the p-value; 0 if none do."""
+        ...
+
+    @property
+    def clusters(self) -> int:
+        """Number of families, or source families."""
+        ...
+
+    def estimate(self, confidence: float = 0.95) -> Estimate:
+        """Return the number with its interval."""
+        ...
+
+    def p_value(self) -> float:
+        """Return the level at which the interval ends at 0; NaN without an interval."""
+        ...
 
 
-def percentile_interval(
-    _items: ScoredItems, drawn: Resampled, _rng: np.random.Generator
-) -> Estimate:
-    """The expanded percentile bootstrap interval over families."""
-    return drawn.estimate()
+DifferenceInference = Callable[[Resampled], Inference]
+"""Takes a difference between runs on resamples to its inference."""
+
+
+def mean_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generator) -> Estimate:
+    """The skewness-corrected t interval over families; see `stats.LinearInference`."""
+    return _linear(drawn, outer=False).estimate()
 
 
 def rate_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generator) -> Estimate:
@@ -150,9 +175,39 @@ def rate_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generat
     return rate_estimate(positive, counted)
 
 
-def percentile_difference(drawn: Resampled, confidence: float = 0.95) -> Estimate:
-    """The expanded percentile bootstrap interval of a difference, over families."""
-    return drawn.estimate(confidence)
+def gain_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generator) -> Estimate:
+    """The score interval of a difference of two rates within one run."""
+    return rate_difference(drawn).estimate()
+
+
+def mean_difference(drawn: Resampled) -> Inference:
+    """Inference on a difference of means over families; see `stats.LinearInference`."""
+    return _linear(drawn, outer=True)
+
+
+def rate_difference(drawn: Resampled) -> Inference:
+    """Inference on a difference of rates over families.
+
+    The score interval (see `stats.PairedRates`) if both are rates of the same rows; otherwise, as
+    for confident errors, as `mean_difference`.
+    """
+    found = drawn.rows()
+    if found is None or not math.isfinite(drawn.value) or np.abs(found[0]).max() > 1 + _ROUNDING:
+        return mean_difference(drawn)
+    return replace(paired_rates(*found, drawn.n_clusters), value=drawn.value)
+
+
+def calibration_difference(drawn: Resampled) -> Inference:
+    """Inference on a difference of ECE: the basic bootstrap; see `basic_difference`."""
+    return ResampledInference(drawn, basic_difference)
+
+
+def _linear(drawn: Resampled, *, outer: bool) -> Inference:
+    """Student's t, or percentiles of resamples if families have no finite influence."""
+    linear = drawn.linearised()
+    if linear is None:
+        return ResampledInference(drawn)
+    return linear_inference(drawn.value, linear, n=drawn.n, outer=outer)
 
 
 @dataclass(frozen=True)
@@ -170,7 +225,8 @@ class Metric:
             changes it.
         reported: False if only hypotheses use it, and no report or comparison.
         interval: makes the interval of the metric of one run.
-        difference: makes the interval of a difference between runs.
+        difference: makes the interval and the test of a difference between runs.
+        bounds: smallest and largest possible value, at which intervals end.
     """
 
     spec: MetricSpec
@@ -180,8 +236,9 @@ class Metric:
     summaries: frozenset[Summary] = SUMMARIES
     of_top_answer: bool = False
     reported: bool = True
-    interval: Interval = percentile_interval
-    difference: DifferenceInterval = percentile_difference
+    interval: Interval = mean_interval
+    difference: DifferenceInference = mean_difference
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
     @property
     def name(self) -> str:
@@ -192,6 +249,13 @@ class Metric:
     def of_views(self) -> bool:
         """Whether it is computed from all K views under every decoding."""
         return "several views" in self.needs
+
+    def within_bounds(self, estimate: Estimate) -> Estimate:
+        """Return an estimate whose interval ends at the smallest and largest possible value."""
+        if math.isnan(estimate.low) or math.isnan(estimate.high):
+            return estimate
+        low, high = np.clip((estimate.low, estimate.high), *self.bounds).tolist()
+        return replace(estimate, low=low, high=high)
 
     def applies_to(self, contexts: Contexts) -> bool:
         """Whether the metric is defined for runs on such contexts."""
@@ -360,6 +424,7 @@ def _aurc(items: ScoredItems, _name: str) -> Reduced:
             items.cluster,
             items.n_clusters,
             metrics.aurc(items.confidence, items.correct),
+            lambda: metrics.aurc_influence(items.confidence, items.correct),
         )
     )
 
@@ -391,6 +456,8 @@ _SCORE: Final[frozenset[Need]] = frozenset({"references", "score items"})
 _VIEWS: Final[frozenset[Need]] = frozenset({"several views"})
 _ABLATED: Final[frozenset[Need]] = frozenset({"ablated contexts"})
 _NONE: Final[frozenset[Summary]] = frozenset()
+_SHARE: Final = (0.0, 1.0)
+_POSITIVE: Final = (0.0, math.inf)
 _MAIN: Final[frozenset[Summary]] = frozenset({"main results"})
 _TABLES: Final[frozenset[Summary]] = _MAIN | {"every run", "sweep", "ablations"}
 _RUNS: Final[frozenset[Summary]] = frozenset({"every run", "sweep", "ablations"})
@@ -404,6 +471,7 @@ def _add_metrics_of_references() -> None:
             lambda block: block.correct,
             of_top_answer=True,
             interval=rate_interval,
+            difference=rate_difference,
         ),
         Metric(
             MetricSpec("pair_accuracy", "Pair accuracy", "percent", 1),
@@ -411,31 +479,35 @@ def _add_metrics_of_references() -> None:
             reduction=_pair_accuracy,
             of_top_answer=True,
             interval=rate_interval,
+            difference=rate_difference,
         ),
         Metric(
             MetricSpec("nll_nats", "NLL", "nats", -1),
             _FULL,
             lambda block: block.nll_nats,
             summaries=_TABLES,
+            bounds=_POSITIVE,
         ),
         Metric(
             MetricSpec("brier", "Brier", "score", -1),
             _FULL,
             lambda block: block.brier,
             summaries=_MAIN,
+            bounds=(0.0, 2.0),
         ),
         Metric(
             MetricSpec("ece", "ECE", "percent", -1),
             _FULL,
             reduction=_ece,
             interval=ece_interval,
-            difference=basic_difference,
+            difference=calibration_difference,
         ),
         Metric(
             MetricSpec("aurc", "AURC", "percent", -1),
             _FULL,
             reduction=_aurc,
             summaries=_MAIN | {"every run", "ablations"},
+            bounds=_SHARE,
         ),
     )
 
@@ -448,6 +520,7 @@ def _add_metrics_of_score_items() -> None:
             lambda block: block.expected_level_error,
             _over_score_items,
             summaries=_MAIN | {"ablations"},
+            bounds=_POSITIVE,
         ),
         Metric(
             MetricSpec("score_rps", "Score RPS", "levels", -1),
@@ -455,6 +528,7 @@ def _add_metrics_of_score_items() -> None:
             lambda block: block.rps,
             _over_score_items,
             summaries=_MAIN,
+            bounds=_POSITIVE,
         ),
         Metric(
             MetricSpec("score_level_mae", "Score level MAE", "levels", -1),
@@ -463,6 +537,7 @@ def _add_metrics_of_score_items() -> None:
             _over_score_items,
             summaries=_NONE,
             of_top_answer=True,
+            bounds=_POSITIVE,
         ),
     )
 
@@ -473,11 +548,13 @@ def _add_metrics_of_views_and_ablated_contexts() -> None:
             MetricSpec(ABLATED_CONFIDENCE, "Mean confidence", "percent", -1),
             _ABLATED,
             lambda block: block.confidence,
+            bounds=_SHARE,
         ),
         Metric(
             MetricSpec(ABLATED_GAP, "Answer gap", "nats", -1),
             _ABLATED,
             lambda block: block.answer_gap_nats,
+            bounds=_POSITIVE,
         ),
         Metric(
             MetricSpec("view_tv", "View TV", "percent", -1),
@@ -485,6 +562,7 @@ def _add_metrics_of_views_and_ablated_contexts() -> None:
             lambda block: block.view_tv,
             _over_views,
             summaries=_RUNS | {"figure of arms"},
+            bounds=_SHARE,
         ),
         Metric(
             MetricSpec("flip_rate", "Flip rate", "percent", -1),
@@ -494,6 +572,7 @@ def _add_metrics_of_views_and_ablated_contexts() -> None:
             summaries=_RUNS,
             of_top_answer=True,
             interval=rate_interval,
+            difference=rate_difference,
         ),
         Metric(
             MetricSpec("ensemble_gain", "Ensemble gain", "points", 0),
@@ -502,6 +581,7 @@ def _add_metrics_of_views_and_ablated_contexts() -> None:
             _over_views,
             summaries=frozenset({"sweep"}),
             of_top_answer=True,
+            interval=gain_interval,
         ),
     )
 
@@ -514,11 +594,13 @@ def _add_metrics_of_confidence() -> None:
             reduction=_confident_errors,
             summaries=_NONE,
             interval=rate_interval,
+            difference=rate_difference,
         ),
         Metric(
             MetricSpec("answer_mass", "Answer mass", "percent", 1),
             _ABLATED,
             lambda block: block.answer_mass.mean(axis=1),
+            bounds=_SHARE,
         ),
         Metric(
             MetricSpec(MEAN_CONFIDENCE, "Mean confidence", "percent", 0),
@@ -526,6 +608,7 @@ def _add_metrics_of_confidence() -> None:
             reduction=_mean_confidence,
             summaries=_NONE,
             reported=False,
+            bounds=_SHARE,
         ),
     )
 

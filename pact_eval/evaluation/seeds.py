@@ -27,9 +27,16 @@ from pact_eval.evaluation.arm_differences import (
     standings,
 )
 from pact_eval.evaluation.common_views import at_common_views
-from pact_eval.evaluation.comparison import Comparison, compare_groups
+from pact_eval.evaluation.comparison import Comparison, compare_groups, tested_groups
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.notes import DifferentViews, SmallGroups, UnmatchedSeeds, small_groups
+from pact_eval.evaluation.marks import Evidence, too_few_resamples
+from pact_eval.evaluation.notes import (
+    DifferentViews,
+    SmallGroups,
+    TooFewResamples,
+    UnmatchedSeeds,
+    small_groups,
+)
 from pact_eval.evaluation.registry import ClusterUnit, GroupBy, registered_metrics
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
@@ -97,7 +104,7 @@ class ArmsComparison(NotebookTables):
     pairs: tuple[ArmPair, ...]
     standings: Mapping[str, Mapping[str, Mapping[str, Standing]]]
     tests: int
-    notes: tuple[DifferentViews | SmallGroups | UnmatchedSeeds, ...]
+    notes: tuple[DifferentViews | SmallGroups | TooFewResamples | UnmatchedSeeds, ...]
     unit: ClusterUnit = "family"
 
 
@@ -150,8 +157,7 @@ def compare_arms(
         pair: pairs[pair[1]].differences if pair[0] == first else _differences(*pair, drawn)
         for pair in pairs_of(list(drawn))
     }
-    if holm:
-        differences = adjusted_arm_differences(differences)
+    differences = adjusted_arm_differences(differences) if holm else differences
     shared = next(iter(drawn[first].values()))
     return ArmsComparison(
         groups=tuple(group.name for group in shared),
@@ -168,6 +174,7 @@ def compare_arms(
                 any_run.unit,
                 differences=True,
             ),
+            *too_few_resamples(_tested(differences)),
             *(note for other in others for note in _unmatched(first, other, arms)),
         ),
         unit=any_run.unit,
@@ -176,6 +183,16 @@ def compare_arms(
 
 def _differences(a: str, b: str, drawn: Mapping[str, _Groups]) -> ArmDifferences:
     return arm_differences(_by_group(matched_seeds(drawn[a], drawn[b])))
+
+
+def _tested(differences: Mapping[tuple[str, str], ArmDifferences]) -> list[tuple[str, Evidence]]:
+    """Return title and evidence of the differences that count as tests."""
+    return [
+        (each.spec.title, each.evidence)
+        for by_group in differences.values()
+        for group in tested_groups(list(by_group))
+        for each in by_group[group].values()
+    ]
 
 
 def _every(differences: Mapping[tuple[str, str], ArmDifferences]) -> Iterator[ArmDifference]:

@@ -180,8 +180,9 @@ class ResampledGroup:
 
     def estimate(self, metric: str) -> Estimate:
         """Return a metric with its interval."""
-        interval = find_metric(metric).interval
-        estimate = interval(self.items, self.drawn[metric], same_stream(self.rng))
+        entry = find_metric(metric)
+        estimate = entry.interval(self.items, self.drawn[metric], same_stream(self.rng))
+        estimate = entry.within_bounds(estimate)
         basis = self.statistics.bases.get(metric)
         if basis is None:
             return estimate

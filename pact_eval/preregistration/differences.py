@@ -26,7 +26,15 @@ from pact_eval.preregistration.criteria import DecodingName
 from pact_eval.preregistration.scorecard import WeightedRow
 from pact_eval.preregistration.table import MetricRow
 from pact_eval.runs import Predictions
-from pact_eval.stats import Estimate, Resampled, SignFlipTest, Statistic, resample, sign_flip_test
+from pact_eval.stats import (
+    Estimate,
+    Resampled,
+    SignFlipTest,
+    Statistic,
+    TotalsStatistic,
+    resample,
+    sign_flip_test,
+)
 
 __all__ = ["RunDifferences", "with_calibrated_tv"]
 
@@ -86,7 +94,7 @@ class RunDifferences:
             drawn = _resampled(terms, found, n=n, rng=self._rng(), resamples=resamples)
             self._drawn[terms, resamples] = drawn
         metric = find_metric(terms[0].row.cell.metric)
-        return metric.difference(self._drawn[terms, resamples], confidence)
+        return metric.difference(self._drawn[terms, resamples]).estimate(confidence)
 
     def exact_test(self, terms: Terms) -> SignFlipTest | None:
         """Test a difference of accuracy or pair accuracy between two runs by the sign flip.
@@ -202,27 +210,22 @@ def _resampled(
 ) -> Resampled:
     # Groups, and full and ablated contexts, may have different families: resample all together.
     families = np.unique(np.concatenate([each.families for each in found]))
-    drawn = [
-        (
-            term.weight,
+    statistics = {
+        str(at): _over(
             each.statistics[term.row.cell.metric],
             np.searchsorted(families, each.families),
+            len(families),
         )
-        for term, each in zip(terms, found, strict=True)
-    ]
-    return resample(
-        {"difference": lambda weights: _weighted_sum(drawn, weights)},
-        n_clusters=len(families),
-        n=n,
-        rng=rng,
-        resamples=resamples,
-    )["difference"]
+        for at, (term, each) in enumerate(zip(terms, found, strict=True))
+    }
+    drawn = resample(statistics, n_clusters=len(families), n=n, rng=rng, resamples=resamples)
+    return Resampled.weighted_sum(
+        [(term.weight, each) for term, each in zip(terms, drawn.values(), strict=True)]
+    )
 
 
-def _weighted_sum(
-    drawn: Sequence[tuple[float, Statistic, IntArray]], weights: FloatArray
-) -> FloatArray:
-    total: FloatArray = np.zeros(len(weights))
-    for factor, statistic, families in drawn:
-        total += factor * statistic(weights[:, families])
-    return total
+def _over(statistic: Statistic, codes: IntArray, n_families: int) -> Statistic:
+    """Return a statistic of some families as one of more families, of which they are these."""
+    if isinstance(statistic, TotalsStatistic):
+        return statistic.over(codes, n_families)
+    return lambda weights: statistic(weights[:, codes])

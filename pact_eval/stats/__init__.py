@@ -16,7 +16,13 @@ from pact_eval.stats.bootstrap import (
     resample,
     totals_statistic,
 )
-from pact_eval.stats.bootstrap_p_values import inverted_p_value, replicates_p_value
+from pact_eval.stats.bootstrap_p_values import (
+    ResampledInference,
+    inverted_p_value,
+    least_p_value,
+    replicates_p_value,
+    resamples_needed,
+)
 from pact_eval.stats.consistency_resampling import (
     calibrated_outcomes,
     centred_sums,
@@ -26,10 +32,17 @@ from pact_eval.stats.crossed import FEWEST_SEEDS, CrossedDifference, crossed_dif
 from pact_eval.stats.equivalence import Verdict, equivalence_verdict
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
+from pact_eval.stats.linearised import (
+    LinearInference,
+    Linearisation,
+    linear_inference,
+    linearised_ratio,
+)
 from pact_eval.stats.multiplicity import HolmAdjustment, holm
 from pact_eval.stats.paired_intervals import (
     item_accuracy_difference,
 )
+from pact_eval.stats.paired_rates import PairedRates, paired_rates
 from pact_eval.stats.paired_tests import (
     McNemarTest,
     SignFlipTest,
@@ -54,8 +67,12 @@ __all__ = [
     "Estimate",
     "HolmAdjustment",
     "LazyRowSums",
+    "LinearInference",
+    "Linearisation",
     "McNemarTest",
+    "PairedRates",
     "Resampled",
+    "ResampledInference",
     "RowSums",
     "SeedSummary",
     "SignAgreement",
@@ -77,15 +94,20 @@ __all__ = [
     "holm",
     "inverted_p_value",
     "item_accuracy_difference",
+    "least_p_value",
+    "linear_inference",
+    "linearised_ratio",
     "mcnemar",
     "mcnemar_from_counts",
     "mcnemar_power",
     "mean_statistic",
+    "paired_rates",
     "percentile_estimate",
     "rate_estimate",
     "ratio_statistic",
     "replicates_p_value",
     "resample",
+    "resamples_needed",
     "same_sign",
     "seed_summary",
     "shared_draw_rate",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import Any, TypeAlias
 
@@ -22,6 +22,7 @@ from threadpoolctl import ThreadpoolController
 from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats._quantiles import normal_cdf, t_quantile
 from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.linearised import Linearisation, linearised_ratio
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -185,6 +186,8 @@ class TotalsStatistic:
         n_clusters: Number of clusters F.
         value: The value on the rows themselves, if the totals only approximate it; resamples
             are then shifted by the difference.
+        influence: Makes the (n,) derivatives of the value in the weights of the rows, for a
+            statistic that is not a ratio; None if they are not known.
     """
 
     parts: tuple[RowSums | LazyRowSums, ...]
@@ -192,6 +195,7 @@ class TotalsStatistic:
     cluster: npt.NDArray[np.integer]
     n_clusters: int
     value: float | None = None
+    influence: Callable[[], FloatArray] | None = None
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Returns the (b,) values under (b, F) weights."""
@@ -210,6 +214,30 @@ class TotalsStatistic:
         """Returns the (b,) values of (b, m) totals."""
         values = self.function(totals)
         return values if self.value is None else values + (self.value - self._on_totals())
+
+    def linearised(self) -> Linearisation | None:
+        """Returns what each cluster adds; None if unknown, or if a row is not finite."""
+        if self.influence is not None:
+            count = np.bincount(self.cluster, minlength=self.n_clusters)
+            found = np.bincount(self.cluster, self.influence(), self.n_clusters).astype(np.float64)
+            return Linearisation(found, count > 0, abs(self.on_rows()) / max(self.n_clusters, 1))
+        if self.function is not _ratio_of_totals or len(self.parts) != 2:
+            return None
+        (below,), (top,) = self.by_cluster()
+        return linearised_ratio(top, below) if below.any() else None
+
+    def rows(self) -> FloatArray | None:
+        """Returns the (n,) numbers whose mean this is; None if it is not the mean of all rows."""
+        if self.function is not _ratio_of_totals or self.parts[0] is not _COUNT:
+            return None
+        top = self.parts[1]
+        if len(self.parts) != 2 or not isinstance(top, RowSums) or top.values is None:
+            return None
+        return np.asarray(top.values, dtype=np.float64)
+
+    def over(self, codes: IntArray, n_clusters: int) -> TotalsStatistic:
+        """Returns the same statistic with the clusters renumbered: f becomes codes[f]."""
+        return replace(self, cluster=codes[self.cluster], n_clusters=n_clusters)
 
     def _on_totals(self) -> float:
         totals = np.concatenate([part.total(len(self.cluster)) for part in self.parts])
@@ -396,14 +424,48 @@ class Resampled:
         replicates: (b,) the statistic on the resamples; NaN if it is undefined.
         n: Rows.
         n_clusters: Clusters that the rows form.
-        statistic: What was resampled; None for differences and means of several.
+        terms: What was resampled, as a weighted sum: weights and statistics.
     """
 
     value: float
     replicates: FloatArray
     n: int
     n_clusters: int
-    statistic: Statistic | None = None
+    terms: tuple[tuple[float, Statistic], ...] = ()
+
+    @property
+    def statistic(self) -> Statistic | None:
+        """What was resampled; None for sums of several."""
+        return self.terms[0][1] if len(self.terms) == 1 else None
+
+    def linearised(self) -> Linearisation | None:
+        """Returns what each cluster adds; None if a term does not say it, or is not finite."""
+        if not self.terms or not math.isfinite(self.value):
+            return None
+        parts = []
+        for weight, statistic in self.terms:
+            part = statistic.linearised() if isinstance(statistic, TotalsStatistic) else None
+            if part is None:
+                return None
+            parts.append((weight, part))
+        return Linearisation.weighted_sum(parts)
+
+    def rows(self) -> tuple[FloatArray, npt.NDArray[np.integer]] | None:
+        """Returns the (n,) numbers whose mean this is, and their clusters.
+
+        None if it is not the mean of all rows, or if the terms are of different rows.
+        """
+        total: FloatArray | None = None
+        cluster: npt.NDArray[np.integer] | None = None
+        for weight, statistic in self.terms:
+            found = statistic.rows() if isinstance(statistic, TotalsStatistic) else None
+            if found is None or not isinstance(statistic, TotalsStatistic):
+                return None
+            if cluster is not None and not np.array_equal(cluster, statistic.cluster):
+                return None
+            cluster = statistic.cluster
+            total = weight * found if total is None else total + weight * found
+        return None if total is None or cluster is None else (total, cluster)
 
     def estimate(self, confidence: float = 0.95, *, expanded: bool = True) -> Estimate:
         """Returns the value with its percentile interval; see `percentile_estimate`."""
@@ -418,23 +480,31 @@ class Resampled:
 
     def __sub__(self, other: Resampled) -> Resampled:
         """Returns this minus another; NaN if either is NaN or both are the same infinity."""
-        with np.errstate(invalid="ignore"):
-            return Resampled(
-                float(np.subtract(self.value, other.value)),
-                self.replicates - other.replicates,
-                self.n,
-                self.n_clusters,
-            )
+        return Resampled.weighted_sum([(1.0, self), (-1.0, other)])
 
     @classmethod
     def mean(cls, parts: Sequence[Resampled]) -> Resampled:
         """Returns the mean of one or more, such as a difference at several seeds."""
+        total = cls.weighted_sum([(1.0, part) for part in parts])
+        seeds = len(parts)
+        return cls(
+            total.value / seeds,
+            total.replicates / seeds,
+            total.n,
+            total.n_clusters,
+            tuple((weight / seeds, statistic) for weight, statistic in total.terms),
+        )
+
+    @classmethod
+    def weighted_sum(cls, parts: Sequence[tuple[float, Resampled]]) -> Resampled:
+        """Returns a weighted sum of one or more that saw the same resamples."""
         with np.errstate(invalid="ignore"):
             return cls(
-                float(np.mean([part.value for part in parts])),
-                np.mean([part.replicates for part in parts], axis=0),
-                parts[0].n,
-                parts[0].n_clusters,
+                float(np.sum([weight * part.value for weight, part in parts])),
+                np.sum([weight * part.replicates for weight, part in parts], axis=0),
+                parts[0][1].n,
+                parts[0][1].n_clusters,
+                tuple((weight * by, each) for weight, part in parts for by, each in part.terms),
             )
 
 
@@ -489,7 +559,7 @@ def resample(
                 for name, found in stacked.values(statistics, weights).items():
                     replicates[name][batch] = found
     return {
-        name: Resampled(value, replicates[name], n, n_clusters, statistics[name])
+        name: Resampled(value, replicates[name], n, n_clusters, ((1.0, statistics[name]),))
         for name, value in values.items()
     }
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval.stats._quantiles import normal_quantile
+from pact_eval.stats.bootstrap import Resampled, expanded_tail
 from pact_eval.stats.estimate import Estimate
 
 _HALVINGS = 30
@@ -86,7 +88,67 @@ def inverted_p_value(
         if math.isnan(found.low) or math.isnan(found.high):
             return math.nan
         least, most = (least, level) if found.low > 0 or found.high < 0 else (level, most)
-    return min(1.0, max(most, _of_tail(1 / (resamples + 1), n_clusters)))
+    return min(1.0, max(most, least_p_value(resamples, n_clusters)))
+
+
+def least_p_value(resamples: int, n_clusters: int) -> float:
+    """Returns the smallest p-value that so many resamples of so many clusters can give.
+
+    Examples:
+        >>> from pact_eval.stats import least_p_value
+        >>> round(least_p_value(10_000, 162), 5), round(least_p_value(10_000, 8), 3)
+        (0.00028, 0.01)
+    """
+    return _of_tail(1 / (resamples + 1), n_clusters)
+
+
+def resamples_needed(level: float, n_clusters: int) -> int:
+    """Returns how many resamples it takes for a p-value of at most `level`.
+
+    Args:
+        level: In (0, 1).
+        n_clusters: Number of clusters F that are resampled, two or more.
+
+    Examples:
+        >>> from pact_eval.stats import least_p_value, resamples_needed
+        >>> needed = resamples_needed(0.0001, 162)
+        >>> least_p_value(needed, 162) <= 0.0001 < least_p_value(needed - 1, 162)
+        True
+    """
+    return math.ceil(1 / expanded_tail(1 - level, n_clusters)) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class ResampledInference:
+    """Interval and test of a statistic by resamples of its clusters.
+
+    Attributes:
+        drawn: The statistic on the rows and on the resamples.
+        interval: Makes the interval from them; None takes the expanded percentile interval.
+    """
+
+    drawn: Resampled
+    interval: Callable[[Resampled, float], Estimate] | None = None
+
+    @property
+    def resamples(self) -> int:
+        """Number of resamples."""
+        return len(self.drawn.replicates)
+
+    @property
+    def clusters(self) -> int:
+        """Number of clusters that are resampled."""
+        return self.drawn.n_clusters
+
+    def estimate(self, confidence: float = 0.95) -> Estimate:
+        """Returns the statistic with its interval."""
+        if self.interval is None:
+            return self.drawn.estimate(confidence)
+        return self.interval(self.drawn, confidence)
+
+    def p_value(self) -> float:
+        """Returns the level at which the interval ends at 0; NaN without an interval."""
+        return inverted_p_value(self.estimate, self.resamples, self.clusters)
 
 
 def _of_tail(share: float, n_clusters: int) -> float:

@@ -43,12 +43,12 @@ def test_the_report_of_ablated_contexts(ablated: Path) -> None:
     for words in (
         "arm:        no_nr",
         "Decoding: single, raw; K = 3.",
-        "expanded percentile bootstrap, 300",
+        "over families: skewness-corrected t; Wilson",
         "30 items, 30 fam.",
         "Mean confidence",
         "Answer gap",
         "Flip rate",
-        "all resamples agree",
+        "all families agree",
     ):
         assert words in text, words
     for words in ("Accuracy", "NLL", "Letters", "pairs"):

@@ -18,14 +18,16 @@ from pact_eval.evaluation import (
     Comparison,
     DifferentViews,
     ScoredItems,
+    TooFewResamples,
     align,
     compare,
     evaluate,
     registered_metrics,
 )
 from pact_eval.evaluation.comparison import adjusted_together
+from pact_eval.evaluation.marks import MOST_RESAMPLES, evidence, too_few_resamples
 from pact_eval.runs import Decoding
-from pact_eval.stats import mcnemar
+from pact_eval.stats import mcnemar, resamples_needed
 from pact_reports.sentences import note_sentence
 
 
@@ -130,6 +132,45 @@ def test_marks_adjusted_together_are_those_of_holm() -> None:
     assert everything.metrics["accuracy"].evidence == only_group.metrics["accuracy"].evidence
     tested = [m.evidence.p_value for m in everything.metrics.values() if m.spec.better]
     assert everything.metrics["accuracy"].evidence.tests == np.isfinite(tested).sum()
+
+
+def test_marks_agree_with_intervals() -> None:
+    """Without an exact test, p is at most 5% if and only if the interval excludes 0."""
+    for seed in (2, 3, 4):
+        for group in compared(items(1), items(seed, skill=2.0)).groups:
+            for name, each in group.metrics.items():
+                if name in ("accuracy", "pair_accuracy", "ece"):
+                    continue
+                low, high = each.difference.low, each.difference.high
+                excludes = low > 0 or high < 0
+                assert excludes == (each.evidence.p_value <= 0.05), name
+                assert each.evidence.resamples == 0 or math.isnan(low)
+
+
+def test_holm_names_resamples_that_are_too_few() -> None:
+    """ECE alone is resampled; 300 resamples of 30 families are too few for the tests of groups."""
+    (found,) = adjusted_together([compared(items(1), items(2))])
+    (note,) = (each for each in found.notes if isinstance(each, TooFewResamples))
+    tested = [group.metrics["ece"].evidence for group in found.groups]
+    assert note.metrics == ("ECE",)
+    assert note.limited == len(tested) == 4
+    assert note.level == pytest.approx(0.05 / tested[0].tests)
+    assert all(each.least_p_value > note.level for each in tested)
+    within = [resamples_needed(note.level, each.clusters) for each in tested]
+    assert note.needed == max(each for each in within if each <= MOST_RESAMPLES)
+    assert note.out_of_reach == sum(each > MOST_RESAMPLES for each in within)
+    assert f"{note.needed:,} resamples (--bootstrap) are needed" in note_sentence(note)
+    assert found.groups[0].metrics["nll_nats"].evidence.least_p_value == 0
+
+
+def test_enough_resamples_need_no_note() -> None:
+    drawn = evidence("interval", 0.5, marked=False)
+    enough = replace(drawn, tests=4, least_p_value=0.0125, resamples=1_000, clusters=30)
+    assert too_few_resamples([("ECE", enough), ("NLL", replace(drawn, tests=9_999))]) == ()
+    gated = replace(enough, tests=200, calibration=True)
+    (note,) = too_few_resamples([("ECE", gated)])
+    assert (note.needed, note.out_of_reach) == (None, 1)
+    assert "with any number of resamples" in note_sentence(note)
 
 
 def test_swapped_runs_mirror_every_difference() -> None:

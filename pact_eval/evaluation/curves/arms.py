@@ -8,22 +8,24 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.distributions import shared_items
 from pact_eval.evaluation.experiment import Experiment, ExperimentRun
 from pact_eval.evaluation.items import label_codes
-from pact_eval.evaluation.registry import MetricSpec, metric_spec, registered_metrics
-from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
 from pact_eval.stats import (
     Estimate,
-    bootstrap_intervals,
     cluster_sums,
-    mean_statistic,
+    linear_inference,
+    linearised_ratio,
     rate_estimate,
     seed_summary,
 )
+
+FloatArray = npt.NDArray[np.float64]
 
 Spread = Literal["deviation", "interval", "none"]
 
@@ -213,11 +215,7 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
     arms = {
         arm: [run for run in runs if run.predictions.k > 1] for arm, runs in experiment.arms.items()
     }
-    found = {
-        arm: [_estimates_by_views(experiment, run, intervals=len(runs) == 1) for run in runs]
-        for arm, runs in arms.items()
-        if runs
-    }
+    found = {arm: [_estimates_by_views(run) for run in runs] for arm, runs in arms.items() if runs}
     if not found:
         message = "one view only (K is 1): there is nothing to sweep"
         raise InputError(message)
@@ -250,18 +248,15 @@ def _arm_sweep(
     )
 
 
-def _estimates_by_views(
-    experiment: Experiment, run: ExperimentRun, *, intervals: bool
-) -> list[dict[str, Estimate]]:
+def _estimates_by_views(run: ExperimentRun) -> list[dict[str, Estimate]]:
     """Return accuracy and view TV at 1, 2, ... views, by metric name.
 
     Raises:
         InputError: the views of an item have no answer in common.
     """
-    settings, everything = experiment.settings, run.predictions
+    everything = run.predictions
     family = label_codes(everything.family)
     n_families, n = int(family.max()) + 1, len(family)
-    resamples = settings.resamples or default_resamples(n)
     found = []
     for k in range(1, everything.k + 1):
         views = replace(
@@ -276,13 +271,19 @@ def _estimates_by_views(
             message = f"{run.label}: {error}"
             raise InputError(message) from None
         tv = metrics.pairwise_tv(views.log_probs_by_view)
-        drawn = bootstrap_intervals(
-            {"view_tv": mean_statistic(tv, family, n_families)},
-            n_clusters=n_families,
-            n=n,
-            rng=settings.rng(),
-            resamples=resamples if intervals else 1,
+        right, total, counted = cluster_sums(
+            np.stack([correct, tv, np.ones(n)], axis=1), family, n_families
+        ).T
+        found.append(
+            {"accuracy": rate_estimate(right, counted), "view_tv": _view_tv(total, counted)}
         )
-        right, counted = cluster_sums(np.stack([correct, np.ones(n)], 1), family, n_families).T
-        found.append({"accuracy": rate_estimate(right, counted), **drawn})
     return found
+
+
+def _view_tv(total: FloatArray, counted: FloatArray) -> Estimate:
+    """Return view TV from its sums over families, as a report has it; NaN for one view."""
+    n, value = int(counted.sum()), float(total.sum() / counted.sum())
+    if math.isnan(value):
+        return Estimate(value, value, value, n, counted.size, "none", "one view only: K is 1")
+    found = linear_inference(value, linearised_ratio(total, counted), n=n).estimate()
+    return find_metric("view_tv").within_bounds(found)

@@ -91,7 +91,7 @@ def test_verdicts_stand_with_difference_interval_seed_and_n(
         said,
     )
     assert "not decisive: AURC is lower: " in said
-    assert "in brackets the 95% expanded percentile bootstrap over families, 200 resamples" in said
+    assert "in brackets the 95% interval over families: score (differences of rates);" in said
 
 
 def test_a_supported_claim_that_is_not_shown_is_a_diagnostic(
@@ -174,7 +174,7 @@ def test_a_rate_of_1_has_an_interval_and_a_constant_has_the_reason_for_none(
     page = words(page_of([folder], figures=("confidence",)))
     assert "100.0 [87.8, 100.0]" in page
     assert "[0.00, 0.00]" not in page
-    assert "all resamples agree, which does not mean certainty: no interval" in page
+    assert "all families agree, which does not mean certainty: no interval" in page
 
 
 def test_runs_on_ablated_contexts_have_a_table(folders: list[Path], tmp_path: Path) -> None:

@@ -103,9 +103,7 @@ def test_the_scorecard_and_a_registration_that_came_too_late(
         r"\| SUPPORTED \| shown \|",
         text,
     )
-    assert (
-        "in brackets the 95% expanded percentile bootstrap over families, 2,000 resamples" in text
-    )
+    assert "in brackets the 95% score interval over families (differences of rates)" in text
     assert "Registration: NOT REGISTERED" in text
     registered = CliRunner().invoke(main, ["register", str(criteria)])
     assert registered.exit_code == 0, registered.output

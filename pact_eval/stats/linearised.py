@@ -1,0 +1,194 @@
+"""Student's t over clusters with linearised variances, corrected for skewness."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.stats._quantiles import t_quantile
+from pact_eval.stats.estimate import Estimate
+
+FloatArray = npt.NDArray[np.float64]
+
+_ROUNDING = 1e-12
+_SYMMETRIC = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Linearisation:
+    r"""A statistic as a linear function of how often each cluster counts.
+
+    .. math:: \theta(w) \approx \theta(1) + \sum_f w_f U_f, \quad \sum_f U_f = 0
+
+    Attributes:
+        influence: (F,) what a cluster adds, U_f.
+        present: (F,) whether a cluster has rows that count.
+        scale: Size of what the U_f are rounded at.
+    """
+
+    influence: FloatArray
+    present: npt.NDArray[np.bool_]
+    scale: float
+
+    @classmethod
+    def weighted_sum(cls, parts: Sequence[tuple[float, Linearisation]]) -> Linearisation:
+        """Returns the linearisation of a weighted sum of statistics of the same clusters."""
+        return cls(
+            np.sum([weight * part.influence for weight, part in parts], axis=0),
+            np.logical_or.reduce([part.present for _, part in parts]),
+            sum(abs(weight) * part.scale for weight, part in parts),
+        )
+
+
+def linearised_ratio(numerator: FloatArray, denominator: FloatArray) -> Linearisation:
+    r"""Linearises the ratio of two sums over clusters.
+
+    .. math:: U_f = (s_f - \theta\, n_f) / n, \quad \theta = \sum_f s_f / n, \quad n = \sum_f n_f
+
+    Args:
+        numerator: (F,) finite sums s_f of the clusters.
+        denominator: (F,) sums n_f of the clusters, 0 or more; clusters of 0 do not count.
+
+    References:
+        Taylor linearisation: Wolter, "Introduction to variance estimation", 2007, chapter 6.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.stats.linearised import linearised_ratio
+        >>> linearised_ratio(np.array([3.0, 1.0]), np.array([2.0, 2.0])).influence
+        array([ 0.25, -0.25])
+    """
+    n = float(denominator.sum())
+    ratio = float(numerator.sum()) / n
+    scale = max(abs(ratio) * float(denominator.max()), float(np.abs(numerator).max())) / n
+    return Linearisation((numerator - ratio * denominator) / n, denominator > 0, scale)
+
+
+@dataclass(frozen=True)
+class LinearInference:
+    r"""Interval and test of a statistic of clusters by Student's t, corrected for skewness.
+
+    With the linearised :math:`U_f` of the F clusters that count and their skewness
+    :math:`\gamma` (adjusted for small samples, Joanes and Gill 1998),
+
+    .. math:: a = \frac{\gamma}{\sqrt F}
+              = \frac{\sqrt{F (F - 1)}}{F - 2}\; \frac{\sum_f U_f^3}{(\sum_f U_f^2)^{3/2}}, \quad
+              s^2 = \frac{F}{F - 1} \sum_f U_f^2, \quad
+              g(T) = T + \frac{a}{3} T^2 + \frac{a^2}{27} T^3 + \frac a6, \quad
+              [\theta - s\, g^{-1}(t), \theta - s\, g^{-1}(-t)]
+
+    where t is the quantile of Student's distribution with F - 1 degrees of freedom. g takes the
+    skewness out of :math:`T = (\hat\theta - \theta) / s` (Hall 1992, with t in place of z). To
+    second order, it is the bootstrap-t interval, without resamples: no p-value is bounded by
+    their number. In trials on the data of `benchmarks/coverage_rates.py`, median widths agreed
+    within 4% without the adjustment of :math:`\gamma`, which widens the interval by 6 to 13% at
+    8 and 12 clusters; coverage was 94 to 97% and 94 to 96%.
+
+    `outer` takes at each end the outer of this and the plain t interval. A difference of two
+    runs that are alike is symmetric with heavy tails, and its estimated skewness is noise; that
+    of a run with an over-confident one is as skewed as a loss.
+
+    Attributes:
+        value: The statistic on the rows.
+        error: Its standard error s; 0 if all clusters agree.
+        skew: a, in [-1, 1]; 0 for two clusters.
+        n: Rows.
+        clusters: Clusters that count, F.
+        outer: Whether each end is the outer one of both intervals.
+        resamples: None are behind it.
+
+    References:
+        Hall, "On the removal of skewness by transformation", Journal of the Royal Statistical
+        Society B 54, 1992. Joanes and Gill, "Comparing measures of sample skewness and kurtosis",
+        The Statistician 47, 1998. Efron and Tibshirani, "An introduction to the bootstrap", 1993,
+        chapter 12, for the bootstrap-t.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.stats import linear_inference, linearised_ratio
+        >>> losses = np.array([0.1, 0.2, 0.1, 0.3, 0.2, 0.1, 0.2, 2.0])
+        >>> found = linear_inference(0.4, linearised_ratio(losses, np.ones(8)), n=8)
+        >>> estimate = found.estimate()
+        >>> round(estimate.low, 2), round(estimate.high, 2)  # Student's t: -0.14, 0.94
+        (0.07, 1.91)
+    """
+
+    value: float
+    error: float
+    skew: float
+    n: int
+    clusters: int
+    outer: bool = False
+    resamples: ClassVar[int] = 0
+
+    def estimate(self, confidence: float = 0.95) -> Estimate:
+        """Returns the value with its interval; without one, with a reason, if clusters agree."""
+        method = f"{100 * confidence:g}% skewness-corrected t interval over clusters"
+        if self.outer:
+            method += ", not inside plain t (differences)"
+        low, high, reason = math.nan, math.nan, None
+        if self.clusters < 2:
+            reason = "one family: no interval"
+        elif not self.error:
+            reason = "all families agree, which does not mean certainty: no interval"
+        else:
+            t = t_quantile((1 + confidence) / 2, self.clusters - 1)
+            above, below = self._symmetric(t), self._symmetric(-t)
+            if self.outer:
+                above, below = max(above, t), min(below, -t)
+            low, high = self.value - self.error * above, self.value - self.error * below
+        return Estimate(self.value, low, high, self.n, self.clusters, method, reason)
+
+    def p_value(self) -> float:
+        """Returns the level at which the interval ends at 0; NaN without an interval."""
+        if self.clusters < 2 or not self.error:
+            return math.nan
+        # Imported here: it takes 0.2 s, and a report has no p-values of this kind.
+        from scipy import special
+
+        plain = self.value / self.error
+        a = self.skew
+        corrected = plain + a * plain**2 / 3 + a**2 * plain**3 / 27 + a / 6
+        least = abs(corrected)
+        if self.outer:
+            # On both sides of 0, one of the intervals holds 0 at every level.
+            least = min(least, abs(plain)) if corrected * plain > 0 else 0.0
+        return 2 * float(special.stdtr(self.clusters - 1, -least))
+
+    def _symmetric(self, t: float) -> float:
+        """Returns the T at which g is t."""
+        a = self.skew
+        if abs(a) < _SYMMETRIC:
+            return t
+        return 3 / a * (math.cbrt(1 + a * (t - a / 6)) - 1)
+
+
+def linear_inference(
+    value: float, linear: Linearisation, *, n: int, outer: bool = False
+) -> LinearInference:
+    """Returns the inference on a statistic from its linearisation; see `LinearInference`.
+
+    Args:
+        value: The statistic on the rows, finite.
+        linear: What each cluster adds.
+        n: Rows, for the record.
+        outer: Whether each end is the outer one of Student's interval and the corrected one.
+    """
+    influence = linear.influence[linear.present]
+    clusters = influence.size
+    size = float(np.abs(influence).max(initial=0.0))
+    if clusters < 2 or size <= _ROUNDING * linear.scale:
+        return LinearInference(value, 0.0, 0.0, n, clusters, outer)
+    relative = influence / size
+    square = float((relative**2).sum())
+    skew = 0.0
+    if clusters > 2:
+        unbiased = math.sqrt(clusters * (clusters - 1)) / (clusters - 2)
+        skew = unbiased * float((relative**3).sum()) / square**1.5
+    error = size * math.sqrt(clusters / (clusters - 1) * square)
+    return LinearInference(value, error, skew, n, clusters, outer)
