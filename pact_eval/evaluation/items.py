@@ -589,8 +589,6 @@ def _score(views: _ViewSlice, scoring: _Scoring) -> _Part:
         if scoring.letters:
             picks[block.rows] = block.predicted_by_view
             smallest = min(smallest, block.smallest_log_prob)
-    for name in (metric.name for metric in metrics_for(_contexts(views)) if metric.per_item):
-        values.setdefault(name, np.full(n, np.nan))
     columns["is_base"] = views.is_base
     of_item, slots = _slots(views, picks)
     return _Part(
@@ -689,19 +687,21 @@ def _joined(
     k: int,
 ) -> ScoredItems:
     """Concatenate the columns of slices, releasing each after it is joined."""
+    sizes = [len(part.columns["predicted"]) for part in parts]
     columns = {
         name: np.concatenate([part.columns.pop(name) for part in parts])
         for name in list(parts[0].columns)
     }
-    values = {
-        name: np.concatenate([part.values.pop(name) for part in parts])
-        for name in list(parts[0].values)
-    }
-    gain = values.get("ensemble_gain")
-    if gain is not None and np.isnan(gain).any():
-        # If the views of one item rule out all answers, the ensemble of the run is undefined.
-        gain[:] = np.nan
     references = [part.reference for part in parts if part.reference is not None]
+    contexts: Contexts = "full" if references else "ablated"
+    values = {
+        metric.name: _joined_values([part.values.pop(metric.name, None) for part in parts], sizes)
+        for metric in metrics_for(contexts)
+        if metric.per_item is not None
+    }
+    if "ensemble_gain" in values and np.isnan(values["ensemble_gain"]).any():
+        # If the views of one item rule out all answers, the ensemble of the run is undefined.
+        values["ensemble_gain"] = _undefined(sum(sizes))
     return ScoredItems(
         decoding=decoding,
         calibrator=calibrator,
@@ -715,6 +715,21 @@ def _joined(
         values=values,
         facts=_facts(parts, columns.get("logit_gap", np.empty(0))),
     )
+
+
+def _joined_values(
+    parts: Sequence[npt.NDArray[Any] | None], sizes: Sequence[int]
+) -> npt.NDArray[Any]:
+    """Concatenate the values of a metric, which slices without it lack."""
+    if all(part is None for part in parts):
+        return _undefined(sum(sizes))
+    columns = zip(parts, sizes, strict=True)
+    return np.concatenate([_undefined(n) if part is None else part for part, n in columns])
+
+
+def _undefined(n: int) -> FloatArray:
+    """Return (n,) NaN in the memory of one number: most runs lack some metrics."""
+    return np.broadcast_to(np.nan, n)
 
 
 def _facts(parts: Sequence[_Part], logit_gap: FloatArray) -> ViewFacts:
