@@ -20,7 +20,6 @@ from pact_eval.stats.bootstrap_p_values import (
     ResampledInference,
     inverted_p_value,
     least_p_value,
-    replicates_p_value,
     resamples_needed,
 )
 from pact_eval.stats.consistency_resampling import (
@@ -105,7 +104,6 @@ __all__ = [
     "percentile_estimate",
     "rate_estimate",
     "ratio_statistic",
-    "replicates_p_value",
     "resample",
     "resamples_needed",
     "same_sign",

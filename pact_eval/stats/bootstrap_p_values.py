@@ -6,51 +6,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from pact_eval.stats._quantiles import normal_quantile
 from pact_eval.stats.bootstrap import Resampled, expanded_tail
 from pact_eval.stats.estimate import Estimate
 
 _HALVINGS = 30
-
-
-def replicates_p_value(replicates: npt.ArrayLike, n_clusters: int) -> float:
-    r"""Returns the p-value of a difference whose expanded percentile interval is inverted.
-
-    .. math:: a = \min\left(\frac{1 + \#\{d_b \le 0\}}{B + 1},
-              \frac{1 + \#\{d_b \ge 0\}}{B + 1}\right), \quad
-              p = 2\,P\left[T_{F - 1} \le \sqrt{\tfrac{F - 1}{F}}\;\Phi^{-1}(a)\right]
-
-    at most 1, over the B replicates that are not NaN: up to one replicate, the level at which the
-    interval of `percentile_estimate` has 0 at one of its ends (see `expanded_tail`).
-
-    Args:
-        replicates: (b,) difference on each resample.
-        n_clusters: Number of clusters F that were resampled.
-
-    Returns:
-        A p-value in (0, 1]; NaN without replicates, or for fewer than two clusters.
-
-    References:
-        Davison and Hinkley, "Bootstrap methods and their application", 1997, section 4.2.5, for
-        the share; Hesterberg, "What teachers should know about the bootstrap", The American
-        Statistician 2015, for the expansion.
-
-    Examples:
-        >>> import numpy as np
-        >>> from pact_eval.stats import replicates_p_value
-        >>> drawn = np.arange(-2, 97) + 0.5
-        >>> [round(replicates_p_value(drawn, clusters), 3) for clusters in (8, 162, 10_000)]
-        [0.122, 0.063, 0.06]
-    """
-    drawn = np.asarray(replicates, dtype=np.float64)
-    drawn = drawn[~np.isnan(drawn)]
-    if not drawn.size or n_clusters < 2:
-        return math.nan
-    fewer = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
-    return _of_tail((1 + fewer) / (drawn.size + 1), n_clusters)
 
 
 def inverted_p_value(
@@ -60,8 +20,8 @@ def inverted_p_value(
 
     .. math:: p = \inf\{\alpha : 0 \notin [l(1 - \alpha), u(1 - \alpha)]\}
 
-    found by bisection to 1e-9, and never below the p-value of :math:`a = 1 / (B + 1)` in
-    `replicates_p_value`. Intervals have to grow with their confidence.
+    found by bisection to 1e-9, and never below `least_p_value`. Intervals have to grow with their
+    confidence.
 
     Args:
         interval: Takes a confidence in (0, 1) to the difference with such an interval.
@@ -92,12 +52,22 @@ def inverted_p_value(
 
 
 def least_p_value(resamples: int, n_clusters: int) -> float:
-    """Returns the smallest p-value that so many resamples of so many clusters can give.
+    r"""Returns the smallest p-value that so many resamples of so many clusters can give.
+
+    .. math:: 2\,P\left[T_{F - 1} \le \sqrt{\tfrac{F - 1}{F}}\;\Phi^{-1}(a)\right], \quad
+              a = \frac{1}{B + 1}
+
+    the level at which `expanded_tail` is a.
+
+    References:
+        Davison and Hinkley, "Bootstrap methods and their application", 1997, section 4.2.5, for
+        the share; Hesterberg, "What teachers should know about the bootstrap", The American
+        Statistician 2015, for the expansion.
 
     Examples:
         >>> from pact_eval.stats import least_p_value
         >>> round(least_p_value(10_000, 162), 5), round(least_p_value(10_000, 8), 3)
-        (0.00028, 0.01)
+        (0.00029, 0.01)
     """
     return _of_tail(1 / (resamples + 1), n_clusters)
 

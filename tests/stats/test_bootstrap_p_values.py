@@ -10,23 +10,30 @@ from scipy import stats
 
 from pact_eval.stats import (
     Resampled,
+    ResampledInference,
     inverted_p_value,
+    least_p_value,
     mean_statistic,
-    replicates_p_value,
     resample,
+    resamples_needed,
 )
 
 
-def test_p_value_by_hand() -> None:
-    """Two of nine replicates are not above 0: a = (1 + 2) / (9 + 1), and t in place of z."""
-    drawn = [-1, 0, 1, 2, 3, 4, 5, 6, 7]
-    t = math.sqrt(4 / 5) * stats.norm.ppf(0.3)
-    assert replicates_p_value(drawn, 5) == pytest.approx(2 * stats.t.cdf(t, 4))
-    assert replicates_p_value(drawn, 10**7) == pytest.approx(0.6, abs=1e-6)
-    assert replicates_p_value([math.nan, *drawn], 5) == replicates_p_value(drawn, 5)
-    assert replicates_p_value([0, 0], 5) == 1.0
-    assert math.isnan(replicates_p_value([math.nan], 5))
-    assert math.isnan(replicates_p_value(drawn, 1))
+def test_least_p_value_by_hand() -> None:
+    """No replicate of nine is beyond 0: a = 1 / (9 + 1), and t in place of z."""
+    t = math.sqrt(4 / 5) * stats.norm.ppf(0.1)
+    assert least_p_value(9, 5) == pytest.approx(2 * stats.t.cdf(t, 4))
+    assert least_p_value(9, 10**7) == pytest.approx(0.2, abs=1e-6)
+    assert least_p_value(1, 5) == 1.0
+    beyond = Resampled(1.0, np.linspace(0.5, 1.5, 9), 5, 5)
+    assert ResampledInference(beyond).p_value() == least_p_value(9, 5)
+
+
+@pytest.mark.parametrize("clusters", [8, 30, 162])
+@pytest.mark.parametrize("level", [0.05, 0.01])
+def test_resamples_needed_are_the_fewest(clusters: int, level: float) -> None:
+    needed = resamples_needed(level, clusters)
+    assert least_p_value(needed, clusters) <= level < least_p_value(needed - 1, clusters)
 
 
 @settings(max_examples=30, deadline=None)
@@ -39,20 +46,20 @@ def test_inverted_intervals_against_every_level(values: list[float], clusters: i
     for level in np.linspace(0.0125, 0.9875, 40):
         interval = drawn.estimate(1 - level)
         if interval.low > 0 or interval.high < 0:
-            assert found <= max(level, replicates_p_value(np.ones(len(values)), clusters)) + 1e-9
+            assert found <= max(level, least_p_value(len(values), clusters)) + 1e-9
         else:
             assert found >= level - 1e-9
 
 
-def test_both_ways_agree_and_are_near_the_t_test() -> None:
+def test_p_values_are_near_those_of_the_t_test() -> None:
     rng = np.random.default_rng(1)
     for lead in (0.0, 0.1, 0.2, 0.3):
         values = rng.normal(lead, 1, 150)
         statistic = mean_statistic(values, np.arange(150), 150)
         drawn = resample({"mean": statistic}, n_clusters=150, n=150, rng=rng)["mean"]
-        p_value = replicates_p_value(drawn.replicates, 150)
-        assert inverted_p_value(drawn.estimate, 10_000, 150) == pytest.approx(p_value, abs=0.001)
-        assert p_value == pytest.approx(float(stats.ttest_1samp(values, 0).pvalue), abs=0.02)
+        assert ResampledInference(drawn).p_value() == pytest.approx(
+            float(stats.ttest_1samp(values, 0).pvalue), abs=0.02
+        )
 
 
 def test_no_interval_is_no_p_value() -> None:
