@@ -9,7 +9,7 @@ DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-fast lint bench replicate clean
+.PHONY: demo test test-fast lint fuzz bench replicate clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
@@ -30,6 +30,9 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+fuzz: $(VENV)/.dev  ## 5,000 hostile inputs to every reader; `make test` runs 300 of them
+	PACT_FUZZ=5000 $(BIN)/python -m pytest -q -n 2 tests/hostile
 
 bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers; run it on two quiet cores
 	$(BIN)/python benchmarks/startup.py --write docs/performance.md
