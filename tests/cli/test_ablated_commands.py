@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from commands import runner
 from datasets import healthy
 from run_frames import ablated_rows, rows, write_run
 
@@ -18,14 +19,9 @@ from pact_eval.data import write_ablated_records
 
 pytestmark = pytest.mark.slow
 
+run = runner(main)
+
 PACT = Path(pact_eval.__file__).parent / "preregistration" / "pact.toml"
-
-
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return result
 
 
 @pytest.fixture
@@ -54,7 +50,7 @@ def test_the_report_of_ablated_contexts(ablated: Path) -> None:
     for words in ("Accuracy", "NLL", "Letters", "pairs"):
         assert words not in text
     assert max(len(line) for line in text.splitlines()) <= 120
-    narrow = CliRunner(env={"COLUMNS": "70"}).invoke(main, ["report", str(ablated)]).stdout
+    narrow = run("report", ablated, COLUMNS="70").stdout
     assert max(len(line) for line in narrow.splitlines()) <= 70
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from adapters import copied, schema
 from builders import record, write_jsonl
-from click.testing import CliRunner, Result
+from commands import refuser, runner
 from datasets import healthy
 
 from pact_cli.audit.data import CHECKS
@@ -21,22 +21,12 @@ from pact_eval.audit import DATA_CHECKS, Check, CheckResult
 
 pytestmark = pytest.mark.slow
 
+run = runner(main)
+refused = refuser(main)
+
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "pact_fixtures"
 UNHASHED = ("--only", "schema", "--only", "families", "--only", "certificates")
 QUICK = ("--only", "hashes", *UNHASHED)
-
-
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return result
-
-
-def refused(*arguments: object, code: int = 1) -> str:
-    result = run(*arguments, code=code)
-    assert result.stdout == ""
-    return result.stderr
 
 
 @pytest.fixture

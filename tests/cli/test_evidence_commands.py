@@ -12,13 +12,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
+from commands import refuser, runner
 from run_frames import other_items, rows, write_run
 from statsmodels.stats.multitest import multipletests
 
 from pact_cli.main import main
 
 pytestmark = pytest.mark.slow
+
+run = runner(main)
+refused = refuser(main)
 
 FAST = ("--resamples", "200")
 HOSTILE = "x[red]\x1b[31m\n"
@@ -28,19 +31,6 @@ SHOWN = "x[red]\\x1b[31m\\n"
 NEUTRAL = 0.5413248538970947
 WARM = {"bias": [1.8545865, NEUTRAL, NEUTRAL], "log_choices": 0, "log_tokens": 0}
 """A scalar temperature of 2, in the published form."""
-
-
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return result
-
-
-def refused(*arguments: object, code: int = 1) -> str:
-    result = run(*arguments, code=code)
-    assert result.stdout == ""
-    return result.stderr
 
 
 @pytest.fixture
@@ -269,16 +259,9 @@ def test_no_number_is_cut_in_a_narrow_terminal(
         ("sweep", a, *FAST),
         calibrate,
     ):
-        wide, narrow = (printed(arguments, width) for width in (400, 45))
+        wide, narrow = (run(*arguments, COLUMNS=str(width)).stdout for width in (400, 45))
         assert "…" not in narrow
         assert len(narrow.splitlines()) > len(wide.splitlines())
-
-
-def printed(arguments: tuple[object, ...], width: int) -> str:
-    given = [str(argument) for argument in arguments]
-    result = CliRunner().invoke(main, given, env={"COLUMNS": str(width)})
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def test_groups_are_what_the_first_run_calls_them(a: Path, tmp_path: Path) -> None:

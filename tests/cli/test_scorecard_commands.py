@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from commands import runner
 from published import published_path
 from run_frames import edit_run, rows, write_run
 
@@ -17,6 +17,8 @@ from pact_cli.main import main
 from pact_eval.stats import Estimate
 
 pytestmark = pytest.mark.slow
+
+run = runner(main)
 
 PACT = Path(pact_eval.__file__).parent / "preregistration" / "pact.toml"
 
@@ -38,13 +40,6 @@ than = { arm = "poor" }
 judged_on = "matched"
 seeds = [17]
 """
-
-
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return result
 
 
 @pytest.fixture
@@ -89,11 +84,7 @@ def test_the_five_verdicts_of_the_paper_with_its_evidence() -> None:
 
 
 def test_the_evidence_names_both_quantities() -> None:
-    result = CliRunner().invoke(
-        main,
-        ["scorecard", str(PACT), str(published_path("run_metrics.csv"))],
-        env={"COLUMNS": "200"},
-    )
+    result = run("scorecard", PACT, published_path("run_metrics.csv"), COLUMNS="200")
     for named in (
         "no_cf, single vs pact_full",
         "no_cf, ensemble vs accuracy",

@@ -67,6 +67,7 @@ def test_a_changed_run_ends_every_command_with_exit_code_5(
     assert "Traceback" not in found.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_run_without_a_seal_is_named(
     command: str, two: tuple[Path, Path], tmp_path: Path

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -125,39 +126,22 @@ def test_accelerate_hands_out_whole_families(ranks: int) -> None:
 def test_what_is_wrong_with_a_family_is_said_of_its_record() -> None:
     base, other, base_1, other_1, ablated = family("a", n_choices=3)
     cases: list[tuple[list[TrainingView], str]] = [
-        (
-            [base, base_1, ablated],
-            "record a-base: expected a base and a counterfactual, got only",
-        ),
-        (
-            [other],
-            "record a-counterfactual: expected a base and a counterfactual, got",
-        ),
-        ([ablated], "record a-base: expected a base and a counterfactual, got no primary view"),
+        ([base, base_1, ablated], "record a-base: expected a base and a counterfactual, got"),
+        ([other], "record a-counterfactual: expected a base and a counterfactual, got"),
+        ([ablated], "got no primary view"),
         ([base, replace(other, reference=0)], "different references, both members have 0"),
-        ([base, other, base], "record a-base: two primary views, both number 0, of the b"),
-        (
-            [base, other, base_1, base_1],
-            "record a-base: two permuted views, both number 1, of the b",
-        ),
+        ([base, other, base], "record a-base: two primary views, both number 0"),
+        ([base, other, base_1, base_1], "record a-base: two permuted views, both number 1"),
         ([other, base_1], "record a-base: permuted view 1 without its primary view"),
         ([base, replace(other, kind="score")], "a-counterfactual: expected choice as in the base"),
         ([base, family("a", n_choices=2)[1]], "expected 3 answers as in the base, got 2"),
         ([base, replace(other, record_id="a-base")], "expected two records, both members have"),
-        (
-            [base, other, replace(other_1, record_id="b")],
-            "record b: expected its primary view to be of",
-        ),
+        ([base, other, replace(other_1, record_id="b")], "record b: expected its primary view"),
         ([base, other, replace(base_1, reference=2)], "view 1 has reference 2, its primary view 0"),
-        (
-            [base, other, replace(ablated, ablated_answers=(1, 0))],
-            "expected the references of its pair, (base, counterfactual) (0, 1), got (1, 0)",
-        ),
-        (
-            [base, other, replace(ablated, variant="counterfactual", record_id=other.record_id)],
-            "record a-counterfactual: expected the ablated view to be of the base",
-        ),
-    ]
+        ([base, other, replace(ablated, ablated_answers=(1, 0))], "(0, 1), got (1, 0)"),
+        ([base, other, replace(ablated, variant="counterfactual", record_id=other.record_id)],
+         "record a-counterfactual: expected the ablated view to be of the base"),
+    ]  # fmt: skip
     for views, said in cases:
         with pytest.raises(FamilyError) as caught:
             group_families(views)
@@ -195,25 +179,8 @@ def test_no_views_make_no_batches() -> None:
         FamilyBatchSampler([], 1, seed=0)
 
 
-def _sampler(
-    views: list[TrainingView],
-    size: int,
-    *,
-    seed: int = 17,
-    bucket: int = 64,
-    num_replicas: int = 1,
-    rank: int = 0,
-    drop_last: bool = False,
-) -> FamilyBatchSampler:
-    return FamilyBatchSampler(
-        views,
-        size,
-        seed=seed,
-        bucket=bucket,
-        num_replicas=num_replicas,
-        rank=rank,
-        drop_last=drop_last,
-    )
+def _sampler(views: list[TrainingView], size: int, **options: Any) -> FamilyBatchSampler:
+    return FamilyBatchSampler(views, size, **({"seed": 17} | options))
 
 
 def _waste(views: list[TrainingView], sampler: FamilyBatchSampler) -> float:

@@ -26,6 +26,24 @@ def tokenizer() -> Any:
     return transformers.AutoTokenizer.from_pretrained(MODEL)
 
 
+def random_model(kind: str, spread: float = 0.15, seed: int = 2, **config: Any) -> Any:
+    """A causal language model of a kind such as `Llama`, with weights larger than the default."""
+    torch.manual_seed(seed)
+    made = getattr(transformers, f"{kind}Config")(**config)
+    model = getattr(transformers, f"{kind}ForCausalLM")(made).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0, spread)
+    return model
+
+
+SMALL: dict[str, Any] = {
+    "hidden_size": 64, "intermediate_size": 96, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16,
+}  # fmt: skip
+
+
 def _saved(model: Any, tokenizer: Any, folder: Path) -> Path:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -40,50 +58,25 @@ def _saved(model: Any, tokenizer: Any, folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def qwen3(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    config = transformers.Qwen3Config(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-        max_position_embeddings=4096,
-        tie_word_embeddings=False,
-    )
-    return _saved(
-        transformers.Qwen3ForCausalLM(config), tokenizer, tmp_path_factory.mktemp("qwen3")
-    )
+    model = random_model(
+        "Qwen3", vocab_size=len(tokenizer), num_hidden_layers=3, max_position_embeddings=4096,
+        tie_word_embeddings=False, **SMALL,
+    )  # fmt: skip
+    return _saved(model, tokenizer, tmp_path_factory.mktemp("qwen3"))
 
 
 @pytest.fixture(scope="session")
 def qwen3_5_shell(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A language model with linear-attention layers inside a multimodal shell."""
-    text = {
-        "vocab_size": len(tokenizer),
-        "hidden_size": 64,
-        "intermediate_size": 96,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 16,
-        "linear_num_key_heads": 2,
-        "linear_num_value_heads": 4,
-        "linear_key_head_dim": 16,
-        "linear_value_head_dim": 16,
-        "max_position_embeddings": 4096,
-        "pad_token_id": 0,
-        "bos_token_id": 0,
-        "eos_token_id": 0,
-    }
+    text = SMALL | {
+        "vocab_size": len(tokenizer), "num_hidden_layers": 4, "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
+        "max_position_embeddings": 4096, "pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0,
+    }  # fmt: skip
     vision = {
-        "depth": 1,
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_heads": 2,
-        "out_hidden_size": 64,
-        "num_position_embeddings": 16,
-    }
+        "depth": 1, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2,
+        "out_hidden_size": 64, "num_position_embeddings": 16,
+    }  # fmt: skip
     config = transformers.Qwen3_5Config(text_config=text, vision_config=vision)
     model = transformers.Qwen3_5ForConditionalGeneration(config)
     return _saved(model, tokenizer, tmp_path_factory.mktemp("qwen3_5"))

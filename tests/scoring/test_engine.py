@@ -20,7 +20,7 @@ from pact_eval.scoring.engine import EngineName, ScoredView
 from pact_eval.scoring.fork_engine import PlainHead
 from pact_eval.scoring.model import ModelRequest, identify
 from pact_eval.scoring.scorer import Scorer, check_views, largest_difference, one_by_one
-from scoring.conftest import HOLDOUT, Make
+from scoring.conftest import HOLDOUT, SMALL, Make, random_model
 
 pytestmark = pytest.mark.slow
 
@@ -275,16 +275,10 @@ def test_a_model_that_our_attention_fails_is_forked_with_its_own(tokenizer: Any)
 
 def test_a_recurrence_that_is_not_gone_on_from_rightly_is_noticed(tokenizer: Any) -> None:
     """Mamba 2 drops its state with several tokens behind it: 3.6 off, and 2e-4 at long leaves."""
-    config = transformers.Mamba2Config(
-        vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, state_size=16,
-        num_heads=4, head_dim=16, n_groups=1, chunk_size=32,
+    model = random_model(
+        "Mamba2", 0.05, vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2,
+        state_size=16, num_heads=4, head_dim=16, n_groups=1, chunk_size=32,
     )  # fmt: skip
-    torch.manual_seed(2)
-    model: Any = transformers.Mamba2ForCausalLM(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(0, 0.05)
     views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:4], 4, 5)
     scorer = Scorer(model, 4096)
     scorer.prepare(views)
@@ -302,21 +296,14 @@ def test_prompts_beyond_the_original_context_run_one_by_one(tokenizer: Any, kind
     assert lengths[0] < original < lengths[-1]
     assert original not in lengths
     factors = {"short_factor": [1.0] * 8, "long_factor": [4.0] * 8} if kind == "longrope" else {}
-    config = transformers.LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=64, intermediate_size=96, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+    model = random_model(
+        "Llama", vocab_size=len(tokenizer), num_hidden_layers=2,
         max_position_embeddings=4 * original if kind == "longrope" else original,
         rope_parameters={
             "rope_type": kind, "rope_theta": 10_000.0, "factor": 4.0,
             "original_max_position_embeddings": original, **factors,
-        },
+        }, **SMALL,
     )  # fmt: skip
-    torch.manual_seed(2)
-    model: Any = transformers.LlamaForCausalLM(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(0, 0.15)
     short = [view for view in views if len(view.token_ids) <= original]
     scorer = Scorer(model, 4096)
     scorer.prepare(short)
@@ -377,16 +364,11 @@ def test_padded_branches_that_shift_positions_are_noticed(
     tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """BART counts positions by slot: the six prompts agreed to 6e-7, others were 2.5 off."""
-    config = transformers.BartConfig(
-        vocab_size=len(tokenizer), d_model=32, decoder_layers=2, decoder_attention_heads=2,
-        decoder_ffn_dim=48, encoder_layers=1, encoder_attention_heads=2, encoder_ffn_dim=48,
+    model = random_model(
+        "Bart", vocab_size=len(tokenizer), d_model=32, decoder_layers=2,
+        decoder_attention_heads=2, decoder_ffn_dim=48, encoder_layers=1,
+        encoder_attention_heads=2, encoder_ffn_dim=48,
     )  # fmt: skip
-    torch.manual_seed(2)
-    model: Any = transformers.BartForCausalLM(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(0, 0.15)
     monkeypatch.setattr(passes, "can_share", lambda *_args: False)
     views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:8], 2, 5)
     scorer = Scorer(model, 4096)

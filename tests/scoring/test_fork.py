@@ -16,9 +16,8 @@ from pact_eval.prompts.code_orders import code_orders
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.fork_engine import ForkEngine, fork_engine
 from pact_eval.scoring.passes import can_fork, forked, new_cache
-from pact_eval.scoring.plain_engines import BatchedEngine
 from pact_eval.scoring.scorer import Scorer, largest_difference, one_by_one
-from scoring.conftest import HOLDOUT
+from scoring.conftest import HOLDOUT, SMALL, random_model
 
 pytestmark = pytest.mark.slow
 
@@ -29,25 +28,10 @@ MODELS = ("qwen3", "qwen3_5_shell", "sliding")
 @pytest.fixture(scope="module")
 def sliding(tokenizer: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Layers that see the last 24 tokens only, among layers that see all."""
-    config = transformers.Qwen3Config(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-        use_sliding_window=True,
-        sliding_window=24,
-        max_window_layers=1,
-        tie_word_embeddings=False,
-    )
-    torch.manual_seed(3)
-    model = transformers.Qwen3ForCausalLM(config)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(0, 0.15)
+    model = random_model(
+        "Qwen3", seed=3, vocab_size=len(tokenizer), num_hidden_layers=3, use_sliding_window=True,
+        sliding_window=24, max_window_layers=1, tie_word_embeddings=False, **SMALL,
+    )  # fmt: skip
     folder = tmp_path_factory.mktemp("sliding")
     model.save_pretrained(folder)
     return folder
@@ -319,24 +303,10 @@ def test_a_head_that_is_more_than_a_linear_map_is_left_to_whole_prompts(
     tokenizer: Any,
 ) -> None:
     """Gemma 2 caps its logits behind the head, which the head's weights do not show."""
-    config = transformers.Gemma2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-        sliding_window=24,
-        final_logit_softcapping=2.0,
-        attn_logit_softcapping=50.0,
-    )
-    torch.manual_seed(0)
-    model = transformers.Gemma2ForCausalLM(config).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(0, 0.3)
+    model = random_model(
+        "Gemma2", 0.3, seed=0, vocab_size=len(tokenizer), num_hidden_layers=2, sliding_window=24,
+        final_logit_softcapping=2.0, attn_logit_softcapping=50.0, **SMALL,
+    )  # fmt: skip
     views = _views([TRUNK + _tail(3), TRUNK + _tail(4)])
     scorer = Scorer(model, 4096)
     scored = scorer.score(views)
@@ -361,12 +331,3 @@ def test_code_orders_of_equal_prompts_stay_their_own(models: dict[str, Any]) -> 
     mixed = [EncodedView("y", 0, tuple(TRUNK), (5, 6), order) for order in ((0, 1), (1, 0))]
     first, second = _forked(models["qwen3"], mixed)[0]
     np.testing.assert_allclose(first.logits, second.logits[::-1], atol=1e-5)
-
-
-def test_batched_and_forked_agree(models: dict[str, Any], tokenizer: Any) -> None:
-    views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:6], 4, 5)
-    scored: dict[int, ScoredView] = {}
-    BatchedEngine(models["qwen3"], 2000).score(
-        views, lambda numbers, results: scored.update(zip(numbers, results, strict=True))
-    )
-    _agree(_forked(models["qwen3"], views)[0], [scored[n] for n in range(len(views))])

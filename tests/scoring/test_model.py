@@ -38,23 +38,37 @@ def refused(
     return str(caught.value)
 
 
-def test_a_missing_folder(qwen3: Path, tmp_path: Path) -> None:
-    assert "no such adapter folder" in refused(tmp_path / "none", qwen3)
+def without(*names: str) -> Callable[[Path], object]:
+    return lambda folder: [path.unlink() for name in names for path in folder.glob(name)]
 
 
-def test_a_folder_without_configuration(qwen3: Path, tmp_path: Path) -> None:
-    assert "expected adapter_config.json, found none" in refused(tmp_path, qwen3)
+def pickled(folder: Path) -> None:
+    (folder / "adapter_model.safetensors").unlink()
+    (folder / "adapter_model.bin").write_bytes(b"cos\nsystem\n(S'touch owned'\ntR.")
 
 
-def test_a_folder_without_weights(qwen3: Path, adapter: Path) -> None:
-    (adapter / "adapter_model.safetensors").unlink()
-    assert "expected weights (adapter_model.safetensors)" in refused(adapter, qwen3)
+def changed(name: str, **changes: object) -> Callable[[Path], object]:
+    """Changes keys of a JSON file of the folder."""
+    return lambda folder: (folder / name).write_text(
+        json.dumps(json.loads((folder / name).read_text()) | changes)
+    )
 
 
-def test_pickled_weights_are_refused_unopened(qwen3: Path, adapter: Path) -> None:
-    (adapter / "adapter_model.safetensors").unlink()
-    (adapter / "adapter_model.bin").write_bytes(b"cos\nsystem\n(S'touch owned'\ntR.")
-    assert "found adapter_model.bin; pickled weights can run code" in refused(adapter, qwen3)
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (without("*"), "expected adapter_config.json in "),
+        (without("adapter_model.safetensors"), "expected weights (adapter_model.safetensors)"),
+        (pickled, "found adapter_model.bin; pickled weights can run code"),
+        (lambda folder: (folder / "adapter_config.json").write_text("{"), "not valid JSON"),
+        (changed("adapter_config.json", peft_type="IA3"), "expected peft_type LORA, got 'IA3'"),
+    ],
+)
+def test_a_damaged_adapter_is_refused(
+    qwen3: Path, adapter: Path, damage: Callable[[Path], object], said: str
+) -> None:
+    damage(adapter)
+    assert said in refused(adapter, qwen3)
 
 
 _COSTLY = "([a-z_.0-9]+)+X"
@@ -76,8 +90,7 @@ def test_a_regular_expression_that_takes_years_is_refused_before_peft(
 ) -> None:
     """PEFT matches each of these with the name of every module, and would not come back."""
     monkeypatch.setattr(patterns, "_SECONDS", 1.0)
-    config = adapter / "adapter_config.json"
-    config.write_text(json.dumps(json.loads(config.read_text()) | setting))
+    changed("adapter_config.json", **setting)(adapter)
     message = refused(adapter, qwen3)
     assert "adapter_config.json: expected regular expressions that can be tried" in message
     assert "longer than 1 seconds" in message
@@ -129,17 +142,6 @@ def test_weights_cut_short(qwen3: Path, adapter: Path, keep: int) -> None:
     assert "damaged or cut short" in refused(adapter, qwen3)
 
 
-def test_a_configuration_that_is_no_json(qwen3: Path, adapter: Path) -> None:
-    (adapter / "adapter_config.json").write_text("{")
-    assert "adapter_config.json: not valid JSON" in refused(adapter, qwen3)
-
-
-def test_another_kind_of_adapter(qwen3: Path, adapter: Path) -> None:
-    config = json.loads((adapter / "adapter_config.json").read_text())
-    (adapter / "adapter_config.json").write_text(json.dumps(config | {"peft_type": "IA3"}))
-    assert "expected peft_type LORA, got 'IA3'" in refused(adapter, qwen3)
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -157,7 +159,7 @@ def test_a_configuration_that_peft_trips_over(
     qwen3: Path, adapter: Path, changes: dict[str, object]
 ) -> None:
     """Each of these left score with a traceback."""
-    _configure(adapter, changes)
+    changed("adapter_config.json", **changes)(adapter)
     assert "does not fit this base model" in refused(adapter, qwen3)
 
 
@@ -179,7 +181,7 @@ def test_a_module_that_a_configuration_names_is_never_imported(
     """PEFT 0.18.0 to 0.19.1 import it."""
     (tmp_path / "owned.py").write_text(f"open({str(tmp_path / 'owned')!r}, 'w')")
     monkeypatch.syspath_prepend(tmp_path)
-    _configure(adapter, changes)
+    changed("adapter_config.json", **changes)(adapter)
     assert "settings that run code or change the base model are refused" in refused(adapter, qwen3)
     assert "owned" in refused(adapter, qwen3)
     assert not (tmp_path / "owned").exists()
@@ -187,7 +189,7 @@ def test_a_module_that_a_configuration_names_is_never_imported(
 
 @pytest.mark.parametrize("name", ["pissa", "pissa_niter_4", "olora", "corda", "loftq", "lora_ga"])
 def test_an_initialisation_that_changes_the_base(qwen3: Path, adapter: Path, name: str) -> None:
-    _configure(adapter, {"init_lora_weights": name})
+    changed("adapter_config.json", init_lora_weights=name)(adapter)
     message = refused(adapter, qwen3)
     assert f'init_lora_weights "{name}"' in message
     assert "path_initial_model_for_weight_conversion" in message
@@ -207,15 +209,9 @@ def test_initialisations_against_what_peft_does_to_the_base(name: str | bool) ->
     assert kept == (not unsafe_settings({"init_lora_weights": name}))
 
 
-def _configure(adapter: Path, changes: dict[str, object]) -> None:
-    path = adapter / "adapter_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
 @pytest.mark.parametrize("task", [[], {}, 3, ["schema_candidate_classification_v1"]])
 def test_a_task_that_is_no_text(qwen3: Path, adapter: Path, task: object) -> None:
-    path = adapter / "schema_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"task": task}))
+    changed("schema_config.json", task=task)(adapter)
     assert "schema_config.json has task" in refused(adapter, qwen3, ContractMismatchError)
 
 
@@ -223,8 +219,7 @@ def test_a_task_that_is_no_text(qwen3: Path, adapter: Path, task: object) -> Non
 def test_a_prompt_limit_that_is_none_leaves_the_contracts(
     qwen3: Path, adapter: Path, max_length: object
 ) -> None:
-    path = adapter / "schema_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"max_length": max_length}))
+    changed("schema_config.json", max_length=max_length)(adapter)
     scored_model = identify(ModelRequest(adapter, str(qwen3)))
     assert scored_model.encoder.max_prompt_tokens == min(2048, _positions(qwen3))
 
@@ -381,8 +376,7 @@ def test_a_prompt_may_not_be_longer_than_the_base_has_positions(
     adapter: Path, qwen3: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(qwen3, tmp_path / "base")
-    path = tmp_path / "base" / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"max_position_embeddings": 128}))
+    changed("config.json", max_position_embeddings=128)(tmp_path / "base")
     scored_model = identify(ModelRequest(adapter, str(tmp_path / "base")))
     assert scored_model.encoder.max_prompt_tokens == 128
 
@@ -401,10 +395,8 @@ def test_a_base_configuration_that_transformers_trips_over(
     qwen3: Path, tmp_path: Path, key: str, value: object
 ) -> None:
     """Each of these left score with a traceback, or without the reason."""
-    base = tmp_path / "base"
-    shutil.copytree(qwen3, base)
-    config = json.loads((base / "config.json").read_text())
-    (base / "config.json").write_text(json.dumps(config | {key: value}))
+    base = shutil.copytree(qwen3, tmp_path / "base")
+    changed("config.json", **{key: value})(base)
     message = refused(None, base)
     assert f"{base}: the " in message
     assert "cannot be loaded (" in message
@@ -413,21 +405,15 @@ def test_a_base_configuration_that_transformers_trips_over(
         assert "'x'" in message
 
 
-def test_a_base_cut_short(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
-    shutil.copytree(qwen3, tmp_path / "base")
-    weights = tmp_path / "base" / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-9])
-    assert "model.safetensors: damaged or cut short" in refused(adapter, tmp_path / "base")
-
-
 def test_a_base_that_is_neither_folder_nor_hub_id(adapter: Path) -> None:
     assert "expected a folder or a hub id" in refused(adapter, "pact-tiny")
     assert "expected a folder or a hub id" in refused(adapter, "./a/b")
     assert "no base model: " in refused(None, None)
-
-
-def test_a_base_with_a_name_too_long_for_the_system(adapter: Path) -> None:
     assert "expected a folder" in refused(adapter, "x" * 5000)
+
+
+def test_a_missing_adapter_folder(qwen3: Path, tmp_path: Path) -> None:
+    assert "no such adapter folder" in refused(tmp_path / "none", qwen3)
 
 
 def test_local_folders_never_reach_for_the_network(
@@ -443,9 +429,7 @@ def test_local_folders_never_reach_for_the_network(
     monkeypatch.setattr("socket.getaddrinfo", refuse)
     monkeypatch.setattr("socket.socket.connect", refuse)
     adapter = make_adapter(qwen3)
-    path = adapter / "adapter_config.json"
-    config = json.loads(path.read_text()) | {"base_model_name_or_path": "organisation/base"}
-    path.write_text(json.dumps(config))
+    changed("adapter_config.json", base_model_name_or_path="organisation/base")(adapter)
     asked.clear()
     identify(ModelRequest(adapter, str(qwen3))).load()
     assert asked == []
@@ -456,43 +440,49 @@ def test_a_hub_id_without_network_is_told(adapter: Path, monkeypatch: pytest.Mon
     assert "the hub cannot provide it" in refused(adapter, "organisation/model")
 
 
-def test_a_base_with_pickled_weights(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
-    shutil.copytree(qwen3, tmp_path / "base")
-    (tmp_path / "base" / "model.safetensors").rename(tmp_path / "base" / "pytorch_model.bin")
-    assert "found pytorch_model.bin; pickled" in refused(adapter, tmp_path / "base")
+def pickled_base(base: Path) -> None:
+    (base / "model.safetensors").rename(base / "pytorch_model.bin")
 
 
-def test_a_base_whose_weights_lack_a_tensor(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
-    shutil.copytree(qwen3, tmp_path / "base")
-    weights = tmp_path / "base" / "model.safetensors"
-    tensors = load_file(weights)
+def cut_short(base: Path) -> None:
+    weights = base / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-9])
+
+
+def without_a_tensor(base: Path) -> None:
+    tensors = load_file(base / "model.safetensors")
     del tensors["model.layers.1.mlp.up_proj.weight"]
-    save_file(tensors, weights, metadata={"format": "pt"})
-    assert "1 tensors are missing in the weights: model.layers.1.mlp.up_proj.weight" in refused(
-        adapter, tmp_path / "base"
-    )
+    save_file(tensors, base / "model.safetensors", metadata={"format": "pt"})
 
 
-def test_a_base_without_tokenizer(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
-    shutil.copytree(qwen3, tmp_path / "base")
-    for file in (tmp_path / "base").glob("tokenizer*"):
-        file.unlink()
-    assert "expected a tokenizer, found none of" in refused(adapter, tmp_path / "base")
-
-
-def test_a_damaged_tokenizer(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
-    shutil.copytree(qwen3, tmp_path / "base")
-    path = tmp_path / "base" / "tokenizer.json"
-    value = json.loads(path.read_text())
+def with_a_damaged_tokenizer(base: Path) -> None:
+    value = json.loads((base / "tokenizer.json").read_text())
     del value["model"]["vocab"][value["model"]["merges"][0][0]]
-    path.write_text(json.dumps(value))
-    assert "the tokenizer cannot be loaded (Token" in refused(adapter, tmp_path / "base")
+    (base / "tokenizer.json").write_text(json.dumps(value))
 
 
-def test_a_tokenizer_without_chat_template(adapter: Path, qwen3: Path, tmp_path: Path) -> None:
-    shutil.copytree(qwen3, tmp_path / "base")
-    (tmp_path / "base" / "chat_template.jinja").unlink()
-    assert "chat template cannot render" in refused(adapter, tmp_path / "base", PromptError)
+@pytest.mark.parametrize(
+    ("damage", "said", "kind"),
+    [
+        (pickled_base, "found pytorch_model.bin; pickled", AdapterError),
+        (cut_short, "model.safetensors: damaged or cut short", AdapterError),
+        (without_a_tensor, "1 tensors are missing in the weights: model.layers.1", AdapterError),
+        (without("tokenizer*"), "expected a tokenizer, found none of", AdapterError),
+        (with_a_damaged_tokenizer, "the tokenizer cannot be loaded (Token", AdapterError),
+        (without("chat_template.jinja"), "chat template cannot render", PromptError),
+    ],
+)
+def test_a_damaged_base_is_refused(
+    adapter: Path,
+    qwen3: Path,
+    tmp_path: Path,
+    damage: Callable[[Path], object],
+    said: str,
+    kind: type[PactError],
+) -> None:
+    base = shutil.copytree(qwen3, tmp_path / "base")
+    damage(base)
+    assert said in refused(adapter, base, kind)
 
 
 def test_cuda_where_there_is_none(adapter: Path, qwen3: Path) -> None:

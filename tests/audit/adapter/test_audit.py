@@ -514,6 +514,7 @@ REFUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", sorted(REFUSED))
 def test_the_audit_against_scoring(code: str, adapter: Path) -> None:
     spoil = next(spoil for each, _, spoil in SPOILS if each == code)

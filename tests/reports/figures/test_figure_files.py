@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import matplotlib as mpl
 import pytest
-from click.testing import CliRunner, Result
+from commands import runner
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from reports.figures.figure_runs import experiment_of, rows, simulated_folders
@@ -32,15 +32,10 @@ from pact_reports.figures.files import (
 
 pytestmark = pytest.mark.slow
 
+run = runner(main)
+
 HOSTILE = ('$\\frac{a}{<script>alert("1")</script>', "_x\x1b[31m\u202e & y", "../../up")
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return result
 
 
 def texts(svg: bytes) -> str:

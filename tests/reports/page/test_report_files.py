@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from commands import runner
 from reports.page.page_runs import two_runs
 from reports.tables.test_tables_command import CRITERIA
 
@@ -14,14 +14,9 @@ from pact_cli.main import main
 
 pytestmark = pytest.mark.slow
 
+run = runner(main, "report")
+
 FAST = ("--resamples", 200)
-
-
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, ["report", *map(str, arguments)])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return result
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +73,7 @@ def test_json_names_the_files_alone(folders: list[Path], tmp_path: Path) -> None
 def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -> None:
     criteria = tmp_path / "h.toml"
     criteria.write_text(CRITERIA.replace('"a"', '"pact"').replace('"b"', '"other"'))
-    registered = CliRunner().invoke(main, ["register", str(criteria)])
-    assert registered.exit_code == 0, registered.output
+    runner(main)("register", criteria)
     criteria.write_text(criteria.read_text().replace('is = "higher"', 'is = "lower"'))
     out = tmp_path / "page.html"
     result = run(*folders, *FAST, "--html", out, "--criteria", criteria, code=5)

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from commands import runner
 from reports.tables.table_runs import run_of, share
 from run_frames import edit_run
 
@@ -18,6 +18,8 @@ from pact_cli.main import main
 from pact_reports.tables import TABLES
 
 pytestmark = pytest.mark.slow
+
+run = runner(main, "tables")
 
 CRITERIA = """
 format = "pact-hypotheses-1"
@@ -36,13 +38,6 @@ is = "higher"
 judged_on = "matched"
 than = { arm = "b" }
 """
-
-
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, ["tables", *map(str, arguments)])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return result
 
 
 @pytest.fixture
@@ -105,8 +100,7 @@ def test_the_scorecard_and_a_registration_that_came_too_late(
     )
     assert "in brackets the 95% score interval over families (differences of rates)" in text
     assert "Registration: NOT REGISTERED" in text
-    registered = CliRunner().invoke(main, ["register", str(criteria)])
-    assert registered.exit_code == 0, registered.output
+    runner(main)("register", criteria)
     for folder in folders:
         edit_run(folder, source="score", created="2001-01-01T00:00:00+00:00")
     late = run(*folders, *options, code=5)
