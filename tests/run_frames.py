@@ -50,6 +50,27 @@ def rows(seed: int, *, families: int = 30, k: int = 3, skill: float = 1.0) -> pl
     return pl.DataFrame(made, schema=SCHEMA)
 
 
+def frame_of(**columns: Any) -> pl.DataFrame:
+    """Returns rows with these columns: two answers, one view, one family per id if not said."""
+    n = len(columns["id"])
+    given = columns.get("view", [0] * n)
+    defaults: dict[str, Any] = {
+        "family": columns["id"],
+        "source_family": ["s"] * n,
+        "domain": ["d"] * n,
+        "kind": ["choice"] * n,
+        "variant": [None] * n,
+        "reference": [None] * n,
+        "n_choices": [len(logits) for logits in columns["logits"]],
+        "view": given,
+        "code_order": [list(range(len(logits))) for logits in columns["logits"]],
+        "prompt_tokens": [None] * n,
+        "answer_mass": [None] * n,
+    }
+    schema = ABLATED_SCHEMA if "answers" in columns else SCHEMA
+    return pl.DataFrame(defaults | columns, schema_overrides=schema).select(*schema)
+
+
 def predictions(seed: int, **options: Any) -> Predictions:
     return Predictions.from_frame(rows(seed, **options))
 

@@ -88,23 +88,6 @@ def test_units_are_chosen_and_named(a: Path, b: Path, tmp_path: Path) -> None:
     assert "is for the report in the terminal" in refused("report", a, *source, *page, code=2)
 
 
-def test_every_metric_is_compared_by_group(a: Path, b: Path) -> None:
-    """What the table by group shows is what JSON says, where that has a value."""
-    text = run("compare", a, b, *FAST).stdout
-    (value,) = json.loads(run("compare", a, b, *FAST, "--json").stdout)["comparisons"]
-    table = text.split("A - B by kind\n")[1]
-    lines = [line.split("|") for line in table.splitlines() if line.startswith("|")]
-    cells = {line[1].strip(): line[2:-1] for line in lines}
-    groups = value["comparison"]["groups"][1:]
-    for title, name, scale in (("Flip rate ↓", "flip_rate", 100), ("NLL ↓", "nll_nats", 1)):
-        for shown, group in zip(cells[title], groups, strict=True):
-            difference = group["metrics"][name]["difference"]["value"]
-            decimals = 1 if scale > 1 else 3
-            assert float(shown.split("[")[0]) == round(scale * difference, decimals)
-    assert [cell.strip() for cell in cells["Score MAE ↓"][:2]] == ["–¹", "–¹"]
-    assert "¹ no score items." in table
-
-
 def test_more_runs_are_each_compared_with_the_first(a: Path, b: Path, tmp_path: Path) -> None:
     c = write_run(tmp_path / "c", rows(3))
     text = run("compare", a, b, c, *FAST, "--decoding", "ensemble").stdout

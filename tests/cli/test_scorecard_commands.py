@@ -103,19 +103,6 @@ def test_the_name_of_a_lock_does_not_steer_the_terminal(tmp_path: Path) -> None:
     assert "x\\x1b[31m[red]\\n.lock: registered at 20" in text
 
 
-def test_a_demand_fails_where_the_evidence_does() -> None:
-    table = published_path("run_metrics.csv")
-    run("scorecard", PACT, table, "--demand", code=4)
-    value = json.loads(run("scorecard", PACT, table, "--json").stdout)
-    assert [each["verdict"] for each in value["hypotheses"]] == [
-        "INCONCLUSIVE",
-        "SUPPORTED",
-        "PARTLY TESTED",
-        "PARTLY SUPPORTED",
-        "SUPPORTED",
-    ]
-
-
 def test_run_folders_are_judged_with_intervals(criteria: Path, runs: tuple[Path, Path]) -> None:
     value = json.loads(
         run("scorecard", criteria, *runs, "--resamples", 300, "--demand", "--json").stdout

@@ -5,9 +5,9 @@ import math
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from published import published_path
+from run_frames import frame_of
 from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 
@@ -117,34 +117,31 @@ def test_scores_in_parts_against_isotonic_regression(published: Predictions) -> 
         assert scores.brier.uncertainty == pytest.approx(right.mean() * (1 - right.mean()))
 
 
+def of_rows(**columns: Any) -> Predictions:
+    return Predictions.from_frame(frame_of(**columns))
+
+
 def two_views() -> Predictions:
     """Four items, K = 2, worked by hand in the test below."""
-    logits = {
-        "a1": [[2.0, 0.0], [0.0, 2.0]],
-        "a2": [[0.0, 1.0], [0.0, 3.0]],
-        "b1": [[1.0, 0.0], [1.0, 0.0]],
-        "b2": [[0.0, 0.0], [0.0, 0.0]],
-    }
-    rows = [
-        {
-            "id": record_id,
-            "family": record_id[0],
-            "source_family": "s",
-            "domain": "d",
-            "kind": "boolean",
-            "variant": "base" if record_id.endswith("1") else "counterfactual",
-            "reference": {"a1": 1, "a2": 1, "b1": 0, "b2": 1}[record_id],
-            "n_choices": 2,
-            "view": view,
-            "code_order": [0, 1] if view == 0 else [1, 0],
-            "logits": logits[record_id][view],
-            "prompt_tokens": 10,
-            "answer_mass": 0.25,
-        }
-        for record_id in logits
-        for view in (0, 1)
-    ]
-    return Predictions.from_frame(pl.DataFrame(rows))
+    ids = [name for name in ("a1", "a2", "b1", "b2") for _ in (0, 1)]
+    return of_rows(
+        id=ids,
+        family=[name[0] for name in ids],
+        kind=["boolean"] * 8,
+        variant=["base" if name.endswith("1") else "counterfactual" for name in ids],
+        reference=[1, 1, 1, 1, 0, 0, 1, 1],
+        view=[0, 1] * 4,
+        code_order=[[0, 1], [1, 0]] * 4,
+        logits=[
+            [2.0, 0.0],
+            [0.0, 2.0],
+            [0.0, 1.0],
+            [0.0, 3.0],
+            *[[1.0, 0.0]] * 2,
+            *[[0.0, 0.0]] * 2,
+        ],
+        answer_mass=[0.25] * 8,
+    )
 
 
 def test_views_and_gain_against_hand_computation() -> None:
@@ -166,26 +163,9 @@ def test_views_and_gain_against_hand_computation() -> None:
     )
 
 
-def frame_of(**columns: Any) -> Predictions:
-    n = len(columns["id"])
-    defaults = {
-        "family": columns["id"],
-        "source_family": ["s"] * n,
-        "domain": ["d"] * n,
-        "kind": ["choice"] * n,
-        "variant": [None] * n,
-        "n_choices": [2] * n,
-        "view": [0] * n,
-        "code_order": [[0, 1]] * n,
-        "prompt_tokens": [None] * n,
-        "answer_mass": [None] * n,
-    }
-    return Predictions.from_frame(pl.DataFrame(defaults | columns))
-
-
 def test_a_confident_error_has_confidence_of_exactly_the_threshold_or_more() -> None:
     logits = [[math.log(p), math.log(1 - p)] for p in (0.9, 0.8999, 0.95)]
-    result = evaluated(frame_of(id=["a", "b", "c"], reference=[1, 1, 0], logits=logits))
+    result = evaluated(of_rows(id=["a", "b", "c"], reference=[1, 1, 0], logits=logits))
     confident = result.groups[0].estimates["confident_errors"]
     assert (confident.value, confident.n) == (0.5, 2)
 
@@ -198,17 +178,17 @@ def test_views_that_exclude_every_answer_leave_the_single_view_readable() -> Non
         "view": [0, 1],
         "logits": [[0.0, -math.inf], [-math.inf, 0.0]],
     }
-    single = evaluated(frame_of(**columns)).groups[0].estimates
+    single = evaluated(of_rows(**columns)).groups[0].estimates
     assert single["accuracy"].value == 1.0
     assert single["view_tv"].value == 1.0
     assert single["ensemble_gain"].reason == "the views of an item rule out all of its answers"
     with pytest.raises(ValueError, match="row 0"):
-        evaluated(frame_of(**columns), decoding="ensemble")
+        evaluated(of_rows(**columns), decoding="ensemble")
 
 
 def test_the_answer_mass_is_the_mean_over_items_and_views() -> None:
     result = evaluated(
-        frame_of(
+        of_rows(
             id=["a", "b", "c"],
             reference=[0, 0, 0],
             logits=[[1.0, 0.0]] * 3,
@@ -226,7 +206,7 @@ def test_letters_of_unknown_order_are_left_out() -> None:
         "logits": [[1.0, 0.0]] * 4,
         "code_order": [[0, 1], [], [0, 1], [1, 0]],
     }
-    letters = evaluated(frame_of(**columns)).letters
+    letters = evaluated(of_rows(**columns)).letters
     assert letters is not None
     assert letters.units == 3
     assert letters.observed.tolist() == [2, 1]
@@ -254,24 +234,8 @@ def test_letters_are_counted_over_items_and_views() -> None:
 
 
 def test_an_infinite_nll_is_reported_with_its_count_and_bound() -> None:
-    frame = pl.DataFrame(
-        {
-            "id": ["a", "b", "c"],
-            "family": ["a", "b", "c"],
-            "source_family": "s",
-            "domain": "d",
-            "kind": "choice",
-            "variant": None,
-            "reference": [0, 1, 0],
-            "n_choices": 2,
-            "view": 0,
-            "code_order": [[0, 1]] * 3,
-            "logits": [[0.0, -math.inf], [0.0, -math.inf], [math.log(0.9), math.log(0.1)]],
-            "prompt_tokens": None,
-            "answer_mass": None,
-        }
-    )
-    result = evaluated(Predictions.from_frame(frame))
+    logits = [[0.0, -math.inf], [0.0, -math.inf], [math.log(0.9), math.log(0.1)]]
+    result = evaluated(of_rows(id=["a", "b", "c"], reference=[0, 1, 0], logits=logits))
     everything = result.groups[0]
     assert everything.estimates["nll_nats"].value == math.inf
     assert everything.nll is not None

@@ -6,9 +6,9 @@ import math
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 from published import published_path
+from run_frames import frame_of
 
 from pact_eval import metrics
 from pact_eval.calibration import neutral_calibrator
@@ -45,22 +45,17 @@ def predictions() -> Predictions:
     ]
     ids, kinds, families, variants, references, views = zip(*items, strict=True)
     return Predictions.from_frame(
-        pl.DataFrame(
-            {
-                "id": ids,
-                "family": [f"f{family}" for family in families],
-                "source_family": "s",
-                "domain": "d",
-                "kind": kinds,
-                "variant": variants,
-                "reference": references,
-                "n_choices": 2,
-                "view": views,
-                "code_order": [[0, 1] if view == 0 else [1, 0] for view in views],
-                "logits": [[0.0, 1.0 + view] for view in views],
-                "prompt_tokens": 300,
-                "answer_mass": 1.0,
-            }
+        frame_of(
+            id=ids,
+            family=[f"f{family}" for family in families],
+            kind=kinds,
+            variant=variants,
+            reference=references,
+            view=views,
+            code_order=[[0, 1] if view == 0 else [1, 0] for view in views],
+            logits=[[0.0, 1.0 + view] for view in views],
+            prompt_tokens=[300] * len(ids),
+            answer_mass=[1.0] * len(ids),
         )
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from run_frames import ablated_predictions, ablated_rows, rows, write_run
+from run_frames import ablated_predictions, ablated_rows, frame_of, rows, write_run
 from scipy import stats
 
 from pact_eval.calibration import Calibrator, Weights, fit_on_run
@@ -119,33 +119,20 @@ def test_a_run_without_the_answers_or_of_both_sorts_is_refused() -> None:
 
 def _three() -> Predictions:
     """Two booleans and a choice of three, two views each."""
-    logits = {
-        "a": [[0.0, np.log(3)], [np.log(3), 0.0]],
-        "b": [[0.0, 0.0], [0.0, 0.0]],
-        "c": [[np.log(6), np.log(3), 0.0], [np.log(6), np.log(3), 0.0]],
-    }
-    frame = pl.DataFrame(
-        [
-            {
-                "id": name,
-                "family": f"f-{name}",
-                "source_family": "s",
-                "domain": "d",
-                "kind": "choice" if name == "c" else "boolean",
-                "variant": "ablated",
-                "reference": None,
-                "n_choices": len(views[0]),
-                "view": view,
-                "code_order": list(range(len(values))),
-                "logits": values,
-                "prompt_tokens": 50,
-                "answer_mass": 0.5 + 0.25 * view,
-                "answers": [0, 2] if name == "c" else [1, 0],
-            }
-            for name, views in logits.items()
-            for view, values in enumerate(views)
+    frame = frame_of(
+        id=["a", "a", "b", "b", "c", "c"],
+        family=["f-a", "f-a", "f-b", "f-b", "f-c", "f-c"],
+        kind=["boolean"] * 4 + ["choice"] * 2,
+        variant=["ablated"] * 6,
+        view=[0, 1] * 3,
+        logits=[
+            *([0.0, np.log(3)], [np.log(3), 0.0]),
+            *([0.0, 0.0], [0.0, 0.0]),
+            *([np.log(6), np.log(3), 0.0], [np.log(6), np.log(3), 0.0]),
         ],
-        schema=ABLATED_SCHEMA,
+        prompt_tokens=[50] * 6,
+        answer_mass=[0.5, 0.75] * 3,
+        answers=[[1, 0]] * 4 + [[0, 2]] * 2,
     )
     return Predictions.from_frame(frame)
 

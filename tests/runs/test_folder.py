@@ -12,11 +12,11 @@ import polars as pl
 import pytest
 from full_disks import files_of_at_most
 from polars.testing import assert_frame_equal
-from run_frames import edit_rows, seal_again, without_seal
+from run_frames import edit_rows, frame_of, seal_again, without_seal
 
 from pact_eval._json import Json
 from pact_eval.errors import InputError, RunError, RunSettingsError, TamperedError
-from pact_eval.runs import SCHEMA, RunWriter, read_run
+from pact_eval.runs import RunWriter, read_run
 from pact_eval.runs.provenance import FORMAT_VERSION
 
 SETTINGS: dict[str, Json] = {
@@ -27,27 +27,18 @@ SETTINGS: dict[str, Json] = {
 
 
 def rows(start: int, count: int, k: int = 2) -> pl.DataFrame:
-    return pl.DataFrame(
-        [
-            {
-                "id": f"r{number:03d}",
-                "family": f"f{number // 2}",
-                "source_family": "s",
-                "domain": "d",
-                "kind": "boolean",
-                "variant": "base",
-                "reference": number % 2,
-                "n_choices": 2,
-                "view": view,
-                "code_order": [0, 1] if view == 0 else [1, 0],
-                "logits": [0.25 * number, 1.0],
-                "prompt_tokens": 100,
-                "answer_mass": 0.5,
-            }
-            for number in range(start, start + count)
-            for view in range(k)
-        ],
-        schema=SCHEMA,
+    items = [(number, view) for number in range(start, start + count) for view in range(k)]
+    return frame_of(
+        id=[f"r{number:03d}" for number, _ in items],
+        family=[f"f{number // 2}" for number, _ in items],
+        kind=["boolean"] * len(items),
+        variant=["base"] * len(items),
+        reference=[number % 2 for number, _ in items],
+        view=[view for _, view in items],
+        code_order=[[0, 1] if view == 0 else [1, 0] for _, view in items],
+        logits=[[0.25 * number, 1.0] for number, _ in items],
+        prompt_tokens=[100] * len(items),
+        answer_mass=[0.5] * len(items),
     )
 
 

@@ -172,19 +172,6 @@ def test_the_interval_does_not_depend_on_the_batches(
     assert (parts.low, parts.high) == pytest.approx((whole.low, whole.high), rel=1e-12)
 
 
-def test_batches_bound_the_rows_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "_BATCH_NUMBERS", 1000)
-    largest = 0
-
-    def statistic(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        nonlocal largest
-        largest = max(largest, len(weights))
-        return weights[:, 0]
-
-    interval_of(statistic, 10)
-    assert largest == 1000 // 20
-
-
 def test_all_statistics_see_the_same_resamples() -> None:
     values, cluster = correlated_pairs(np.random.default_rng(11), 20)
     statistic = mean_statistic(values, cluster, 20)

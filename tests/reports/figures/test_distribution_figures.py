@@ -13,7 +13,7 @@ from matplotlib.patches import StepPatch
 from published import published_path
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
 from reports.figures.figure_runs import experiment_of, rows
-from run_frames import write_run
+from run_frames import frame_of, write_run
 from scipy.special import log_softmax
 from sklearn.isotonic import IsotonicRegression
 
@@ -109,22 +109,12 @@ def calibrated_items(families: int, *, members: int, seed: int) -> ScoredItems:
     n = families * members
     c = rng.uniform(0.5, 1.0, n)
     right = rng.random(families).repeat(members) < c
-    frame = pl.DataFrame(
-        {
-            "id": [f"i{at}" for at in range(n)],
-            "family": [f"f{at // members}" for at in range(n)],
-            "source_family": ["s"] * n,
-            "domain": ["d"] * n,
-            "kind": ["boolean"] * n,
-            "variant": [None] * n,
-            "reference": np.where(right, 0, 1),
-            "n_choices": [2] * n,
-            "view": [0] * n,
-            "code_order": [[0, 1]] * n,
-            "logits": [[value, 0.0] for value in np.log(c / (1 - c)).tolist()],
-            "prompt_tokens": [None] * n,
-            "answer_mass": [None] * n,
-        }
+    frame = frame_of(
+        id=[f"i{at}" for at in range(n)],
+        family=[f"f{at // members}" for at in range(n)],
+        kind=["boolean"] * n,
+        reference=np.where(right, 0, 1),
+        logits=[[value, 0.0] for value in np.log(c / (1 - c)).tolist()],
     )
     return ScoredItems.of(Predictions.from_frame(frame), "single")
 

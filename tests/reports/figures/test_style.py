@@ -9,20 +9,18 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from matplotlib.colors import to_rgb
-from reports.figures.figure_runs import experiment_of, rows, simulated
+from reports.figures.figure_runs import experiment_of, rows
 from run_frames import write_run
 
 import pact_fixtures
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
-from pact_reports.figures import FIGURES, NEUTRAL, Looks, Palette, read_palette
+from pact_reports.figures import NEUTRAL, Looks, Palette, read_palette
 from pact_reports.figures.style import (
     INK,
     MUTED,
     OUTCOME_COLOURS,
-    RC,
     RIGHT,
-    SMALLEST_POINTS,
     WRONG,
     shown,
 )
@@ -82,11 +80,6 @@ def difference(a: str, b: str, vision: str) -> float:
 def test_colours_stay_apart_for_every_vision(name: str, vision: str) -> None:
     for a, b in combinations(SETS[name], 2):
         assert difference(a, b, vision) >= 17, (a, b)
-
-
-def test_text_is_seven_points_or_more() -> None:
-    sizes = [size for name, size in RC.items() if name.endswith("size") and "tick.m" not in name]
-    assert min(size for size in sizes if size != RC["lines.markersize"]) >= SMALLEST_POINTS
 
 
 def test_an_arm_keeps_a_fixed_look_next_to_any_other(tmp_path: Path) -> None:
@@ -168,12 +161,3 @@ def test_notes_have_the_contrast_of_wcag_aa() -> None:
         ]
         bright = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
         assert 1.05 / (bright + 0.05) >= 4.5, ink
-
-
-def test_every_figure_says_what_it_needs() -> None:
-    assert all(spec.title and spec.needs for spec in FIGURES.values())
-    assert len(FIGURES) == 13
-
-
-def test_simulated_runs_hold_the_same_items(tmp_path: Path) -> None:
-    assert simulated(tmp_path, arms=("pact",), seeds=(1,), families=3).same_items

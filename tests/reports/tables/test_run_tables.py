@@ -16,7 +16,6 @@ from pact_eval.evaluation import Experiment, Settings, metric_spec, splits_of_fo
 from pact_eval.preregistration import Margin, read_clear_changes
 from pact_eval.stats import seed_summary
 from pact_reports.tables import (
-    TABLES,
     BuiltTables,
     Cell,
     Table,
@@ -388,23 +387,6 @@ def test_every_table_names_its_decoding(arms: list[Path]) -> None:
             rates = [number for number in numbers if "fraction" in number]
             assert rates
             assert all(f", {decoding})" in number or "ensemble" in number for number in rates)
-
-
-def test_known_tables_have_titles_and_needs() -> None:
-    assert list(TABLES) == [
-        "splits",
-        "main",
-        "paired",
-        "views",
-        "ablations",
-        "scorecard",
-        "kinds",
-        "domains",
-        "calibration",
-        "answer-scores",
-        "cost",
-    ]
-    assert all(spec.title and spec.needs for spec in TABLES.values())
 
 
 def test_no_best_of_view_metrics_if_k_differs(tmp_path: Path) -> None:
