@@ -63,11 +63,11 @@ def test_known_temperatures_are_recovered(mode: Mode) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_intervals_cover_the_truth_as_often_as_they_say(mode: Mode) -> None:
-    """200 fits: 95% coverage within what a binomial allows (one in 10,000 on each side)."""
+    """400 fits: 95% coverage within what a binomial allows (one in 10,000 on each side)."""
     temperature, truth = TRUTHS[mode]
-    low, high = (stats.binom.ppf(tail, 200, 0.95) for tail in (1e-4, 1 - 1e-4))
+    low, high = (stats.binom.ppf(tail, 400, 0.95) for tail in (1e-4, 1 - 1e-4))
     hits = np.zeros((2, len(truth)))
-    for seed in range(200):
+    for seed in range(400):
         items = simulate(400, np.random.default_rng(seed), temperature)
         for j, parameter in enumerate(fit_calibrator(items, mode=mode).parameters):
             for k, wald in enumerate((parameter.independent, parameter.by_family)):
@@ -75,7 +75,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(mode: Mode) -> None:
     assert (hits[0] >= low).all()
     assert (hits[0] <= high).all()
     # The sandwich is known to come out small by a few percent: allow it one point of coverage.
-    assert (hits[1] >= stats.binom.ppf(1e-4, 200, 0.94)).all()
+    assert (hits[1] >= stats.binom.ppf(1e-4, 400, 0.94)).all()
 
 
 class _Given(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

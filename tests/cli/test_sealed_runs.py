@@ -7,6 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from click.testing import CliRunner, Result
+from preregistration.checks import criteria
 from run_frames import rows, without_seal, write_run
 
 from pact_cli.main import main
@@ -21,29 +22,11 @@ COMMANDS = {
     "page": ("report", "{0}", "{1}", "--html", "{2}/page.html", "--resamples", "100"),
     "scorecard": ("scorecard", "{2}/hypotheses.toml", "{0}", "{1}", "--resamples", "100"),
 }
-CRITERIA = """
-format = "pact-hypotheses-1"
-[[hypothesis]]
-id = "H1"
-title = "Higher accuracy"
-claim = "a is more accurate than b."
-
-[[hypothesis.check]]
-says = "higher"
-metric = "accuracy"
-arm = "a"
-decoding = "single"
-group = "all"
-is = "higher"
-than = { arm = "b" }
-judged_on = "matched"
-seeds = [1]
-"""
 
 
 @pytest.fixture
 def two(tmp_path: Path) -> tuple[Path, Path]:
-    (tmp_path / "hypotheses.toml").write_text(CRITERIA)
+    (tmp_path / "hypotheses.toml").write_text(criteria(more="seeds = [1]"))
     return (
         write_run(tmp_path / "one", rows(1, families=9, k=2), arm="a", seed=1),
         write_run(tmp_path / "two", rows(2, families=9, k=2), arm="b", seed=1),

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from preregistration.checks import criteria
 from run_frames import ablated_predictions, ablated_rows, predictions, rows, write_run
 
 from pact_eval.evaluation import (
@@ -133,27 +134,9 @@ def test_a_new_metric_is_in_the_tables_and_figures_of_the_page(experiment: Exper
 
 @pytest.mark.usefixtures("registered")
 def test_a_hypothesis_may_name_a_new_metric(experiment: Experiment, tmp_path: Path) -> None:
-    criteria = tmp_path / "criteria.toml"
-    criteria.write_text(
-        """
-format = "pact-hypotheses-1"
-[[hypothesis]]
-id = "H"
-title = "Margin"
-claim = "The margin of pact is larger."
-[[hypothesis.check]]
-says = "larger margin"
-metric = "margin"
-arm = "pact"
-decoding = "single"
-is = "higher"
-than = { arm = "other" }
-judged_on = "matched"
-seeds = [1]
-""",
-        encoding="utf-8",
-    )
-    judged = judge_experiment(criteria, experiment)
+    path = tmp_path / "criteria.toml"
+    path.write_text(criteria("margin", '{ arm = "other" }', arm="pact", more="seeds = [1]"))
+    judged = judge_experiment(path, experiment)
     (comparison,) = judged.scorecard.results[0].checks[0].comparisons
     expected = expected_margin(1) - expected_margin(11)
     assert comparison.difference == pytest.approx(expected, abs=1e-12)

@@ -31,6 +31,34 @@ BASE = Check(
 )
 
 
+def criteria(
+    metric: str = "accuracy",
+    than: str = '{ arm = "b" }',
+    *,
+    arm: str = "a",
+    decoding: str = '"single"',
+    relation: str = "higher",
+    more: str = "",
+) -> str:
+    """Returns a file of one hypothesis with one check, seed by seed."""
+    return f"""
+format = "pact-hypotheses-1"
+[[hypothesis]]
+id = "H1"
+title = "A | B"
+claim = "a is better than b."
+[[hypothesis.check]]
+says = "{metric} is {relation}"
+metric = "{metric}"
+arm = "{arm}"
+decoding = {decoding}
+is = "{relation}"
+than = {than}
+judged_on = "matched"
+{more}
+"""
+
+
 def row(
     arm: str,
     value: float,

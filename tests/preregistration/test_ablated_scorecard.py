@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from preregistration.checks import criteria
 from run_frames import ablated_predictions, ablated_rows, edit_run, predictions, rows, write_run
 from scipy import stats
 
@@ -21,23 +22,6 @@ from pact_eval.preregistration import JudgedHypotheses, Registration, judge_sour
 
 pytestmark = pytest.mark.slow
 
-CRITERIA = """
-format = "pact-hypotheses-1"
-[[hypothesis]]
-id = "H"
-title = "T"
-claim = "C."
-[[hypothesis.check]]
-says = "check"
-metric = "{metric}"
-arm = "no_nr"
-decoding = {decoding}
-group = "{group}"
-is = "higher"
-than = {than}
-judged_on = "matched"
-seeds = [17]
-"""
 
 FLAT = Calibrator("scalar", Weights(bias=(3.0, 0.0, 0.0)))
 
@@ -65,7 +49,8 @@ def judged(
     than: str = '{ arm = "pact_full" }',
 ) -> JudgedHypotheses:
     path = tmp_path / "h.toml"
-    path.write_text(CRITERIA.format(metric=metric, decoding=decoding, group=group, than=than))
+    more = f'group = "{group}"\nseeds = [17]'
+    path.write_text(criteria(metric, than, arm="no_nr", decoding=decoding, more=more))
     return judge_sources(path, runs, Settings(resamples=300, seed=3))
 
 
@@ -112,7 +97,7 @@ def test_differences_and_intervals_against_numpy(
     drawn = np.random.default_rng(3).integers(0, n, size=(300, n))
     expected = np.quantile(difference[drawn].mean(axis=1), expanded_levels(n))
     result = judged(tmp_path, runs, metric, group=group)
-    (comparison,) = result.scorecard["H"].checks[0].comparisons
+    (comparison,) = result.scorecard["H1"].checks[0].comparisons
     assert comparison.difference == pytest.approx(difference.mean())
     assert comparison.interval is not None
     np.testing.assert_allclose([comparison.interval.low, comparison.interval.high], expected)
@@ -126,7 +111,7 @@ def test_every_decoding_that_the_folder_allows(tmp_path: Path, runs: list[Path])
     result = judged(tmp_path, runs, "ablated_gap", decoding=decodings)
     found = {
         each.question.left.cell.decoding: each.left.value
-        for each in result.scorecard["H"].checks[0].comparisons
+        for each in result.scorecard["H1"].checks[0].comparisons
     }
     contexts = ablated_predictions(1, lean=3.0)
     for name, value in found.items():
@@ -141,7 +126,7 @@ def test_every_decoding_that_the_folder_allows(tmp_path: Path, runs: list[Path])
     (runs[1] / "calibration.json").unlink()
     one_view = write_run(tmp_path / "one", ablated_rows(1, k=1, lean=3.0), arm="no_nr", seed=17)
     result = judged(tmp_path, [one_view, runs[3]], "ablated_gap", decoding=decodings)
-    held = [each.holds is not None for each in result.scorecard["H"].checks[0].comparisons]
+    held = [each.holds is not None for each in result.scorecard["H1"].checks[0].comparisons]
     assert sum(held) == 1
 
 
@@ -155,8 +140,8 @@ def test_a_calibrator_of_its_own_families_is_refused(tmp_path: Path, runs: list[
 def test_ablated_runs_are_aligned_among_themselves_only(tmp_path: Path, runs: list[Path]) -> None:
     shuffled = ablated_rows(2, lean=0.5).sort("id", descending=True, maintain_order=True)
     runs[3] = write_run(tmp_path / "shuffled", shuffled, arm="pact_full", seed=17)
-    straight = judged(tmp_path, [runs[3], runs[1]], "ablated_gap").scorecard["H"]
-    again = judged(tmp_path, runs, "ablated_gap").scorecard["H"]
+    straight = judged(tmp_path, [runs[3], runs[1]], "ablated_gap").scorecard["H1"]
+    again = judged(tmp_path, runs, "ablated_gap").scorecard["H1"]
     one, other = (each.checks[0].comparisons[0].interval for each in (straight, again))
     assert one is not None
     assert one == other
@@ -172,10 +157,10 @@ def test_ablated_runs_are_aligned_among_themselves_only(tmp_path: Path, runs: li
 
 def test_ablated_runs_give_no_numbers_of_whole_contexts(tmp_path: Path, runs: list[Path]) -> None:
     result = judged(tmp_path, [runs[1], runs[3]], "accuracy")
-    reasons = result.scorecard["H"].checks[0].reasons
+    reasons = result.scorecard["H1"].checks[0].reasons
     assert "no accuracy of no_nr seed 17 (single, all)" in " ".join(reasons)
-    with_them = judged(tmp_path, runs, "view_tv", decoding='"ensemble"').scorecard["H"]
-    without = judged(tmp_path, [runs[0], runs[2]], "view_tv", decoding='"ensemble"').scorecard["H"]
+    with_them = judged(tmp_path, runs, "view_tv", decoding='"ensemble"').scorecard["H1"]
+    without = judged(tmp_path, [runs[0], runs[2]], "view_tv", decoding='"ensemble"').scorecard["H1"]
     assert with_them.checks[0].comparisons == without.checks[0].comparisons
 
 
@@ -188,7 +173,7 @@ def test_two_ablated_runs_of_one_arm_and_seed_are_told(tmp_path: Path, runs: lis
 def test_whole_and_ablated_contexts_are_drawn_together(tmp_path: Path, runs: list[Path]) -> None:
     """A pair and its ablated context move together; the expectation is drawn with numpy."""
     result = judged(tmp_path, runs, "ablated_confidence", than='{ metric = "accuracy" }')
-    (comparison,) = result.scorecard["H"].checks[0].comparisons
+    (comparison,) = result.scorecard["H1"].checks[0].comparisons
     ablated = ScoredItems.of(ablated_predictions(1, lean=3.0), "single")
     whole = ScoredItems.of(predictions(1), "single")
     families = np.unique(whole.predictions.family)
@@ -207,7 +192,7 @@ def test_whole_and_ablated_contexts_are_drawn_together(tmp_path: Path, runs: lis
 def test_groups_with_other_families_are_drawn_together(tmp_path: Path, runs: list[Path]) -> None:
     than = '{ arm = "no_nr", group = "boolean" }'
     result = judged(tmp_path, runs, "accuracy", than=than)
-    (comparison,) = result.scorecard["H"].checks[0].comparisons
+    (comparison,) = result.scorecard["H1"].checks[0].comparisons
     assert comparison.interval is not None
     assert comparison.interval.value == pytest.approx(comparison.difference)
     assert comparison.interval.low < comparison.difference < comparison.interval.high
@@ -218,9 +203,7 @@ def registration(tmp_path: Path, runs: list[Path], data: list[Path]) -> Registra
     """Registers on some files; whole contexts were scored on the first, ablated ones on another."""
     path = tmp_path / "h.toml"
     path.write_text(
-        CRITERIA.format(
-            metric="ablated_gap", decoding='"single"', group="all", than='{ arm = "pact_full" }'
-        )
+        criteria("ablated_gap", '{ arm = "pact_full" }', arm="no_nr", more="seeds = [17]")
     )
     register(path, data=data, now=dt.datetime(2020, 1, 1, tzinfo=dt.UTC))
     files = [tmp_path / "holdout.jsonl", tmp_path / "ablated.jsonl"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from preregistration.checks import criteria
 from run_frames import predictions, rows, write_run
 
 from pact_eval import metrics
@@ -23,23 +24,6 @@ from pact_eval.evaluation import (
 from pact_eval.preregistration import HypothesisResult, judge_sources
 from pact_eval.runs import Predictions
 
-CRITERIA = """
-format = "pact-hypotheses-1"
-[[hypothesis]]
-id = "H"
-title = "T"
-claim = "C."
-[[hypothesis.check]]
-says = "check"
-metric = "{metric}"
-arm = "a"
-decoding = "{decoding}"
-is = "higher"
-than = {{ arm = "b" }}
-judged_on = "matched"
-seeds = [1]
-"""
-
 HOT = Calibrator("scalar", Weights(bias=(3.0, 0.0, 0.0)))
 
 
@@ -54,12 +38,16 @@ def runs(tmp_path: Path) -> list[Path]:
     return folders
 
 
+def one_seed(metric: str, decoding: str) -> str:
+    return criteria(metric, decoding=f'"{decoding}"', more="seeds = [1]")
+
+
 def judged(tmp_path: Path, runs: list[Path], metric: str, decoding: str) -> tuple[float, ...]:
     """Returns the difference, its interval's value and ends."""
     path = tmp_path / "h.toml"
-    path.write_text(CRITERIA.format(metric=metric, decoding=decoding))
+    path.write_text(one_seed(metric, decoding))
     result = judge_sources(path, runs, Settings(resamples=300, seed=3))
-    (comparison,) = result.scorecard["H"].checks[0].comparisons
+    (comparison,) = result.scorecard["H1"].checks[0].comparisons
     assert comparison.interval is not None
     interval = comparison.interval
     return comparison.difference, interval.value, interval.low, interval.high
@@ -81,7 +69,7 @@ def test_intervals_are_those_of_a_comparison(
 ) -> None:
     """The same ends, and the items, pairs or Score items that they rest on."""
     expected = compared.metrics[metric].difference
-    text = CRITERIA.format(metric=metric, decoding="single")
+    text = one_seed(metric, "single")
     (found,) = result_on_runs(tmp_path, runs, text).comparisons
     assert found.interval is not None
     assert found.interval.n == n
@@ -120,11 +108,11 @@ def test_calibrated_decodings_need_a_calibrator_in_the_folder(
 ) -> None:
     (runs[0] / "calibration.json").unlink()
     path = tmp_path / "h.toml"
-    path.write_text(CRITERIA.format(metric="ece", decoding="single_calibrated"))
+    path.write_text(one_seed("ece", "single_calibrated"))
     result = judge_sources(path, runs, Settings(resamples=100, seed=3))
-    assert result.scorecard.verdicts == {"H": "UNTESTED"}
+    assert result.scorecard.verdicts == {"H1": "UNTESTED"}
     assert any(
-        "no single_calibrated numbers of a" in r for r in result.scorecard["H"].checks[0].reasons
+        "no single_calibrated numbers of a" in r for r in result.scorecard["H1"].checks[0].reasons
     )
 
 
@@ -134,7 +122,7 @@ def test_the_fit_of_a_calibrator_is_not_judged_on_its_own_families(
     fitted = HOT.with_provenance(families=["f3"], source_families=["s3"])
     write_calibrator(runs[0] / "calibration.json", fitted)
     path = tmp_path / "h.toml"
-    path.write_text(CRITERIA.format(metric="ece", decoding="single"))
+    path.write_text(one_seed("ece", "single"))
     with pytest.raises(ValueError, match="families it is applied to"):
         judge_sources(path, runs, Settings(resamples=100, seed=3))
     assert json.loads((runs[0] / "calibration.json").read_bytes())["mode"] == "scalar"
@@ -145,13 +133,13 @@ def result_on_runs(
 ) -> HypothesisResult:
     path = tmp_path / "h.toml"
     path.write_text(text)
-    return judge_sources(path, runs, Settings(resamples=resamples, seed=3)).scorecard["H"]
+    return judge_sources(path, runs, Settings(resamples=resamples, seed=3)).scorecard["H1"]
 
 
 def test_other_metrics_and_margins_are_decided_by_the_interval(
     tmp_path: Path, runs: list[Path]
 ) -> None:
-    text = CRITERIA.format(metric="nll_nats", decoding="single").replace("higher", "lower")
+    text = one_seed("nll_nats", "single").replace("higher", "lower")
     (comparison,) = result_on_runs(tmp_path, runs, text).comparisons
     assert comparison.evidence is not None
     assert comparison.interval is not None
@@ -159,7 +147,7 @@ def test_other_metrics_and_margins_are_decided_by_the_interval(
     ends = (comparison.interval.low, comparison.interval.high)
     assert (comparison.evidence.low, comparison.evidence.high) == ends
     assert comparison.shown == (ends[1] < 0)
-    text = CRITERIA.format(metric="accuracy", decoding="single")
+    text = one_seed("accuracy", "single")
     (with_margin,) = result_on_runs(tmp_path, runs, text + 'by_more_than = "1 point"\n').comparisons
     assert with_margin.evidence is not None
     assert with_margin.evidence.method == "interval"
@@ -173,7 +161,7 @@ def test_runs_of_different_k_are_compared_at_the_smallest(tmp_path: Path, metric
         write_run(tmp_path / name, frame.filter(pl.col("view") < k), arm=name, seed=1)
         for name, k in (("a", 4), ("b", 2))
     ]
-    text = CRITERIA.format(metric=metric, decoding="ensemble")
+    text = one_seed(metric, "ensemble")
     (comparison,) = result_on_runs(tmp_path, folders, text).comparisons
     assert comparison.views == (4, 2)
     assert comparison.difference == 0.0
@@ -182,7 +170,7 @@ def test_runs_of_different_k_are_compared_at_the_smallest(tmp_path: Path, metric
     expected = point_estimates(two, "kind", [metric])["all"][metric]
     assert comparison.left.value == pytest.approx(expected.value)
     if metric == "accuracy":  # of view 0, whatever K is
-        single = CRITERIA.format(metric="accuracy", decoding="single")
+        single = one_seed("accuracy", "single")
         (of_view_0,) = result_on_runs(tmp_path, folders, single).comparisons
         assert of_view_0.views == ()
 
@@ -191,10 +179,9 @@ def test_a_stricter_level_draws_the_resamples_that_it_needs(
     tmp_path: Path, runs: list[Path]
 ) -> None:
     """Of two checks a failure is judged at 97.5%: 20 resamples beyond each end are 1,600."""
-    check = CRITERIA.split("[[hypothesis.check]]")[1]
-    text = CRITERIA.format(metric="nll_nats", decoding="single") + "[[hypothesis.check]]"
-    text += check.format(metric="brier", decoding="single")
-    text = text.replace('says = "check"', 'says = "other"', 1)
+    check = one_seed("brier", "single").split("[[hypothesis.check]]")[1]
+    text = one_seed("nll_nats", "single") + "[[hypothesis.check]]"
+    text += check
     result = result_on_runs(tmp_path, runs, text)
     assert result.verdict == "CONTRADICTED"
     for comparison in result.comparisons:
@@ -222,7 +209,7 @@ def test_a_difference_of_ece_needs_a_run_that_rejects_its_own_calibration(
         write_run(tmp_path / arm, frame, arm=arm, seed=1)
         for arm, frame in zip("ab", frames, strict=True)
     ]
-    text = CRITERIA.format(metric="ece", decoding="single")
+    text = one_seed("ece", "single")
     (comparison,) = result_on_runs(tmp_path, folders, text).comparisons
     assert comparison.evidence is not None
     if any(rejected):

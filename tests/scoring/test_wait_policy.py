@@ -28,9 +28,9 @@ def policies(start: tuple[str, ...], **environment: str) -> set[str]:
     return set(re.findall(r"OMP_WAIT_POLICY\s*=\s*'(\w+)'", done.stderr))
 
 
-def test_openmp_waits_passively_when_scoring_starts() -> None:
-    assert policies(COMMAND) == {"PASSIVE"}
-
-
-def test_the_users_own_policy_is_kept() -> None:
-    assert policies(LIBRARY, OMP_WAIT_POLICY="ACTIVE") == {"ACTIVE"}
+@pytest.mark.parametrize("start", [COMMAND, LIBRARY], ids=["command", "library"])
+@pytest.mark.parametrize("own", [{}, {"OMP_WAIT_POLICY": "ACTIVE"}], ids=["unset", "own"])
+def test_openmp_waits_passively_unless_the_user_has_decided(
+    start: tuple[str, ...], own: dict[str, str]
+) -> None:
+    assert policies(start, **own) == {own.get("OMP_WAIT_POLICY", "PASSIVE")}

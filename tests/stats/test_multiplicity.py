@@ -11,7 +11,7 @@ p_values = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 
 # The oracle takes a tenth of a second per call.
 @pytest.mark.slow
-@settings(max_examples=10)
+@settings(max_examples=30)
 @given(p_values)
 def test_holm_against_statsmodels(p: list[float]) -> None:
     expected = multipletests(p, method="holm")[1]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from commands import runner
+from preregistration.checks import criteria
 from reports.page.page_runs import two_runs
-from reports.tables.test_tables_command import CRITERIA
 
 from pact_cli.main import main
 
@@ -71,12 +71,12 @@ def test_json_names_the_files_alone(folders: list[Path], tmp_path: Path) -> None
 
 
 def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -> None:
-    criteria = tmp_path / "h.toml"
-    criteria.write_text(CRITERIA.replace('"a"', '"pact"').replace('"b"', '"other"'))
-    runner(main)("register", criteria)
-    criteria.write_text(criteria.read_text().replace('is = "higher"', 'is = "lower"'))
+    path = tmp_path / "h.toml"
+    path.write_text(criteria(arm="pact", than='{ arm = "other" }'))
+    runner(main)("register", path)
+    path.write_text(path.read_text().replace('is = "higher"', 'is = "lower"'))
     out = tmp_path / "page.html"
-    result = run(*folders, *FAST, "--html", out, "--criteria", criteria, code=5)
+    result = run(*folders, *FAST, "--html", out, "--criteria", path, code=5)
     assert "TAMPERED" in result.stderr
     page = out.read_text(encoding="utf-8")
     assert "Registration does not hold" in page

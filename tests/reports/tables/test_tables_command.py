@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from commands import runner
+from preregistration.checks import criteria
 from reports.tables.table_runs import run_of, share
 from run_frames import edit_run
 
@@ -20,24 +21,6 @@ from pact_reports.tables import TABLES
 pytestmark = pytest.mark.slow
 
 run = runner(main, "tables")
-
-CRITERIA = """
-format = "pact-hypotheses-1"
-
-[[hypothesis]]
-id = "H1"
-title = "A | B"
-claim = "a is better than b."
-
-[[hypothesis.check]]
-says = "accuracy is higher"
-metric = "accuracy"
-arm = "a"
-decoding = "single"
-is = "higher"
-judged_on = "matched"
-than = { arm = "b" }
-"""
 
 
 @pytest.fixture
@@ -87,9 +70,9 @@ def test_json_alone_on_stdout(folders: list[Path], tmp_path: Path) -> None:
 def test_the_scorecard_and_a_registration_that_came_too_late(
     folders: list[Path], tmp_path: Path
 ) -> None:
-    criteria, out = tmp_path / "h.toml", tmp_path / "out"
-    criteria.write_text(CRITERIA)
-    options = ("-o", out, "--only", "scorecard", "--criteria", criteria)
+    path, out = tmp_path / "h.toml", tmp_path / "out"
+    path.write_text(criteria())
+    options = ("-o", out, "--only", "scorecard", "--criteria", path)
     run(*folders, *options)
     text = (out / "scorecard.md").read_text(encoding="utf-8")
     assert re.search(
@@ -100,7 +83,7 @@ def test_the_scorecard_and_a_registration_that_came_too_late(
     )
     assert "in brackets the 95% score interval over families (differences of rates)" in text
     assert "Registration: NOT REGISTERED" in text
-    runner(main)("register", criteria)
+    runner(main)("register", path)
     for folder in folders:
         edit_run(folder, source="score", created="2001-01-01T00:00:00+00:00")
     late = run(*folders, *options, code=5)

@@ -1,0 +1,186 @@
+"""Our readers of adapter files beside safetensors and torch, on files that these wrote."""
+
+from __future__ import annotations
+
+import json
+import struct
+from contextlib import suppress
+from math import inf, isfinite, isnan
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load, save, save_file
+
+from pact_eval.audit.adapter.values import read_values, relative_difference
+from pact_eval.errors import AdapterError
+from pact_eval.models import safetensors_header
+
+DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+
+
+# Against the safetensors library and torch.
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES.values(), torch.float8_e4m3fn, torch.int8, torch.bool])
+def test_the_header_against_safetensors(dtype: torch.dtype, tmp_path: Path) -> None:
+    shapes: list[tuple[int, ...]] = [(), (0,), (3,), (4, 5), (2, 3, 4)]
+    path = tmp_path / "x.safetensors"
+    save_file({f"t{i}": torch.zeros(shape).to(dtype) for i, shape in enumerate(shapes)}, path)
+    found = safetensors_header(path)
+    with safe_open(path, "pt") as theirs:
+        assert {tensor.name for tensor in found} == set(theirs.keys())
+        for tensor in found:
+            there = theirs.get_slice(tensor.name)
+            assert (tensor.dtype, list(tensor.shape)) == (there.get_dtype(), there.get_shape())
+            assert tensor.size == theirs.get_tensor(tensor.name).numel()
+
+
+def packed(header: Any, data: bytes = bytes(8)) -> bytes:
+    raw = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(raw)) + raw + data
+
+
+def entry(**changes: Any) -> dict[str, Any]:
+    return {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]} | changes
+
+
+BROKEN = {
+    "empty": b"",
+    "no header": struct.pack("<Q", 0),
+    "too long a header": struct.pack("<Q", 1 << 60) + b"{}",
+    "no JSON": packed(b"{" * 20),
+    "no object": packed([], b""),
+    "no UTF-8": packed(b'{"\xff": 1}'),
+    "nested": packed(b"[" * 100_000),
+    "entry no object": packed({"a": 1}),
+    "no dtype": packed({"a": {"shape": [2], "data_offsets": [0, 8]}}),
+    "other dtype": packed({"a": entry(dtype="F31")}),
+    "no shape": packed({"a": entry(shape=None)}),
+    "negative shape": packed({"a": entry(shape=[-2])}),
+    "fractional shape": packed({"a": entry(shape=[2.0])}),
+    "huge shape": packed({"a": entry(shape=[1 << 62, 1 << 62])}),
+    "other size": packed({"a": entry(shape=[3])}),
+    "half a number": packed({"a": entry(dtype="F4", shape=[3], data_offsets=[0, 1])}, bytes(1)),
+    "one offset": packed({"a": entry(data_offsets=[8])}),
+    "negative offset": packed({"a": entry(data_offsets=[-8, 0])}),
+    "backwards": packed({"a": entry(data_offsets=[8, 0])}),
+    "beyond the end": packed({"a": entry()}, bytes(7)),
+    "bytes left over": packed({"a": entry()}, bytes(9)),
+    "gap at the start": packed({"a": entry(data_offsets=[4, 12])}, bytes(12)),
+    "gap": packed({"a": entry(), "b": entry(data_offsets=[9, 17])}, bytes(17)),
+    "overlap": packed({"a": entry(), "b": entry(data_offsets=[4, 12])}, bytes(12)),
+    "twice the same data": packed({"a": entry(), "b": entry()}),
+    "metadata": packed({"__metadata__": {"format": 1}, "a": entry()}),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())
+def test_broken_headers_are_refused_by_both(broken: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(broken)
+    with pytest.raises((SafetensorError, OSError)):
+        load(broken)
+    with pytest.raises(AdapterError, match="damaged or cut short"):
+        safetensors_header(path)
+
+
+def test_a_tensor_named_twice_is_refused_though_the_library_takes_it(tmp_path: Path) -> None:
+    twice = packed(b'{"a": %b, "a": %b}' % ((json.dumps(entry()).encode(),) * 2))
+    assert list(load(twice)) == ["a"]
+    (tmp_path / "x.safetensors").write_bytes(twice)
+    with pytest.raises(AdapterError, match='duplicate key "a"'):
+        safetensors_header(tmp_path / "x.safetensors")
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_random_headers_against_safetensors(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "random.safetensors"
+    good = bytearray(save({"a": torch.ones(2, 3), "b": torch.ones(4, dtype=torch.bfloat16)}))
+    for _ in range(data.draw(st.integers(1, 2))):
+        good[data.draw(st.integers(0, len(good) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(good)
+    theirs = ours = None
+    with suppress(SafetensorError):
+        theirs = {name: tuple(tensor.shape) for name, tensor in load(bytes(good)).items()}
+    with suppress(AdapterError):
+        ours = {tensor.name: tensor.shape for tensor in safetensors_header(path)}
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 7, (1 << 18) - 1, (1 << 18) + 5])
+def test_values_against_torch(dtype: str, n: int, tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    rng = torch.Generator().manual_seed(n)
+    numbers = torch.randn(n, generator=rng).to(DTYPES[dtype])
+    numbers[n // 2] = float("nan")
+    numbers[-1] = float("-inf")
+    other = torch.randn(n, generator=rng).to(DTYPES[dtype])
+    zeros = torch.zeros(n, dtype=DTYPES[dtype])
+    save_file({"odd": numbers, "zero": zeros, "minus": -zeros, "other": other}, path)
+    tensors = {tensor.name: tensor for tensor in safetensors_header(path)}
+    found = read_values(path, tensors["odd"])
+    assert found.nans == int(numbers.isnan().sum())
+    assert found.infinities == int(numbers.isinf().sum())
+    assert read_values(path, tensors["zero"]).is_zero
+    assert read_values(path, tensors["minus"]).is_zero
+    assert not read_values(path, tensors["other"]).is_zero
+    assert read_values(path, tensors["other"]).largest == float(other.double().abs().max())
+    assert (found.largest, read_values(path, tensors["zero"]).largest) == (inf, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("F8_E4M3", torch.float8_e4m3fn),
+        ("F8_E5M2", torch.float8_e5m2),
+        ("F8_E4M3FNUZ", torch.float8_e4m3fnuz),
+        ("F8_E5M2FNUZ", torch.float8_e5m2fnuz),
+    ],
+)
+def test_every_number_of_eight_bits_against_torch(
+    name: str, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.safetensors"
+    for byte in range(256):
+        number = float(torch.tensor([byte], dtype=torch.uint8).view(dtype).float())
+        path.write_bytes(
+            packed({"a": entry(dtype=name, shape=[1], data_offsets=[0, 1])}, bytes([byte]))
+        )
+        found = read_values(path, safetensors_header(path)[0])
+        assert (found.nans, found.infinities) == (int(isnan(number)), int(abs(number) == inf))
+        assert found.is_zero == (number == 0)
+        assert found.largest == (abs(number) if isfinite(number) else inf)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_relative_difference_against_torch(dtype: str, tmp_path: Path) -> None:
+    rng = torch.Generator().manual_seed(17)
+    left = torch.randn(600, 500, generator=rng).to(DTYPES[dtype])
+    right = (left.double() + 0.1 * torch.randn(600, 500, generator=rng)).float()
+    save_file({"a": left}, tmp_path / "left")
+    save_file({"a": right}, tmp_path / "right")
+    paths = tmp_path / "left", tmp_path / "right"
+    infos = [safetensors_header(path)[0] for path in paths]
+    difference = torch.linalg.norm(left.double() - right.double())
+    larger = max(torch.linalg.norm(left.double()), torch.linalg.norm(right.double()))
+    found = relative_difference(paths[0], infos[0], paths[1], infos[1])
+    assert found == pytest.approx(float(difference / larger), rel=1e-9)
+    assert relative_difference(paths[0], infos[0], paths[0], infos[0]) == 0
+
+
+def test_relative_difference_of_zeros_and_opposites(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    save_file({"0": torch.zeros(3), "1": torch.ones(3), "2": -torch.ones(3)}, path)
+    zero, one, minus = sorted(safetensors_header(path), key=lambda tensor: tensor.name)
+    assert relative_difference(path, zero, path, zero) == 0
+    assert relative_difference(path, one, path, zero) == 1
+    assert relative_difference(path, one, path, minus) == 2
