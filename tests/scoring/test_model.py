@@ -39,7 +39,11 @@ def refused(
 
 
 def without(*names: str) -> Callable[[Path], object]:
-    return lambda folder: [path.unlink() for name in names for path in folder.glob(name)]
+    def remove(folder: Path) -> None:
+        for path in [path for name in names for path in folder.glob(name)]:
+            path.unlink()
+
+    return remove
 
 
 def pickled(folder: Path) -> None:
@@ -57,7 +61,7 @@ def changed(name: str, **changes: object) -> Callable[[Path], object]:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (without("*"), "expected adapter_config.json in "),
+        (without("*"), "expected adapter_config.json"),
         (without("adapter_model.safetensors"), "expected weights (adapter_model.safetensors)"),
         (pickled, "found adapter_model.bin; pickled weights can run code"),
         (lambda folder: (folder / "adapter_config.json").write_text("{"), "not valid JSON"),
