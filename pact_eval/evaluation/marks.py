@@ -29,7 +29,7 @@ from pact_eval.stats import (
 LEVEL: Final = 0.05
 """A difference is marked if chance alone shows one as large less than once in 20 times."""
 
-MOST_RESAMPLES: Final = 10_000_000
+MOST_RESAMPLES: Final = 1_000_000
 """More resamples than this are not suggested."""
 
 TestName = Literal[

@@ -128,9 +128,10 @@ class LinearInference:
 
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Returns the value with its interval; without one, with a reason, if clusters agree."""
-        method = f"{100 * confidence:g}% skewness-corrected t interval over clusters"
+        name = "skewness-corrected t interval over clusters"
         if self.outer:
-            method += ", not inside plain t (differences)"
+            name = f"outer ends of the plain and the {name} (differences)"
+        method = f"{100 * confidence:g}% {name}"
         low, high, reason = math.nan, math.nan, None
         if self.clusters < 2:
             reason = "one family: no interval"

@@ -120,9 +120,9 @@ def _too_few_resamples(note: TooFewResamples) -> str:
     if note.needed:
         said += f"; {note.needed:,} resamples (--bootstrap) are needed"
         if note.out_of_reach:
-            said += f", and for {note.out_of_reach:,} of them no number would do"
+            said += f", and for {note.out_of_reach:,} of them no practical number would do"
     else:
-        said += ", with any number of resamples"
+        said += ", with any practical number of resamples"
     return f"{said}. They can be marked only after smaller p-values."
 
 
