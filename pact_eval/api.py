@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
+    from pact_eval._json import Json
     from pact_eval.audit import AdapterAudit, DataAudit
     from pact_eval.calibration import FittedRun, Mode
     from pact_eval.evaluation import Comparison, Evaluation, Experiment, Settings
@@ -90,6 +91,7 @@ def score(
     limit: int | None = None,
     arm: str | None = None,
     seed: int | None = None,
+    role: str | None = None,
     **options: Any,
 ) -> Run:
     """Score a dataset into a run folder, or resume one, as `pact-eval score` does.
@@ -104,6 +106,7 @@ def score(
         limit: score only the first records.
         arm: name of the recipe.
         seed: seed of the training.
+        role: what the run is for: "evaluation" (the default), "calibration" or "selection".
         options: further fields of `pact_eval.scoring.model.ModelRequest`: device, dtype, engine...
 
     Returns:
@@ -125,7 +128,8 @@ def score(
         **options,
     )
     dataset = read_dataset(Path(data), k=k, order_seed=order_seed, limit=limit)
-    score_dataset(identify(request), dataset, Path(out), labels={"arm": arm, "seed": seed})
+    labels: dict[str, Json] = {"arm": arm, "seed": seed, "role": role}
+    score_dataset(identify(request), dataset, Path(out), labels=labels)
     return read_run(out)
 
 
@@ -160,12 +164,8 @@ def compare(a: RunOrFolder, b: RunOrFolder, settings: Settings | None = None) ->
         RunError: a folder is not a complete run with references.
         InputError: item sets differ, or a run lacks the decoding or a calibrator.
     """
-    from pact_eval.errors import RunError
-
     experiment = _experiment([a, b], settings)
-    if len(experiment.runs) < 2:
-        message = f"{experiment.ablated[0].folder}: ablated contexts have no references to compare"
-        raise RunError(message)
+    experiment.require_two_runs()
     return experiment.comparison(*experiment.runs)
 
 

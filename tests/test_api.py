@@ -57,7 +57,7 @@ def test_ablated_contexts_are_evaluated_and_not_compared(
     ablated = write_run(tmp_path / "ablated", ablated_rows(1))
     found = pact_eval.evaluate(str(ablated), SETTINGS)
     assert "ablated_gap" in found.groups[0].estimates
-    with pytest.raises(pact_eval.RunError, match="ablated contexts have no references"):
+    with pytest.raises(pact_eval.RunError, match="ablated contexts has no references"):
         pact_eval.compare(runs[0], ablated, SETTINGS)
 
 

@@ -62,22 +62,21 @@ def compare(
     else:
         experiment = Experiment.read([Path(run) for run in runs], settings, unique_labels=False)
     # Other items are an error of their own, so that only calibrators need to be read here.
-    warn(map(warning_sentence, experiment.warnings if settings.calibrated else experiment.unsealed))
+    warn(map(warning_sentence, experiment.warnings if settings.calibrated else experiment.notices))
     if arms:
         _print_arms(experiment, mcnemar=mcnemar, as_json=as_json)
     else:
-        _print_pairs(experiment, runs, mcnemar=mcnemar, as_json=as_json)
+        _print_pairs(experiment, mcnemar=mcnemar, as_json=as_json)
 
 
-def _print_pairs(
-    experiment: Experiment, names: tuple[str, ...], *, mcnemar: bool, as_json: bool
-) -> None:
+def _print_pairs(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None:
     """Print the comparison of the first run with each of the others."""
     from pact_reports.numbers import GENERALISATION
     from pact_reports.tables.comparison import comparison_parts, item_lists
     from pact_reports.writers.json import to_json
     from pact_reports.writers.terminal import show
 
+    names = [str(run.folder) for run in experiment.runs]
     with output(to_stderr=True).status("Computing intervals"):
         compared = list(zip(names[1:], experiment.comparisons, strict=True))
     label = experiment.settings.label

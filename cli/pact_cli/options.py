@@ -154,14 +154,20 @@ def settings_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]
 
 
 def label_options(command: Command) -> Command:
-    """Add --arm and --seed; the command gets `labels`, with the command line as given."""
+    """Add --arm, --seed and --role; the command gets `labels`, with the command line as given."""
 
-    def gather(arm: str | None, seed: int | None) -> dict[str, Json]:
-        return {"arm": arm, "seed": seed, "command_line": [*sys.argv]}
+    def gather(arm: str | None, seed: int | None, role: str | None) -> dict[str, Json]:
+        return {"arm": arm, "seed": seed, "role": role, "command_line": [*sys.argv]}
 
     options = [
         click.option("--arm", help="Recipe of the run, such as pact or ce_only."),
         click.option("--seed", type=int, help="Training seed of the adapter."),
+        click.option(
+            "--role",
+            type=click.Choice(["evaluation", "calibration", "selection"]),
+            help="What the run is for. Commands that read several runs leave out those of other "
+            "roles than evaluation. Default: evaluation.",
+        ),
     ]
     return _gathered("labels", gather, options)(command)
 

@@ -57,14 +57,17 @@ def print_reports(
     folders: Sequence[Path], settings: Settings | None = None, *, as_json: bool
 ) -> None:
     """Print the report on each run in turn; with JSON, one object with all of them."""
-    from pact_eval.evaluation import Experiment, report_digest
+    from pact_eval.evaluation import Experiment, of_one_role, report_digest
+    from pact_eval.runs import open_run
     from pact_reports.sentences import warning_sentence
     from pact_reports.tables.report import run_parts
     from pact_reports.writers.json import evaluation_json
     from pact_reports.writers.terminal import show
 
+    kept, skipped = of_one_role([open_run(folder) for folder in folders])
+    warn(map(warning_sentence, skipped))
     reports: list[dict[str, Json]] = []
-    for experiment in [Experiment.read([folder], settings) for folder in folders]:
+    for experiment in [Experiment.read([run.folder], settings) for run in kept]:
         (run,) = experiment.all_runs
         warn(map(warning_sentence, experiment.unsealed))
         if experiment.settings.calibrated:
@@ -83,8 +86,8 @@ def print_reports(
     if as_json and len(folders) == 1:
         print_json(reports[0])
     elif as_json:
-        named = zip(folders, reports, strict=True)
-        print_json({"runs": [{"folder": str(folder), **each} for folder, each in named]})
+        named = zip(kept, reports, strict=True)
+        print_json({"runs": [{"folder": str(run.folder), **each} for run, each in named]})
 
 
 def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs) -> None:

@@ -77,6 +77,7 @@ from pact_eval.evaluation.report import (
     evaluate,
     evaluate_items,
 )
+from pact_eval.evaluation.roles import SkippedRun, of_one_role
 from pact_eval.evaluation.run_costs import TRAINING_NAME, RunCost, run_costs
 from pact_eval.evaluation.seeds import (
     Arm,
@@ -153,6 +154,7 @@ __all__ = [
     "SeedSummary",
     "Settings",
     "SignFlipTest",
+    "SkippedRun",
     "SlotHomogeneity",
     "SmallGroups",
     "Split",
@@ -184,6 +186,7 @@ __all__ = [
     "mismatch",
     "most_probable",
     "numeric_noise",
+    "of_one_role",
     "ordered_groups",
     "pair_partners",
     "point_estimates",

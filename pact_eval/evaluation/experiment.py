@@ -27,6 +27,7 @@ from pact_eval.evaluation.comparison import Comparison, adjusted_together, compa
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.notes import numeric_noise
 from pact_eval.evaluation.report import Evaluation, evaluate_items
+from pact_eval.evaluation.roles import SkippedRun, of_one_role
 from pact_eval.evaluation.seeds import ArmPair, ArmsComparison, compare_arms, compare_seeds
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.sweep import SweepPoint, sweep
@@ -299,11 +300,13 @@ class Experiment:
         runs: the runs on full contexts.
         ablated: the runs on ablated contexts.
         settings: decoding, grouping and bootstrap.
+        skipped: runs that were left out because they have another role.
     """
 
     runs: tuple[ExperimentRun, ...]
     ablated: tuple[ExperimentRun, ...] = ()
     settings: Settings = field(default_factory=Settings)
+    skipped: tuple[SkippedRun, ...] = ()
 
     @classmethod
     def read(
@@ -313,7 +316,7 @@ class Experiment:
         *,
         unique_labels: bool = True,
     ) -> Experiment:
-        """Open several runs.
+        """Open several runs for evaluation; runs of other roles are left out, see `of_one_role`.
 
         Args:
             folders: run folders; a `calibration.json` in a folder is the calibrator of that run.
@@ -327,8 +330,8 @@ class Experiment:
         settings = settings or Settings()
         runs: list[ExperimentRun] = []
         ablated: list[ExperimentRun] = []
-        for folder in folders:
-            opened = open_run(folder)
+        kept, skipped = of_one_role([open_run(folder) for folder in folders])
+        for opened in kept:
             members = ablated if opened.ablated else runs
             first = members[0] if members else None
             run = ExperimentRun(
@@ -337,7 +340,7 @@ class Experiment:
             if unique_labels and members is runs:
                 _refuse_same_label(runs, run)
             members.append(run)
-        return cls(tuple(runs), tuple(ablated), settings)
+        return cls(tuple(runs), tuple(ablated), settings, skipped)
 
     @classmethod
     def read_arms(cls, arguments: Sequence[str], settings: Settings | None = None) -> Experiment:
@@ -354,21 +357,24 @@ class Experiment:
             RunError: a folder is not a complete run with references.
         """
         settings = settings or Settings()
+        arms = [
+            (name, open_run(folder))
+            for name, pattern in map(_named_pattern, arguments)
+            for folder in _folders(pattern)
+        ]
+        kept, skipped = of_one_role([opened for _, opened in arms])
+        folders = {opened.folder for opened in kept}
         runs: list[ExperimentRun] = []
-        for argument in arguments:
-            name, equals, pattern = argument.partition("=")
-            if not equals or not name or not pattern:
-                message = f"--arms: expected NAME=PATTERN, got {argument!r}"
-                raise InputError(message)
-            for folder in _folders(pattern):
-                opened = open_run(folder)
-                if opened.ablated:
-                    read_run(folder)  # raises: ablated contexts have no references to compare
-                first = runs[0] if runs else None
-                run = ExperimentRun(opened, arm=name, first=first, allow=settings.allow)
-                _refuse_no_seed(runs, run)
-                runs.append(run)
-        return cls(tuple(runs), (), settings)
+        for name, opened in arms:
+            if opened.folder not in folders:
+                continue
+            if opened.ablated:
+                read_run(opened.folder)  # raises: ablated contexts have no references to compare
+            first = runs[0] if runs else None
+            run = ExperimentRun(opened, arm=name, first=first, allow=settings.allow)
+            _refuse_no_seed(runs, run)
+            runs.append(run)
+        return cls(tuple(runs), (), settings, skipped)
 
     @property
     def all_runs(self) -> tuple[ExperimentRun, ...]:
@@ -386,6 +392,20 @@ class Experiment:
         found = (run.mismatch for run in self.runs)
         return tuple(each for each in found if each is not None)
 
+    def require_two_runs(self) -> None:
+        """Refuse runs on ablated contexts, and fewer than two runs.
+
+        Raises:
+            RunError: a run is on ablated contexts, which have no references.
+            InputError: there are fewer than two runs.
+        """
+        if self.ablated:
+            read_run(self.ablated[0].folder)  # raises
+        if len(self.runs) < 2:
+            others = "".join(f"; {each.run} has the role {each.role}" for each in self.skipped)
+            message = f"expected two or more runs of one role, got {len(self.runs)}{others}"
+            raise InputError(message)
+
     def require_same_items(self) -> None:
         """Refuse runs that cannot be compared item by item.
 
@@ -401,14 +421,22 @@ class Experiment:
         """A warning for every run without a seal."""
         return tuple(warning for run in self.all_runs for warning in run.run.unsealed)
 
+    @property
+    def notices(self) -> tuple[UnsealedRun | SkippedRun, ...]:
+        """Runs without a seal, and runs that were left out. No predictions are read."""
+        return (*self.unsealed, *self.skipped)
+
     @cached_property
-    def warnings(self) -> tuple[CalibrationWarning | ItemMismatch | UnsealedRun, ...]:
-        """Warnings on runs without a seal, on calibrators, and on runs with different items.
+    def warnings(self) -> tuple[CalibrationWarning | ItemMismatch | UnsealedRun | SkippedRun, ...]:
+        """Warnings on runs without a seal or left out, on calibrators, and on different items.
 
         Raises:
-            InputError: a calibrator cannot be read, or was fitted on families of its run.
+            InputError: a calibrator cannot be read, belongs to another run, or was fitted on
+                families of its run.
         """
-        warnings: list[CalibrationWarning | ItemMismatch | UnsealedRun] = [*self.unsealed]
+        warnings: list[CalibrationWarning | ItemMismatch | UnsealedRun | SkippedRun] = [
+            *self.notices
+        ]
         decoding = self.settings.decoding if self.settings.calibrated else None
         for run in self.runs:
             warnings += run.calibrator_warnings(decoding)
@@ -531,8 +559,7 @@ class Experiment:
             RunError: a run is on ablated contexts, which have no references.
             InputError: the items differ, or a run lacks the decoding or a calibrator.
         """
-        if self.ablated:
-            read_run(self.ablated[0].folder)  # raises
+        self.require_two_runs()
         self.require_same_items()
         first, *others = self.runs
         found = tuple(self._comparison(first, run) for run in others)
@@ -668,6 +695,14 @@ def _reordered(a: Predictions, b: Predictions) -> Predictions:
 def _rows_in_order(a: Predictions, b: Predictions) -> npt.NDArray[np.int64]:
     row_of = {item: row for row, item in enumerate(b.ids.tolist())}
     return np.array([row_of[item] for item in a.ids.tolist()], dtype=np.int64)
+
+
+def _named_pattern(argument: str) -> tuple[str, str]:
+    name, equals, pattern = argument.partition("=")
+    if not equals or not name or not pattern:
+        message = f"--arms: expected NAME=PATTERN, got {argument!r}"
+        raise InputError(message)
+    return name, pattern
 
 
 def _folders(pattern: str) -> list[Path]:

@@ -19,6 +19,7 @@ from pact_eval.evaluation import (
     Experiment,
     ExperimentRun,
     Settings,
+    SkippedRun,
 )
 from pact_eval.preregistration.criteria import Hypotheses, decoding_name
 from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
@@ -53,13 +54,13 @@ class JudgedHypotheses:
         hypotheses: the criteria.
         scorecard: the verdicts with their evidence.
         registration: result of comparing the lock with the criteria and the runs.
-        warnings: warnings on runs without a seal and on the applied calibrators.
+        warnings: warnings on runs without a seal or left out, and on the applied calibrators.
     """
 
     hypotheses: Hypotheses
     scorecard: Scorecard
     registration: Registration
-    warnings: tuple[CalibrationWarning | UnsealedRun, ...]
+    warnings: tuple[CalibrationWarning | UnsealedRun | SkippedRun, ...]
 
 
 def judge_sources(
@@ -123,11 +124,11 @@ class _Numbers:
         self._experiment = experiment
         self.differences = RunDifferences(settings.rng, settings.resamples or _RESAMPLES)
 
-    def warnings(self) -> tuple[CalibrationWarning | UnsealedRun, ...]:
-        """Return the warnings on runs without a seal, and those of the calibrators."""
+    def warnings(self) -> tuple[CalibrationWarning | UnsealedRun | SkippedRun, ...]:
+        """Return the warnings on runs without a seal or left out, and those of the calibrators."""
         runs = self._experiment.all_runs
         calibrators = (warning for run in runs for warning in run.calibrator_warnings())
-        return (*self._experiment.unsealed, *calibrators)
+        return (*self._experiment.notices, *calibrators)
 
     def rows(self) -> Iterator[MetricRow]:
         """Evaluate every run under every possible decoding."""

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 import polars as pl
 
@@ -49,6 +49,9 @@ from pact_eval.runs.seal import check_seal, rows_of_seal, seal_of_rows, sealed
 
 if sys.platform != "win32":  # on Windows, two writers in one folder are not detected
     import fcntl
+
+EVALUATION: Final = "evaluation"
+"""The role of a run that does not record one."""
 
 _PARTS = "parts"
 _LOCK = ".lock"
@@ -95,6 +98,11 @@ class RunFolder:
     def seed(self) -> int | None:
         """Training seed; None for a base model, or if the run does not record one."""
         return self.provenance.seed
+
+    @property
+    def role(self) -> str:
+        """What the run is for: evaluation, unless it records another role."""
+        return self.provenance.role or EVALUATION
 
     @property
     def settings(self) -> Mapping[str, Json]:

@@ -1,8 +1,8 @@
 """Provenance: the typed content of `run.json`. No other module reads or writes that file.
 
     {"format_version": 2, "status": "complete", "created": ..., "finished": ...,
-     "source": "score" | "import", "arm": ..., "seed": ..., "adapter": path, "base_model": ...,
-     "data": path, "command_line": [...],
+     "source": "score" | "import", "arm": ..., "seed": ..., "role": ..., "adapter": path,
+     "base_model": ..., "data": path, "command_line": [...],
      "settings": {"adapter": {"sha256", ...} | null, "base": {...}, "contract": {...},
                   "data": {"sha256", "records"}, "dtype": ..., "k": ..., ...},
      "versions": {...}, "counts": {...}, "engine": {...}, "wall_seconds": ..., ...,
@@ -142,6 +142,7 @@ class Provenance(Mapping[str, Json]):
         source: "score", or "import" for predictions made elsewhere.
         arm: the recorded recipe; use `Run.arm`, which falls back to the name of the folder.
         seed: training seed.
+        role: what the run is for, such as "calibration"; use `RunFolder.role`, which has a default.
         created: start time of the run; None if the recorded text is not a time with a UTC offset.
         adapter_folder: the scored adapter, as given; None for a base model.
         base_model: the base model, as given.
@@ -172,6 +173,7 @@ class Provenance(Mapping[str, Json]):
     source: str | None
     arm: str | None
     seed: int | None
+    role: str | None
     created: dt.datetime | None
     adapter_folder: str | None
     base_model: str | None
@@ -220,6 +222,7 @@ class Provenance(Mapping[str, Json]):
             source=top.text("source"),
             arm=top.text("arm") or None,
             seed=top.whole("seed"),
+            role=top.text("role") or None,
             created=top.time("created"),
             adapter_folder=top.text("adapter") or None,
             base_model=top.text("base_model"),
@@ -266,7 +269,7 @@ class Provenance(Mapping[str, Json]):
 
 _KNOWN: Final = frozenset(
     {
-        *("format_version", "status", "source", "arm", "seed", "created", "finished"),
+        *("format_version", "status", "source", "arm", "seed", "role", "created", "finished"),
         *("adapter", "base_model", "data", "command_line", "settings", "versions"),
         *("resumed_with_versions", "counts", "engine", "longest_prompt_tokens", "wall_seconds"),
         *("attention", "adapter_largest_logit_change", "merge_drift"),

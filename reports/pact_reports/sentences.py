@@ -14,6 +14,7 @@ from pact_eval.evaluation import (
     NearTies,
     Note,
     RepeatedViews,
+    SkippedRun,
     SmallGroups,
     TooFewResamples,
     UnmatchedSeeds,
@@ -74,7 +75,9 @@ def note_sentence(note: Note) -> str:
             return _too_few_resamples(note)
 
 
-def warning_sentence(warning: CalibrationWarning | ItemMismatch | UnsealedRun) -> str:
+def warning_sentence(
+    warning: CalibrationWarning | ItemMismatch | UnsealedRun | SkippedRun,
+) -> str:
     """Say what a warning means, and which run it is about.
 
     Example:
@@ -85,6 +88,11 @@ def warning_sentence(warning: CalibrationWarning | ItemMismatch | UnsealedRun) -
         return (
             f"{warning.run}: unsealed (it was written before runs were sealed, or its seal was "
             "removed): nothing shows whether its rows have changed since"
+        )
+    if isinstance(warning, SkippedRun):
+        return (
+            f"{warning.run}: left out: its role is {warning.role}, and the other runs are for "
+            f"{warning.kept}"
         )
     if isinstance(warning, ItemMismatch):
         return str(warning)

@@ -17,6 +17,7 @@ from pact_eval.evaluation import (
     Group,
     MetricSpec,
     Note,
+    SkippedRun,
 )
 from pact_eval.prompts import CODES as LETTERS
 from pact_eval.runs import UnsealedRun
@@ -154,14 +155,14 @@ def _letters(letters: SlotHomogeneity | None, unit: ClusterUnit) -> Json:
     }
 
 
-def _typed(note: Note | CalibrationNote | UnsealedRun, text: str) -> dict[str, Json]:
+def _typed(note: Note | CalibrationNote | UnsealedRun | SkippedRun, text: str) -> dict[str, Json]:
     """Turn a note into JSON values: its kind, its numbers and its sentence."""
     numbers = {each.name: to_json(getattr(note, each.name)) for each in fields(note)}
     return {"kind": type(note).__name__, **numbers, "text": text}
 
 
-def _warning(warning: CalibrationWarning | UnsealedRun) -> Json:
-    if isinstance(warning, UnsealedRun):
+def _warning(warning: CalibrationWarning | UnsealedRun | SkippedRun) -> Json:
+    if isinstance(warning, UnsealedRun | SkippedRun):
         return _typed(warning, warning_sentence(warning))
     return {"run": warning.run, **_typed(warning.note, warning_sentence(warning))}
 

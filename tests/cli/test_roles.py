@@ -1,0 +1,133 @@
+"""README's own sequence: runs of the calibration split lie next to those of the holdout."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from run_frames import edit_run, other_items, rows, write_run
+from scoring.conftest import FIXTURES, HOLDOUT
+
+import pact_eval
+from pact_cli.main import main
+from pact_eval.errors import InputError
+from pact_eval.evaluation import Experiment
+from pact_eval.runs import read_run
+
+FAST = ("--resamples", "200")
+LEFT_OUT = "its role is calibration, and the other runs are for evaluation"
+HYPOTHESES = """
+format = "pact-hypotheses-1"
+[[hypothesis]]
+id = "H"
+title = "T"
+claim = "C."
+[[hypothesis.check]]
+says = "check"
+metric = "nll_nats"
+arm = "pact"
+decoding = "single_calibrated"
+is = "higher"
+than = { arm = "nimble_recipe" }
+judged_on = "matched"
+seeds = [17]
+"""
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.mark.slow
+def test_the_sequence_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five of these commands failed, and one replaced the calibrator of another adapter."""
+    monkeypatch.chdir(tmp_path)
+    Path("hypotheses.toml").write_text(HYPOTHESES)
+    for arm in ("pact", "nimble_recipe"):
+        adapter = FIXTURES / "adapters" / arm
+        named = (adapter, "--arm", arm, "--seed", 17, "--k", 2)
+        run("score", *named, "--data", HOLDOUT, "--limit", 12, "--out", f"runs/{arm}-17")
+        train = ("--data", FIXTURES / "data" / "train.jsonl", "--limit", 24)
+        out = f"runs/{arm}-17-calibration"
+        run("score", *named, *train, "--out", out)
+        run("score", *named, *train, "--out", out, "--role", "calibration")  # only labels it
+        assert read_run(Path(out)).role == "calibration"
+        run("calibrate", out, "--mode", "scalar", "--holdout", f"runs/{arm}-17")
+    runs = sorted(map(str, Path("runs").iterdir()))
+    assert len(runs) == 4
+    refused = run("calibrate", runs[3], "--mode", "scalar", "--holdout", runs[0], code=1)
+    assert "--allow other-adapter" in refused.output
+    for command in (
+        ("report", *runs, *FAST, "--html", "report.html", "--data", HOLDOUT),
+        ("compare", "--arms", "pact=runs/pact-*", "nimble_recipe=runs/nimble_recipe-*", *FAST),
+        ("scorecard", "hypotheses.toml", *runs, *FAST),
+        ("figures", *runs, "--only", "main,reliability", "-o", "figures", *FAST),
+        ("tables", *runs, "--only", "main", "-o", "tables", *FAST),
+    ):
+        assert run(*command).stderr.count(LEFT_OUT) == 2, command
+    compared = ("compare", "runs/pact-17", "runs/nimble_recipe-17", "--calibrated", *FAST)
+    assert LEFT_OUT not in run(*compared).stderr
+    run("report", "runs/pact-17-calibration", *FAST)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    """Two runs of the holdout, and one of the calibration split."""
+    for arm in ("a", "b"):
+        write_run(tmp_path / arm, rows(len(arm), families=20), arm=arm, seed=1)
+    fitted = write_run(tmp_path / "c", other_items(rows(9, families=20)), arm="a", seed=1)
+    edit_run(fitted, role="calibration")
+    return [tmp_path / name for name in ("c", "a", "b")]
+
+
+def test_runs_of_another_role_are_left_out_with_a_note(runs: list[Path]) -> None:
+    experiment = Experiment.read(runs)
+    assert [run.name for run in experiment.runs] == ["a", "b"]
+    (skipped,) = experiment.skipped
+    assert (skipped.run, skipped.role, skipped.kept) == (str(runs[0]), "calibration", "evaluation")
+    assert skipped in experiment.warnings
+    assert experiment.same_items
+
+
+def test_runs_that_all_have_another_role_are_kept(runs: list[Path]) -> None:
+    experiment = Experiment.read(runs[:1])
+    assert [run.name for run in experiment.runs] == ["c"]
+    assert experiment.skipped == ()
+
+
+def test_reports_in_the_terminal_leave_them_out_too(runs: list[Path]) -> None:
+    result = run("report", *runs, *FAST, "--json")
+    named = [Path(each["folder"]).name for each in json.loads(result.stdout)["runs"]]
+    assert named == ["a", "b"]
+    assert result.stderr.count(LEFT_OUT) == 1
+
+
+def test_a_comparison_with_such_a_run_names_its_role(runs: list[Path]) -> None:
+    message = run("compare", runs[1], runs[0], *FAST, code=1).output
+    assert f"{runs[0]} has the role calibration" in message
+    with pytest.raises(InputError, match="two or more runs of one role"):
+        pact_eval.compare(runs[1], runs[0])
+    run("compare", runs[0], runs[0], *FAST)
+
+
+def test_a_scorecard_has_the_note_in_json(runs: list[Path], tmp_path: Path) -> None:
+    criteria = HYPOTHESES.replace("single_calibrated", "single").replace("[17]", "[1]")
+    for name, arm in (("pact", "a"), ("nimble_recipe", "b")):
+        criteria = criteria.replace(f'"{name}"', f'"{arm}"')
+    (tmp_path / "h.toml").write_text(criteria)
+    result = run("scorecard", tmp_path / "h.toml", *runs, *FAST, "--json")
+    (warning,) = json.loads(result.stdout)["warnings"]
+    assert (warning["kind"], warning["run"]) == ("SkippedRun", str(runs[0]))
+
+
+def test_imports_have_a_role_too(tmp_path: Path) -> None:
+    source = tmp_path / "rows.jsonl"
+    row = {"id": "a", "reference": 0, "logits": [1.0, 0.0]}
+    source.write_text(json.dumps(row) + "\n")
+    run("import", source, "--out", tmp_path / "run", "--role", "selection")
+    assert read_run(tmp_path / "run").role == "selection"
+    assert read_run(write_run(tmp_path / "other", rows(1))).role == "evaluation"
