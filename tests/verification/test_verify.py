@@ -194,6 +194,7 @@ def reported(tmp_path: Path) -> tuple[Path, Path, Path]:
     return page, a, b
 
 
+@pytest.mark.slow
 def test_a_page_is_the_report_on_its_runs_in_any_order(reported: tuple[Path, Path, Path]) -> None:
     page, a, b = reported
     experiment = Experiment.read([a, b], Settings(resamples=100))
@@ -208,6 +209,7 @@ def test_a_page_is_the_report_on_its_runs_in_any_order(reported: tuple[Path, Pat
     assert other.sha256 != digest.sha256
 
 
+@pytest.mark.slow
 def test_a_page_of_other_runs_or_settings_is_refused(reported: tuple[Path, Path, Path]) -> None:
     page, a, b = reported
     result = verify(page, a)
@@ -221,6 +223,7 @@ def test_a_page_of_other_runs_or_settings_is_refused(reported: tuple[Path, Path,
     assert "not that of the runs and settings" in verify(page, a, b).stdout
 
 
+@pytest.mark.slow
 def test_json_of_one_run_and_of_several(reported: tuple[Path, Path, Path], tmp_path: Path) -> None:
     _, a, b = reported
     for folders in ((a,), (a, b)):
