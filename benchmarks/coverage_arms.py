@@ -2,9 +2,8 @@
 
     python benchmarks/coverage_arms.py --sets 200
 
-prints Markdown tables. Data sets have 162 families of two, kinds 73:57:32, 2 to 6 answers and 4
-views. Runs share the difficulty of items and families and differ by noise alone, so that nothing
-differs in truth.
+prints Markdown tables. All runs are of one model (`tests/null_arms.py`), so whatever is marked is
+marked by chance.
 """
 
 from __future__ import annotations
@@ -13,56 +12,26 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
-from pact_eval.evaluation import Comparison, ScoredItems, compare
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from null_arms import null_runs
+
+from pact_eval.evaluation import (
+    ArmsComparison,
+    Comparison,
+    ScoredItems,
+    compare,
+    compare_arms,
+    registered_metrics,
+)
 from pact_eval.evaluation.comparison import adjusted_together
-from pact_eval.runs import Predictions
 from pact_eval.stats import Resampled, crossed_difference
 
-KINDS = (("choice", 73), ("boolean", 57), ("score", 32))
-VIEWS = 4
-WIDTH = 6
-
-
-def null_runs(rng: np.random.Generator, runs: int) -> list[Predictions]:
-    """Draw runs of equal quality on one data set; references follow the shared probabilities."""
-    kind = np.repeat(*zip(*((name, 2 * families) for name, families in KINDS), strict=True))
-    n = len(kind)
-    n_choices = np.where(kind == "boolean", 2, rng.integers(2, WIDTH + 1, n))
-    used = np.arange(WIDTH) < n_choices[:, None]
-    of_family = np.repeat(rng.normal(0, 1, (n // 2, WIDTH)), 2, axis=0)
-    shared = of_family + rng.normal(0, 1.5, (n, WIDTH))
-    weights = np.where(used, np.exp(shared), 0.0)
-    drawn = rng.random(n)[:, None] * weights.sum(axis=1, keepdims=True)
-    reference = (np.cumsum(weights, axis=1) < drawn).sum(axis=1)
-    order = np.where(used, np.arange(WIDTH), -1)
-    names = np.char.add("f", np.repeat(np.arange(n // 2), 2).astype(str))
-    return [
-        Predictions(
-            ids=np.char.add("i", np.arange(n).astype(str)),
-            family=names,
-            source_family=np.char.add("s", (np.arange(n) // 2 % 18).astype(str)),
-            domain=np.char.add("d", (np.arange(n) // 2 % 6).astype(str)),
-            kind=kind,
-            variant=np.tile(["base", "counterfactual"], n // 2),
-            n_choices=n_choices,
-            logits=_views(rng, shared, used),
-            code_order=np.repeat(order[:, None], VIEWS, axis=1),
-            prompt_tokens=np.full(n, 300.0),
-            answer_mass=np.ones((n, VIEWS)),
-            references=reference,
-        )
-        for _ in range(runs)
-    ]
-
-
-def _views(rng: np.random.Generator, shared: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """Add the noise of a run and of each of its views."""
-    noise = rng.normal(0, 0.7, shared.shape)[:, None]
-    views = shared[:, None] + noise + rng.normal(0, 0.5, (len(shared), VIEWS, WIDTH))
-    return np.where(used[:, None], views, -np.inf)
+SEEDS = (17, 18, 19)
 
 
 def write(line: str) -> None:
@@ -94,7 +63,7 @@ def false_marks(sets: int, resamples: int, others: int) -> None:
         single.update(one)
         outputs += bool(one)
         adjusted += any(is_marked for *_, is_marked in marked(adjusted_together(found)))
-    groups = ("all", *(name for name, _ in KINDS))
+    groups = list(dict.fromkeys(group for group, *_ in marked(found)))
     metrics = list(dict.fromkeys(name for _, name, _ in marked(found)))
     write(
         f"\n{sets} data sets on which {1 + others} runs do not differ, {resamples:,} resamples.\n"
@@ -107,6 +76,69 @@ def false_marks(sets: int, resamples: int, others: int) -> None:
         f"\nFull outputs with a false mark: {100 * outputs / sets:.1f}%; with `--holm`: "
         f"{100 * adjusted / sets:.1f}%."
     )
+
+
+def false_arm_marks(sets: int, resamples: int) -> None:
+    """Print how often `compare --arms` marks something if three arms of three seeds do not differ.
+
+    An arm is marked `^` if it is shown to be better than every other arm. Full outputs have marks
+    of all metrics and groups; without `--holm`, those of single seeds too.
+    """
+    specs = [spec for spec in registered_metrics() if spec.better]
+    single: Counter[tuple[str, str, bool]] = Counter()
+    outputs: Counter[tuple[str, bool]] = Counter()
+    for seed in range(sets):
+        rng = np.random.default_rng([3, seed])
+        runs = [ScoredItems.of(views, "single") for views in null_runs(rng, 3 * len(SEEDS))]
+        arms = {
+            name: dict(zip(SEEDS, runs[at : at + len(SEEDS)], strict=True))
+            for at, name in zip((0, 3, 6), "abc", strict=True)
+        }
+        for holm in (False, True):
+            found = compare_arms(
+                arms, by="kind", rng=np.random.default_rng(seed), resamples=resamples, holm=holm
+            )
+            for spec in specs:
+                pairs = [pair.differences["all"][spec.name] for pair in found.pairs]
+                single[spec.name, "*", holm] += sum(pair.marked for pair in pairs)
+                single[spec.name, "^", holm] += "best" in found.standings["all"][spec.name].values()
+            marks = {"*": any_star(found, seeds=not holm), "^": any_best(found)}
+            outputs.update((mark, holm) for mark, there in marks.items() if there)
+            outputs["either", holm] += any(marks.values())
+    write(f"\n{sets} data sets on which three arms do not differ, {resamples:,} resamples.\n")
+    write("| false marks (%), all items | `*` | `^` | `*`, `--holm` | `^`, `--holm` |")
+    write(f"|---|{'---|' * 4}")
+    for spec in specs:
+        shares = [
+            single[spec.name, mark, holm] / (sets * chances)
+            for holm in (False, True)
+            for mark, chances in (("*", 2), ("^", 1))
+        ]
+        write(f"| {spec.name} | {' | '.join(f'{100 * share:.1f}' for share in shares)} |")
+    for holm, how in ((False, "Full outputs with a false mark"), (True, "With `--holm`")):
+        said = (f"{mark} {100 * outputs[mark, holm] / sets:.1f}%" for mark in ("*", "^", "either"))
+        write(f"\n{how}: {', '.join(said)}.")
+
+
+def any_best(found: ArmsComparison) -> bool:
+    """Return whether an arm is marked `^` in some metric of some group."""
+    return any(
+        "best" in standing.values()
+        for by_metric in found.standings.values()
+        for standing in by_metric.values()
+    )
+
+
+def any_star(found: ArmsComparison, *, seeds: bool) -> bool:
+    """Return whether a difference of arms is marked; with `seeds`, or one at a single seed."""
+    over_seeds = any(
+        each.marked
+        for pair in found.pairs
+        for by_metric in pair.differences.values()
+        for each in by_metric.values()
+    )
+    at_seeds = [tuple(pair.seeds.values()) for pair in found.pairs] if seeds else []
+    return over_seeds or any(is_marked for each in at_seeds for *_, is_marked in marked(each))
 
 
 def crossed_coverage(sets: int, families: int = 162) -> None:
@@ -142,11 +174,23 @@ def _crossed_covers(
     return interval.low <= 0 <= interval.high, bool(low <= 0 <= high)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print the tables that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", type=int, default=200)
     parser.add_argument("--resamples", type=int, default=10_000)
     parser.add_argument("--others", type=int, default=1, help="Runs compared with the first.")
+    parser.add_argument("--only", choices=("compare", "arms", "crossed"), help="One part; all.")
     chosen = parser.parse_args()
-    false_marks(chosen.sets, chosen.resamples, chosen.others)
-    crossed_coverage(5 * chosen.sets)
+    parts = {
+        "compare": lambda: false_marks(chosen.sets, chosen.resamples, chosen.others),
+        "arms": lambda: false_arm_marks(chosen.sets, chosen.resamples),
+        "crossed": lambda: crossed_coverage(5 * chosen.sets),
+    }
+    for name, part in parts.items():
+        if chosen.only in (None, name):
+            part()
+
+
+if __name__ == "__main__":
+    main()

@@ -6,11 +6,15 @@ letter bias. This package only computes; `pact_reports` shows the results.
 """
 
 from pact_eval.evaluation.arm_differences import ArmDifference, Generalisation, Standing
+from pact_eval.evaluation.arm_evidence import ArmEvidence, arm_evidence
 from pact_eval.evaluation.calibration_error import (
     CalibrationError,
     calibration_error,
     joint_calibration_p_value,
 )
+from pact_eval.evaluation.chance_error import ChanceError
+from pact_eval.evaluation.chance_miscalibration import ChanceMiscalibration
+from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import (
     Comparison,
     GroupComparison,
@@ -91,6 +95,7 @@ from pact_eval.evaluation.seeds import (
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import (
     GroupStatistics,
+    ResampledGroup,
     StatisticSet,
     group_statistics,
     point_estimates,
@@ -117,10 +122,13 @@ __all__ = [
     "AnswerScores",
     "Arm",
     "ArmDifference",
+    "ArmEvidence",
     "ArmPair",
     "ArmsComparison",
     "Calibration",
     "CalibrationError",
+    "ChanceError",
+    "ChanceMiscalibration",
     "ClusterUnit",
     "Comparison",
     "DifferentViews",
@@ -147,6 +155,7 @@ __all__ = [
     "PairOutcomes",
     "RepeatedViews",
     "ReportDigest",
+    "ResampledGroup",
     "RunCost",
     "ScoreDecomposition",
     "ScoredItems",
@@ -166,7 +175,9 @@ __all__ = [
     "Unit",
     "UnmatchedSeeds",
     "align",
+    "arm_evidence",
     "calibration_error",
+    "common_views",
     "compare",
     "compare_arms",
     "compare_seeds",

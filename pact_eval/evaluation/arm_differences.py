@@ -164,15 +164,30 @@ def standings(
         neither direction is better, or fewer than two arms have a value.
     """
     known = {arm: mean for arm, mean in means.items() if not math.isnan(mean)}
-    if not spec.better or len(known) < 2:
-        return {}
-    top = max(known, key=lambda arm: spec.better * known[arm])
-    if math.isinf(known[top]):
+    top = best_mean(means, spec)
+    if top is None:
         return {}
     tied = [arm for arm in known if arm != top and not _shown_worse(arm, top, differences)]
     if not tied:
         return {top: "best"}
     return {arm: "tied" for arm in known if arm in (top, *tied)}
+
+
+def best_mean(means: Mapping[str, float], spec: MetricSpec) -> str | None:
+    """Return the arm with the best mean in a metric.
+
+    Returns:
+        None if neither direction is better, fewer than two arms have a value, or it is infinite.
+
+    Example:
+        >>> best_mean({"a": 0.3, "b": 0.2, "c": math.nan}, find_metric("nll_nats").spec)
+        'b'
+    """
+    known = {arm: mean for arm, mean in means.items() if not math.isnan(mean)}
+    if not spec.better or len(known) < 2:
+        return None
+    top = max(known, key=lambda arm: spec.better * known[arm])
+    return None if math.isinf(known[top]) else top
 
 
 def _shown_worse(arm: str, top: str, differences: Mapping[tuple[str, str], ArmDifference]) -> bool:

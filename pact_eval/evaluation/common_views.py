@@ -1,20 +1,37 @@
-"""Runs with different numbers of views, compared at the smallest number."""
+"""Runs with different numbers of views K: all of them are compared at the smallest.
+
+View TV, flip rate and ensemble gain depend on K: with more views, more answers change. So does the
+ensemble: it averages out more of the noise between views, whatever the model. K is what someone
+chose to spend on scoring. A difference between runs of different K would be one of effort, so a
+run with 4 views is compared with a run with 2 views on its first 2 views, as in `sweep`. Letter
+orders do not depend on K, so this is what scoring with 2 views gives.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
 
 
+def common_views(ks: Iterable[int]) -> int:
+    """Return the number of views at which runs are compared.
+
+    Args:
+        ks: number of views of each run, one or more.
+
+    Example:
+        >>> common_views([4, 2, 4])
+        2
+    """
+    return min(ks)
+
+
 def at_common_views(
     runs: Mapping[str, ScoredItems],
 ) -> tuple[dict[str, ScoredItems], tuple[DifferentViews, ...]]:
-    """Return runs with the view metrics of the number of views that all runs have.
-
-    View TV, flip rate and ensemble gain depend on K: with more views, more answers change. So a run
-    with 4 views is compared with a run with 2 views on its first 2 views, as in `sweep`.
+    """Return runs as if each had been scored with the number of views that all of them have.
 
     Args:
         runs: the runs by name, under the same decoding.
@@ -23,7 +40,7 @@ def at_common_views(
         The runs by name, and a note if their numbers of views differ.
     """
     ks = {name: run.k for name, run in runs.items()}
-    common = min(ks.values())
+    common = common_views(ks.values())
     if max(ks.values()) == common:
         return dict(runs), ()
     ensembles = any(run.decoding == "ensemble" for run in runs.values())

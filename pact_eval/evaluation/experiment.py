@@ -23,13 +23,15 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
-from pact_eval.evaluation.notes import numeric_noise
-from pact_eval.evaluation.report import Evaluation, evaluate_items
+from pact_eval.evaluation.notes import DifferentViews, numeric_noise
+from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.roles import SkippedRun, of_one_role
 from pact_eval.evaluation.seeds import ArmPair, ArmsComparison, compare_arms, compare_seeds
 from pact_eval.evaluation.settings import Settings
+from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.evaluation.sweep import SweepPoint, sweep
 from pact_eval.runs import (
     Allowance,
@@ -112,6 +114,7 @@ class ExperimentRun:
         first: ExperimentRun | None = None,
         calibration: Path | None = None,
         allow: tuple[Allowance, ...] = (),
+        views: int | None = None,
     ) -> None:
         self.run = run
         self.name = run.name
@@ -121,6 +124,7 @@ class ExperimentRun:
         self._first = first
         self._calibration = calibration
         self._allow = allow
+        self._views = views
         self._cache: dict[Hashable, Any] = {}
 
     def __repr__(self) -> str:
@@ -142,6 +146,11 @@ class ExperimentRun:
         return self.run.ablated
 
     @property
+    def shortened(self) -> bool:
+        """Whether only the first views are used; see `with_views`."""
+        return self._views is not None
+
+    @property
     def predictions(self) -> Predictions:
         """The scored views, in the order of the experiment's first run of their type.
 
@@ -158,6 +167,8 @@ class ExperimentRun:
     @cached_property
     def _read(self) -> tuple[Predictions, ItemMismatch | None]:
         own = read_any_run(self.folder).predictions
+        if self._views is not None:
+            own = own.first_views(self._views)
         if self._first is None:
             return own, None
         first = self._first.predictions
@@ -279,6 +290,22 @@ class ExperimentRun:
             lambda: ScoredItems.of(self.predictions, decoding, calibrator),
         )
 
+    def with_views(self, k: int) -> ExperimentRun:
+        """Return the run as if it had been scored with its first k views only; computed once."""
+        if k >= self.predictions.k:
+            return self
+        return self._once(
+            ("views", k),
+            lambda: ExperimentRun(
+                self.run,
+                arm=self.arm,
+                first=self._first,
+                calibration=self._calibration,
+                allow=self._allow,
+                views=k,
+            ),
+        )
+
     def _once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
         if key not in self._cache:
             try:
@@ -385,6 +412,25 @@ class Experiment:
     def same_items(self) -> bool:
         """Whether all runs on full contexts have the same items and can be compared."""
         return not self.mismatches
+
+    @cached_property
+    def views_note(self) -> DifferentViews | None:
+        """The number of views of each run if they differ; runs of one view have no metric of K."""
+        ks = {run.label: run.predictions.k for run in self.runs if run.predictions.k > 1}
+        if len(set(ks.values())) < 2:
+            return None
+        return DifferentViews(ks, common_views(ks.values()), ensembles=True)
+
+    @cached_property
+    def at_common_views(self) -> Experiment:
+        """The runs with the views that all of them have, for numbers of runs next to each other.
+
+        Runs of one view have neither view metrics nor an ensemble, so they do not count.
+        """
+        note = self.views_note
+        if note is None:
+            return self
+        return replace(self, runs=tuple(run.with_views(note.common) for run in self.runs))
 
     @cached_property
     def mismatches(self) -> tuple[ItemMismatch, ...]:
@@ -508,7 +554,7 @@ class Experiment:
 
     def _evaluated(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> Evaluation:
         path, settings = run.run.predictions_file, self.settings
-        if calibrated or streamable_items(path) <= _ITEMS_IN_MEMORY:
+        if calibrated or run.shortened or streamable_items(path) <= _ITEMS_IN_MEMORY:
             items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
         else:
             items = read_items(path, decoding, by=settings.by, unit=settings.unit)
@@ -519,6 +565,33 @@ class Experiment:
             resamples=settings.resamples,
             noise=numeric_noise(run.provenance),
         )
+
+    def resampled(
+        self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool
+    ) -> ResampledGroup:
+        """Return all items of a run with the resamples of every metric; computed once.
+
+        Args:
+            run: a run on full contexts.
+            decoding: single or ensemble.
+            calibrated: apply the run's calibrator.
+
+        Raises:
+            InputError: the run does not have this decoding, or has no calibrator.
+        """
+        settings = self.settings
+        key = ("resampled", decoding, calibrated, settings.resamples, settings.seed, settings.unit)
+
+        def drawn() -> ResampledGroup:
+            items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
+            return resampled_group(
+                "all",
+                items.with_sorted_families(),
+                rng=settings.rng(),
+                resamples=settings.resamples or default_resamples(len(items)),
+            )
+
+        return run._once(key, drawn)
 
     def comparison(self, a: ExperimentRun, b: ExperimentRun) -> Comparison:
         """Compare two runs under the decoding of the settings; computed once.

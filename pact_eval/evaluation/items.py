@@ -304,22 +304,15 @@ class ScoredItems:
         )
 
     def with_views(self, k: int) -> ScoredItems:
-        """Return the items with view TV, flips and ensemble gain of the first k views.
-
-        The distributions do not change; those of the ensemble still use all views.
+        """Return the items as if the run had been scored with its first k views only.
 
         Raises:
             ValueError: the items were read from a file, without their views.
         """
         if k == self.k:
             return self
-        fewer = ScoredItems.of(self.predictions.first_views(k), "single").values
-        of_views = {
-            metric.name: fewer[metric.name]
-            for metric in metrics_for(self.contexts)
-            if metric.of_views
-        }
-        return replace(self, k=k, values={**self.values, **of_views})
+        views = self.predictions.first_views(k)
+        return ScoredItems.of(views, self.decoding, self.calibrator).over(self.unit)
 
     def with_sorted_families(self) -> ScoredItems:
         """Return the items with families numbered by name: resamples do not depend on the rows."""

@@ -110,14 +110,12 @@ class UnmatchedSeeds:
 
 @dataclass(frozen=True)
 class DifferentViews:
-    """Runs with different numbers of views; view metrics are compared at the smallest number.
-
-    With more views, more answers flip, so the view metrics depend on K.
+    """Runs with different numbers of views, which are compared at the smallest number.
 
     Attributes:
         ks: number of views by name of the run.
-        common: the smallest number of views.
-        ensembles: whether the distributions are ensembles of all views of each run.
+        common: the number of views that all runs have.
+        ensembles: whether the distributions are ensembles, so that every metric depends on K.
     """
 
     ks: Mapping[str, int]

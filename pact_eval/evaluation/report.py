@@ -10,6 +10,10 @@ import numpy as np
 
 from pact_eval import metrics
 from pact_eval._notebook import NotebookTables
+from pact_eval.evaluation.chance_miscalibration import (
+    ChanceMiscalibration,
+    chance_miscalibration,
+)
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import (
     LOW_ANSWER_MASS,
@@ -30,7 +34,7 @@ from pact_eval.evaluation.registry import (
     MetricSpec,
     registered_metrics,
 )
-from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
+from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups, same_stream
 from pact_eval.runs import Decoding, Predictions, Run
 from pact_eval.stats import Estimate, SlotHomogeneity, slot_homogeneity
 
@@ -62,6 +66,7 @@ class Group:
         nll: finite part and number of infinite items; None for ablated contexts.
         answer_scores: Brier and log score of "the answer is right" in parts; None for ablated
             contexts.
+        chance: their miscalibration if the model were calibrated; None for ablated contexts.
     """
 
     name: str
@@ -72,6 +77,7 @@ class Group:
     pairs: metrics.PairOutcomes | None
     nll: metrics.NllSummary | None
     answer_scores: metrics.AnswerScores | None
+    chance: ChanceMiscalibration | None
 
 
 @dataclass(frozen=True)
@@ -221,6 +227,9 @@ def _group(group: ResampledGroup) -> Group:
         answer_scores=None
         if references is None
         else metrics.answer_scores(items.confidence, items.correct),
+        chance=None
+        if references is None
+        else chance_miscalibration(items, rng=same_stream(group.rng)),
     )
 
 

@@ -26,6 +26,7 @@ from pact_eval.evaluation.arm_differences import (
     pairs_of,
     standings,
 )
+from pact_eval.evaluation.chance_error import ChanceError
 from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.comparison import Comparison, compare_groups, tested_groups
 from pact_eval.evaluation.items import ScoredItems
@@ -58,11 +59,13 @@ class Arm:
         name: name of the arm.
         seeds: its seeds in ascending order; None for a run without a seed.
         summaries: by group and metric, mean and deviation over seeds.
+        chance: by group, the ECE of its runs if they were calibrated.
     """
 
     name: str
     seeds: tuple[int | None, ...]
     summaries: Mapping[str, Mapping[str, SeedSummary]]
+    chance: Mapping[str, ChanceError | None]
 
 
 @dataclass(frozen=True)
@@ -335,13 +338,14 @@ def sorted_seeds(runs: Mapping[int | None, object]) -> list[int | None]:
 
 
 def _arm(name: str, runs: _Groups) -> Arm:
-    summaries = {}
+    summaries, chance = {}, {}
     for groups in zip(*runs.values(), strict=True):
         summaries[groups[0].name] = {
             spec.name: seed_summary([group.drawn[spec.name].value for group in groups])
             for spec in registered_metrics()
         }
-    return Arm(name, tuple(runs), summaries)
+        chance[groups[0].name] = ChanceError.of([group.estimate("ece") for group in groups])
+    return Arm(name, tuple(runs), summaries, chance)
 
 
 def _by_group(matches: Sequence[SeedMatch[tuple[ResampledGroup, ...]]]) -> list[GroupPairs]:

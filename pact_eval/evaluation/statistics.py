@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -172,6 +172,7 @@ class ResampledGroup:
     statistics: GroupStatistics
     drawn: Mapping[str, Resampled]
     rng: np.random.Generator
+    _estimates: dict[str, Estimate] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def items(self) -> ScoredItems:
@@ -179,7 +180,12 @@ class ResampledGroup:
         return self.statistics.items
 
     def estimate(self, metric: str) -> Estimate:
-        """Return a metric with its interval."""
+        """Return a metric with its interval; computed once, since a run is in several pairs."""
+        if metric not in self._estimates:
+            self._estimates[metric] = self._estimate(metric)
+        return self._estimates[metric]
+
+    def _estimate(self, metric: str) -> Estimate:
         entry = find_metric(metric)
         estimate = entry.interval(self.items, self.drawn[metric], same_stream(self.rng))
         estimate = entry.within_bounds(estimate)
@@ -249,18 +255,36 @@ def resampled_groups(
         All items first, then the groups in the order of the report.
     """
     items = items.with_sorted_families()
-    groups = []
-    for name, rows in items.rows_by_group(by).items():
-        members = items if len(rows) == len(items) else items.taken(rows)
-        statistics = group_statistics(members)
-        drawn: dict[str, Resampled] = {}
-        for each in statistics.sets:
-            drawn |= resample(
-                each.statistics,
-                n_clusters=each.n_clusters,
-                n=each.n,
-                rng=same_stream(rng),
-                resamples=resamples,
-            )
-        groups.append(ResampledGroup(name, statistics, drawn, same_stream(rng)))
-    return tuple(groups)
+    return tuple(
+        resampled_group(
+            name,
+            items if len(rows) == len(items) else items.taken(rows),
+            rng=rng,
+            resamples=resamples,
+        )
+        for name, rows in items.rows_by_group(by).items()
+    )
+
+
+def resampled_group(
+    name: str, items: ScoredItems, *, rng: np.random.Generator, resamples: int
+) -> ResampledGroup:
+    """Resample every metric on one group of items.
+
+    Args:
+        name: of the group.
+        items: its items, with sorted families.
+        rng: source of the resamples; its state does not change.
+        resamples: bootstrap resamples of families.
+    """
+    statistics = group_statistics(items)
+    drawn: dict[str, Resampled] = {}
+    for each in statistics.sets:
+        drawn |= resample(
+            each.statistics,
+            n_clusters=each.n_clusters,
+            n=each.n,
+            rng=same_stream(rng),
+            resamples=resamples,
+        )
+    return ResampledGroup(name, statistics, drawn, same_stream(rng))

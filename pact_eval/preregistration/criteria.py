@@ -34,6 +34,17 @@ def decoding_name(decoding: Decoding, calibration: Calibration) -> DecodingName:
     return _DECODING_NAMES[decoding, calibration]
 
 
+def decoding_parts(name: DecodingName) -> tuple[Decoding, bool]:
+    """Return a decoding, and whether it is calibrated; the inverse of `decoding_name`.
+
+    Example:
+        >>> decoding_parts("ensemble_calibrated")
+        ('ensemble', True)
+    """
+    views: Decoding = "ensemble" if name.startswith("ensemble") else "single"
+    return views, name.endswith("_calibrated")
+
+
 Relation = Literal["higher", "lower", "not higher", "not lower", "similar"]
 """The relation of the first quantity of a check to the second."""
 

@@ -13,7 +13,9 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval.calibration import Calibrator
 from pact_eval.evaluation import (
+    CalibrationError,
     GroupStatistics,
+    ResampledGroup,
     ScoredItems,
     StatisticSet,
     calibration_error,
@@ -66,7 +68,7 @@ class RunDifferences:
         self._items: dict[_Key, ScoredItems] = {}
         self._fewer: dict[tuple[_Key, int], ScoredItems] = {}
         self._groups: dict[tuple[_Key, int | None, str, str], GroupStatistics] = {}
-        self._calibrated: dict[int, float] = {}
+        self._calibrated: dict[int, CalibrationError] = {}
         self._drawn: dict[tuple[Terms, int], Resampled] = {}
 
     def add(self, arm: str, seed: int | None, name: DecodingName, items: ScoredItems) -> None:
@@ -76,6 +78,8 @@ class RunDifferences:
     def interval(self, terms: Terms, confidence: float) -> Estimate | None:
         """Return a weighted sum of numbers with its interval over families.
 
+        One number alone has the interval of its metric, as in the report.
+
         Returns:
             None if a number does not come from these runs. `n` counts the items (pairs, Score
             items) of the first number.
@@ -84,6 +88,8 @@ class RunDifferences:
         found = [each.sets[0] for each in groups if each is not None and each.sets]
         if len(found) < len(terms) or groups[0] is None:
             return None
+        if [term.weight for term in terms] == [1.0] and confidence == _CONFIDENCE:
+            return self._alone(groups[0], terms[0].row.cell.metric)
         resamples = self._resamples
         if confidence > _CONFIDENCE:
             resamples = max(resamples, math.ceil(2 * _BEYOND / (1 - confidence)))
@@ -95,6 +101,18 @@ class RunDifferences:
             self._drawn[terms, resamples] = drawn
         metric = find_metric(terms[0].row.cell.metric)
         return metric.difference(self._drawn[terms, resamples]).estimate(confidence)
+
+    def _alone(self, group: GroupStatistics, metric: str) -> Estimate:
+        """Return one number with the interval that the report of its run shows."""
+        of_group = group.sets[0]
+        drawn = resample(
+            of_group.statistics,
+            n_clusters=of_group.n_clusters,
+            n=of_group.n,
+            rng=self._rng(),
+            resamples=self._resamples,
+        )
+        return ResampledGroup("", group, drawn, self._rng()).estimate(metric)
 
     def exact_test(self, terms: Terms) -> SignFlipTest | None:
         """Test a difference of accuracy or pair accuracy between two runs by the sign flip.
@@ -122,16 +140,21 @@ class RunDifferences:
         Returns:
             See `joint_calibration_p_value`. None if no term is an ECE.
         """
-        groups = [self._group_of(term.row) for term in terms if term.row.cell.metric == "ece"]
-        found = [self._calibration_p_value(each) for each in groups if each is not None]
-        return joint_calibration_p_value(found) if found else None
+        rows = [term.row for term in terms if term.row.cell.metric == "ece"]
+        found = [row.calibration or self._calibration_error(row) for row in rows]
+        p_values = [each.p_value for each in found if each is not None]
+        return joint_calibration_p_value(p_values) if p_values else None
 
-    def _calibration_p_value(self, group: GroupStatistics) -> float:
+    def _calibration_error(self, row: MetricRow) -> CalibrationError | None:
+        """Return the ECE of a run with its inference; None if it is not of these runs."""
+        group = self._group_of(row)
+        if group is None:
+            return None
         if id(group) not in self._calibrated:
             items = group.items
             self._calibrated[id(group)] = calibration_error(
                 items.confidence, items.correct, items.family, items.n_families, rng=self._rng()
-            ).p_value
+            )
         return self._calibrated[id(group)]
 
     def with_views(self, row: MetricRow, k: int) -> MetricRow | None:
@@ -143,7 +166,9 @@ class RunDifferences:
         found = point_estimates(items, "kind", [cell.metric]).get(cell.group)
         if found is None:
             return None
-        return replace(MetricRow.of(cell, row.seed, found[cell.metric]), k=k)
+        fewer = replace(row, k=k, value=found[cell.metric].value)
+        calibration = self._calibration_error(fewer) if cell.metric == "ece" else None
+        return replace(MetricRow.of(cell, row.seed, calibration or found[cell.metric]), k=k)
 
     def _group_of(self, row: MetricRow) -> GroupStatistics | None:
         """Return the group of items that a number rests on, with its one metric."""
@@ -163,9 +188,7 @@ class RunDifferences:
         if items is None or row.k is None or row.k == items.k:
             return items
         if (key, row.k) not in self._fewer:
-            views = items.predictions.first_views(row.k)
-            fewer = ScoredItems.of(views, items.decoding, items.calibrator)
-            self._fewer[key, row.k] = with_calibrated_tv(fewer)
+            self._fewer[key, row.k] = with_calibrated_tv(items.with_views(row.k))
         return self._fewer[key, row.k]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
 
-from pact_eval.evaluation import find_metric
+from pact_eval.evaluation import common_views, find_metric
 from pact_eval.preregistration.criteria import (
     Cell,
     Check,
@@ -309,10 +309,10 @@ def _at_views(table: MetricTable, differences: Differences | None, views: tuple[
     reason = f"K differs: {' and '.join(map(str, views))}"
 
     def row(cell: Cell, seed: int | None) -> MetricRow:
-        found = table.row(cell, seed)
-        if found.k is None or found.k == views[-1]:
+        found, common = table.row(cell, seed), common_views(views)
+        if found.k is None or found.k == common:
             return found
-        fewer = None if differences is None else differences.with_views(found, views[-1])
+        fewer = None if differences is None else differences.with_views(found, common)
         return fewer or replace(found, value=math.nan, reason=reason)
 
     return row

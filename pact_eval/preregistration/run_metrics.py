@@ -15,16 +15,20 @@ import numpy as np
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import (
+    ArmEvidence,
+    ChanceError,
     Estimate,
     Evaluation,
+    Experiment,
     ExperimentRun,
     GroupBy,
     ScoredItems,
+    arm_evidence,
     find_metric,
     point_estimates,
     registered_metrics,
 )
-from pact_eval.preregistration.criteria import Cell, DecodingName, decoding_name
+from pact_eval.preregistration.criteria import Cell, DecodingName, decoding_name, decoding_parts
 from pact_eval.preregistration.table import MetricRow, MetricTable
 from pact_eval.runs import Decoding
 from pact_eval.stats import SeedSummary, seed_summary
@@ -333,6 +337,39 @@ def arm_values(table: MetricTable, questions: Sequence[MetricQuestion]) -> ArmVa
         for arm in arms
     }
     return ArmValues(asked, values, metric_sizes(table), single)
+
+
+def evidence_of(experiment: Experiment, results: ArmValues) -> dict[MetricQuestion, ArmEvidence]:
+    """Return what the means of arms rest on, column by column: see `arm_evidence`.
+
+    Args:
+        experiment: the runs that the means are of, all on the same items.
+        results: the means.
+    """
+    found = {}
+    for metric, name in results.questions:
+        decoding, calibrated = decoding_parts(name)
+        found[metric, name] = arm_evidence(
+            experiment, list(results.values), metric, decoding, calibrated=calibrated
+        )
+    return found
+
+
+def row_chance(experiment: Experiment, row: MetricRow) -> ChanceError | None:
+    """Return what chance alone makes of the ECE of a run, on all items.
+
+    Args:
+        experiment: the runs.
+        row: the number; None is returned for any other metric, and for what no run has.
+    """
+    run = next(
+        (each for each in experiment.arms.get(row.cell.arm, ()) if each.seed == row.seed), None
+    )
+    if row.cell.metric != "ece" or run is None or math.isnan(row.value):
+        return None
+    decoding, calibrated = decoding_parts(row.cell.decoding)
+    group = experiment.resampled(run, decoding, calibrated=calibrated)
+    return ChanceError.of([group.estimate("ece")])
 
 
 def metric_sizes(table: MetricTable) -> dict[str, tuple[int, int]]:

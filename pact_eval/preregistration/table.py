@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Estimate, metric_names
+from pact_eval.evaluation import CalibrationError, Estimate, metric_names
 from pact_eval.preregistration.criteria import DECODINGS, Cell
 
 __all__ = ["MetricRow", "MetricTable", "refuse"]
@@ -29,6 +29,7 @@ class MetricRow:
         reason: why the value is NaN.
         k: views that it rests on; None if it rests on one view, or if that is not known.
         source: file and line of a table of metrics; None for a run.
+        calibration: for the ECE of a run, its noise floor and the test of calibration.
     """
 
     cell: Cell
@@ -40,6 +41,7 @@ class MetricRow:
     reason: str | None = None
     k: int | None = None
     source: str | None = None
+    calibration: CalibrationError | None = None
 
     @classmethod
     def of(
@@ -55,6 +57,7 @@ class MetricRow:
             high=estimate.high,
             reason=estimate.reason,
             k=k,
+            calibration=estimate if isinstance(estimate, CalibrationError) else None,
         )
 
     @property

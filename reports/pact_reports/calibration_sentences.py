@@ -25,6 +25,12 @@ CALIBRATION_ERROR: Final = (
 )
 """Shown wherever ECE has an interval."""
 
+NOISE: Final = (
+    "ECE, noise: the mean ECE of a calibrated model with these confidences; p: of calibration. Of "
+    "an arm, the mean over its runs, and the lowest to the highest p."
+)
+"""Shown wherever ECE has its noise floor next to it."""
+
 _SHOWN: Final = 3
 _TITLES: Final[dict[ScoreName, str]] = {
     "nll_nats": "NLL",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from pact_eval.evaluation import (
     FEW_CLUSTERS,
     DifferentViews,
+    Experiment,
     IncompletePairs,
     InfiniteNll,
     ItemMismatch,
@@ -27,6 +28,9 @@ _MOST_NAMED: Final = 8
 
 if TYPE_CHECKING:
     from pact_eval.calibration import CalibrationWarning
+
+ViewsUse = Literal["always", "ensembles", "never"]
+"""When the numbers of a table or figure depend on K: always, or only if they are of ensembles."""
 
 
 def note_sentence(note: Note) -> str:
@@ -73,6 +77,21 @@ def note_sentence(note: Note) -> str:
             return _small_groups(note)
         case TooFewResamples():
             return _too_few_resamples(note)
+
+
+def views_notes(experiment: Experiment, views: ViewsUse) -> tuple[str, ...]:
+    """Return the note on different numbers of views, if numbers of a table or figure depend on K.
+
+    Args:
+        experiment: the runs that are shown next to each other.
+        views: when the numbers depend on K.
+    """
+    depends = views == "always" or (views, experiment.settings.decoding) == (
+        "ensembles",
+        "ensemble",
+    )
+    note = experiment.views_note if depends else None
+    return () if note is None else (note_sentence(note),)
 
 
 def warning_sentence(
@@ -155,10 +174,10 @@ def _different_views(note: DifferentViews) -> str:
         by_k.setdefault(k, []).append(name)
     listed = "; ".join(f"K = {k}: {', '.join(names)}" for k, names in sorted(by_k.items()))
     views = "view" if note.common == 1 else f"{note.common} views"
-    said = (
-        f"The runs have different numbers of views ({listed}). View TV, flip rate and ensemble "
-        f"gain are compared on the first {views} of every item."
-    )
+    what = "View TV, flip rate and ensemble gain"
     if note.ensembles:
-        said += " Every other metric is that of the ensemble of all views of its run."
-    return said
+        what = "Ensembles, view TV, flip rate and ensemble gain"
+    return (
+        f"The runs have different numbers of views ({listed}). {what} are compared on the first "
+        f"{views} of every item."
+    )

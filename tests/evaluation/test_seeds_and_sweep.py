@@ -21,7 +21,7 @@ from pact_eval.evaluation import (
     registered_metrics,
     sweep,
 )
-from pact_eval.runs import Predictions
+from pact_eval.runs import Decoding, Predictions
 from pact_reports.writers.json import to_json
 
 
@@ -72,13 +72,14 @@ def test_one_seed_has_no_deviation() -> None:
 
 
 @pytest.mark.slow
-def test_arms_are_compared_on_the_views_that_all_runs_have() -> None:
-    """One run of three views among runs of two: every view metric is that of two."""
+@pytest.mark.parametrize("decoding", ["single", "ensemble"])
+def test_arms_are_compared_on_the_views_that_all_runs_have(decoding: Decoding) -> None:
+    """One run of three views among runs of two: every metric is that of two."""
 
     def of_views(first_seed: int, *ks: int) -> dict[int | None, ScoredItems]:
         views = [predictions(first_seed + seed, k=3) for seed in range(len(ks))]
         pairs = enumerate(zip(views, ks, strict=True), start=1)
-        return {seed: ScoredItems.of(each.first_views(k), "single") for seed, (each, k) in pairs}
+        return {seed: ScoredItems.of(each.first_views(k), decoding) for seed, (each, k) in pairs}
 
     long = {"a": of_views(0, 3, 2), "b": of_views(50, 2, 2)}
     short = {"a": of_views(0, 2, 2), "b": long["b"]}
@@ -89,7 +90,7 @@ def test_arms_are_compared_on_the_views_that_all_runs_have() -> None:
     assert to_json(found.arms) == to_json(expected.arms)
     assert to_json(found.pairs[0].differences) == to_json(expected.pairs[0].differences)
     ks = {"a, seed 1": 3, "a, seed 2": 2, "b, seed 1": 2, "b, seed 2": 2}
-    assert found.notes == (DifferentViews(ks, 2, ensembles=False), *expected.notes)
+    assert found.notes == (DifferentViews(ks, 2, decoding == "ensemble"), *expected.notes)
     pair = compare_seeds(
         ("a", long["a"]), ("b", long["b"]), by="kind", rng=np.random.default_rng(1), resamples=100
     )

@@ -19,9 +19,17 @@ from pact_eval.evaluation import (
     Settings,
     calibration_error,
     compare,
+    evaluate,
     point_estimates,
 )
-from pact_eval.preregistration import HypothesisResult, judge_sources
+from pact_eval.preregistration import (
+    Cell,
+    HypothesisResult,
+    MetricRow,
+    RunDifferences,
+    WeightedRow,
+    judge_sources,
+)
 from pact_eval.runs import Predictions
 
 HOT = Calibrator("scalar", Weights(bias=(3.0, 0.0, 0.0)))
@@ -151,6 +159,20 @@ def test_other_metrics_and_margins_are_decided_by_the_interval(
     (with_margin,) = result_on_runs(tmp_path, runs, text + 'by_more_than = "1 point"\n').comparisons
     assert with_margin.evidence is not None
     assert with_margin.evidence.method == "interval"
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "pair_accuracy", "ece", "nll_nats", "score_mae"])
+def test_a_number_alone_has_the_interval_of_the_report(metric: str) -> None:
+    views, settings = predictions(1, skill=1.5), Settings(resamples=300, seed=3)
+    differences = RunDifferences(settings.rng, 300)
+    differences.add("a", 1, "single", ScoredItems.of(views, "single"))
+    row = MetricRow(Cell(metric, "a", "single", "all"), 1, 0.0)
+    report = evaluate(views, decoding="single", by="kind", rng=settings.rng(), resamples=300)
+    wanted = report.groups[0].estimates[metric]
+    assert differences.interval((WeightedRow(1.0, row),), 0.95) == wanted
+    wider = differences.interval((WeightedRow(1.0, row),), 0.99)
+    assert wider is not None
+    assert wider.low < wider.value < wider.high
 
 
 @pytest.mark.parametrize("metric", ["flip_rate", "accuracy"])

@@ -8,14 +8,17 @@ from typing import Final
 import numpy as np
 
 from pact_eval import metrics
+from pact_eval.evaluation.chance_miscalibration import (
+    ChanceMiscalibration,
+    chance_miscalibration,
+    outcomes_if_calibrated,
+)
 from pact_eval.evaluation.curves.bands import Band, FloatArray, band_resamples
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.settings import Settings
-from pact_eval.stats import calibrated_outcomes, shared_draw_rate
 
 _POINTS: Final = 101
 _TAIL: Final = 0.025
-_LEVEL: Final = 0.05
 # Outcomes drawn for a band: beyond this, many items get fewer samples, but 100 at least.
 _MOST_OUTCOMES: Final = 20_000_000
 _FEWEST_SAMPLES: Final = 100
@@ -32,8 +35,7 @@ class RecalibratedCurve:
         band: its pointwise 95% consistency band: where the regressions of a calibrated model with
             these confidences and families lie.
         scores: Brier and log score of "the answer is right" in parts.
-        chance: mean miscalibration (Brier) of a calibrated model.
-        chance_high: 95% quantile of its miscalibration.
+        chance: miscalibration of a calibrated model.
     """
 
     pools: metrics.Recalibration
@@ -41,8 +43,7 @@ class RecalibratedCurve:
     accuracy: FloatArray
     band: Band
     scores: metrics.AnswerScores
-    chance: float
-    chance_high: float
+    chance: ChanceMiscalibration
 
 
 def recalibrated_curve(items: ScoredItems, settings: Settings) -> RecalibratedCurve:
@@ -55,18 +56,12 @@ def recalibrated_curve(items: ScoredItems, settings: Settings) -> RecalibratedCu
     c, right = items.confidence, items.correct
     pools = metrics.recalibrate(c, right)
     points = np.linspace(pools.lowest[0], pools.highest[-1], _POINTS)
-    # Residuals from the fit, not from confidence: a model need not be calibrated for its families
-    # to show how often their members share a draw.
-    rate = shared_draw_rate(c, right - pools.at(c), items.cluster, items.n_clusters)
     samples = band_resamples(settings, len(items))
     samples = min(samples, max(_FEWEST_SAMPLES, _MOST_OUTCOMES // len(items)))
-    curves, by_chance = [], []
-    for outcomes in calibrated_outcomes(
-        c, items.cluster, items.n_clusters, rate=rate, rng=settings.rng(), resamples=samples
-    ):
-        curves.append(metrics.recalibrate_samples(c, outcomes).at(points))
-        by_chance.append(metrics.miscalibration_samples(c, outcomes)[0])
-    chance = np.concatenate(by_chance)
+    curves = [
+        metrics.recalibrate_samples(c, outcomes).at(points)
+        for outcomes in outcomes_if_calibrated(items, rng=settings.rng(), samples=samples)
+    ]
     low, high = np.quantile(np.concatenate(curves), (_TAIL, 1 - _TAIL), axis=0)
     return RecalibratedCurve(
         pools=pools,
@@ -74,6 +69,5 @@ def recalibrated_curve(items: ScoredItems, settings: Settings) -> RecalibratedCu
         accuracy=pools.at(points),
         band=Band(low, high),
         scores=metrics.answer_scores(c, right),
-        chance=float(chance.mean()),
-        chance_high=float(np.quantile(chance, 1 - _LEVEL)),
+        chance=chance_miscalibration(items, rng=settings.rng()),
     )

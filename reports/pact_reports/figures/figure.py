@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment, ExperimentRun
 from pact_reports.figures.style import COLUMN_INCHES, Looks
+from pact_reports.sentences import ViewsUse, views_notes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,11 +71,21 @@ class FigureSpec:
         title: what it shows.
         needs: what it cannot be drawn without, in words.
         build: makes its files; raises InputError with the reason if there are none.
+        views: when its numbers depend on K, so that runs are shown at the views that all have.
     """
 
     title: str
     needs: str
     build: Callable[[Experiment, Looks], Built]
+    views: ViewsUse = "ensembles"
+
+    def built(self, experiment: Experiment, looks: Looks) -> Built:
+        """Make the files, of runs with the same number of views; raises as `build`."""
+        if self.views == "never":
+            return self.build(experiment, looks)
+        found = self.build(experiment.at_common_views, looks)
+        notes = views_notes(experiment, self.views)
+        return replace(found, missing=(*found.missing, *notes))
 
 
 def reason(error: InputError) -> str:

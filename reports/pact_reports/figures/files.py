@@ -88,7 +88,7 @@ def draw_figures(
     taken: set[str] = set()
     for number, name in enumerate(wanted, start=1):
         try:
-            built = FIGURES[name].build(experiment, looks)
+            built = FIGURES[name].built(experiment, looks)
         except InputError as error:
             skipped[name] = reason(error)
         else:

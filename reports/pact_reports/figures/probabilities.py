@@ -105,7 +105,7 @@ def draw_recalibration(result: RunReliability, ax: Axes, looks: Looks) -> Axes:
         handles.append(_draw_isotonic(ax, curve, colour, largest))
         found = curve.isotonic
         name = "after T(x)" if curve.calibrated else "raw"
-        score = f"{found.scores.brier.miscalibration:.3f} (by chance {found.chance:.3f})"
+        score = f"{found.scores.brier.miscalibration:.3f} (by chance {found.chance.brier:.3f})"
         labels.append(f"{name}: miscalibration {score}")
     handles.append(ax.scatter([], [], s=_LARGEST_AREA, facecolors="white", edgecolors=MUTED))
     labels.append(f"largest pool, {largest:,} items")

@@ -21,21 +21,28 @@ from pact_reports.figures.training import build_selection, build_training
 _SAME = "runs on the same items"
 
 FIGURES: Final[Mapping[str, FigureSpec]] = {
-    "main": FigureSpec("main comparison of arms", _SAME, build_main),
+    "main": FigureSpec("main comparison of arms", _SAME, build_main, views="always"),
     "reliability": FigureSpec(
         "reliability before and after T(x)",
         "a run; a calibrator for the second curve",
         build_reliability,
     ),
     "risk-coverage": FigureSpec("risk against coverage", _SAME, build_risk_coverage),
-    "tv": FigureSpec("view TV of an item", f"{_SAME}, with K of 2 or more", build_view_tv),
-    "views": FigureSpec("accuracy and TV against K", f"{_SAME}, with K of 2 or more", build_views),
+    "tv": FigureSpec(
+        "view TV of an item", f"{_SAME}, with K of 2 or more", build_view_tv, views="always"
+    ),
+    "views": FigureSpec(
+        "accuracy and TV against K", f"{_SAME}, with K of 2 or more", build_views, views="never"
+    ),
     "temperature-length": FigureSpec(
         "T(x) against prompt length for each C",
         "a calibrator with a slope on length, and known prompt lengths",
         build_length,
+        views="never",
     ),
-    "temperature-choices": FigureSpec("T against C for every run", "a calibrator", build_choices),
+    "temperature-choices": FigureSpec(
+        "T against C for every run", "a calibrator", build_choices, views="never"
+    ),
     "confidence": FigureSpec("confidence of right and wrong answers", "a run", build_confidence),
     "pairs": FigureSpec("outcomes of pairs, by kind", "complete pairs", build_pairs),
     "ece-kind": FigureSpec("ECE by kind", _SAME, build_ece_by_kind),
@@ -53,6 +60,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = {
         "loss terms, mean d and ablated gap over training",
         "a training log next to the adapter",
         build_training,
+        views="never",
     ),
 }
 """Every figure, in the order in which a report shows them."""

@@ -16,8 +16,9 @@ from pact_eval.evaluation import (
 )
 from pact_eval.evaluation.diagnostics import calibrated_items, on_letters
 from pact_eval.preregistration import decoding_name
-from pact_reports.calibration_sentences import CALIBRATION_ERROR
+from pact_reports.calibration_sentences import CALIBRATION_ERROR, NOISE
 from pact_reports.numbers import methods_text
+from pact_reports.sentences import views_notes
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
     count_cell,
@@ -45,6 +46,7 @@ def runs_table(experiment: Experiment) -> Table:
     Raises:
         InputError: a run does not have the decoding.
     """
+    common = experiment.at_common_views
     decoding = experiment.settings.decoding
     raw, calibrated = decoding_name(decoding, "raw"), decoding_name(decoding, "calibrated")
     columns = [Column("Run", "left"), count_column("Items")]
@@ -55,9 +57,9 @@ def runs_table(experiment: Experiment) -> Table:
             columns.append(metric_column(spec, calibrated, "ECE after T(x)"))
     columns.append(metric_column(_ANSWER_MASS, raw))
     rows, letters, before = [], [], None
-    for run in experiment.runs:
+    for run, shortened in zip(experiment.runs, common.runs, strict=True):
         evaluation = experiment.evaluation(run, calibrated=False)
-        cells = _cells(experiment, run, evaluation, specs)
+        cells = [*_cells(common, shortened, specs), _answer_mass(evaluation)]
         rows.append(Row(tuple(cells), rule=run.arm != before))
         before = run.arm
         # A letter bias is already shown as a diagnostic.
@@ -74,7 +76,7 @@ def runs_table(experiment: Experiment) -> Table:
         ),
         columns=tuple(columns),
         rows=tuple(rows),
-        notes=tuple(letters),
+        notes=(NOISE, *letters, *views_notes(experiment, "always")),
         brackets=f"{_brackets(first.groups[0].estimates.values())} {CALIBRATION_ERROR}",
     )
 
@@ -83,13 +85,8 @@ def _brackets(estimates: Iterable[Estimate]) -> str:
     return _BRACKETS.format(methods_text(estimates))
 
 
-def _cells(
-    experiment: Experiment,
-    run: ExperimentRun,
-    evaluation: Evaluation,
-    specs: Sequence[MetricSpec],
-) -> list[Cell]:
-    everything = evaluation.groups[0]
+def _cells(experiment: Experiment, run: ExperimentRun, specs: Sequence[MetricSpec]) -> list[Cell]:
+    everything = experiment.evaluation(run, calibrated=False).groups[0]
     estimates = everything.estimates
     cells = [text_cell(run.label), _counted(everything.items, everything.families)]
     for spec in specs:
@@ -98,9 +95,12 @@ def _cells(
         cells.append(_estimated(estimate, spec, few))
         if spec.name == "ece":
             cells.append(_calibrated_ece(experiment, run))
-    answer_mass = evaluation.mean_answer_mass
-    cells.append(value_cell(answer_mass, _ANSWER_MASS, "the run does not record its answer mass"))
     return cells
+
+
+def _answer_mass(evaluation: Evaluation) -> Cell:
+    answer_mass = evaluation.mean_answer_mass
+    return value_cell(answer_mass, _ANSWER_MASS, "the run does not record its answer mass")
 
 
 def _calibrated_ece(experiment: Experiment, run: ExperimentRun) -> Cell:

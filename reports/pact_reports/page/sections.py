@@ -28,7 +28,7 @@ def figures_html(request: PageRequest, progress: Progress | None = None) -> Html
     partly: dict[str, str] = {}
     for number, name in enumerate(wanted, start=1):
         try:
-            figure = FIGURES[name].build(request.experiment, looks)
+            figure = FIGURES[name].built(request.experiment, looks)
             elements = [_figure(file) for file in figure.files]
         except ValueError as error:
             # InputError is a ValueError. An error of drawing must not prevent the page.

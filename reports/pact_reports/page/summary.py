@@ -33,7 +33,7 @@ def summary_html(request: PageRequest, built: BuiltTables) -> Html:
     judged = _judged(request)
     matched: tuple[MatchedRuns, ...] | str
     try:
-        matched = matched_runs(experiment, method)
+        matched = matched_runs(experiment.at_common_views, method)
     except InputError as error:
         matched = reason(error)
     decoding = decoding_name(experiment.settings.decoding, "raw")

@@ -6,10 +6,11 @@ from typing import Final
 
 from pact_eval.evaluation import find_metric, metric_spec
 from pact_eval.preregistration import Ablation, Ablations, MetricQuestion, ablations
+from pact_reports.calibration_sentences import NOISE
 from pact_reports.table import Cell, Column, Row, Table
-from pact_reports.tables.cells import shown, text_cell, unit_of
+from pact_reports.tables.cells import chance_cell, chance_column, shown, text_cell, unit_of
 from pact_reports.tables.metric_values import DECODING_WORDS, items_and_pairs
-from pact_reports.tables.request import TableRequest
+from pact_reports.tables.request import Chance, TableRequest
 
 _TITLES: Final = {"view_tv": "TV", "flip_rate": "Flips"}
 
@@ -21,22 +22,33 @@ def build_ablations(request: TableRequest) -> Table:
         InputError: the runs do not compare, or as `ablations`.
     """
     found = ablations(request.metrics, request.experiment.main_arm, request.decoding, request.clear)
-    return ablations_table(found)
+    return ablations_table(found, request.chance)
 
 
-def ablations_table(result: Ablations) -> Table:
-    """Lay out the runs of each seed below that of the method, changes marked."""
+def ablations_table(result: Ablations, chance: Chance | None = None) -> Table:
+    """Lay out the runs of each seed below that of the method, changes marked.
+
+    Args:
+        result: what to show.
+        chance: of the ECE of each run; None for published numbers.
+    """
     columns = [Column("Seed"), Column("Arm", "left")]
     for metric, decoding in result.questions:
         spec = metric_spec(metric)
         unit = unit_of(spec, decoding)
         title = _TITLES.get(metric, spec.title)
         names = (f"{title} ({unit})", f"{title} minus the method's ({unit})")
-        columns.append(Column(title, numbers=names, better=spec.better))
+        column = Column(title, numbers=names, better=spec.better)
+        with_chance = chance is not None and metric == "ece"
+        columns.append(chance_column(column, unit) if with_chance else column)
     rows = []
     for seed, block in result.blocks.items():
         for number, ablation in enumerate(block):
-            cells = [text_cell(str(seed)), text_cell(ablation.arm), *_cells(ablation, number == 0)]
+            cells = [
+                text_cell(str(seed)),
+                text_cell(ablation.arm),
+                *_cells(ablation, number == 0, chance),
+            ]
             rows.append(Row(tuple(cells), rule=number == 0))
     return Table(
         name="ablations",
@@ -48,11 +60,12 @@ def ablations_table(result: Ablations) -> Table:
         ),
         columns=tuple(columns),
         rows=tuple(rows),
+        notes=() if chance is None else (NOISE,),
     )
 
 
-def _cells(ablation: Ablation, is_method: bool) -> list[Cell]:
-    return [
+def _cells(ablation: Ablation, is_method: bool, chance: Chance | None) -> list[Cell]:
+    cells = [
         Cell(
             shown(row.value, metric_spec(row.cell.metric)),
             (row.value, None if is_method else change),
@@ -60,6 +73,10 @@ def _cells(ablation: Ablation, is_method: bool) -> list[Cell]:
             row.reason,
         )
         for row, change, mark in zip(ablation.rows, ablation.changes, ablation.marks, strict=True)
+    ]
+    return [
+        cell if chance is None or row.cell.metric != "ece" else chance_cell(cell, chance(row))
+        for row, cell in zip(ablation.rows, cells, strict=True)
     ]
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Literal
 
 from pact_eval.evaluation import (
     AnswerScores,
     Calibration,
+    ChanceMiscalibration,
     Group,
     MetricSpec,
+    ScoreDecomposition,
 )
 from pact_eval.evaluation.answer_scores import RunAnswerScores, run_answer_scores
 from pact_eval.preregistration import DecodingName, decoding_name
 from pact_reports.table import Cell, Column, Row, Table
-from pact_reports.tables.cells import text_cell, unit_of, value_cell
+from pact_reports.tables.cells import shown, text_cell, unit_of, value_cell
 from pact_reports.tables.metric_values import DECODING_WORDS, items_and_pairs
 from pact_reports.tables.request import TableRequest
 
@@ -22,16 +26,21 @@ _SCORES: Final = (
     MetricSpec("answer_brier", "Brier", "score", -1),
     MetricSpec("answer_log_score", "Log score", "nats", -1),
 )
-_PARTS: Final[tuple[tuple[str, str, Literal[-1, 0, 1]], ...]] = (
-    ("", "mean", -1),
-    ("Miscal.", "miscalibration", -1),
-    ("Discrim.", "discrimination", 1),
-    ("Uncert.", "uncertainty", 0),
+_PARTS: Final[tuple[tuple[str, tuple[str, ...], Literal[-1, 0, 1]], ...]] = (
+    ("", ("mean",), -1),
+    (
+        "Miscal.",
+        ("miscalibration", "miscalibration by chance", "95% of miscalibration by chance"),
+        -1,
+    ),
+    ("Discrim.", ("discrimination",), 1),
+    ("Uncert.", ("uncertainty",), 0),
 )
 _WHEN: Final[dict[Calibration, str]] = {"raw": "raw", "calibrated": "after T(x)"}
 _MEANING: Final = (
     "Scores of the top probability as the forecast of a right answer: score = miscalibration - "
-    "discrimination + uncertainty (CORP). Miscalibration is above 0 by chance too."
+    "discrimination + uncertainty (CORP). Noise: mean miscalibration of a calibrated model with "
+    "these confidences and families, by chance alone."
 )
 
 
@@ -42,7 +51,7 @@ def build_answer_scores(request: TableRequest) -> Table:
         InputError: the runs do not compare.
     """
     _ = request.comparable
-    scores = run_answer_scores(request.experiment)
+    scores = run_answer_scores(request.experiment.at_common_views)
     decoding = decoding_name(request.decoding, "raw")
     sizes = [each.scores.items for each in scores]
     scope = items_and_pairs({"accuracy": (min(sizes), max(sizes))})
@@ -69,16 +78,16 @@ def build_answer_scores(request: TableRequest) -> Table:
 
 def groups_table(groups: Sequence[Group]) -> Table:
     """Lay out the scores of groups in parts: one row per group."""
-    known = [(group, group.answer_scores) for group in groups]
+    known = [(group, group.answer_scores, group.chance) for group in groups]
     return Table(
         name="answer-scores",
         title="Right answers as events: miscalibration, discrimination and uncertainty",
         caption="",
         columns=(Column("", "left"), *_columns()),
         rows=tuple(
-            Row((text_cell(group.name), *_cells(scores)))
-            for group, scores in known
-            if scores is not None
+            Row((text_cell(group.name), *_cells(scores, chance)))
+            for group, scores, chance in known
+            if scores is not None and chance is not None
         ),
         notes=(_MEANING,),
         keys=1,
@@ -90,20 +99,37 @@ def _columns(decoding: DecodingName = "single") -> list[Column]:
     return [
         Column(
             head or spec.title,
-            numbers=(f"{spec.title} {part} ({unit_of(spec, decoding)})",),
+            numbers=tuple(f"{spec.title} {each} ({unit_of(spec, decoding)})" for each in parts),
             better=better,
         )
         for spec in _SCORES
-        for head, part, better in _PARTS
+        for head, parts, better in _PARTS
     ]
 
 
-def _cells(scores: AnswerScores) -> list[Cell]:
-    cells = []
-    for spec, parts in zip(_SCORES, (scores.brier, scores.log_nats), strict=True):
-        numbers = (parts.score, parts.miscalibration, parts.discrimination, parts.uncertainty)
-        cells += [value_cell(number, spec, parts.reason) for number in numbers]
-    return cells
+def _cells(scores: AnswerScores, chance: ChanceMiscalibration) -> list[Cell]:
+    drawn = ((chance.brier, chance.brier_high), (chance.log_nats, chance.log_nats_high))
+    return [
+        cell
+        for spec, parts, by_chance in zip(
+            _SCORES, (scores.brier, scores.log_nats), drawn, strict=True
+        )
+        for cell in (
+            value_cell(parts.score, spec, parts.reason),
+            _miscalibration_cell(parts, spec, by_chance),
+            value_cell(parts.discrimination, spec, parts.reason),
+            value_cell(parts.uncertainty, spec, parts.reason),
+        )
+    ]
+
+
+def _miscalibration_cell(
+    parts: ScoreDecomposition, spec: MetricSpec, by_chance: tuple[float, float]
+) -> Cell:
+    """Write miscalibration, and what chance alone gives a calibrated model."""
+    cell = value_cell(parts.miscalibration, spec, parts.reason)
+    below = "" if math.isnan(by_chance[0]) else f"noise {shown(by_chance[0], spec)}"
+    return replace(cell, numbers=(*cell.numbers, *by_chance), below=below)
 
 
 def _run_cells(run: RunAnswerScores) -> list[Cell]:
@@ -112,5 +138,5 @@ def _run_cells(run: RunAnswerScores) -> list[Cell]:
         text_cell(run.arm),
         text_cell(seed),
         text_cell(_WHEN[run.calibration]),
-        *_cells(run.scores),
+        *_cells(run.scores, run.chance),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from pact_eval.calibration import TemperatureSummary
@@ -14,10 +15,18 @@ from pact_eval.preregistration import (
     metric_sizes,
 )
 from pact_eval.runs import Decoding
+from pact_reports.calibration_sentences import NOISE
 from pact_reports.table import Cell, Column, Row, Table
-from pact_reports.tables.cells import metric_column, text_cell, value_cell
+from pact_reports.tables.cells import (
+    chance_cell,
+    chance_column,
+    metric_column,
+    text_cell,
+    unit_of,
+    value_cell,
+)
 from pact_reports.tables.metric_values import DECODING_WORDS, items_and_pairs
-from pact_reports.tables.request import TableRequest
+from pact_reports.tables.request import Chance, TableRequest
 
 _WHEN: Final[tuple[tuple[Calibration, str], ...]] = (("raw", "before"), ("calibrated", "after"))
 
@@ -34,16 +43,23 @@ def build_calibration(request: TableRequest) -> Table:
         if run.temperature is not None
     }
     runs = calibrated_runs(request.metrics, request.decoding, known)
-    return calibration_table(runs, request.decoding, items_and_pairs(metric_sizes(request.metrics)))
+    scope = items_and_pairs(metric_sizes(request.metrics))
+    return calibration_table(runs, request.decoding, scope, request.chance)
 
 
-def calibration_table(runs: tuple[CalibratedRun, ...], decoding: Decoding, scope: str) -> Table:
+def calibration_table(
+    runs: tuple[CalibratedRun, ...],
+    decoding: Decoding,
+    scope: str,
+    chance: Chance | None = None,
+) -> Table:
     """Lay out runs before and after calibration.
 
     Args:
         runs: what to show.
         decoding: of all numbers.
         scope: items and pairs behind each run, in words.
+        chance: of the ECE of each run; None for published numbers.
     """
     with_t = any(run.temperature is not None for run in runs)
     numbers = ("T mean", "T lowest", "T highest")
@@ -51,13 +67,14 @@ def calibration_table(runs: tuple[CalibratedRun, ...], decoding: Decoding, scope
     columns += [Column("T(x)", numbers=numbers)] if with_t else []
     for metric in CALIBRATED_METRICS:
         spec = metric_spec(metric)
-        columns += [
-            metric_column(spec, decoding_name(decoding, how), f"{spec.title} {when}")
-            for how, when in _WHEN
-        ]
+        for how, when in _WHEN:
+            name = decoding_name(decoding, how)
+            column = metric_column(spec, name, f"{spec.title} {when}")
+            with_chance = chance is not None and metric == "ece"
+            columns.append(chance_column(column, unit_of(spec, name)) if with_chance else column)
     rows, before = [], None
     for run in runs:
-        rows.append(Row(tuple(_cells(run, with_t=with_t)), rule=run.arm != before))
+        rows.append(Row(tuple(_cells(run, chance, with_t=with_t)), rule=run.arm != before))
         before = run.arm
     shown = "T(x): mean [lowest, highest] over the items. " if with_t else ""
     return Table(
@@ -71,20 +88,22 @@ def calibration_table(runs: tuple[CalibratedRun, ...], decoding: Decoding, scope
         columns=tuple(columns),
         rows=tuple(rows),
         legend=(("worse", "T(x) made it worse, by any amount"),),
+        notes=() if chance is None else (NOISE,),
     )
 
 
-def _cells(run: CalibratedRun, *, with_t: bool) -> list[Cell]:
+def _cells(run: CalibratedRun, chance: Chance | None, *, with_t: bool) -> list[Cell]:
     cells = [text_cell(run.arm), text_cell("–" if run.seed is None else str(run.seed))]
     if with_t:
         cells.append(_temperature(run.temperature))
     for before, after, worse in zip(run.before, run.after, run.worse, strict=True):
         spec = metric_spec(before.cell.metric)
-        calibrated = value_cell(after.value, spec, after.reason)
-        cells.append(value_cell(before.value, spec, before.reason))
-        cells.append(
-            Cell(calibrated.text, calibrated.numbers, "worse" if worse else None, calibrated.reason)
-        )
+        pair = [value_cell(row.value, spec, row.reason) for row in (before, after)]
+        if chance is not None and spec.name == "ece":
+            pair = [
+                chance_cell(c, chance(row)) for c, row in zip(pair, (before, after), strict=True)
+            ]
+        cells += [pair[0], replace(pair[1], mark="worse" if worse else None)]
     return cells
 
 

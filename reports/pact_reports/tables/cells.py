@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from pact_eval.evaluation import CalibrationError, Estimate, MetricSpec, SeedSummary, Unit
+from pact_eval.evaluation import ChanceError, Estimate, MetricSpec, SeedSummary, Standing, Unit
 from pact_eval.preregistration import DecodingName
 from pact_reports.numbers import UNDEFINED, has_width, value_text
 from pact_reports.table import Cell, Column, Mark
 
 __all__ = [
+    "STANDING_LEGEND",
+    "chance_cell",
+    "chance_column",
+    "chance_text",
     "count_cell",
     "count_column",
     "estimate_cell",
@@ -25,6 +29,7 @@ __all__ = [
     "metric_column",
     "p_value_cell",
     "shown",
+    "standing_cells",
     "text_cell",
     "unit_of",
     "value_cell",
@@ -42,6 +47,12 @@ _UNITS: Final[dict[Unit, str]] = {
 }
 DIFFERENCE: Final = MetricSpec("difference", "Difference", "points", 0)
 """A difference between two rates, in points and signed."""
+
+STANDING_LEGEND: Final[tuple[tuple[Mark, str], ...]] = (
+    ("best", "best arm: its difference from every other arm is shown at the 5% level"),
+    ("tied", "best mean, or not shown to be worse than it"),
+)
+"""What the marks of arms mean, wherever their differences are tested."""
 
 _LEVEL: Final = 0.05
 _FEW_PAIRS: Final = 100
@@ -105,12 +116,23 @@ def value_cell(value: float, spec: MetricSpec, reason: str | None = None) -> Cel
     return Cell(shown(value, spec), (value,), reason=why)
 
 
-def mean_column(spec: MetricSpec, decoding: DecodingName, title: str | None = None) -> Column:
-    """Return a column of means and deviations over seeds."""
+def mean_column(
+    spec: MetricSpec, decoding: DecodingName, title: str | None = None, *, chance: bool = False
+) -> Column:
+    """Return a column of means and deviations over seeds; with `chance`, as `chance_cell`."""
     title = title or spec.title
     unit = unit_of(spec, decoding)
     names = (f"{title} mean ({unit})", f"{title} deviation ({unit})", f"{title} runs")
-    return Column(title, numbers=names, better=spec.better)
+    column = Column(title, numbers=names, better=spec.better)
+    return chance_column(column, unit) if chance else column
+
+
+def chance_column(column: Column, unit: str) -> Column:
+    """Return a column of ECE with the numbers that `chance_cell` adds."""
+    names = ("noise floor", "lowest p if calibrated", "highest p if calibrated")
+    units = (f" ({unit})", "", "")
+    added = (f"{column.title} {name}{of}" for name, of in zip(names, units, strict=True))
+    return replace(column, numbers=(*column.numbers, *added))
 
 
 def mean_cell(summary: SeedSummary, spec: MetricSpec, reason: str | None = None) -> Cell:
@@ -131,8 +153,43 @@ def mean_cell(summary: SeedSummary, spec: MetricSpec, reason: str | None = None)
     return Cell(text, (summary.mean, summary.deviation, summary.n), reason=why)
 
 
+def chance_cell(cell: Cell, chance: ChanceError | None) -> Cell:
+    """Add to a mean of ECE what chance alone makes of it.
+
+    Example:
+        >>> cell = chance_cell(Cell("7.2", (0.072,)), ChanceError(0.062, 0.291, 0.291))
+        >>> cell.below, cell.numbers
+        ('noise 6.2, p=0.291', (0.072, 0.062, 0.291, 0.291))
+    """
+    if chance is None:
+        return replace(cell, numbers=(*cell.numbers, None, None, None))
+    numbers = (chance.floor, chance.lowest_p, chance.highest_p)
+    return replace(cell, numbers=(*cell.numbers, *numbers), below=chance_text(chance))
+
+
+def chance_text(chance: ChanceError) -> str:
+    """Write the noise floor of ECE, and the p-value of calibration or their range over seeds.
+
+    Example:
+        >>> chance_text(ChanceError(0.055, 0.0004, 0.3))
+        'noise 5.5, p<0.001–0.300'
+    """
+    p_values = dict.fromkeys(map(_p_value, (chance.lowest_p, chance.highest_p)))
+    said = "–".join(p_values)
+    # Without blanks, so that a narrow terminal does not wrap it.
+    p_text = f"p{said}" if said.startswith("<") else f"p={said}"
+    return f"noise {value_text(chance.floor, 'percent')}, {p_text}"
+
+
+def standing_cells(cells: Sequence[Cell], standings: Sequence[Standing | None]) -> list[Cell]:
+    """Mark the arms of a column that are best or tied with the best; the others are not marked."""
+    return [replace(cell, mark=mark) for cell, mark in zip(cells, standings, strict=True)]
+
+
 def marked_best(cells: Sequence[Cell], better: Literal[-1, 0, 1]) -> list[Cell]:
-    """Mark the best of a column, and every cell that prints the same.
+    """Mark the best of a column by value, and every cell that prints the same.
+
+    For tables of published numbers, whose differences cannot be tested.
 
     Args:
         cells: those of the column; the first number of each counts, NaN and absent ones do not.
@@ -161,7 +218,9 @@ def marked_best(cells: Sequence[Cell], better: Literal[-1, 0, 1]) -> list[Cell]:
     ]
 
 
-def estimate_cell(estimate: Estimate, unit: Unit, *, below: str = "", reasons: bool = True) -> Cell:
+def estimate_cell(
+    estimate: Estimate, unit: Unit, *, below: str = "", reasons: bool = True, test: bool = True
+) -> Cell:
     """Return an estimate with its interval.
 
     Args:
@@ -169,6 +228,7 @@ def estimate_cell(estimate: Estimate, unit: Unit, *, below: str = "", reasons: b
         unit: of it.
         below: the second line, such as what it rests on; for ECE, its noise floor precedes it.
         reasons: whether its reason becomes a footnote.
+        test: whether the p-value of calibration is next to the noise floor.
 
     Example:
         >>> cell = estimate_cell(Estimate(0.821, 0.778, 0.861, 324, 162, "bootstrap"), "percent")
@@ -177,9 +237,10 @@ def estimate_cell(estimate: Estimate, unit: Unit, *, below: str = "", reasons: b
     """
     known = not math.isnan(estimate.value) and not math.isnan(estimate.low)
     ends = (value_text(end, unit) for end in (estimate.low, estimate.high))
-    if isinstance(estimate, CalibrationError) and not math.isnan(estimate.floor):
-        floor = f"noise {value_text(estimate.floor, unit)}"
-        below = f"{floor}, {below}" if below else floor
+    chance = ChanceError.of([estimate])
+    if chance is not None:
+        noise = chance_text(chance) if test else chance_text(chance).partition(",")[0]
+        below = f"{noise}, {below}" if below else noise
     return Cell(
         text=value_text(estimate.value, unit),
         interval=f"[{', '.join(ends)}]" if known else "",
@@ -238,7 +299,9 @@ def with_interval(cell: Cell, estimate: Estimate, spec: MetricSpec, *, few: str 
     known = has_width(estimate)
     ends = f"[{shown(estimate.low, spec)}, {shown(estimate.high, spec)}]" if known else ""
     text = " ".join(part for part in (ends, few) if part)
-    return replace(cell, reason=cell.reason or estimate.reason, interval=text)
+    chance = ChanceError.of([estimate])
+    below = cell.below if chance is None else chance_text(chance)
+    return replace(cell, reason=cell.reason or estimate.reason, interval=text, below=below)
 
 
 def few_pairs(estimate: Estimate) -> str:
@@ -261,8 +324,11 @@ def p_value_cell(p_value: float, reason: str | None = None) -> Cell:
     if math.isnan(p_value):
         return Cell(UNDEFINED, (p_value,), reason=reason)
     mark: Mark | None = "significant" if p_value < _LEVEL else None
-    text = "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
-    return Cell(text, (p_value,), mark, reason)
+    return Cell(_p_value(p_value), (p_value,), mark, reason)
+
+
+def _p_value(p_value: float) -> str:
+    return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
 def _first(cell: Cell) -> float:

@@ -20,6 +20,7 @@ from pact_eval.evaluation import (
     MetricSpec,
     metric_spec,
 )
+from pact_reports.calibration_sentences import NOISE
 from pact_reports.numbers import (
     UNDEFINED,
     generalisation_text,
@@ -31,15 +32,17 @@ from pact_reports.numbers import (
 from pact_reports.plain_text import one_line
 from pact_reports.sentences import note_sentence
 from pact_reports.table import Cell, Column, Legend, Line, Mark, Part, Row, Table
-from pact_reports.tables.cells import estimate_cell
+from pact_reports.tables.cells import STANDING_LEGEND, chance_text, estimate_cell
 from pact_reports.tables.report import items_and_units, titled
 
 _JUDGED: Final = ("accuracy", "pair_accuracy")  # JSON has the verdict of every rate
 _ELSEWHERE: Final[tuple[tuple[Mark, str], ...]] = (("significant", ""), ("best", ""), ("tied", ""))
 _UNITS: Final = (
-    "Units: rates and AURC in %, differences of rates in points; NLL in nats; Score MAE in levels; "
-    "Brier between 0 and 2."
+    "Units: rates and AURC in %, differences of rates in points; NLL in nats; Score MAE and RPS in "
+    "levels; Brier between 0 and 2."
 )
+_GATE: Final = "A difference of ECE is shown only if a run also rejects its own calibration."
+_EXPLAINED: Final = f"{_UNITS} {NOISE} {_GATE}"
 
 
 def comparison_parts(comparison: Comparison, *, names: tuple[str, str]) -> tuple[Part, ...]:
@@ -92,7 +95,7 @@ def _legend(tests: int) -> Legend:
     how = f"{tested}, others by their 95% interval"
     if tests:
         how = f"{tested}, others by inverting their interval; p below 0.05 after {_holm(tests)}"
-    return Legend((("significant", f"the difference is shown ({how})"),), _UNITS)
+    return Legend((("significant", f"the difference is shown ({how})"),), _EXPLAINED)
 
 
 def _holm(tests: int) -> str:
@@ -325,10 +328,9 @@ def _arms_legend(tests: int) -> Legend:
         )
     marks: tuple[tuple[Mark, str], ...] = (
         ("significant", f"the difference is shown ({how})"),
-        ("best", "best arm: its difference from every other arm is shown"),
-        ("tied", "best mean, or not shown to be worse than it"),
+        *STANDING_LEGEND,
     )
-    return Legend(marks, _UNITS)
+    return Legend(marks, _EXPLAINED)
 
 
 def _arms_table(comparison: ArmsComparison) -> Table:
@@ -374,7 +376,9 @@ def _summary_cells(comparison: ArmsComparison, group: str, spec: MetricSpec) -> 
         if not math.isnan(each.deviation):
             text += f" ± {value_text(each.deviation, spec.unit).lstrip('+')}"
         why = None if math.isfinite(each.mean) else each.reason
-        cells.append(Cell(text, mark=standing.get(arm.name), reason=why))
+        chance = arm.chance[group] if spec.name == "ece" else None
+        below = "" if chance is None else chance_text(chance)
+        cells.append(Cell(text, mark=standing.get(arm.name), reason=why, below=below))
     return cells
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Final
 
-from pact_eval.preregistration import ArmValues, MetricQuestion, k_views
-from pact_reports.table import Cell, Table
+from pact_eval.evaluation import ArmEvidence
+from pact_eval.preregistration import ArmValues, MetricQuestion, evidence_of, k_views
+from pact_reports.table import Table
 from pact_reports.tables.main_results import means_table
 from pact_reports.tables.request import TableRequest
 
@@ -22,12 +23,17 @@ _TITLES: Final[dict[MetricQuestion, str]] = {
 }
 
 
-def k_views_table(results: ArmValues, k: str = "K views") -> Table:
+def k_views_table(
+    results: ArmValues,
+    k: str = "K views",
+    evidence: Mapping[MetricQuestion, ArmEvidence] | None = None,
+) -> Table:
     """Lay out what the K views of runs say together.
 
     Args:
         results: of `k_views`.
         k: the number of views in words.
+        evidence: as for `means_table`.
     """
     return means_table(
         results,
@@ -39,6 +45,7 @@ def k_views_table(results: ArmValues, k: str = "K views") -> Table:
             "views change; gain: accuracy minus that of view 0 alone, in points."
         ),
         titles=_TITLES,
+        evidence=evidence,
     )
 
 
@@ -48,15 +55,6 @@ def build_views(request: TableRequest) -> Table:
     Raises:
         InputError: the runs do not compare, or have one view.
     """
-    runs = request.comparable
-    ks = sorted({run.predictions.k for run in runs})
-    if len(ks) == 1:
-        return k_views_table(k_views(request.metrics), f"{ks[0]} views")
-    made = k_views_table(k_views(request.metrics), f"{ks[0]} to {ks[-1]} views, by run,")
-    note = "K differs between runs, and all columns depend on it: no best is marked."
-    rows = (replace(row, cells=tuple(map(_unmarked, row.cells))) for row in made.rows)
-    return replace(made, rows=tuple(rows), notes=(*made.notes, note))
-
-
-def _unmarked(cell: Cell) -> Cell:
-    return replace(cell, mark=None)
+    results = k_views(request.metrics)
+    k = max(run.predictions.k for run in request.comparable)
+    return k_views_table(results, f"{k} views", evidence_of(request.raw, results))

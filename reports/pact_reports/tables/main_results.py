@@ -4,30 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
-from pact_eval.errors import InputError
-from pact_eval.evaluation import Estimate, ExperimentRun, metric_spec
+from pact_eval.evaluation import ArmEvidence, ChanceError, Estimate, metric_spec
 from pact_eval.preregistration import (
     ArmValues,
     DecodingName,
     MetricQuestion,
     decoding_name,
+    evidence_of,
     main_results,
 )
-from pact_reports.calibration_sentences import CALIBRATION_ERROR
-from pact_reports.table import Cell, Column, Row, Table
+from pact_reports.calibration_sentences import CALIBRATION_ERROR, NOISE
+from pact_reports.table import Cell, Column, Mark, Row, Table
 from pact_reports.tables.cells import (
+    STANDING_LEGEND,
+    chance_cell,
     count_cell,
     count_column,
     few_pairs,
     marked_best,
     mean_cell,
     mean_column,
+    standing_cells,
     text_cell,
     with_interval,
 )
 from pact_reports.tables.metric_values import DECODING_WORDS, items_and_pairs
 from pact_reports.tables.request import TableRequest
+
+_BY_VALUE: Final[tuple[tuple[Mark, str], ...]] = (
+    ("best", "best mean of its column, by value; no difference is tested"),
+)
 
 
 def build_main(request: TableRequest) -> Table:
@@ -43,32 +51,8 @@ def build_main(request: TableRequest) -> Table:
         name="main",
         title="Main results",
         caption=f"Decoding: {decoding}, except for ECE after T(x), which is calibrated.",
-        intervals={
-            arm: _intervals(request, runs[0], results.questions)
-            for arm, runs in request.experiment.arms.items()
-            if len(runs) == 1 and arm in results.values
-        },
+        evidence=evidence_of(request.raw, results),
     )
-
-
-def _intervals(
-    request: TableRequest, run: ExperimentRun, questions: Sequence[MetricQuestion]
-) -> dict[MetricQuestion, Estimate]:
-    """Return the estimates of all items of a run, as far as they are known."""
-    found: dict[MetricQuestion, Estimate] = {}
-    for metric, decoding in questions:
-        calibrated = decoding.endswith("_calibrated")
-        try:
-            evaluation = request.raw.evaluation(run, calibrated=calibrated)
-        except InputError:
-            # No calibrator, or it needs prompt lengths that the run does not know.
-            if not calibrated:
-                raise
-            continue
-        estimates = evaluation.groups[0].estimates
-        if metric in estimates:
-            found[metric, decoding] = estimates[metric]
-    return found
 
 
 def means_table(
@@ -78,9 +62,9 @@ def means_table(
     title: str,
     caption: str,
     titles: Mapping[MetricQuestion, str] | None = None,
-    intervals: Mapping[str, Mapping[MetricQuestion, Estimate]] | None = None,
+    evidence: Mapping[MetricQuestion, ArmEvidence] | None = None,
 ) -> Table:
-    """Lay out metrics of arms: one row per arm, the best of each metric marked.
+    """Lay out metrics of arms: one row per arm; the best of each metric, or those tied, marked.
 
     Args:
         results: what to show.
@@ -88,7 +72,7 @@ def means_table(
         title: what it shows.
         caption: names the decodings; what numbers rest on is added.
         titles: of columns, if they are not those of the metrics.
-        intervals: of arms with one run, shown in place of a deviation.
+        evidence: of each column; None for published numbers, which are marked by value.
     """
     arms = list(results.values)
     columns = [Column("Arm", "left"), count_column("Runs")]
@@ -99,28 +83,33 @@ def means_table(
     for at, (metric, decoding) in enumerate(results.questions):
         spec = metric_spec(metric)
         head = (titles or {}).get((metric, decoding)) or _title(metric, decoding)
-        columns.append(mean_column(spec, decoding, head))
         found = [results.values[arm][at] for arm in arms]
         cells = [mean_cell(each.summary, spec, each.reason) for each in found]
-        for place, arm in enumerate(arms):
-            estimate = (intervals or {}).get(arm, {}).get((metric, decoding))
-            cells[place] = _with_interval(cells[place], estimate, metric)
-        by_column.append(marked_best(cells, spec.better))
-    scope = (
-        f"Mean ± sample standard deviation over the seeds of an arm; one run has no deviation. "
-        f"Each run: {items_and_pairs(results.sizes)}. {_units(results.questions)}"
-    )
+        known = None if evidence is None else evidence[metric, decoding]
+        chance = known is not None and metric == "ece"
+        columns.append(mean_column(spec, decoding, head, chance=chance))
+        if known is None:
+            by_column.append(marked_best(cells, spec.better))
+            continue
+        cells = [
+            _with_estimates(cell, known.estimates.get(arm, ()), metric)
+            for arm, cell in zip(arms, cells, strict=True)
+        ]
+        by_column.append(standing_cells(cells, [known.standings.get(arm) for arm in arms]))
     return Table(
         name=name,
         title=title,
-        caption=f"{caption} {scope}".strip(),
+        caption=f"{caption} {_scope(results)}".strip(),
         columns=tuple(columns),
         rows=tuple(Row(cells) for cells in zip(*by_column, strict=True)),
-        legend=(("best", "best mean of its column, by value; no difference is tested"),),
+        legend=_BY_VALUE if evidence is None else STANDING_LEGEND,
         notes=(
-            (f"Left out because trained with one seed only: {', '.join(results.left_out)}",)
-            if results.left_out
-            else ()
+            *(() if evidence is None else (NOISE,)),
+            *(
+                (f"Left out because trained with one seed only: {', '.join(results.left_out)}",)
+                if results.left_out
+                else ()
+            ),
         ),
         brackets=(
             "In brackets for arms with one run: 95% interval over families, left out if there "
@@ -129,14 +118,21 @@ def means_table(
     )
 
 
-def _with_interval(cell: Cell, estimate: Estimate | None, metric: str) -> Cell:
-    """Show the interval of the one run of an arm next to its value, and n if pairs are few."""
-    if estimate is None:
-        return cell
-    few = few_pairs(estimate) if metric == "pair_accuracy" else ""
-    shown = with_interval(cell, estimate, metric_spec(metric), few=few)
-    # No footnotes: LaTeX shows no interval that they could be about.
-    return replace(cell, interval=shown.interval)
+def _scope(results: ArmValues) -> str:
+    return (
+        f"Mean ± sample standard deviation over the seeds of an arm; one run has no deviation. "
+        f"Each run: {items_and_pairs(results.sizes)}. {_units(results.questions)}"
+    )
+
+
+def _with_estimates(cell: Cell, runs: Sequence[Estimate], metric: str) -> Cell:
+    """Add the interval if an arm has one run, n if its pairs are few, and the noise of ECE."""
+    if len(runs) == 1:
+        few = few_pairs(runs[0]) if metric == "pair_accuracy" else ""
+        shown = with_interval(cell, runs[0], metric_spec(metric), few=few)
+        # No footnotes: LaTeX shows no interval that they could be about.
+        cell = replace(cell, interval=shown.interval)
+    return chance_cell(cell, ChanceError.of(runs)) if metric == "ece" else cell
 
 
 def _units(questions: tuple[MetricQuestion, ...]) -> str:

@@ -23,18 +23,22 @@ _SAME = "runs on the same items"
 _SHARED = "two arms with a seed in common, on the same items"
 
 TABLES: Final[Mapping[str, TableSpec]] = {
-    "splits": TableSpec("data splits", "a run, or a dataset", build_splits),
+    "splits": TableSpec("data splits", "a run, or a dataset", build_splits, views="never"),
     "main": TableSpec("main results, mean and deviation over seeds", _SAME, build_main),
     "paired": TableSpec("paired tests by seed", _SHARED, build_paired),
-    "views": TableSpec("K-view decoding", f"{_SAME}, with K of 2 or more", build_views),
-    "ablations": TableSpec("runs next to the method at the same seed", _SHARED, build_ablations),
-    "scorecard": TableSpec("hypotheses and verdicts", "criteria", build_scorecard),
+    "views": TableSpec(
+        "K-view decoding", f"{_SAME}, with K of 2 or more", build_views, views="always"
+    ),
+    "ablations": TableSpec(
+        "runs next to the method at the same seed", _SHARED, build_ablations, views="always"
+    ),
+    "scorecard": TableSpec("hypotheses and verdicts", "criteria", build_scorecard, views="never"),
     "kinds": TableSpec("accuracy by kind", _SAME, build_kinds),
     "domains": TableSpec("accuracy by domain", f"{_SAME} that name domains", build_domains),
     "calibration": TableSpec("before and after calibration", "a calibrator", build_calibration),
     "answer-scores": TableSpec(
         "miscalibration, discrimination and uncertainty", _SAME, build_answer_scores
     ),
-    "cost": TableSpec("what scoring and training took", "a run", build_cost),
+    "cost": TableSpec("what scoring and training took", "a run", build_cost, views="never"),
 }
 """Every table, in the order in which a report shows them."""

@@ -250,7 +250,8 @@ def _metric_cell(group: EstimatedGroup, spec: MetricSpec, unit: ClusterUnit) -> 
             below = units_text(f"of {estimate.n:,} ({estimate.clusters:,} fam.)", unit)
     if estimate.reason is not None:
         estimate = replace(estimate, reason=units_text(estimate.reason, unit))
-    return estimate_cell(estimate, spec.unit, below=below)
+    # The table of calibration below has the p-values.
+    return estimate_cell(estimate, spec.unit, below=below, test=False)
 
 
 def _n_pairs(pairs: PairOutcomes | None) -> int:

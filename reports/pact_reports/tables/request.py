@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment, ExperimentRun, Settings, files_of
+from pact_eval.evaluation import ChanceError, Experiment, ExperimentRun, Settings, files_of
 from pact_eval.preregistration import (
     JudgedHypotheses,
     Margin,
+    MetricRow,
     MetricTable,
     collection_metrics,
     judge_experiment,
     read_hypotheses,
+    row_chance,
 )
 from pact_eval.runs import Decoding
+from pact_reports.sentences import ViewsUse
 from pact_reports.table import Table
 
 # The default of `pact-eval scorecard`.
@@ -52,13 +55,13 @@ class TableRequest:
         """The runs, raw and by kind, as tables show them unless their columns say otherwise."""
         settings = self.experiment.settings
         return replace(
-            self.experiment,
+            self.experiment.at_common_views,
             settings=replace(settings, calibrated=False, calibration=None, by="kind", margin=None),
         )
 
     @property
     def comparable(self) -> tuple[ExperimentRun, ...]:
-        """The runs on full contexts, all on the same items.
+        """The runs on full contexts, all on the same items and with the same number of views.
 
         Raises:
             InputError: there are none, or their items differ.
@@ -69,7 +72,7 @@ class TableRequest:
         if not self.experiment.same_items:
             message = "the runs hold different items, so their numbers cannot be compared"
             raise InputError(message)
-        return self.experiment.runs
+        return self.experiment.at_common_views.runs
 
     @cached_property
     def metrics(self) -> MetricTable:
@@ -79,6 +82,10 @@ class TableRequest:
             InputError: as `comparable`.
         """
         return collection_metrics(self.comparable, by="kind")
+
+    def chance(self, row: MetricRow) -> ChanceError | None:
+        """Return what chance alone makes of a number, if it is the ECE of a run."""
+        return row_chance(self.raw, row)
 
     @cached_property
     def judged(self) -> JudgedHypotheses:
@@ -112,6 +119,10 @@ class TableRequest:
             files_of(folder)
 
 
+Chance = Callable[[MetricRow], ChanceError | None]
+"""Takes a number to what chance alone makes of it, if it is the ECE of a run."""
+
+
 @dataclass(frozen=True)
 class TableSpec:
     """One table that is known.
@@ -120,8 +131,10 @@ class TableSpec:
         title: what it shows.
         needs: what it cannot be made without, in words.
         build: makes it; an InputError is the reason why there is none.
+        views: when its numbers depend on K, so that runs are shown at the views that all have.
     """
 
     title: str
     needs: str
     build: Callable[[TableRequest], Table]
+    views: ViewsUse = "ensembles"

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from pact_eval.evaluation import Estimate, metric_spec
+from pact_eval.evaluation import ChanceError, Estimate, metric_spec
 from pact_eval.preregistration import (
     LEVEL,
     CheckResult,
     Comparison,
     HypothesisResult,
     JudgedHypotheses,
+    Reading,
     Registration,
     Scorecard,
     Verdict,
     margin_unit,
 )
+from pact_reports.calibration_sentences import NOISE
 from pact_reports.numbers import UNDEFINED, has_width, methods_text, p_value_text, value_text
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
-from pact_reports.tables.cells import DIFFERENCE, estimate_cell, shown, text_cell
+from pact_reports.tables.cells import DIFFERENCE, chance_text, estimate_cell, shown, text_cell
 from pact_reports.tables.metric_values import counted
 from pact_reports.tables.request import TableRequest
 
@@ -98,17 +101,25 @@ def drawn_intervals(scorecard: Scorecard) -> tuple[Estimate, ...]:
     )
 
 
+def _readings(scorecard: Scorecard) -> Iterator[Reading]:
+    for result in scorecard.results:
+        for check in (*result.checks, *result.beside):
+            for comparison in check.comparisons:
+                yield from (comparison.left, comparison.right)
+
+
 def scorecard_legend(scorecard: Scorecard) -> str:
     """Say what the verdicts rest on, what the intervals are, and what "shown" means."""
     found = drawn_intervals(scorecard)
     by_value = "Verdicts rest on the values"
     if not found:
         return f"{by_value}: without intervals, nothing is shown unless it holds by construction."
+    of_ece = any(noise_text(each) for each in _readings(scorecard))
     return (
         f"{by_value}; in brackets the {methods_text(found)}, seeds held fixed. Shown: chance "
         "explains it in at most 5% of samples of families, by the interval or, for accuracy "
         "without a margin, by the exact sign flip; one of m comparisons that fails is judged at "
-        "5% / m."
+        f"5% / m.{f' {NOISE}' if of_ece else ''}"
     )
 
 
@@ -161,7 +172,15 @@ def basis_text(comparison: Comparison) -> str:
     families = ""
     if comparison.interval is not None:
         families = f"{comparison.interval.clusters:,} families"
-    parts = (unit_and_n(comparison), families, views_text(comparison), evidence_text(comparison))
+    noise = [noise_text(each) for each in (comparison.left, comparison.right)]
+    said = " and ".join(filter(None, noise))
+    parts = (
+        unit_and_n(comparison),
+        families,
+        said,
+        views_text(comparison),
+        evidence_text(comparison),
+    )
     return ", ".join(filter(None, parts))
 
 
@@ -280,8 +299,8 @@ def _check_rows(result: CheckResult, label: str) -> list[Row]:
                 Cell(says if number == 0 else ""),
                 Cell(compared_text(each), below=views_text(each)),
                 Cell(", ".join("-" if seed is None else str(seed) for seed in each.seeds)),
-                _value(each, each.left.value, signed=each.question.left.minus is not None),
-                _value(each, each.right.value, signed=each.question.right.minus is not None),
+                _value(each, each.left, signed=each.question.left.minus is not None),
+                _value(each, each.right, signed=each.question.right.minus is not None),
                 _difference(each),
                 _shown(each),
             ),
@@ -301,9 +320,20 @@ def compared_text(comparison: Comparison) -> str:
     return f"{', '.join(named)} vs {', '.join(other)}"
 
 
-def _value(comparison: Comparison, value: float, *, signed: bool) -> Cell:
+def _value(comparison: Comparison, reading: Reading, *, signed: bool) -> Cell:
     spec = metric_spec(comparison.question.left.cell.metric)
-    return Cell(value_text(value, spec.difference_unit if signed else spec.unit))
+    text = value_text(reading.value, spec.difference_unit if signed else spec.unit)
+    return Cell(text, below="" if signed else noise_text(reading))
+
+
+def noise_text(reading: Reading) -> str:
+    """Say what chance alone makes of the ECE of runs; empty for other metrics.
+
+    Example:
+        "noise 6.2, p 0.291"
+    """
+    chance = ChanceError.of([row.calibration for row in reading.rows])
+    return "" if chance is None else chance_text(chance)
 
 
 def _difference(comparison: Comparison) -> Cell:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pact_eval.evaluation import Calibration, SweepPoint, registered_metrics
+from pact_reports.calibration_sentences import NOISE
 from pact_reports.numbers import methods_text
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import estimate_cell
@@ -26,7 +27,7 @@ def sweep_table(points: Sequence[SweepPoint], calibration: Calibration) -> Table
         caption=(
             f"Decoding: ensemble of the first K views, {calibration}; {group.items:,} items, "
             f"{group.families:,} families. View TV and flips are of the raw views.\n"
-            f"Rates in %, gain in points, NLL in nats; in brackets the {method}."
+            f"Rates in %, gain in points, NLL in nats; in brackets the {method}. {NOISE}"
         ),
         columns=(Column("K"), *(Column(spec.title, "left", better=spec.better) for spec in specs)),
         rows=tuple(

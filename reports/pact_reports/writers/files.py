@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment
-from pact_reports.sentences import warning_sentence
+from pact_reports.sentences import views_notes, warning_sentence
 from pact_reports.table import Table
 from pact_reports.tables.registry import TABLES
 from pact_reports.tables.request import TableRequest
@@ -79,7 +79,9 @@ def build_tables(
     skipped: dict[str, str] = {}
     for number, name in enumerate(wanted, start=1):
         try:
-            tables[name] = TABLES[name].build(request)
+            table = TABLES[name].build(request)
+            notes = (*table.notes, *views_notes(request.experiment, TABLES[name].views))
+            tables[name] = replace(table, notes=notes)
         except RecordError:
             # Criteria or data that were named: they are to be put right, not left out.
             raise

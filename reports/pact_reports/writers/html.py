@@ -94,7 +94,8 @@ def _cell(cell: Cell, column: Column, reasons: tuple[str, ...], *, first: bool) 
     interval = None
     if cell.interval:
         interval = joined([" ", element("span", cell.interval, class_="interval")])
-    parts = (shown, sign, note, interval)
+    below = element("span", cell.below, class_="interval") if cell.below else None
+    parts = (shown, sign, note, interval, below)
     if first:
         return element("th", *parts, scope="row", class_=_class(column, mark))
     return element("td", *parts, class_=_class(column, mark))

@@ -192,6 +192,7 @@ def _group(group: Group, smallest_probability: float, unit: ClusterUnit) -> Json
             "lower_bound": to_json(group.nll.lower_bound(smallest_probability)),
         },
         "answer_scores": to_json(group.answer_scores),
+        "answer_scores_by_chance": to_json(group.chance),
     }
 
 

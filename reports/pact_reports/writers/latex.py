@@ -31,6 +31,7 @@ _SMALL_PAGE_SIGNS = 130
 _GAP_SIGNS = 3.0
 _NARROW_GAP_SIGNS = 1.5
 _STACKED_SIGNS = 8
+_SMALL_SIGN = 0.65
 
 
 def to_latex(table: Table) -> str:
@@ -115,13 +116,18 @@ def _tabular(table: Table, reasons: tuple[str, ...], *, stacked: bool, small: bo
 
 def _signs(table: Table, *, stacked: bool) -> float:
     """Estimate the signs that a line of a table takes."""
-    widths = [
+    widths: list[float] = [
         max(map(len, _title_lines(column, stacked=stacked))) + 2 * bool(column.better)
         for column in table.columns
     ]
     for row in table.rows:
-        widths = [max(w, len(cell.text)) for w, cell in zip(widths, row.cells, strict=True)]
+        widths = [max(w, _width(cell)) for w, cell in zip(widths, row.cells, strict=True)]
     return sum(widths) + len(widths) * (_NARROW_GAP_SIGNS if stacked else _GAP_SIGNS)
+
+
+def _width(cell: Cell) -> float:
+    """Return the signs of a cell; those of its second line are small."""
+    return max(len(cell.text), _SMALL_SIGN * len(cell.below))
 
 
 def _caption(table: Table) -> str:
@@ -185,6 +191,8 @@ def _cell(cell: Cell, reasons: tuple[str, ...]) -> str:
         text += _SIGN.get(cell.mark, "")
     if cell.reason is not None:
         text += f"$^{{{_letter(reasons.index(cell.reason))}}}$"
+    if cell.below:
+        text = f"\\shortstack[r]{{{text}\\\\{{\\tiny {latex_text(cell.below)}}}}}"
     return text
 
 

@@ -97,6 +97,8 @@ def _cell(cell: Cell, reasons: tuple[str, ...]) -> str:
     text += _SIGN.get(cell.mark, "") if cell.mark is not None else ""
     if cell.interval:
         text += f" {markdown_text(cell.interval)}"
+    if cell.below:
+        text += f" ({markdown_text(cell.below)})"
     if cell.reason is not None:
         text += f"<sup>{reasons.index(cell.reason) + 1}</sup>"
     return text

@@ -134,8 +134,8 @@ def test_consistency_bands_against_independent_draws() -> None:
     low, high = np.quantile(fits, [0.025, 0.975], axis=0)
     assert np.abs(found.band.low - low).mean() < 0.02
     assert np.abs(found.band.high - high).mean() < 0.02
-    assert found.chance == pytest.approx(np.mean(misses), abs=0.001)
-    assert found.chance_high == pytest.approx(np.quantile(misses, 0.95), abs=0.003)
+    assert found.chance.brier == pytest.approx(np.mean(misses), abs=0.001)
+    assert found.chance.brier_high == pytest.approx(np.quantile(misses, 0.95), abs=0.003)
 
 
 @pytest.mark.slow

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Mapping
 from pathlib import Path
 
+import polars as pl
 import pytest
 from reports.tables.table_runs import cells, marked, run_of, share, texts
 from run_frames import ablated_rows, edit_run, rows, write_run
 
 from pact_eval.calibration import Calibrator, Weights, inverse_softplus, write_calibrator
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import Experiment, Settings, metric_spec, splits_of_folder
+from pact_eval.evaluation import (
+    Experiment,
+    Settings,
+    metric_spec,
+    registered_metrics,
+    splits_of_folder,
+)
 from pact_eval.preregistration import Margin, read_clear_changes
 from pact_eval.stats import seed_summary
 from pact_reports.tables import (
@@ -27,7 +35,9 @@ from pact_reports.tables import (
     to_markdown,
     write_tables,
 )
-from pact_reports.tables.cells import marked_best, mean_cell
+from pact_reports.tables.cells import chance_text, marked_best, mean_cell
+from pact_reports.writers.html import table_html
+from pact_reports.writers.terminal import to_text
 
 HOSTILE = "=x|<b>_%\n\\end{table}\u202e"
 
@@ -389,16 +399,76 @@ def test_every_table_names_its_decoding(arms: list[Path]) -> None:
             assert all(f", {decoding})" in number or "ensemble" in number for number in rates)
 
 
-def test_no_best_of_view_metrics_if_k_differs(tmp_path: Path) -> None:
-    """With fewer views fewer answers flip, so the arm of fewer views would be called best."""
-    right = share(40, 60)
-    for ks, notes in (((2, 2), 0), ((2, 4), 1)):
+@pytest.mark.parametrize("name", ["views", "main"])
+def test_runs_of_different_k_are_shown_at_the_views_that_all_have(
+    tmp_path: Path, name: str
+) -> None:
+    """Ensembles, flips and TV of a run with four views are those of its first two."""
+    frames = {
+        (arm, seed): rows(10 * seed + skill, k=4, skill=skill)
+        for arm, skill in (("a", 3), ("b", 1))
+        for seed in (1, 2)
+    }
+
+    def table(place: str, ks: Mapping[tuple[str, int], int]) -> Table:
         folders = [
-            run_of(tmp_path / f"{arm}-{seed}-{ks}", right, arm=arm, seed=seed, k=k)
-            for arm, k in zip("ab", ks, strict=True)
-            for seed in (1, 2)
+            write_run(
+                tmp_path / f"{place}-{arm}-{seed}",
+                frame.filter(pl.col("view") < ks.get((arm, seed), 2)),
+                arm=arm,
+                seed=seed,
+            )
+            for (arm, seed), frame in frames.items()
         ]
-        table = made(folders, "views")
-        marks = {cell.mark for row in table.rows for cell in row.cells}
-        assert ("best" in marks) == (not notes)
-        assert sum("K differs" in note for note in table.notes) == notes
+        return made(folders, name, decoding="ensemble")
+
+    short, long = table("short", {}), table("long", {("a", 1): 4})
+    assert long.rows == short.rows
+    assert len(long.notes) == len(short.notes) + 1
+    assert "(K = 2: a, seed 2, b, seed 1, b, seed 2; K = 4: a, seed 1)" in long.notes[-1]
+    assert "best" in {cell.mark for row in long.rows for cell in row.cells}
+
+
+def test_means_are_marked_as_compare_marks_them(tmp_path: Path) -> None:
+    """Best if the difference is shown, otherwise tied; ECE has the noise floor of its runs."""
+    folders = [
+        write_run(tmp_path / f"{arm}-{seed}", rows(10 * seed + at, skill=skill), arm=arm, seed=seed)
+        for at, (arm, skill) in enumerate((("a", 2.5), ("b", 1.0), ("c", 1.1)))
+        for seed in (1, 2, 3)
+    ]
+    experiment = Experiment.read(folders, Settings(resamples=300))
+    compared = experiment.arms_comparison
+    table = build_tables(TableRequest(experiment), ["main"]).tables["main"]
+    marks = set()
+    for spec in registered_metrics("full", "main results"):
+        column = [cell for (cell,) in cells(table, spec.title)]
+        standing = compared.standings["all"][spec.name]
+        assert [cell.mark for cell in column] == [standing.get(arm) for arm in "abc"], spec.name
+        marks |= {cell.mark for cell in column}
+    assert marks == {"best", "tied", None}
+    for (cell,), arm in zip(cells(table, "ECE"), compared.arms, strict=True):
+        chance = arm.chance["all"]
+        assert chance is not None
+        assert cell.numbers[3:] == (chance.floor, chance.lowest_p, chance.highest_p)
+        assert cell.below == chance_text(chance)
+        assert chance.lowest_p < chance.highest_p
+
+
+def test_the_noise_floor_of_ece_is_in_every_format(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / arm, rows(seed, skill=1.0), arm=arm, seed=1)
+        for arm, seed in (("a", 1), ("b", 2))
+    ]
+    request = TableRequest(Experiment.read(folders, Settings(resamples=200)))
+    for name in ("main", "views", "ablations"):
+        table = build_tables(request, [name]).tables[name]
+        shown = cells(table, "ECE")[0][0].below
+        assert shown.startswith("noise "), name
+        written = (
+            to_text(table, width=200),
+            to_markdown(table),
+            table_html(table).text,
+            to_latex(table).replace("--", "–"),
+        )
+        assert all(shown.partition(",")[0] in text for text in written), name
+        assert "ECE noise floor" in to_csv(table)

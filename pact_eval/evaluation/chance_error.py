@@ -1,0 +1,45 @@
+"""The ECE that calibrated runs would have by chance alone: over the runs of an arm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.stats import Estimate, seed_summary
+
+
+@dataclass(frozen=True)
+class ChanceError:
+    """The ECE of one or more runs if they were calibrated, such as those of an arm.
+
+    Attributes:
+        floor: mean noise floor over the runs, a fraction: what their ECE would be by chance alone.
+        lowest_p: smallest p-value of "the run is calibrated" among them.
+        highest_p: largest of these p-values; the same for one run.
+    """
+
+    floor: float
+    lowest_p: float
+    highest_p: float
+
+    @classmethod
+    def of(cls, errors: Sequence[Estimate | None]) -> ChanceError | None:
+        """Summarise the inference on the ECE of runs; None if one of them has none.
+
+        Example:
+            >>> runs = [CalibrationError(0.07, 0, 0.1, 324, 162, "", None, floor, 0.1, p)
+            ...         for floor, p in ((0.06, 0.3), (0.05, 0.02))]
+            >>> found = ChanceError.of(runs)
+            >>> round(found.floor, 3), found.lowest_p, found.highest_p
+            (0.055, 0.02, 0.3)
+        """
+        known = [each for each in errors if isinstance(each, CalibrationError)]
+        if not known or len(known) < len(errors):
+            return None
+        if any(math.isnan(each.floor) for each in known):
+            return None
+        p_values = [each.p_value for each in known]
+        floor = seed_summary([each.floor for each in known]).mean
+        return cls(floor, min(p_values), max(p_values))

@@ -1,0 +1,99 @@
+"""The miscalibration (CORP) that chance alone gives a calibrated model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval import metrics
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.stats import calibrated_outcomes, shared_draw_rate
+
+_SAMPLES: Final = 300
+_LEVEL: Final = 0.05
+# Outcomes drawn for one group: more items get fewer samples, but `_FEWEST` at least.
+_MOST_OUTCOMES: Final = 10_000_000
+_FEWEST: Final = 100
+_MOST_ITEMS: Final = 100_000
+
+
+@dataclass(frozen=True)
+class ChanceMiscalibration:
+    """Miscalibration of a calibrated model with the same confidences and families.
+
+    Attributes:
+        brier: mean miscalibration of the Brier score.
+        brier_high: 95% quantile of it.
+        log_nats: mean miscalibration of the log score, in nats.
+        log_nats_high: 95% quantile of it.
+        reason: why the numbers are NaN, or None.
+    """
+
+    brier: float
+    brier_high: float
+    log_nats: float
+    log_nats_high: float
+    reason: str | None = None
+
+
+def chance_miscalibration(items: ScoredItems, *, rng: np.random.Generator) -> ChanceMiscalibration:
+    """Draw outcomes at the confidences, and split their scores as those of the items.
+
+    This is the noise floor of miscalibration. Isotonic regression fits noise, so miscalibration is
+    above 0 on a calibrated model too.
+
+    Args:
+        items: items with references, under one decoding.
+        rng: source of the draws.
+
+    Returns:
+        Means and 95% quantiles of 300 draws (100 for many items); NaN with a reason without items,
+        or for more than 100,000, where chance is below 0.001.
+
+    References:
+        Consistency resampling: Broecker and Smith 2007; Vaicenavicius et al. 2019. Parts of scores:
+        Dimitriadis, Gneiting and Jordan 2021.
+    """
+    n = len(items)
+    if not 0 < n <= _MOST_ITEMS:
+        reason = "more than 100,000 items: chance is below 0.001" if n else "no items"
+        return ChanceMiscalibration(math.nan, math.nan, math.nan, math.nan, reason)
+    samples = max(_FEWEST, min(_SAMPLES, _MOST_OUTCOMES // n))
+    drawn = [
+        metrics.miscalibration_samples(items.confidence, outcomes)
+        for outcomes in outcomes_if_calibrated(items, rng=rng, samples=samples)
+    ]
+    brier, log_nats = (np.concatenate(each) for each in zip(*drawn, strict=True))
+    return ChanceMiscalibration(*_summary(brier), *_summary(log_nats))
+
+
+def outcomes_if_calibrated(
+    items: ScoredItems, *, rng: np.random.Generator, samples: int
+) -> Iterator[npt.NDArray[np.bool_]]:
+    """Draw which items are right if the model is calibrated; members of a family share draws.
+
+    Args:
+        items: one or more items with references, under one decoding.
+        rng: source of the draws.
+        samples: number of draws.
+
+    Yields:
+        (b, n) samples, all draws in parts.
+    """
+    c, right = items.confidence, items.correct
+    # Residuals from the fit, not from confidence: a model need not be calibrated for its families
+    # to show how often their members share a draw.
+    residual = right - metrics.recalibrate(c, right).at(c)
+    rate = shared_draw_rate(c, residual, items.cluster, items.n_clusters)
+    return calibrated_outcomes(
+        c, items.cluster, items.n_clusters, rate=rate, rng=rng, resamples=samples
+    )
+
+
+def _summary(drawn: npt.NDArray[np.float64]) -> tuple[float, float]:
+    return float(drawn.mean()), float(np.quantile(drawn, 1 - _LEVEL))
