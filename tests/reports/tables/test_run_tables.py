@@ -247,8 +247,15 @@ def test_scores_in_parts_before_and_after_calibration(tmp_path: Path) -> None:
         assert numbers == pytest.approx(wanted, abs=1e-6)
     assert "60 items" in table.caption
     assert "score = miscalibration - discrimination + uncertainty" in table.caption
-    (column,) = table.columns[4].numbers
-    assert column == "Brier miscalibration (score, single)"
+    assert table.columns[4].numbers[0] == "Brier miscalibration (score, single)"
+    # At one confidence, chance gives (share right - c)^2: its mean is c (1 - c) / n, where n is 60
+    # or less, because members of a family share draws.
+    for row, temperature in zip(cells(table), (1.0, 2.0, 1.0), strict=True):
+        c = 1 / (1 + math.exp(-3.0 / temperature))
+        _, chance, high = row[4].numbers
+        assert 0.8 * c * (1 - c) / 60 < chance < 1.25 * c * (1 - c) / 30
+        assert chance < high
+        assert row[4].below == f"noise {chance:.3f}"
 
 
 def test_accuracy_by_kind_and_domain(arms: list[Path]) -> None:
