@@ -154,13 +154,18 @@ def read_text(path: Path, *, missing: str = "no such file") -> str:
     """
     with reading(path, missing=missing):
         # Not `Path.read_text`, which turns CRLF into LF: prompts are byte-exact.
-        return _bounded(path).decode("utf-8")
+        return read_bytes(path, missing=missing).decode("utf-8")
 
 
-def _bounded(path: Path) -> bytes:
-    """Return the bytes of a text file; its size is not trusted, because it may grow."""
+def read_bytes(path: Path, *, missing: str = "no such file") -> bytes:
+    """Return the bytes of a text file; its size is not trusted, because it may grow.
+
+    Raises:
+        InputError: the file is missing, a pipe or a device, longer than `MOST_TEXT_BYTES`, or
+            cannot be read.
+    """
     chunks, left = [], MOST_TEXT_BYTES
-    with open_regular(path) as file:
+    with reading(path, missing=missing), open_regular(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
             chunks.append(chunk)
             left -= len(chunk)

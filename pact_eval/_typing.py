@@ -11,3 +11,7 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 UIntArray: TypeAlias = npt.NDArray[np.uint64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+TextArray: TypeAlias = npt.NDArray[np.object_] | npt.NDArray[np.str_]
+"""Texts from data are Python strings: numpy's own arrays of text reserve the length of the longest
+text for each, so that one id of 100 kB among 50,000 takes 19 GiB."""

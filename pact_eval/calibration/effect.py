@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._json import Json
+from pact_eval._typing import TextArray
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.notes import (
     DifferentDecoding,
@@ -225,7 +226,7 @@ def _changes(items: CalibrationItems, after: FloatArray) -> dict[ScoreName, Esti
 def calibration_notes(
     calibrator: Calibrator,
     *,
-    kind: npt.NDArray[np.str_],
+    kind: TextArray,
     n_choices: npt.NDArray[np.int64],
     prompt_tokens: FloatArray,
     decoding: Decoding | None,

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._json import Json
+from pact_eval._typing import TextArray
 from pact_eval.calibration.likelihood import (
     SLOPE_BOUND,
     TEMPERATURE_BOUNDS,
@@ -352,7 +353,7 @@ def _estimates(
     return weights, levels, data
 
 
-def _family_codes(family: npt.NDArray[np.str_]) -> npt.NDArray[np.int64]:
+def _family_codes(family: TextArray) -> npt.NDArray[np.int64]:
     """Number the families; each item of unknown family is one of its own."""
     names, codes = np.unique(family, return_inverse=True)
     unknown = np.flatnonzero(family == "")

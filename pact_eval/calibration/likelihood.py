@@ -27,6 +27,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._typing import TextArray
 from pact_eval.calibration.temperatures import (
     KINDS,
     NEUTRAL_BIAS,
@@ -75,11 +76,11 @@ class CalibrationItems:
 
     log_probs: FloatArray
     reference: IntArray
-    kind: npt.NDArray[np.str_]
+    kind: TextArray
     n_choices: IntArray
     prompt_tokens: FloatArray
-    family: npt.NDArray[np.str_]
-    source_family: npt.NDArray[np.str_]
+    family: TextArray
+    source_family: TextArray
     decoding: Decoding | None = None
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._json import Json
+from pact_eval._typing import TextArray
 from pact_eval.data import FieldKind
 from pact_eval.errors import InputError
 from pact_eval.metrics import TIE, check_log_probs, check_whole, log_softmax, rows_of
@@ -277,7 +278,7 @@ def neutral_calibrator(mode: Mode = "scalar") -> Calibrator:
     return Calibrator(mode, Weights((NEUTRAL_BIAS,) * 3))
 
 
-def _kind_index(names: npt.NDArray[np.str_]) -> npt.NDArray[np.int64]:
+def _kind_index(names: TextArray) -> npt.NDArray[np.int64]:
     matches = names[:, None] == np.array(KINDS)
     unknown = ~matches.any(axis=1)
     if unknown.any():

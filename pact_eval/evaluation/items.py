@@ -21,6 +21,7 @@ import numpy.typing as npt
 import polars as pl
 
 from pact_eval import metrics
+from pact_eval._typing import TextArray
 from pact_eval.errors import InputError, RunError
 from pact_eval.evaluation.registry import CONFIDENT, ClusterUnit, Contexts, GroupBy, metrics_for
 from pact_eval.runs import Decoding, Predictions, check_columns, check_values, collected
@@ -52,18 +53,19 @@ class Labels:
     texts: pl.Series
 
     @classmethod
-    def of(cls, values: npt.NDArray[np.str_]) -> Labels:
+    def of(cls, values: TextArray) -> Labels:
         """Number the distinct values in sorted order."""
-        names, codes = np.unique(values, return_inverse=True)
-        return cls(codes.astype(np.int64), pl.Series(names.tolist(), dtype=pl.String))
+        texts = pl.Series(values.tolist(), dtype=pl.String)
+        codes = texts.rank("dense").cast(pl.Int64).to_numpy() - 1
+        return cls(codes, texts.unique().sort())
 
     def __len__(self) -> int:
         return len(self.texts)
 
     @cached_property
-    def names(self) -> npt.NDArray[np.str_]:
+    def names(self) -> TextArray:
         """The distinct texts."""
-        return self.texts.to_numpy().astype(np.str_)
+        return self.texts.to_numpy().astype(np.object_)
 
     def taken(self, rows: npt.NDArray[np.integer]) -> Labels:
         """Return some rows, with the texts that occur in them."""
@@ -188,7 +190,7 @@ class ScoredItems:
         return self.family_labels.codes
 
     @property
-    def families(self) -> npt.NDArray[np.str_]:
+    def families(self) -> TextArray:
         """Names of the families, by code."""
         return self.family_labels.names
 
@@ -442,7 +444,7 @@ def group_rows(predictions: Predictions, by: GroupBy) -> dict[str, IntArray]:
     return {"all": np.arange(len(predictions))} | groups
 
 
-def label_codes(labels: npt.NDArray[np.str_]) -> IntArray:
+def label_codes(labels: TextArray) -> IntArray:
     """Return a code of each label, in 0..F-1."""
     return Labels.of(labels).codes
 
@@ -476,7 +478,7 @@ class _ViewSlice:
     logits: npt.NDArray[np.floating]
     codes: npt.NDArray[np.integer]
     code_lengths: IntArray
-    kind: npt.NDArray[np.str_] | pl.Series
+    kind: TextArray | pl.Series
     is_base: BoolArray
     reference: IntArray | None
     answers: IntArray | None
@@ -738,7 +740,10 @@ def _facts(parts: Sequence[_Part], logit_gap: FloatArray) -> ViewFacts:
             [start + part.of_item for start, part in zip(starts, parts, strict=True)]
         ),
         answer_mass=float(known.mean()) if known.size else math.nan,
-        smallest_probability=float(np.exp(min(part.smallest_log_prob for part in parts))),
+        # Imports may hold logits whose probabilities are below the smallest float64.
+        smallest_probability=max(
+            float(np.exp(min(part.smallest_log_prob for part in parts))), math.ulp(0.0)
+        ),
         repeated=sum(part.repeated for part in parts),
         logit_gap=logit_gap,
     )

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
+from pact_eval._typing import TextArray
 from pact_eval.evaluation.items import Labels, ScoredItems
 from pact_eval.evaluation.registry import Basis, GroupBy, Metric, Reduced, find_metric, metrics_for
 from pact_eval.stats import Estimate, Resampled, Statistic, TotalsStatistic, resample
@@ -39,7 +40,7 @@ class StatisticSet:
         return len(self.family_labels)
 
     @property
-    def families(self) -> npt.NDArray[np.str_]:
+    def families(self) -> TextArray:
         """(F,) names of the families."""
         return self.family_labels.names
 

@@ -25,8 +25,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal
 
-from pact_eval._files import read_json, reading, sha256_of_file, write_atomically
-from pact_eval._json import Json, dumps, dumps_indented, sha256_of_json
+from pact_eval._files import read_bytes, reading, sha256_of_file, write_atomically
+from pact_eval._json import Json, dumps, dumps_indented, loads, sha256_of_json
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.preregistration.criteria import FORMAT, Check, Hypotheses, Hypothesis, Instead
 from pact_eval.preregistration.parsing import read_hypotheses
@@ -229,14 +229,15 @@ def read_lock(path: Path) -> Lock:
     """Read a lock without checking its hashes; see `check_lock`.
 
     Raises:
-        InputError: it is missing, or is not a lock.
+        InputError: there is none, or a folder or device in its place.
+        TamperedError: it is not what `register` wrote: not JSON, or not a lock.
     """
-    value = read_json(path, missing="no such lock; `pact-eval register` makes one")
+    raw = read_bytes(path, missing="no such lock; `pact-eval register` makes one")
     try:
-        return _lock(value)
+        return _lock(loads(raw.decode("utf-8")))
     except ValueError as error:
-        message = f"{path}: {error}"
-        raise InputError(message) from None
+        message = f"{path}: the lock is broken: {error}; restore it from a copy"
+        raise TamperedError(message) from None
 
 
 def _new_lock(criteria: Json, data: tuple[DataHash, ...], now: dt.datetime) -> Lock:

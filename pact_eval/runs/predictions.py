@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from pact_eval._typing import TextArray
 from pact_eval.errors import RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax
 from pact_eval.runs.rows import ABLATED, ABLATED_SCHEMA, check_values, type_family
@@ -48,12 +49,12 @@ class Predictions:
             for ablated contexts, otherwise None.
     """
 
-    ids: npt.NDArray[np.str_]
-    family: npt.NDArray[np.str_]
-    source_family: npt.NDArray[np.str_]
-    domain: npt.NDArray[np.str_]
-    kind: npt.NDArray[np.str_]
-    variant: npt.NDArray[np.str_]
+    ids: TextArray
+    family: TextArray
+    source_family: TextArray
+    domain: TextArray
+    kind: TextArray
+    variant: TextArray
     n_choices: IntArray
     logits: FloatArray
     code_order: IntArray
@@ -194,8 +195,9 @@ def _two_answers(first: pl.DataFrame, n_choices: IntArray) -> IntArray:
     raise RunError(message)
 
 
-def _texts(frame: pl.DataFrame, name: str) -> npt.NDArray[np.str_]:
-    return frame[name].fill_null("").to_numpy().astype(np.str_)
+def _texts(frame: pl.DataFrame, name: str) -> TextArray:
+    texts: TextArray = frame[name].cast(pl.String).fill_null("").to_numpy().astype(np.object_)
+    return texts
 
 
 def _floats(column: pl.Series) -> FloatArray:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:  # --help does not wait for rich
 
 __all__ = ["cell", "lines", "one_line", "visible"]
 
+_MOST_SHOWN = 2_000
 _MAYBE_UNPRINTABLE = re.compile(r"[^ -~]")
 
 
@@ -31,12 +32,17 @@ def one_line(text: str) -> str:
     r"""Show everything that is not printable as an escape, so that text from data stays one line.
 
     Line feeds and tabs, control and format characters (signs of direction, of no width), separators
-    of lines, blanks but the ordinary one, and halves of surrogate pairs.
+    of lines, blanks but the ordinary one, and halves of surrogate pairs. Of a text that fills more
+    than a screen, the beginning and its length are shown.
 
     Example:
         >>> print(one_line("x\nThe data passed.\u202e"))
         x\nThe data passed.\u202e
+        >>> one_line("d" * 5_000_000).replace("d" * 2_000, "ddd")
+        'ddd... (5,000,000 characters)'
     """
+    if len(text) > _MOST_SHOWN:
+        return f"{_escaped(text[:_MOST_SHOWN], kept='')}... ({len(text):,} characters)"
     return _escaped(text, kept="")
 
 

@@ -208,3 +208,22 @@ def test_bad_input_is_told(criteria: Path, runs: tuple[Path, Path], tmp_path: Pa
     shutil.rmtree(runs[0])
     text = run("scorecard", criteria, runs[1], "--resamples", 300).stdout
     assert "A Skill: UNTESTED" in text
+
+
+@pytest.mark.parametrize("broken", [b"", b"{", b"[]", b"\xff", b'{"format": "pact-lock-1"}'])
+def test_a_broken_lock_has_one_exit_code_in_every_command(
+    tmp_path: Path, criteria: Path, runs: tuple[Path, Path], broken: bytes
+) -> None:
+    """Exit 1 in scorecard, and 0 in tables and report, hid that a lock was tampered with."""
+    criteria.with_suffix(".lock").write_bytes(broken)
+    few = ("--resamples", "100", "--criteria", criteria)
+    commands: list[tuple[object, ...]] = [
+        ("scorecard", criteria, *runs),
+        ("tables", *runs, "--only", "scorecard", "--out", tmp_path / "tables", *few),
+        ("report", *runs, "--markdown", tmp_path / "report.md", *few),
+        ("register", criteria),
+    ]
+    if broken == b"{":
+        commands.append(("report", *runs, "--html", tmp_path / "page.html", *few))
+    for command in commands:
+        assert "hypotheses.lock: the lock is broken" in run(*command, code=5).stderr

@@ -255,7 +255,7 @@ def test_what_is_no_lock_is_refused(
 ) -> None:
     register(toml, data=[data], now=NOW)
     edit(lock_path(toml), old, new)
-    with pytest.raises(InputError, match=r"hypotheses\.lock: ") as caught:
+    with pytest.raises(TamperedError, match=r"hypotheses\.lock: the lock is broken") as caught:
         read_lock(lock_path(toml))
     assert message in str(caught.value)
 
@@ -266,7 +266,7 @@ def test_locks_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected a file, got a folder"):
         read_lock(tmp_path)
     (tmp_path / "list.lock").write_text("[]", encoding="utf-8")
-    with pytest.raises(InputError, match="expected a lock"):
+    with pytest.raises(TamperedError, match="expected a lock"):
         read_lock(tmp_path / "list.lock")
 
 
@@ -351,7 +351,7 @@ def test_data_of_a_lock_are_a_list(toml: Path, data: Path) -> None:
     lock = register(toml, data=[data], now=NOW)
     value = {**lock.content, "data": {}, "lock_sha256": lock.lock_sha256}
     lock_path(toml).write_text(json.dumps(value), encoding="utf-8")
-    with pytest.raises(InputError, match="expected data as a list"):
+    with pytest.raises(TamperedError, match="expected data as a list"):
         read_lock(lock_path(toml))
 
 

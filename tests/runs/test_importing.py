@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import write_jsonl
+from click.testing import CliRunner
 from published import published_path
 
+from pact_cli.main import main
 from pact_eval import metrics
 from pact_eval.errors import InputError, RecordError, RunSettingsError
 from pact_eval.runs import Predictions, import_run, parse_mapping, read_run
@@ -193,3 +195,49 @@ def test_another_file_does_not_go_into_the_same_run(tmp_path: Path) -> None:
     import_run(first, {}, tmp_path / "run", {})
     with pytest.raises(RunSettingsError, match="data.sha256"):
         import_run(second, {}, tmp_path / "run", {})
+
+
+@pytest.mark.parametrize(
+    ("column", "extreme"),
+    [
+        ("log_probabilities", [0.0, -9999.0]),  # what servers write for "not among the top"
+        ("logits", [800, 0]),
+        ("logits", [3.4e38, -3.4e38]),  # what others write for an answer that cannot be chosen
+        ("probabilities", [1.0, 0.0]),
+    ],
+)
+@pytest.mark.parametrize("swapped", [range(0), range(0, 24, 4), range(24)])
+def test_extreme_values_are_imported_and_every_report_shows_them(
+    tmp_path: Path, column: str, extreme: list[float], swapped: range
+) -> None:
+    made = [
+        {
+            "id": f"i{n}",
+            "family": f"f{n // 2}",
+            "reference": n % 2,
+            "kind": "boolean",
+            "variant": ("base", "counterfactual")[n % 2],
+            column: extreme[::-1] if n in swapped else extreme,
+        }
+        for n in range(24)
+    ]
+    source = write_jsonl(tmp_path / "rows.jsonl", made)
+    import_run(source, {}, tmp_path / "run", {"arm": "a", "seed": 1})
+    for words in (
+        ["report", tmp_path / "run", "--json", "--resamples", "100"],
+        ["compare", tmp_path / "run", tmp_path / "run", "--json", "--resamples", "100"],
+        ["calibrate", tmp_path / "run", "--out", tmp_path / "calibration.json"],
+    ):
+        result = CliRunner().invoke(main, [str(word) for word in words])
+        assert isinstance(result.exception, SystemExit | None), result.exc_info
+        assert result.exit_code in (0, 1)
+        if words[0] != "calibrate":
+            assert result.exit_code == 0, result.output
+            json.loads(result.stdout)
+
+
+def test_a_logit_beyond_any_floating_point_number_of_a_model_is_refused(tmp_path: Path) -> None:
+    source = write_jsonl(tmp_path / "rows.jsonl", [row(probabilities=None, logits=[1e39, 0.0])])
+    with pytest.raises(RecordError, match=r"from -3.4e\+38 to 3.4e\+38, got \[1e\+39, 0.0\]"):
+        import_run(source, {}, tmp_path / "run", {})
+    assert not (tmp_path / "run").exists()

@@ -42,6 +42,9 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 
 _VALUES = ("probabilities", "log_probabilities", "logits")
 _KINDS = {"choice": "choice", "noul": "boolean", "boolean": "boolean", "score": "score"}
+# The largest float32, which some servers write (negative) for an answer that cannot be chosen.
+# Squares and differences of such numbers are finite.
+_LARGEST = 3.4028234663852886e38
 _MOST_VIEWS = 10_000
 _MOST_TOKENS = 2**31 - 1
 _SUM_TOLERANCE = 1e-3
@@ -336,8 +339,9 @@ def _numbers(value: Json, name: str) -> list[float]:
         numbers = [float(str(item)) if _is_number(item) else math.nan for item in value]
     except OverflowError:
         numbers = [math.inf]
-    if not all(map(math.isfinite, numbers)):
-        message = f"{name}: expected finite numbers, got {_found(value)}"
+    if not all(abs(number) <= _LARGEST for number in numbers):
+        allowed = f"finite numbers from -{_LARGEST:.2g} to {_LARGEST:.2g}"
+        message = f"{name}: expected {allowed}, got {_found(value)}"
         raise ValueError(message)
     return numbers
 
