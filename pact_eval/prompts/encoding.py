@@ -17,6 +17,7 @@ from pact_eval.data import MAX_ANSWERS, Field, Record, parse_field
 from pact_eval.errors import PromptError
 from pact_eval.prompts.code_orders import code_orders
 from pact_eval.prompts.contract import CODES, Message, PromptContract
+from pact_eval.prompts.prompt_bytes import PromptBytes
 
 _CHECK_WINDOW = 256
 _PROBLEMS_SHOWN = 20
@@ -124,6 +125,7 @@ class Encoder:
         self.tokenizer = tokenizer
         self.contract = contract
         self.max_prompt_tokens = max_prompt_tokens or contract.max_prompt_tokens
+        self._bytes = PromptBytes(tokenizer, self.max_prompt_tokens)
         probe = parse_field("decision", {"type": "noul", "instructions": "Is it so?"})
         messages = contract.messages("It is so.", [probe], "decision", (0, 1))
         prompt, self._boundary = _rendered(tokenizer, messages)
@@ -163,10 +165,10 @@ class Encoder:
         longest = 0
         too_long: list[str] = []
         for start in range(0, len(records), _CHECK_WINDOW):
-            window = records[start : start + _CHECK_WINDOW]
+            window, beyond = self._by_bytes(records[start : start + _CHECK_WINDOW], seed)
             lengths = self.prompt_tokens(window, k, seed)
-            longest = max(longest, *lengths)
-            too_long += self._too_long(window, lengths)
+            longest = max([longest, *lengths])
+            too_long += [*beyond, *self._too_long(window, lengths)]
         self._refuse(too_long)
         return longest
 
@@ -184,6 +186,7 @@ class Encoder:
         self, records: Sequence[Record], k: int, seed: int
     ) -> tuple[list[EncodedView], list[str]]:
         """Return the views, and one line per record with a prompt over the limit."""
+        records, beyond = self._by_bytes(records, seed)
         orders = [code_orders(seed, record.id, record.n_choices, k) for record in records]
         texts = [
             self._text(record.state, [record.field], record.field.name, order)
@@ -198,7 +201,30 @@ class Encoder:
         ]
         lengths = [len(view.token_ids) for view in views]
         longest = [max(lengths[row * k : (row + 1) * k]) for row in range(len(records))]
-        return views, self._too_long(records, longest)
+        return views, [*beyond, *self._too_long(records, longest)]
+
+    def _by_bytes(self, records: Sequence[Record], seed: int) -> tuple[list[Record], list[str]]:
+        """Return the records that may fit, and one line per record that is too long by its bytes.
+
+        The views of a record show the same answers in different orders, with as many bytes.
+        """
+        fitting: list[Record] = []
+        beyond: list[str] = []
+        for record in records:
+            # A prompt is rendered only if its parts alone are about that long.
+            excess = None
+            if self._bytes.excess(f"{record.state}{record.field}") is not None:
+                order = code_orders(seed, record.id, record.n_choices, 1)[0]
+                text = self._text(record.state, [record.field], record.field.name, order)
+                excess = self._bytes.excess(text)
+            if excess is None:
+                fitting.append(record)
+            else:
+                beyond.append(f"line {record.line} (id {record.id}): {self._too_many(excess)}")
+        return fitting, beyond
+
+    def _too_many(self, excess: int) -> str:
+        return f"{excess:,} bytes, and the limit in tokens allows at most {self._bytes.most:,}"
 
     def _too_long(self, records: Sequence[Record], prompt_tokens: Sequence[int]) -> list[str]:
         """Return one line per record with a prompt over the limit."""
@@ -234,7 +260,12 @@ class Encoder:
             for field in fields
             for view, order in enumerate(code_orders(seed, field.name, len(field.answers), k))
         ]
-        ids = self._tokenise([self._text(state, fields, name, order) for name, _, order in wanted])
+        texts = [self._text(state, fields, name, order) for name, _, order in wanted]
+        excess = next(filter(None, map(self._bytes.excess, texts)), None)
+        if excess is not None:
+            message = f"the prompt has {self._too_many(excess)}"
+            raise PromptError(message)
+        ids = self._tokenise(texts)
         longest = max((len(row) for row in ids), default=0)
         if longest > self.max_prompt_tokens:
             message = f"the prompt has {longest:,} tokens, the limit is {self.max_prompt_tokens:,}"

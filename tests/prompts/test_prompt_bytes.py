@@ -1,0 +1,114 @@
+"""The bound in bytes, against the tokens of tokenizers: no prompt that fits is refused."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+import pytest
+from adapters import MODEL
+from builders import question, record
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import AddedToken, normalizers, pre_tokenizers
+from transformers import AutoTokenizer
+
+from pact_eval.data import parse_field, parse_record
+from pact_eval.errors import PromptError
+from pact_eval.prompts import NIMBLE, Encoder
+from pact_eval.prompts.prompt_bytes import PromptBytes
+
+TINY = AutoTokenizer.from_pretrained(MODEL)
+WITH_NFC = AutoTokenizer.from_pretrained(MODEL)
+WITH_NFC.backend_tokenizer.normalizer = normalizers.NFC()
+# Signs that are longer than what NFC makes of them, or that NFC joins.
+SHRINKING = [*"\u212a\u2126\u1fef\u037e\u0301\u0308\u0345\u1100\u1161\u11a8", "<|im_end|>", " " * 9]
+
+
+def tokens(tokenizer: Any, text: str) -> int:
+    return len(tokenizer([text], add_special_tokens=False)["input_ids"][0])
+
+
+@pytest.mark.parametrize("tokenizer", [TINY, WITH_NFC])
+@given(parts=st.lists(st.sampled_from(SHRINKING) | st.text(max_size=8), max_size=12))
+def test_what_is_refused_has_too_many_tokens(tokenizer: Any, parts: list[str]) -> None:
+    text = "".join(parts) * 40
+    for limit in (1, 2, 5):
+        bound = PromptBytes(tokenizer, limit)
+        assert bound.most is not None
+        if bound.excess(text) is not None:
+            assert tokens(tokenizer, text) > limit
+
+
+def test_the_longest_text_of_so_many_tokens_fits() -> None:
+    limit = 50
+    longest = max(TINY.get_added_vocab(), key=len)
+    assert len(longest) == max(map(len, TINY.get_vocab()))
+    text = longest * limit
+    assert tokens(TINY, text) == limit
+    assert PromptBytes(TINY, limit).excess(text) is None
+    assert PromptBytes(TINY, limit).excess(text * 4) == len(text) * 4
+
+
+def test_bytes_are_counted_after_normalisation_against_theory() -> None:
+    """The Kelvin sign has three bytes, and the K that NFC makes of it has one."""
+    most = PromptBytes(WITH_NFC, 1).most
+    assert most is not None
+    text = "\u212a" * most
+    assert len(text.encode()) == 3 * most
+    assert PromptBytes(WITH_NFC, 1).excess(text) is None
+    assert unicodedata.normalize("NFC", text) == "K" * most
+
+
+def without_bound(change: str) -> Any:
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
+    backend = tokenizer.backend_tokenizer
+    if change == "blanks belong to an added token":
+        backend.add_special_tokens([AddedToken("<mask>", lstrip=True)])
+    elif change == "a normaliser drops text":
+        backend.normalizer = normalizers.Sequence([normalizers.NFC(), normalizers.Strip()])
+    elif change == "a pre-tokeniser drops text":
+        byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        backend.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), byte_level]
+        )
+    else:
+        return object()
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "blanks belong to an added token",
+        "a normaliser drops text",
+        "a pre-tokeniser drops text",
+        "not a fast tokenizer",
+    ],
+)
+def test_tokenizers_that_may_drop_text_have_no_bound(change: str) -> None:
+    bound = PromptBytes(without_bound(change), 1)
+    assert bound.most is None
+    assert bound.excess(" " * 1_000_000) is None
+
+
+def test_a_context_of_ten_megabytes_is_refused_before_it_is_tokenised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    encoder = Encoder(TINY, NIMBLE)
+    seen: list[int] = []
+    tokenise = encoder._tokenise
+
+    def watched(texts: list[str]) -> list[list[int]]:
+        seen.extend(map(len, texts))
+        return tokenise(texts)
+
+    monkeypatch.setattr(encoder, "_tokenise", watched)
+    short = parse_record(record("short"), line=1)
+    long = parse_record(record("long", state="The gate is open. " * 560_000), line=2)
+    for refused in (encoder.check_lengths, encoder.encode):
+        with pytest.raises(PromptError, match=r"line 2 \(id long\): 10,08\d,\d{3} bytes, and"):
+            refused([short, long], 2, 0)
+    with pytest.raises(PromptError, match=r"the prompt has 10,08\d,\d{3} bytes"):
+        encoder.encode_request(long.state, [parse_field("a", question("noul"))], k=2, seed=0)
+    assert max(seen) < 10_000
