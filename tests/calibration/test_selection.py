@@ -109,7 +109,7 @@ def test_it_is_said_where_calibrating_does_not_pay() -> None:
         overconfident,
         log_probs=np.concatenate([overconfident.log_probs, underconfident.log_probs]),
         reference=np.concatenate([overconfident.reference, underconfident.reference]),
-        kind=np.tile(overconfident.kind, 2),
+        kind=np.array(overconfident.kind.tolist() * 2),
         n_choices=np.tile(overconfident.n_choices, 2),
         prompt_tokens=np.tile(overconfident.prompt_tokens, 2),
         family=np.array([f"f{index}" for index in range(48)]),
