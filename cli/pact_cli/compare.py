@@ -85,11 +85,18 @@ def _print_pairs(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> Non
         pairs: list[Json] = [
             {"a": names[0], "b": name, "comparison": to_json(each)} for name, each in compared
         ]
-        print_json({"decoding": {**label}, "intervals": intervals, "comparisons": pairs})
+        print_json(
+            {
+                "decoding": {**label},
+                "intervals": intervals,
+                "unlike_runs": [to_json(each) for each in experiment.unlike],
+                "comparisons": pairs,
+            }
+        )
         return
     for name, each in compared:
         parts = comparison_parts(each, names=(names[0], name))
-        show(output(), (_decoding(label), *parts, *(item_lists(each) if mcnemar else ())))
+        show(output(), (*_heading(experiment), *parts, *(item_lists(each) if mcnemar else ())))
 
 
 def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None:
@@ -104,13 +111,25 @@ def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None
     label = experiment.settings.label
     if as_json:
         intervals = GENERALISATION[experiment.settings.unit]
-        print_json({"decoding": {**label}, "intervals": intervals, "arms": to_json(compared)})
+        print_json(
+            {
+                "decoding": {**label},
+                "intervals": intervals,
+                "unlike_runs": [to_json(each) for each in experiment.unlike],
+                "arms": to_json(compared),
+            }
+        )
         return
     parts = arms_parts(compared, show_items=mcnemar)
-    show(output(), (_decoding(label), *parts))
+    show(output(), (*_heading(experiment), *parts))
 
 
-def _decoding(label: dict[str, str]) -> Line:
+def _heading(experiment: Experiment) -> list[Line]:
+    """Say which distributions are compared, and in what runs differ that should not."""
+    from pact_reports.sentences import unlike_sentence
     from pact_reports.table import Line
 
-    return Line(f"Decoding: {label['views']}, {label['calibration']}.")
+    label = experiment.settings.label
+    decoding = Line(f"Decoding: {label['views']}, {label['calibration']}.")
+    unlike = (f"Caution: {unlike_sentence(each)}." for each in experiment.unlike)
+    return [decoding, *(Line(text, "caution") for text in unlike)]

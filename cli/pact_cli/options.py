@@ -27,6 +27,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _ALLOWANCES: Final = (
     "other-adapter", "other-base", "other-contract", "other-prompts", "other-decoding",
+    "other-data",
 )  # fmt: skip
 _PATH: Final = click.Path(path_type=Path)
 _DTYPES = ["auto", "fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
@@ -98,8 +99,9 @@ _SETTINGS: Final = {
         "--allow",
         type=click.Choice(_ALLOWANCES),
         multiple=True,
-        help="Apply a calibrator that was fitted on a run of another adapter, base, contract, "
-        "prompts or decoding; outputs say so. May be given several times.",
+        help="Compare runs of other data, base, contract or prompts, or apply a calibrator that "
+        "was fitted on another adapter, base, contract, prompts or decoding. Outputs say so. May "
+        "be given several times.",
     ),
     "margin": click.option(
         "--equivalence-margin",

@@ -52,7 +52,7 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
     (swept,) = experiment.all_runs
     with output(to_stderr=True).status("Computing intervals"):
         points = experiment.sweep(swept, views)
-    warn(map(warning_sentence, experiment.unsealed))
+    warn(map(warning_sentence, experiment.notices))
     if settings.calibrated:
         warn(map(warning_sentence, swept.calibrator_warnings(settings.decoding)))
     if as_json:

@@ -13,13 +13,6 @@ from pact_eval.calibration.temperatures import Calibrator
 from pact_eval.errors import InputError
 from pact_eval.runs import Allowance, Decoding, Difference, Provenance, RunIdentity
 
-_WORDS: Final = {
-    "adapter": "adapter",
-    "base": "base model",
-    "contract": "prompt contract",
-    "prompts": "probe prompt (chat template or tokenizer)",
-    "decoding": "decoding",
-}
 # What makes two fits the same: a fit of another form on the same run is a new version of it.
 _SOURCE: Final = ("run", "decoding", "families", "source_families")
 
@@ -105,8 +98,7 @@ def _refuse(differences: tuple[Difference, ...], allow: Collection[str], where: 
     if not refused:
         return
     lines = [
-        f"  {_WORDS[each.fact]}: fitted on {each.before}, applied to {each.after}"
-        for each in refused
+        f"  {each.words}: fitted on {each.before}, applied to {each.after}" for each in refused
     ]
     options = " ".join(f"--allow {each.allowance}" for each in refused)
     message = (

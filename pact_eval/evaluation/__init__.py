@@ -27,6 +27,7 @@ from pact_eval.evaluation.experiment import (
     Experiment,
     ExperimentRun,
     ItemMismatch,
+    Notice,
     align,
     mismatch,
 )
@@ -40,6 +41,7 @@ from pact_eval.evaluation.items import (
     read_items,
     streamable_items,
 )
+from pact_eval.evaluation.joins import UnlikeRuns, join
 from pact_eval.evaluation.marks import LEVEL, Evidence
 from pact_eval.evaluation.notes import (
     FEW_CLUSTERS,
@@ -152,6 +154,7 @@ __all__ = [
     "MetricSpec",
     "NearTies",
     "Note",
+    "Notice",
     "PairOutcomes",
     "RepeatedViews",
     "ReportDigest",
@@ -173,6 +176,7 @@ __all__ = [
     "SweepPoint",
     "TooFewResamples",
     "Unit",
+    "UnlikeRuns",
     "UnmatchedSeeds",
     "align",
     "arm_evidence",
@@ -189,6 +193,7 @@ __all__ = [
     "find_metric",
     "group_rows",
     "group_statistics",
+    "join",
     "joint_calibration_p_value",
     "label_codes",
     "matched_seeds",

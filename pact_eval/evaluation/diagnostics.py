@@ -23,6 +23,7 @@ from pact_eval.evaluation import notes as report_notes
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
 from pact_eval.evaluation.experiment import Experiment, ExperimentRun, ItemMismatch
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.joins import UnlikeRuns
 from pact_eval.evaluation.notes import Note
 from pact_eval.evaluation.registry import CONFIDENT
 from pact_eval.evaluation.report import Evaluation
@@ -86,6 +87,14 @@ class DifferentItems(Diagnostic):
 
     mismatch: ItemMismatch
     kind: ClassVar[str] = "other-items"
+
+
+@dataclass(frozen=True)
+class RunsNotAlike(Diagnostic):
+    """Runs are compared that differ in data, contract, prompts or base model."""
+
+    unlike: UnlikeRuns
+    kind: ClassVar[str] = "unlike-runs"
 
 
 @dataclass(frozen=True)
@@ -381,6 +390,8 @@ def diagnose(experiment: Experiment, matched: Sequence[MatchedRuns] = ()) -> tup
 
 
 def _on_experiment(experiment: Experiment) -> Iterator[Diagnostic]:
+    for unlike in experiment.unlike:
+        yield RunsNotAlike("critical", None, unlike)
     for run in experiment.runs:
         if run.mismatch is not None:
             yield DifferentItems("critical", None, run.mismatch)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
+from pact_eval.evaluation.joins import UnlikeRuns, join
 from pact_eval.evaluation.notes import DifferentViews, numeric_noise
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.roles import SkippedRun, of_one_role
@@ -60,6 +61,9 @@ _ITEMS_IN_MEMORY = 100_000
 _SHOWN = 5
 
 Result = TypeVar("Result")
+
+Notice: TypeAlias = UnsealedRun | SkippedRun | UnlikeRuns
+"""What `run.json` alone shows about the runs of an experiment."""
 
 
 @dataclass(frozen=True)
@@ -352,7 +356,7 @@ class Experiment:
 
         Raises:
             RunError: a folder is not a complete run.
-            InputError: two runs have the same arm and seed.
+            InputError: two runs have the same arm and seed, or do not belong together (`join`).
         """
         settings = settings or Settings()
         runs: list[ExperimentRun] = []
@@ -366,6 +370,8 @@ class Experiment:
             )
             if unique_labels and members is runs:
                 _refuse_same_label(runs, run)
+            if first is not None:
+                join(first.run, opened, allow=settings.allow)
             members.append(run)
         return cls(tuple(runs), tuple(ablated), settings, skipped)
 
@@ -380,7 +386,8 @@ class Experiment:
 
         Raises:
             InputError: an argument is not `NAME=PATTERN`, a pattern matches nothing, a run has no
-                seed, or two runs of an arm have the same seed.
+                seed, two runs of an arm have the same seed, or runs do not belong together
+                (`join`).
             RunError: a folder is not a complete run with references.
         """
         settings = settings or Settings()
@@ -400,6 +407,8 @@ class Experiment:
             first = runs[0] if runs else None
             run = ExperimentRun(opened, arm=name, first=first, allow=settings.allow)
             _refuse_no_seed(runs, run)
+            if first is not None:
+                join(first.run, opened, allow=settings.allow)
             runs.append(run)
         return cls(tuple(runs), (), settings, skipped)
 
@@ -462,27 +471,41 @@ class Experiment:
             if run.mismatch is not None:
                 raise InputError(str(run.mismatch))
 
+    @cached_property
+    def unlike(self) -> tuple[UnlikeRuns, ...]:
+        """Runs that differ from the first run of their type, as the user allowed.
+
+        Raises:
+            InputError: they differ in what a comparison holds fixed, and it is not allowed.
+        """
+        return tuple(
+            unlike
+            for members in (self.runs, self.ablated)
+            for run in members[1:]
+            for unlike in join(members[0].run, run.run, allow=self.settings.allow)
+        )
+
     @property
     def unsealed(self) -> tuple[UnsealedRun, ...]:
         """A warning for every run without a seal."""
         return tuple(warning for run in self.all_runs for warning in run.run.unsealed)
 
     @property
-    def notices(self) -> tuple[UnsealedRun | SkippedRun, ...]:
-        """Runs without a seal, and runs that were left out. No predictions are read."""
-        return (*self.unsealed, *self.skipped)
+    def notices(self) -> tuple[Notice, ...]:
+        """Runs without a seal, left out, or not alike. No predictions are read."""
+        return (*self.unsealed, *self.skipped, *self.unlike)
 
     @cached_property
-    def warnings(self) -> tuple[CalibrationWarning | ItemMismatch | UnsealedRun | SkippedRun, ...]:
+    def warnings(
+        self,
+    ) -> tuple[CalibrationWarning | ItemMismatch | Notice, ...]:
         """Warnings on runs without a seal or left out, on calibrators, and on different items.
 
         Raises:
             InputError: a calibrator cannot be read, belongs to another run, or was fitted on
                 families of its run.
         """
-        warnings: list[CalibrationWarning | ItemMismatch | UnsealedRun | SkippedRun] = [
-            *self.notices
-        ]
+        warnings: list[CalibrationWarning | ItemMismatch | Notice] = [*self.notices]
         decoding = self.settings.decoding if self.settings.calibrated else None
         for run in self.runs:
             warnings += run.calibrator_warnings(decoding)

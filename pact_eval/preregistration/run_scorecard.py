@@ -18,8 +18,8 @@ from pact_eval.evaluation import (
     MEAN_CONFIDENCE,
     Experiment,
     ExperimentRun,
+    Notice,
     Settings,
-    SkippedRun,
 )
 from pact_eval.preregistration.criteria import Hypotheses, decoding_name
 from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
@@ -41,7 +41,7 @@ from pact_eval.preregistration.run_metrics import (
 )
 from pact_eval.preregistration.scorecard import Scorecard
 from pact_eval.preregistration.table import MetricRow, MetricTable
-from pact_eval.runs import Decoding, UnsealedRun
+from pact_eval.runs import Decoding
 
 _RESAMPLES: Final = 2_000
 
@@ -60,7 +60,7 @@ class JudgedHypotheses:
     hypotheses: Hypotheses
     scorecard: Scorecard
     registration: Registration
-    warnings: tuple[CalibrationWarning | UnsealedRun | SkippedRun, ...]
+    warnings: tuple[CalibrationWarning | Notice, ...]
 
 
 def judge_sources(
@@ -124,7 +124,7 @@ class _Numbers:
         self._experiment = experiment
         self.differences = RunDifferences(settings.rng, settings.resamples or _RESAMPLES)
 
-    def warnings(self) -> tuple[CalibrationWarning | UnsealedRun | SkippedRun, ...]:
+    def warnings(self) -> tuple[CalibrationWarning | Notice, ...]:
         """Return the warnings on runs without a seal or left out, and those of the calibrators."""
         runs = self._experiment.all_runs
         calibrators = (warning for run in runs for warning in run.calibrator_warnings())

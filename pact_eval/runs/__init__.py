@@ -10,7 +10,14 @@ from pact_eval.runs.folder import (
     read_any_run,
     read_run,
 )
-from pact_eval.runs.identity import ALLOWANCES, Allowance, Difference, Fact, RunIdentity
+from pact_eval.runs.identity import (
+    ALLOWANCES,
+    Allowance,
+    Difference,
+    Fact,
+    RunIdentity,
+    join_differences,
+)
 from pact_eval.runs.importing import import_run, parse_mapping
 from pact_eval.runs.predictions import Decoding, Predictions
 from pact_eval.runs.provenance import Provenance, Seal, read_provenance
@@ -48,6 +55,7 @@ __all__ = [
     "check_values",
     "collected",
     "import_run",
+    "join_differences",
     "open_run",
     "parse_mapping",
     "read_any_run",

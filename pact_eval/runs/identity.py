@@ -12,17 +12,30 @@ from typing import Final, Literal, TypeAlias, get_args
 from pact_eval._json import Json
 from pact_eval.runs.provenance import Provenance
 
-Fact: TypeAlias = Literal["adapter", "base", "contract", "prompts", "decoding"]
-"""A fact in which a calibrator and a run can differ."""
+Fact: TypeAlias = Literal["adapter", "base", "contract", "prompts", "decoding", "data"]
+"""A fact in which two runs, or a calibrator and a run, can differ."""
 
 Allowance: TypeAlias = Literal[
-    "other-adapter", "other-base", "other-contract", "other-prompts", "other-decoding"
+    "other-adapter",
+    "other-base",
+    "other-contract",
+    "other-prompts",
+    "other-decoding",
+    "other-data",
 ]
 """A value of `--allow`: a difference that the user accepts."""
 
 ALLOWANCES: Final[tuple[Allowance, ...]] = get_args(Allowance)
 
 _SHOWN = 12
+_WORDS: Final[Mapping[Fact, str]] = {
+    "adapter": "adapter",
+    "base": "base model",
+    "contract": "prompt contract",
+    "data": "dataset",
+    "decoding": "decoding",
+    "prompts": "probe prompt (chat template or tokenizer)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +51,11 @@ class Difference:
     fact: Fact
     before: str
     after: str
+
+    @property
+    def words(self) -> str:
+        """The fact in words, for messages."""
+        return _WORDS[self.fact]
 
     @property
     def allowance(self) -> str:
@@ -124,6 +142,29 @@ class RunIdentity:
             return []
         before, after = (f"configuration {(config or '')[:_SHOWN]}" for config in configs)
         return [Difference("adapter", before, after)]
+
+
+def join_differences(first: Provenance, other: Provenance) -> tuple[Difference, ...]:
+    """Return the facts that differ between two runs, and should not in a comparison.
+
+    These are the dataset (of runs that were scored: the hash of an import is that of its rows), the
+    contract, the prompts, and the base model if both runs have an adapter.
+
+    Example:
+        >>> runs = [{"source": "score", "settings": {"data": {"sha256": hash}}} for hash in "ab"]
+        >>> [each.fact for each in join_differences(*map(Provenance.of, runs))]
+        ['data']
+    """
+    two_adapters = first.adapter is not None and other.adapter is not None
+    kept = {"contract", "prompts", *(("base",) if two_adapters else ())}
+    found = RunIdentity.of(first).differences(RunIdentity.of(other))
+    data = (first.data.sha256, other.data.sha256)
+    scored = first.source == other.source == "score"
+    differing = [each for each in found if each.fact in kept]
+    if scored and None not in data and data[0] != data[1]:
+        before, after = ((sha256 or "")[:_SHOWN] for sha256 in data)
+        differing.insert(0, Difference("data", before, after))
+    return tuple(differing)
 
 
 def _name(identity: RunIdentity) -> str:

@@ -14,10 +14,12 @@ from pact_eval.evaluation import (
     LowAnswerMass,
     NearTies,
     Note,
+    Notice,
     RepeatedViews,
     SkippedRun,
     SmallGroups,
     TooFewResamples,
+    UnlikeRuns,
     UnmatchedSeeds,
 )
 from pact_eval.runs import UnsealedRun
@@ -94,8 +96,20 @@ def views_notes(experiment: Experiment, views: ViewsUse) -> tuple[str, ...]:
     return () if note is None else (note_sentence(note),)
 
 
+def unlike_sentence(unlike: UnlikeRuns) -> str:
+    """Say in what two runs differ that are compared all the same.
+
+    Example:
+        >>> from pact_eval.runs import Difference
+        >>> unlike_sentence(UnlikeRuns("a", "b", (Difference("data", "4def", "77aa"),)))
+        'a and b differ in their dataset (4def and 77aa), as allowed'
+    """
+    named = [f"{each.words} ({each.before} and {each.after})" for each in unlike.differences]
+    return f"{unlike.first} and {unlike.other} differ in their {', '.join(named)}, as allowed"
+
+
 def warning_sentence(
-    warning: CalibrationWarning | ItemMismatch | UnsealedRun | SkippedRun,
+    warning: CalibrationWarning | ItemMismatch | Notice,
 ) -> str:
     """Say what a warning means, and which run it is about.
 
@@ -113,6 +127,8 @@ def warning_sentence(
             f"{warning.run}: left out: its role is {warning.role}, and the other runs are for "
             f"{warning.kept}"
         )
+    if isinstance(warning, UnlikeRuns):
+        return unlike_sentence(warning)
     if isinstance(warning, ItemMismatch):
         return str(warning)
     # A report without a calibrator does not wait for what fits them.

@@ -10,7 +10,7 @@ from typing import Final
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment
-from pact_reports.sentences import views_notes, warning_sentence
+from pact_reports.sentences import unlike_sentence, views_notes, warning_sentence
 from pact_reports.table import Table
 from pact_reports.tables.registry import TABLES
 from pact_reports.tables.request import TableRequest
@@ -89,7 +89,9 @@ def build_tables(
             skipped[name] = str(error)
         if progress is not None:
             progress(number, len(wanted))
-    return BuiltTables(tables, skipped)
+    unlike = tuple(f"Caution: {unlike_sentence(each)}." for each in request.experiment.unlike)
+    noted = {name: replace(made, notes=(*made.notes, *unlike)) for name, made in tables.items()}
+    return BuiltTables(noted if unlike else tables, skipped)
 
 
 def write_tables(

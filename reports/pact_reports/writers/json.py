@@ -17,7 +17,9 @@ from pact_eval.evaluation import (
     Group,
     MetricSpec,
     Note,
+    Notice,
     SkippedRun,
+    UnlikeRuns,
 )
 from pact_eval.prompts import CODES as LETTERS
 from pact_eval.runs import UnsealedRun
@@ -155,14 +157,14 @@ def _letters(letters: SlotHomogeneity | None, unit: ClusterUnit) -> Json:
     }
 
 
-def _typed(note: Note | CalibrationNote | UnsealedRun | SkippedRun, text: str) -> dict[str, Json]:
+def _typed(note: Note | CalibrationNote | Notice, text: str) -> dict[str, Json]:
     """Turn a note into JSON values: its kind, its numbers and its sentence."""
     numbers = {each.name: to_json(getattr(note, each.name)) for each in fields(note)}
     return {"kind": type(note).__name__, **numbers, "text": text}
 
 
-def _warning(warning: CalibrationWarning | UnsealedRun | SkippedRun) -> Json:
-    if isinstance(warning, UnsealedRun | SkippedRun):
+def _warning(warning: CalibrationWarning | Notice) -> Json:
+    if isinstance(warning, UnsealedRun | SkippedRun | UnlikeRuns):
         return _typed(warning, warning_sentence(warning))
     return {"run": warning.run, **_typed(warning.note, warning_sentence(warning))}
 

@@ -1,0 +1,60 @@
+"""Which runs may be compared item by item: runs of the same data, contract, prompts and base model.
+
+Every command that puts runs next to each other asks `join`. The adapter may differ, of course, and
+so may K: view metrics are then compared on the views that both runs have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from pact_eval.errors import InputError
+from pact_eval.runs import Allowance, Difference, RunFolder, join_differences
+
+
+@dataclass(frozen=True)
+class UnlikeRuns:
+    """Two runs that are compared although they differ, because the user allowed it.
+
+    Attributes:
+        first: folder of the first run.
+        other: folder of the run that differs from it.
+        differences: in what they differ.
+    """
+
+    first: str
+    other: str
+    differences: tuple[Difference, ...]
+
+
+def join(
+    first: RunFolder, other: RunFolder, *, allow: Collection[Allowance]
+) -> tuple[UnlikeRuns, ...]:
+    """Decide whether two runs may be compared.
+
+    Args:
+        first: a run.
+        other: a run to be put next to it.
+        allow: differences that the user accepts.
+
+    Returns:
+        The differences that were accepted; none if the runs belong together. What a run does not
+        record, such as the dataset of an import, counts as the same.
+
+    Raises:
+        InputError: they differ in the data, the contract, the prompts, or (two adapters) in the
+            base model. The message says in what, and which option accepts it.
+    """
+    differences = join_differences(first.provenance, other.provenance)
+    refused = [each for each in differences if each.allowance not in allow]
+    if refused:
+        lines = [f"  {each.words}: {each.before} and {each.after}" for each in refused]
+        options = " ".join(f"--allow {each.allowance}" for each in refused)
+        message = (
+            f"{first.folder} and {other.folder} do not belong together:\n"
+            + "\n".join(lines)
+            + f"\n  compare runs that differ in the adapter alone, or use {options}"
+        )
+        raise InputError(message)
+    return (UnlikeRuns(str(first.folder), str(other.folder), differences),) if differences else ()

@@ -1,0 +1,109 @@
+"""Runs that do not belong together. Source of truth: the facts that a comparison holds fixed.
+
+The same ids on emptied contexts gave 25 points of accuracy, with exit code 0.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from run_frames import edit_run, rows, write_run
+
+from pact_cli.main import main
+
+SETTINGS: dict[str, Any] = {
+    "data": {"sha256": "d" * 64},
+    "adapter": {"sha256": "a" * 64, "config_sha256": "c" * 64},
+    "base": {"sha256": "b" * 64, "config_sha256": "c" * 64},
+    "contract": {"name": "nimble", "fingerprint": "f" * 64},
+    "prompts_sha256": "e" * 64,
+}
+OTHER: dict[str, dict[str, Any]] = {
+    "other-data": {"data": {"sha256": "0" * 64}},
+    "other-base": {"base": {"sha256": "0" * 64}},
+    "other-contract": {"contract": {"name": "nimble", "fingerprint": "0" * 64}},
+    "other-prompts": {"prompts_sha256": "0" * 64},
+}
+CRITERIA = Path(__file__).parents[2] / "pact_eval" / "preregistration" / "example.toml"
+
+
+def folders(home: Path, change: dict[str, Any]) -> tuple[Path, Path]:
+    a, b = (
+        write_run(home / arm, rows(seed, families=9, k=3), arm=arm, seed=1)
+        for seed, arm in enumerate(("method", "baseline"))
+    )
+    edit_run(a, source="score", settings=SETTINGS)
+    edit_run(b, source="score", settings=SETTINGS | {"adapter": {"sha256": "9" * 64}} | change)
+    return a, b
+
+
+def run(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result
+
+
+def test_another_adapter_and_k_are_no_reason_to_refuse(tmp_path: Path) -> None:
+    run("compare", *folders(tmp_path, {}), "--resamples", 100)
+
+
+@pytest.mark.parametrize("allowance", OTHER)
+def test_runs_that_do_not_belong_together_are_refused(tmp_path: Path, allowance: str) -> None:
+    a, b = folders(tmp_path, OTHER[allowance])
+    message = run("compare", a, b, "--resamples", 100, code=1).stderr
+    assert "do not belong together" in message
+    assert f"--allow {allowance}" in message
+    result = run("compare", a, b, "--resamples", 100, "--allow", allowance)
+    assert "Caution: " in result.stdout
+    assert ", as allowed" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "{a}", "{b}"),
+        ("compare", "--arms", "x={a}", "y={b}"),
+        ("scorecard", CRITERIA, "{a}", "{b}"),
+        ("tables", "{a}", "{b}", "--out", "{out}"),
+        ("figures", "{a}", "{b}", "--out", "{out}"),
+        ("report", "{a}", "{b}", "--html", "{out}.html"),
+    ],
+)
+def test_every_command_that_joins_runs_refuses(tmp_path: Path, command: tuple[object, ...]) -> None:
+    a, b = folders(tmp_path, OTHER["other-data"])
+    words = [str(word).format(a=a, b=b, out=tmp_path / "out") for word in command]
+    assert "--allow other-data" in run(*words, "--resamples", 100, code=1).stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_import_does_not_know_its_dataset(tmp_path: Path) -> None:
+    a, b = folders(tmp_path, OTHER["other-data"])
+    edit_run(b, source="import")
+    run("compare", a, b, "--resamples", 100)
+
+
+def test_a_base_model_alone_may_differ_from_the_base_of_an_adapter(tmp_path: Path) -> None:
+    a, b = folders(tmp_path, OTHER["other-base"] | {"adapter": None})
+    run("compare", a, b, "--resamples", 100)
+
+
+@pytest.mark.slow
+def test_what_was_allowed_is_on_every_output(tmp_path: Path) -> None:
+    a, b = folders(tmp_path, OTHER["other-data"])
+    allowed = ("--allow", "other-data", "--resamples", 100)
+    found = json.loads(run("compare", a, b, "--json", *allowed).stdout)
+    (unlike,) = found["unlike_runs"]
+    assert unlike["differences"] == [{"fact": "data", "before": "d" * 12, "after": "0" * 12}]
+    found = json.loads(run("scorecard", CRITERIA, a, b, "--json", *allowed).stdout)
+    assert "UnlikeRuns" in {warning["kind"] for warning in found["warnings"]}
+    said = "differ in their dataset"
+    page, tables = tmp_path / "page.html", tmp_path / "tables"
+    run("report", a, b, "--html", page, *allowed)
+    assert "Runs that do not belong together" in page.read_text()
+    run("tables", a, b, "--out", tables, "--format", "markdown", *allowed)
+    assert all(said in each.read_text() for each in tables.glob("*.md"))
