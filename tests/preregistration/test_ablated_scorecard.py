@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from interval_oracles import outer_interval
 from preregistration.checks import criteria
 from run_frames import ablated_predictions, ablated_rows, edit_run, predictions, rows, write_run
-from scipy import optimize, stats
 
 import pact_eval
 from pact_eval import metrics
@@ -71,19 +71,6 @@ def test_h3_of_the_paper_is_fully_tested_from_run_folders(tmp_path: Path, runs: 
     alone = judge_sources(criteria, [runs[0], runs[2]], Settings(resamples=300, seed=3))
     reasons = alone.scorecard["H3"].checks[0].reasons
     assert "no ablated_confidence of no_nr seed 17 (single, all)" in " ".join(reasons)
-
-
-def outer_interval(values: np.ndarray) -> tuple[float, float]:
-    """The outer ends of Student's t and of Hall's transformation of it, by scipy."""
-    n, error, mean = len(values), stats.sem(values), values.mean()
-    a = stats.skew(values, bias=False) / np.sqrt(n)
-    t = stats.t.ppf(0.975, n - 1)
-
-    def beyond(x: float, quantile: float) -> float:
-        return float(x + a * x**2 / 3 + a**2 * x**3 / 27 + a / 6 - quantile)
-
-    above, below = (optimize.brentq(beyond, -99, 99, args=(each,), xtol=1e-13) for each in (t, -t))
-    return float(mean - error * max(above, t)), float(mean - error * min(below, -t))
 
 
 @pytest.mark.parametrize("metric", ["ablated_confidence", "ablated_gap"])
