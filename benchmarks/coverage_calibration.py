@@ -1,6 +1,6 @@
 """Coverage of what is reported on ECE: its interval, its test, its difference, and temperatures.
 
-    python benchmarks/coverage_calibration.py [--sets 400]
+    python benchmarks/coverage_calibration.py [--sets 400] [--part differences]
 
 Families of two items with 2 to 6 answers have logits whose softmax is the true distribution, so
 that the true probability of every predicted answer is known. A model shows the logits times a
@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +28,9 @@ from pact_eval.calibration import (
     calibration_effect,
     inverse_softplus,
 )
-from pact_eval.evaluation import calibration_error
-from pact_eval.evaluation.calibration_error import basic_difference
-from pact_eval.stats import RowSums, TotalsStatistic, percentile_estimate, resample
+from pact_eval.evaluation import DifferencePart, calibration_error
+from pact_eval.evaluation.calibration_difference import ece_difference
+from pact_eval.stats import Estimate, RowSums, TotalsStatistic, percentile_estimate, resample
 
 FloatArray = npt.NDArray[np.float64]
 SHARED = 0.5
@@ -61,12 +62,18 @@ def draw(rng: np.random.Generator, families: int) -> Sample:
     logits = np.where(np.arange(6) < answers[:, None], rng.normal(0, 1.5, (n, 6)), -np.inf)
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     truth = weights.max(axis=1) / weights.sum(axis=1)
-    common = rng.random(families).repeat(2)
-    shares = (rng.random(families) < SHARED).repeat(2)
-    outcome = np.where(shares, common, rng.random(n)) < truth
+    outcome = _family_draws(rng, families) < truth
     return Sample(logits, answers, np.arange(n) // 2, truth, outcome)
 
 
+def _family_draws(rng: np.random.Generator, families: int) -> FloatArray:
+    """Return (n,) uniform numbers, which the members of a family share half of the time."""
+    common = rng.random(families).repeat(2)
+    shares = (rng.random(families) < SHARED).repeat(2)
+    return np.where(shares, common, rng.random(2 * families))
+
+
+@cache
 def true_error(gain: float) -> float:
     """Return the binned calibration error of the population."""
     sample = draw(np.random.default_rng(0), 200_000)
@@ -136,54 +143,104 @@ def interval_rows(sets: int, sizes: Sequence[int], gains: Sequence[float]) -> li
     return rows
 
 
-def difference_rows(sets: int) -> list[list[str]]:
+@dataclass(frozen=True)
+class TwoRuns:
+    """Two runs on the same items.
+
+    Attributes:
+        name: what they have in common.
+        gains: of the first and of the second run.
+        knows: factor of the logits of the second run: with less than 1 it is less sure, and
+            calibrated at a gain of 1.
+        alike: correlation of their logits; None if outcomes are independent too. Otherwise both
+            are right or wrong by the same draws.
+    """
+
+    name: str
+    gains: tuple[float, float]
+    knows: float = 1.0
+    alike: float | None = None
+
+    @property
+    def truth(self) -> float:
+        """The difference of true errors."""
+        return true_error(self.gains[0]) - true_error(self.gains[1])
+
+    def draw(self, rng: np.random.Generator, families: int) -> tuple[Sample, Sample]:
+        """Draw a data set."""
+        one = draw(rng, families)
+        if self.alike is None:
+            other = draw(rng, families)
+            return one, _sample(self.knows * other.logits, other, _family_draws(rng, families))
+        noise = rng.normal(0, 1.5, one.logits.shape)
+        logits = self.alike * one.logits + np.sqrt(1 - self.alike**2) * noise
+        chance = _family_draws(rng, families)
+        return _sample(one.logits, one, chance), _sample(self.knows * logits, one, chance)
+
+
+TWO_RUNS = (
+    TwoRuns("both calibrated, one sharper", (1.0, 1.0), knows=0.5),
+    TwoRuns("both calibrated, one sharper; alike", (1.0, 1.0), knows=0.5, alike=0.95),
+    TwoRuns("same error", (1.25, 1.25)),
+    TwoRuns("same error; alike", (1.25, 1.25), alike=0.95),
+    TwoRuns("same large error", (1.61, 1.61)),
+    TwoRuns("same large error; alike", (1.61, 1.61), alike=0.95),
+    TwoRuns("small and large error", (1.18, 1.61)),
+    TwoRuns("small and large error; alike", (1.18, 1.61), alike=0.95),
+    TwoRuns("0 and a large error", (1.0, 1.8)),
+    TwoRuns("one run before and after a temperature", (1.0, 1.8), alike=1.0),
+    TwoRuns("over- and underconfident; alike", (1.4, 0.75), alike=0.9),
+)
+
+
+def difference_rows(sets: int, sizes: Sequence[int]) -> list[list[str]]:
     """Return rows on the difference of ECE of two runs on the same items."""
     rows = []
-    for names, gains in (
-        ("both calibrated, one sharper", (1.0, None)),
-        ("same error", (1.25, 1.25)),
-        ("0 and a large error", (1.0, 1.8)),
-    ):
-        rng = np.random.default_rng(5)
-        held, starred, marked = 0, 0, 0
-        first = gains[0]
-        for _ in range(sets):
-            one, other = draw(rng, 162), draw(rng, 162)
-            if gains[1] is None:
-                # Less information: the true probabilities of a model that knows less.
-                other = flatter(rng, 162)
-            second = 1.0 if gains[1] is None else gains[1]
-            statistics = {"a": ece_statistic(one, first), "b": ece_statistic(other, second)}
-            drawn = resample(statistics, n_clusters=162, n=324, rng=rng, resamples=RESAMPLES)
-            difference = drawn["a"] - drawn["b"]
-            basic, percentile = basic_difference(difference), difference.estimate()
-            truth = true_error(first) - true_error(second)
-            held += basic.low <= truth <= basic.high
-            starred += percentile.low > 0 or percentile.high < 0
-            rejected = False
-            for sample, gain in ((one, first), (other, second)):
-                found = calibration_error(
-                    sample.confidence(gain),
-                    sample.right,
-                    sample.family,
-                    162,
-                    rng=rng,
-                    resamples=400,
-                )
-                rejected |= found.rejected
-            marked += rejected and (basic.low > 0 or basic.high < 0)
-        rows.append([names, *(f"{100 * count / sets:.1f}" for count in (held, starred, marked))])
+    for two in TWO_RUNS:
+        row = [two.name, f"{100 * two.truth:.1f}"]
+        for families in sizes:
+            rng = np.random.default_rng([5, families])
+            found = [_difference(two, rng, families) for _ in range(sets)]
+            held = np.mean([each.low <= two.truth <= each.high for each in found])
+            marked = np.mean([each.low > 0 or each.high < 0 for each in found])
+            row += [f"{100 * held:.1f}", f"{100 * marked:.1f}"]
+        rows.append(row)
     return rows
 
 
-def flatter(rng: np.random.Generator, families: int) -> Sample:
-    """Draw a data set on which a calibrated model is less sure."""
-    sample = draw(rng, families)
-    logits = 0.5 * sample.logits
+def _difference(two: TwoRuns, rng: np.random.Generator, families: int) -> Estimate:
+    samples = dict(zip("ab", two.draw(rng, families), strict=True))
+    gains = dict(zip("ab", two.gains, strict=True))
+    drawn = resample(
+        {name: ece_statistic(sample, gains[name]) for name, sample in samples.items()},
+        n_clusters=families,
+        n=2 * families,
+        rng=rng,
+        resamples=RESAMPLES,
+    )
+    parts = [
+        DifferencePart(
+            sign,
+            calibration_error(
+                sample.confidence(gains[name]),
+                sample.right,
+                sample.family,
+                families,
+                rng=rng,
+                resamples=RESAMPLES,
+            ),
+            drawn[name],
+        )
+        for sign, (name, sample) in zip((1, -1), samples.items(), strict=True)
+    ]
+    return ece_difference(drawn["a"] - drawn["b"], parts).estimate()
+
+
+def _sample(logits: FloatArray, like: Sample, chance: FloatArray) -> Sample:
+    """Return a data set of a calibrated model with these logits, right by the given draws."""
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
     truth = weights.max(axis=1) / weights.sum(axis=1)
-    right = rng.random(truth.size) < truth
-    return Sample(logits, sample.answers, sample.family, truth, right)
+    return Sample(logits, like.answers, like.family, truth, chance < truth)
 
 
 def temperature_rows(sets: int) -> list[list[str]]:
@@ -224,49 +281,62 @@ def temperature_rows(sets: int) -> list[list[str]]:
     return rows
 
 
-def text(sets: int, sizes: Sequence[int] = SIZES, gains: Sequence[float] = GAINS) -> str:
-    """Return the tables in Markdown."""
-    intervals = markdown_table(
-        [
-            "families",
-            "true error",
-            "mean ECE",
-            "median debiased",
-            "coverage",
-            "too high",
-            "percentile bootstrap",
-            "rejected",
-        ],
-        interval_rows(sets, sizes, gains),
+def interval_text(sets: int) -> str:
+    """Return the table on intervals of single runs."""
+    columns = [
+        "families",
+        "true error",
+        "mean ECE",
+        "median debiased",
+        "coverage",
+        "too high",
+        "percentile bootstrap",
+        "rejected",
+    ]
+    return (
+        f"{sets} data sets each; all numbers in %. Coverage is that of the 95% interval of the "
+        "true error; *too high* is the share of intervals above it; the next column is the "
+        "coverage of the percentile bootstrap; *rejected* is the share in which calibration is "
+        f"rejected at 5%.\n\n{markdown_table(columns, interval_rows(sets, SIZES, GAINS))}"
     )
-    differences = markdown_table(
-        ["two runs", "coverage", "percentile excludes 0", "marked"], difference_rows(sets)
+
+
+def difference_text(sets: int) -> str:
+    """Return the table on differences of two runs."""
+    sizes = (32, 162, 1_000)
+    columns = ["two runs", "true difference"]
+    for families in sizes:
+        columns += [f"{families:,} families: coverage", "marked"]
+    table = markdown_table(columns, difference_rows(sets, sizes))
+    return (
+        f"Differences of ECE ({sets} data sets each): coverage of the 95% interval of the "
+        "difference of true errors, and how often the difference is marked; if the true "
+        f"difference is 0, a mark is false.\n\n{table}"
     )
-    temperatures = markdown_table(
-        ["temperature", "alarm on all items", "alarm on any group", "shown to help"],
-        temperature_rows(sets),
-    )
-    return "\n\n".join(
-        (
-            f"{sets} data sets each; all numbers in %. Coverage is that of the 95% interval of the "
-            "true error; *too high* is the share of intervals above it; the next column is the "
-            "coverage of the percentile bootstrap; *rejected* is the share in which calibration is "
-            "rejected at 5%.",
-            intervals,
-            "Differences of ECE (162 families): coverage of the basic bootstrap, how often the "
-            "percentile interval excludes 0, and how often the difference is marked.",
-            differences,
-            "Temperatures (162 families).",
-            temperatures,
-        )
-    )
+
+
+def temperature_text(sets: int) -> str:
+    """Return the table on temperatures."""
+    columns = ["temperature", "alarm on all items", "alarm on any group", "shown to help"]
+    table = markdown_table(columns, temperature_rows(sets))
+    return f"Temperatures (162 families, {sets} data sets each).\n\n{table}"
+
+
+PARTS = {
+    "intervals": interval_text,
+    "differences": difference_text,
+    "temperatures": temperature_text,
+}
 
 
 def main() -> None:
     """Run the simulations."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--sets", type=int, default=400, help="data sets of each row")
-    sys.stdout.write(f"{text(arguments.parse_args().sets)}\n")
+    arguments.add_argument("--part", choices=PARTS, help="one of the three tables")
+    chosen = arguments.parse_args()
+    parts = PARTS if chosen.part is None else [chosen.part]
+    sys.stdout.write("\n\n".join(PARTS[name](chosen.sets) for name in parts) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -24,7 +24,15 @@ from pact_eval.calibration.notes import (
 )
 from pact_eval.calibration.temperatures import KINDS, Calibrator, TemperatureSummary
 from pact_eval.runs import Decoding
-from pact_eval.stats import Estimate, mean_statistic, resample
+from pact_eval.stats import (
+    Estimate,
+    LinearInference,
+    ResampledInference,
+    holm,
+    linear_inference,
+    mean_statistic,
+    resample,
+)
 
 __all__ = [
     "CalibrationEffect",
@@ -38,6 +46,8 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 _SEED: Final = 17
 _RESAMPLES: Final = 2_000
+# Chance of an alarm of a temperature that changes nothing, over all groups and scores.
+_LEVEL: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,10 @@ class GroupEffect:
         before: uncalibrated.
         after: calibrated.
         changes: by proper score, after minus before with its paired 95% interval over families.
+        p_values: of no change, by proper score, two-sided; NaN without an interval.
+        worse: names of the proper scores that calibration is shown to make worse. ECE and AURC do
+            not count. The ECE of a finite sample moves by chance, and no temperature that is the
+            same for all items changes an order of confidence.
     """
 
     name: str
@@ -93,15 +107,8 @@ class GroupEffect:
     before: Scores
     after: Scores
     changes: Mapping[ScoreName, Estimate]
-
-    @property
-    def worse(self) -> tuple[ScoreName, ...]:
-        """Names of the proper scores that calibration made worse: their intervals are above 0.
-
-        ECE and AURC do not count. The ECE of a finite sample moves by chance, and no temperature
-        that is the same for all items changes an order of confidence.
-        """
-        return tuple(name for name, change in self.changes.items() if change.low > 0)
+    p_values: Mapping[ScoreName, float]
+    worse: tuple[ScoreName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +180,11 @@ def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> Calib
     )
     masks = {"all": np.ones(len(items), dtype=np.bool_)}
     masks |= {kind: items.kind == kind for kind in KINDS if (items.kind == kind).any()}
-    groups = tuple(
-        GroupEffect(
-            name=name,
-            items=int(mask.sum()),
-            families=len(np.unique(items.family[mask])),
-            temperature=TemperatureSummary.of(temperature[mask]),
-            before=Scores.of(items.log_probs[mask], items.reference[mask]),
-            after=Scores.of(after[mask], items.reference[mask]),
-            changes=_changes(items.take(mask), after[mask]),
-        )
-        for name, mask in masks.items()
+    groups = _with_alarms(
+        [
+            _group_effect(name, items.take(mask), after[mask], temperature[mask])
+            for name, mask in masks.items()
+        ]
     )
     notes = calibration_notes(
         calibrator,
@@ -195,8 +196,49 @@ def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> Calib
     return CalibrationEffect(items.decoding, groups, notes)
 
 
-def _changes(items: CalibrationItems, after: FloatArray) -> dict[ScoreName, Estimate]:
-    """Return NLL and Brier after minus before, paired by item, with intervals over families.
+def _group_effect(
+    name: str, items: CalibrationItems, after: FloatArray, temperature: FloatArray
+) -> GroupEffect:
+    changes = _changes(items, after)
+    return GroupEffect(
+        name=name,
+        items=len(items),
+        families=len(np.unique(items.family)),
+        temperature=TemperatureSummary.of(temperature),
+        before=Scores.of(items.log_probs, items.reference),
+        after=Scores.of(after, items.reference),
+        changes={score: each.estimate() for score, each in changes.items()},
+        p_values={score: each.p_value() for score, each in changes.items()},
+    )
+
+
+def _with_alarms(groups: Sequence[GroupEffect]) -> tuple[GroupEffect, ...]:
+    """Say which scores are worse: the interval is above 0, also after adjusting for all tests.
+
+    The groups and scores of one calibration are adjusted together, by Holm. A single kind is all
+    items once more, and no further test.
+    """
+    tested = groups[:1] if len(groups) == 2 else groups
+    p_values = {(each.name, score): p for each in tested for score, p in each.p_values.items()}
+    adjusted = holm(np.array(list(p_values.values()), dtype=np.float64)).adjusted
+    shown = {place for place, p in zip(p_values, adjusted.tolist(), strict=True) if p <= _LEVEL}
+    return tuple(
+        replace(
+            each,
+            worse=tuple(
+                score
+                for score, change in each.changes.items()
+                if change.low > 0 and (each.name if len(tested) > 1 else "all", score) in shown
+            ),
+        )
+        for each in groups
+    )
+
+
+def _changes(
+    items: CalibrationItems, after: FloatArray
+) -> dict[ScoreName, LinearInference | ResampledInference]:
+    """Return NLL and Brier after minus before, paired by item, with inference over families.
 
     Both are proper scores: their expectation is lowest at the true probabilities, so that a change
     says whether the temperatures help. Items of unknown family count as families of their own.
@@ -220,7 +262,15 @@ def _changes(items: CalibrationItems, after: FloatArray) -> dict[ScoreName, Esti
         rng=np.random.default_rng(_SEED),
         resamples=_RESAMPLES,
     )
-    return {name: drawn[name].estimate() for name in changes}
+    found: dict[ScoreName, LinearInference | ResampledInference] = {}
+    for name in changes:
+        linear = drawn[name].linearised()
+        found[name] = (
+            ResampledInference(drawn[name])  # an infinite change
+            if linear is None
+            else linear_inference(drawn[name].value, linear, n=n, outer=True)
+        )
+    return found
 
 
 def calibration_notes(

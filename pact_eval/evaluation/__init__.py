@@ -10,7 +10,6 @@ from pact_eval.evaluation.arm_evidence import ArmEvidence, arm_evidence
 from pact_eval.evaluation.calibration_error import (
     CalibrationError,
     calibration_error,
-    joint_calibration_p_value,
 )
 from pact_eval.evaluation.chance_error import ChanceError
 from pact_eval.evaluation.chance_miscalibration import ChanceMiscalibration
@@ -63,7 +62,9 @@ from pact_eval.evaluation.registry import (
     CONFIDENT,
     MEAN_CONFIDENCE,
     ClusterUnit,
+    DifferencePart,
     GroupBy,
+    Inference,
     Metric,
     MetricSpec,
     Summary,
@@ -133,6 +134,7 @@ __all__ = [
     "ChanceMiscalibration",
     "ClusterUnit",
     "Comparison",
+    "DifferencePart",
     "DifferentViews",
     "Estimate",
     "Evaluation",
@@ -145,6 +147,7 @@ __all__ = [
     "GroupComparison",
     "GroupStatistics",
     "IncompletePairs",
+    "Inference",
     "InfiniteNll",
     "ItemMismatch",
     "LowAnswerMass",
@@ -194,7 +197,6 @@ __all__ = [
     "group_rows",
     "group_statistics",
     "join",
-    "joint_calibration_p_value",
     "label_codes",
     "matched_seeds",
     "metric_names",

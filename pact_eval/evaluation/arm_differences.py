@@ -8,24 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pact_eval.evaluation.comparison import difference_estimate, exact_test, tested_groups
+from pact_eval.evaluation.comparison import exact_test, metric_difference, tested_groups
 from pact_eval.evaluation.marks import (
     LEVEL,
     Evidence,
     adjusted,
-    calibration_gate,
     evidence,
     exact_evidence,
-    interval_evidence,
 )
-from pact_eval.evaluation.registry import (
-    MetricSpec,
-    calibration_difference,
-    find_metric,
-    registered_metrics,
-)
+from pact_eval.evaluation.registry import MetricSpec, find_metric, registered_metrics
 from pact_eval.evaluation.statistics import ResampledGroup
-from pact_eval.stats import Estimate, Resampled, SignAgreement, crossed_difference, same_sign
+from pact_eval.stats import Estimate, SignAgreement, crossed_difference, same_sign
 
 GroupPairs = Sequence[tuple[ResampledGroup, ResampledGroup]]
 """The same group of items in two arms: one pair of runs per shared seed."""
@@ -77,9 +70,9 @@ def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
     """
     entry = find_metric(metric)
     by_seed = [a.difference(b, metric) for a, b in pairs]
-    same_seeds = difference_estimate(metric, pairs)
-    biased = entry.difference is calibration_difference
-    crossed = crossed_difference(by_seed, correct_bias=biased)
+    same_seeds, found = metric_difference(metric, pairs)
+    of_families = None if entry.from_runs is None else same_seeds
+    crossed = crossed_difference(by_seed, of_families=of_families)
     new_seeds = replace(
         crossed.estimate,
         n=same_seeds.n,
@@ -94,11 +87,6 @@ def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
         found = evidence("t over seeds and families", crossed.p_value, marked=marked)
     elif test is not None:
         found = exact_evidence(test)
-    else:
-        found = interval_evidence(entry, Resampled.mean(by_seed), same_seeds)
-    if biased:
-        runs = [run.estimate(metric) for pair in pairs for run in pair]
-        found = calibration_gate(found, runs)
     sign = same_sign([each.value for each in by_seed])
     return ArmDifference(entry.spec, same_seeds, new_seeds, sign, scope, found)
 
@@ -195,8 +183,17 @@ def _shown_worse(arm: str, top: str, differences: Mapping[tuple[str, str], ArmDi
     for pair, sign in (((top, arm), 1), ((arm, top), -1)):
         if pair in differences:
             each = differences[pair]
-            return each.marked and sign * each.spec.better * each.same_seeds.value > 0
+            return each.marked and sign * each.spec.better * _lead(each) > 0
     return False
+
+
+def _lead(difference: ArmDifference) -> float:
+    """Return the middle of the interval behind the mark, which has the sign that is shown."""
+    tested = difference.same_seeds
+    if difference.generalises_to == "new families and new seeds":
+        tested = difference.new_seeds
+    middle = (tested.low + tested.high) / 2
+    return tested.value if math.isnan(middle) else middle
 
 
 def pairs_of(arms: Sequence[str]) -> list[tuple[str, str]]:

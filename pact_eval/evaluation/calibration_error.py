@@ -8,7 +8,7 @@ interval does not cover the truth.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -32,8 +32,6 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 _RESAMPLES: Final = 2_000
-LEAST_CALIBRATION_P_VALUE: Final = 1 / (_RESAMPLES + 1)
-"""No test of calibration has a smaller p-value: it draws no more often."""
 # Items beyond which gaps are drawn from a normal distribution: their sums are as good as normal.
 _MANY_ITEMS: Final = 20_000
 _HALVINGS: Final = 20
@@ -162,26 +160,6 @@ def calibration_error(
     )
 
 
-def joint_calibration_p_value(p_values: Sequence[float]) -> float:
-    """Return the p-value of "all runs are calibrated", for a difference of their ECE.
-
-    The ECE of a calibrated model depends on its confidences, so two calibrated models differ in it.
-    A difference counts only if a run rejects its own calibration.
-
-    Args:
-        p_values: of the calibration of each run, two or more.
-
-    Returns:
-        The smallest, in [0, 1]. Of two runs either may reject; for more, it is multiplied by half
-        of their number (Bonferroni).
-
-    Example:
-        >>> joint_calibration_p_value([0.3, 0.02]), joint_calibration_p_value([0.3, 0.02] * 3)
-        (0.02, 0.06)
-    """
-    return min(1.0, min(p_values) * max(1, len(p_values) // 2))
-
-
 def ece_interval(
     items: ScoredItems, drawn: Resampled, rng: np.random.Generator
 ) -> CalibrationError:
@@ -196,26 +174,6 @@ def ece_interval(
         items.n_clusters,
         rng=rng,
         resamples=min(_RESAMPLES, len(drawn.replicates)),
-    )
-
-
-def basic_difference(drawn: Resampled, confidence: float = 0.95) -> Estimate:
-    r"""Return a difference of ECE with its basic bootstrap interval over families.
-
-    .. math:: [2\theta - q_{1-\alpha/2}, 2\theta - q_{\alpha/2}]
-
-    ECE is biased upwards, and its resamples are biased once more: the basic interval subtracts this
-    bias, the percentile interval adds it (Davison and Hinkley 1997, section 5.2).
-    """
-    percentile = drawn.estimate(confidence)
-    return Estimate(
-        value=percentile.value,
-        low=2 * percentile.value - percentile.high,
-        high=2 * percentile.value - percentile.low,
-        n=percentile.n,
-        clusters=percentile.clusters,
-        method=f"{percentile.method.replace('percentile', 'basic')} (ECE)",
-        reason=percentile.reason,
     )
 
 

@@ -22,7 +22,6 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import (
     Evidence,
     adjusted,
-    calibration_gate,
     exact_evidence,
     interval_evidence,
     too_few_resamples,
@@ -30,6 +29,7 @@ from pact_eval.evaluation.marks import (
 from pact_eval.evaluation.notes import DifferentViews, SmallGroups, TooFewResamples, small_groups
 from pact_eval.evaluation.registry import (
     ClusterUnit,
+    DifferencePart,
     GroupBy,
     MetricSpec,
     find_metric,
@@ -279,22 +279,38 @@ def _group(
     )
 
 
-def difference_estimate(
+def metric_difference(
     metric: str, pairs: Sequence[tuple[ResampledGroup, ResampledGroup]]
-) -> Estimate:
-    """Return A minus B in one metric with its interval: the mean over pairs of runs.
+) -> tuple[Estimate, Evidence]:
+    """Return A minus B in one metric with its interval and evidence: the mean over pairs of runs.
 
     Args:
         metric: name of the metric.
         pairs: the same group of items in A and in B; one pair per seed.
+
+    Returns:
+        The difference with its interval over families, and whether this interval shows it.
     """
+    entry = find_metric(metric)
     drawn = Resampled.mean([a.difference(b, metric) for a, b in pairs])
-    estimate = find_metric(metric).difference(drawn).estimate()
+    if entry.from_runs is None:
+        inference = entry.difference(drawn)
+    else:
+        parts = [
+            DifferencePart(sign / len(pairs), group.estimate(metric), group.drawn[metric])
+            for pair in pairs
+            for sign, group in zip((1, -1), pair, strict=True)
+        ]
+        inference = entry.from_runs(drawn, parts)
+    estimate = inference.estimate()
     groups = [group for pair in pairs for group in pair]
     reasons = (group.undefined_reason(metric) for group in groups)
     reason = next(filter(None, reasons), estimate.reason)
     basis = joint_basis(groups, metric)
-    return replace(estimate, n=basis.units, clusters=basis.families, reason=reason)
+    return (
+        replace(estimate, n=basis.units, clusters=basis.families, reason=reason),
+        interval_evidence(entry, inference),
+    )
 
 
 def _metric(
@@ -304,7 +320,7 @@ def _metric(
     accuracy: AccuracyTests,
     margin: float | None,
 ) -> MetricComparison:
-    difference = difference_estimate(spec.name, [(a, b)])
+    difference, found = metric_difference(spec.name, [(a, b)])
     verdict = None
     if margin is not None and spec.unit in _RATES:
         verdict = equivalence_verdict(
@@ -317,21 +333,9 @@ def _metric(
     exact: dict[str, SignFlipTest | McNemarTest] = {"accuracy": accuracy.families}
     if accuracy.pairs is not None and a.items.unit == "family":
         exact["pair_accuracy"] = accuracy.pairs
-    found = _evidence(spec, a.difference(b, spec.name), difference, exact.get(spec.name))
-    found = calibration_gate(found, sides)
+    if spec.name in exact:
+        found = exact_evidence(exact[spec.name])
     return MetricComparison(spec, *sides, difference, found, verdict)
-
-
-def _evidence(
-    spec: MetricSpec,
-    drawn: Resampled,
-    difference: Estimate,
-    exact: SignFlipTest | McNemarTest | None,
-) -> Evidence:
-    """Test a difference: exactly if there is an exact test, otherwise by its interval."""
-    if exact is not None:
-        return exact_evidence(exact)
-    return interval_evidence(find_metric(spec.name), drawn, difference)
 
 
 def _discordant(spec: MetricSpec, accuracy: AccuracyTests, unit: ClusterUnit) -> int | None:

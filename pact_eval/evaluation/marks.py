@@ -9,17 +9,10 @@ from typing import Final, Literal
 
 import numpy as np
 
-from pact_eval.evaluation.calibration_error import (
-    LEAST_CALIBRATION_P_VALUE,
-    CalibrationError,
-    joint_calibration_p_value,
-)
 from pact_eval.evaluation.notes import TooFewResamples
-from pact_eval.evaluation.registry import Metric
+from pact_eval.evaluation.registry import Inference, Metric
 from pact_eval.stats import (
-    Estimate,
     McNemarTest,
-    Resampled,
     SignFlipTest,
     holm,
     least_p_value,
@@ -55,7 +48,6 @@ class Evidence:
         least_p_value: smallest p-value that the draws behind it can give; 0 if none are.
         resamples: number of resamples behind the p-value; 0 if none are.
         clusters: number of families, or source families, that were resampled; 0 likewise.
-        calibration: whether it also asks that a run rejects its own calibration.
     """
 
     test: TestName
@@ -66,7 +58,6 @@ class Evidence:
     least_p_value: float = 0.0
     resamples: int = 0
     clusters: int = 0
-    calibration: bool = False
 
 
 def evidence(test: TestName, p_value: float, *, marked: bool) -> Evidence:
@@ -82,15 +73,14 @@ def exact_evidence(test: SignFlipTest | McNemarTest) -> Evidence:
     return evidence(name, test.p_value, marked=test.p_value <= LEVEL)
 
 
-def interval_evidence(metric: Metric, drawn: Resampled, difference: Estimate) -> Evidence:
+def interval_evidence(metric: Metric, inference: Inference) -> Evidence:
     """Return the evidence of an interval.
 
     Args:
         metric: entry of the registry.
-        drawn: the difference on resamples.
-        difference: the same with its 95% interval.
+        inference: on the difference.
     """
-    inference = metric.difference(drawn)
+    difference = inference.estimate()
     beyond = difference.low > 0 or difference.high < 0
     marked = bool(beyond and metric.spec.better)
     found = evidence("interval", inference.p_value(), marked=marked)
@@ -99,28 +89,6 @@ def interval_evidence(metric: Metric, drawn: Resampled, difference: Estimate) ->
         return found
     least = least_p_value(resamples, clusters)
     return replace(found, least_p_value=least, resamples=resamples, clusters=clusters)
-
-
-def calibration_gate(found: Evidence, runs: Sequence[Estimate]) -> Evidence:
-    """Return the evidence of a difference of ECE, which asks that some run is miscalibrated.
-
-    See `joint_calibration_p_value` for the reason.
-
-    Args:
-        found: evidence of the difference alone.
-        runs: ECE of each run; other metrics pass unchanged.
-    """
-    p_values = [each.p_value for each in runs if isinstance(each, CalibrationError)]
-    if not p_values:
-        return found
-    smallest = joint_calibration_p_value(p_values)
-    return replace(
-        found,
-        p_value=max(found.p_value, smallest),
-        least_p_value=max(found.least_p_value, LEAST_CALIBRATION_P_VALUE),
-        marked=found.marked and smallest < LEVEL,
-        calibration=True,
-    )
 
 
 def too_few_resamples(found: Sequence[tuple[str, Evidence]]) -> tuple[TooFewResamples, ...]:
@@ -145,11 +113,7 @@ def too_few_resamples(found: Sequence[tuple[str, Evidence]]) -> tuple[TooFewResa
         return ()
     tests = max(each.tests for _, each in limited)
     level = LEVEL / tests
-    needed = [
-        resamples_needed(level, each.clusters)
-        for _, each in limited
-        if each.resamples and not (each.calibration and level < LEAST_CALIBRATION_P_VALUE)
-    ]
+    needed = [resamples_needed(level, each.clusters) for _, each in limited if each.resamples]
     within = [number for number in needed if number <= MOST_RESAMPLES]
     titles = tuple(dict.fromkeys(title for title, _ in limited))
     beyond = len(limited) - len(within)

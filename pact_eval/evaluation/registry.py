@@ -8,7 +8,7 @@ one number per item of a block, and a reduction that computes the metric of a gr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval.evaluation.calibration_error import basic_difference, ece_interval
+from pact_eval.evaluation.calibration_difference import ece_difference
+from pact_eval.evaluation.calibration_error import ece_interval
 from pact_eval.stats import (
     Estimate,
     LazyRowSums,
@@ -161,6 +162,25 @@ DifferenceInference = Callable[[Resampled], Inference]
 """Takes a difference between runs on resamples to its inference."""
 
 
+@dataclass(frozen=True)
+class DifferencePart:
+    """One run in a difference: a weighted sum of one metric over runs.
+
+    Attributes:
+        weight: factor of the run; 1 and -1 for A - B.
+        estimate: the metric of the run with its interval.
+        drawn: the metric on the resamples, which all runs share, with its statistic.
+    """
+
+    weight: float
+    estimate: Estimate
+    drawn: Resampled
+
+
+InferenceFromRuns = Callable[[Resampled, Sequence[DifferencePart]], Inference]
+"""Takes a difference between runs on resamples, and the runs, to its inference."""
+
+
 def mean_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generator) -> Estimate:
     """The skewness-corrected t interval over families; see `stats.LinearInference`."""
     return _linear(drawn, outer=False).estimate()
@@ -197,11 +217,6 @@ def rate_difference(drawn: Resampled) -> Inference:
     return replace(paired_rates(*found, drawn.n_clusters), value=drawn.value)
 
 
-def calibration_difference(drawn: Resampled) -> Inference:
-    """Inference on a difference of ECE: the basic bootstrap; see `basic_difference`."""
-    return ResampledInference(drawn, basic_difference)
-
-
 def _linear(drawn: Resampled, *, outer: bool) -> Inference:
     """Student's t, or percentiles of resamples if families have no finite influence."""
     linear = drawn.linearised()
@@ -226,6 +241,7 @@ class Metric:
         reported: False if only hypotheses use it, and no report or comparison.
         interval: makes the interval of the metric of one run.
         difference: makes the interval and the test of a difference between runs.
+        from_runs: makes them from the intervals of the runs instead; None uses `difference`.
         bounds: smallest and largest possible value, at which intervals end.
     """
 
@@ -238,6 +254,7 @@ class Metric:
     reported: bool = True
     interval: Interval = mean_interval
     difference: DifferenceInference = mean_difference
+    from_runs: InferenceFromRuns | None = None
     bounds: tuple[float, float] = (-math.inf, math.inf)
 
     @property
@@ -500,7 +517,7 @@ def _add_metrics_of_references() -> None:
             _FULL,
             reduction=_ece,
             interval=ece_interval,
-            difference=calibration_difference,
+            from_runs=ece_difference,
         ),
         Metric(
             MetricSpec("aurc", "AURC", "percent", -1),

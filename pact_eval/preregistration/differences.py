@@ -13,15 +13,14 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval.calibration import Calibrator
 from pact_eval.evaluation import (
-    CalibrationError,
+    DifferencePart,
     GroupStatistics,
+    Inference,
     ResampledGroup,
     ScoredItems,
     StatisticSet,
-    calibration_error,
     find_metric,
     group_statistics,
-    joint_calibration_p_value,
     point_estimates,
 )
 from pact_eval.preregistration.criteria import DecodingName
@@ -46,6 +45,8 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 # Arm, seed, decoding, and whether the contexts are ablated.
 _Key = tuple[str, int | None, DecodingName, bool]
+# The same, views (None for all), group and metric.
+_Place = tuple[_Key, int | None, str, str]
 
 _CONFIDENCE: Final = 0.95
 # Resamples beyond each end of an interval of higher confidence.
@@ -67,9 +68,9 @@ class RunDifferences:
         self._resamples = resamples
         self._items: dict[_Key, ScoredItems] = {}
         self._fewer: dict[tuple[_Key, int], ScoredItems] = {}
-        self._groups: dict[tuple[_Key, int | None, str, str], GroupStatistics] = {}
-        self._calibrated: dict[int, CalibrationError] = {}
-        self._drawn: dict[tuple[Terms, int], Resampled] = {}
+        self._groups: dict[_Place, GroupStatistics] = {}
+        self._estimates: dict[_Place, Estimate] = {}
+        self._inferences: dict[tuple[Terms, int], Inference] = {}
 
     def add(self, arm: str, seed: int | None, name: DecodingName, items: ScoredItems) -> None:
         """Add the items of a run under one decoding."""
@@ -93,14 +94,30 @@ class RunDifferences:
         resamples = self._resamples
         if confidence > _CONFIDENCE:
             resamples = max(resamples, math.ceil(2 * _BEYOND / (1 - confidence)))
-        if (terms, resamples) not in self._drawn:
-            first = terms[0].row.cell.metric
-            basis = groups[0].bases.get(first)
-            n = found[0].n if basis is None else basis.units
-            drawn = _resampled(terms, found, n=n, rng=self._rng(), resamples=resamples)
-            self._drawn[terms, resamples] = drawn
-        metric = find_metric(terms[0].row.cell.metric)
-        return metric.difference(self._drawn[terms, resamples]).estimate(confidence)
+        if (terms, resamples) not in self._inferences:
+            known = [each for each in groups if each is not None]
+            self._inferences[terms, resamples] = self._inference(terms, known, resamples)
+        return self._inferences[terms, resamples].estimate(confidence)
+
+    def _inference(
+        self, terms: Terms, groups: Sequence[GroupStatistics], resamples: int
+    ) -> Inference:
+        first = terms[0].row.cell.metric
+        basis = groups[0].bases.get(first)
+        sets = [each.sets[0] for each in groups]
+        n = sets[0].n if basis is None else basis.units
+        runs = _resampled(terms, sets, n=n, rng=self._rng(), resamples=resamples)
+        drawn = Resampled.weighted_sum(
+            [(term.weight, each) for term, each in zip(terms, runs, strict=True)]
+        )
+        metric = find_metric(first)
+        if metric.from_runs is None or any(term.row.cell.metric != first for term in terms):
+            return metric.difference(drawn)
+        parts = [
+            DifferencePart(term.weight, self._estimate(term.row, group), run)
+            for term, group, run in zip(terms, groups, runs, strict=True)
+        ]
+        return metric.from_runs(drawn, parts)
 
     def _alone(self, group: GroupStatistics, metric: str) -> Estimate:
         """Return one number with the interval that the report of its run shows."""
@@ -134,29 +151,6 @@ class RunDifferences:
         family = groups[0].cluster[groups[0].pairs.base] if of_pairs else groups[0].cluster
         return sign_flip_test(one, other, family)
 
-    def calibration_p_value(self, terms: Terms) -> float | None:
-        """Return the p-value of "all runs are calibrated", if their ECE is compared.
-
-        Returns:
-            See `joint_calibration_p_value`. None if no term is an ECE.
-        """
-        rows = [term.row for term in terms if term.row.cell.metric == "ece"]
-        found = [row.calibration or self._calibration_error(row) for row in rows]
-        p_values = [each.p_value for each in found if each is not None]
-        return joint_calibration_p_value(p_values) if p_values else None
-
-    def _calibration_error(self, row: MetricRow) -> CalibrationError | None:
-        """Return the ECE of a run with its inference; None if it is not of these runs."""
-        group = self._group_of(row)
-        if group is None:
-            return None
-        if id(group) not in self._calibrated:
-            items = group.items
-            self._calibrated[id(group)] = calibration_error(
-                items.confidence, items.correct, items.family, items.n_families, rng=self._rng()
-            )
-        return self._calibrated[id(group)]
-
     def with_views(self, row: MetricRow, k: int) -> MetricRow | None:
         """Return the number as the first k views of its run give it; None if it is of no run."""
         items = self._items_of(replace(row, k=k))
@@ -176,11 +170,25 @@ class RunDifferences:
         rows = None if items is None else items.rows_by_group("kind").get(row.cell.group)
         if items is None or rows is None:
             return None
-        place = (_key(row), row.k, row.cell.group, row.cell.metric)
+        place = self._place(row)
         if place not in self._groups:
             metric = find_metric(row.cell.metric)
             self._groups[place] = group_statistics(items.taken(rows), [metric])
         return self._groups[place]
+
+    def _place(self, row: MetricRow) -> _Place:
+        key = _key(row)
+        fewer = row.k is not None and row.k != self._items[key].k
+        return key, row.k if fewer else None, row.cell.group, row.cell.metric
+
+    def _estimate(self, row: MetricRow, group: GroupStatistics) -> Estimate:
+        """Return a metric of one run with its interval, from its evaluation if that has it."""
+        if row.calibration is not None:
+            return row.calibration
+        place = self._place(row)
+        if place not in self._estimates:
+            self._estimates[place] = self._alone(group, row.cell.metric)
+        return self._estimates[place]
 
     def _items_of(self, row: MetricRow) -> ScoredItems | None:
         key = _key(row)
@@ -230,7 +238,7 @@ def _resampled(
     n: int,
     rng: np.random.Generator,
     resamples: int,
-) -> Resampled:
+) -> list[Resampled]:
     # Groups, and full and ablated contexts, may have different families: resample all together.
     families = np.unique(np.concatenate([each.families for each in found]))
     statistics = {
@@ -242,9 +250,7 @@ def _resampled(
         for at, (term, each) in enumerate(zip(terms, found, strict=True))
     }
     drawn = resample(statistics, n_clusters=len(families), n=n, rng=rng, resamples=resamples)
-    return Resampled.weighted_sum(
-        [(term.weight, each) for term, each in zip(terms, drawn.values(), strict=True)]
-    )
+    return list(drawn.values())
 
 
 def _over(statistic: Statistic, codes: IntArray, n_families: int) -> Statistic:

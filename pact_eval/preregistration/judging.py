@@ -55,9 +55,6 @@ class Differences(Protocol):
     def exact_test(self, terms: tuple[WeightedRow, ...], /) -> SignFlipTest | None:
         """Return the exact test of a difference of accuracy of two runs; None for any other."""
 
-    def calibration_p_value(self, terms: tuple[WeightedRow, ...], /) -> float | None:
-        """Return the p-value of "all runs are calibrated" if ECE is compared, otherwise None."""
-
     def with_views(self, row: MetricRow, k: int, /) -> MetricRow | None:
         """Return a number as the first k views give it; None if they are not known."""
 
@@ -179,9 +176,6 @@ def _evidence(
     equal = check.relation == "similar" and comparison.holds
     if test is not None and check.margin.distance == 0 and not equal:
         return by_test(test, level)
-    calibrated = None if equal else differences.calibration_p_value(terms)
-    if calibrated is not None and calibrated > level:
-        return ShownBy(shown=False, level=level, reason="no run rejects its own calibration")
     return by_interval(
         check.relation,
         check.margin,

@@ -57,6 +57,7 @@ from pact_eval.stats.power import (
     mcnemar_power,
 )
 from pact_eval.stats.proportions import effective_rows, rate_estimate, wilson_interval
+from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 
 __all__ = [
     "FEWEST_SEEDS",
@@ -78,6 +79,7 @@ __all__ = [
     "SignFlipTest",
     "SlotHomogeneity",
     "Statistic",
+    "SummedInterval",
     "TotalsStatistic",
     "Verdict",
     "bootstrap_intervals",
@@ -111,6 +113,7 @@ __all__ = [
     "shared_draw_rate",
     "sign_flip_test",
     "slot_homogeneity",
+    "summed_interval",
     "totals_statistic",
     "wilson_interval",
 ]

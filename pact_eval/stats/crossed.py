@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.bootstrap import Resampled
 from pact_eval.stats.estimate import Estimate
 
@@ -38,7 +39,10 @@ class CrossedDifference:
 
 
 def crossed_difference(
-    by_seed: Sequence[Resampled], *, confidence: float = 0.95, correct_bias: bool = False
+    by_seed: Sequence[Resampled],
+    *,
+    confidence: float = 0.95,
+    of_families: Estimate | None = None,
 ) -> CrossedDifference:
     r"""Makes one interval of a mean difference that covers both other families and other seeds.
 
@@ -59,8 +63,9 @@ def crossed_difference(
     Args:
         by_seed: The difference at each seed, all on the same resamples of families.
         confidence: Nominal coverage, in (0, 1).
-        correct_bias: Whether to centre the interval on :math:`2 \bar d - E[\bar d^*]`, for
-            statistics that are biased, such as ECE; the value stays the mean.
+        of_families: The mean with its 95% interval for new families and the same seeds, for
+            statistics that are biased, such as ECE. Its middle takes the place of the mean, and
+            :math:`V_F` comes from its width; the value stays the mean.
 
     Returns:
         The mean with its interval, and the p-value of no difference.
@@ -85,19 +90,24 @@ def crossed_difference(
     values = np.array([each.value for each in by_seed])
     drawn = mean.replicates[~np.isnan(mean.replicates)]
     reason = _no_interval(values, drawn, families)
+    if of_families is not None and math.isnan(of_families.low):
+        reason = reason or of_families.reason
     if reason is not None:
         none = Estimate(mean.value, math.nan, math.nan, mean.n, families, _METHOD, reason)
         return CrossedDifference(none, math.nan, math.nan, math.nan, seeds)
-    of_families = float(drawn.var()) * families / (families - 1)
+    centre, variance = mean.value, float(drawn.var()) * families / (families - 1)
+    if of_families is not None:
+        centre = (of_families.low + of_families.high) / 2
+        half = (of_families.high - of_families.low) / 2
+        variance = (half / t_quantile(0.975, families - 1)) ** 2
     of_seeds = float(values.var(ddof=1)) / seeds
-    error = math.sqrt(of_families + of_seeds)
-    degrees = error**4 / (of_families**2 / (families - 1) + of_seeds**2 / (seeds - 1))
+    error = math.sqrt(variance + of_seeds)
+    degrees = error**4 / (variance**2 / (families - 1) + of_seeds**2 / (seeds - 1))
     # Imported here: it takes 0.2 s, and a report does not come here.
     from scipy import special
 
     reach = float(special.stdtrit(degrees, (1 + confidence) / 2)) * error
     method = f"{confidence:.0%} {_METHOD}, {seeds} seeds"
-    centre = 2 * mean.value - float(drawn.mean()) if correct_bias else mean.value
     low, high = centre - reach, centre + reach
     return CrossedDifference(
         Estimate(mean.value, low, high, mean.n, families, method),

@@ -76,7 +76,7 @@ def test_a_change_that_chance_explains_raises_no_alarm() -> None:
     assert effect.warnings == ()
 
 
-def test_the_paired_change_against_a_bootstrap_by_hand() -> None:
+def test_the_paired_change_against_normal_theory() -> None:
     items = simulate(200, np.random.default_rng(5), constant(2.0))
     change = calibration_effect(items, hot(2.0)).groups[0].changes["nll_nats"]
     rows = np.arange(200)
@@ -85,8 +85,9 @@ def test_the_paired_change_against_a_bootstrap_by_hand() -> None:
     by_family = np.array([lost[items.family == name].sum() for name in np.unique(items.family)])
     spread = by_family.std(ddof=1) * np.sqrt(len(by_family)) / 200
     assert change.value == pytest.approx(lost.mean())
-    assert change.low == pytest.approx(lost.mean() - 1.96 * spread, abs=0.1 * spread + 0.01)
-    assert change.high == pytest.approx(lost.mean() + 1.96 * spread, abs=0.1 * spread + 0.01)
+    # The correction for skewness moves an end by less than half of a standard error.
+    assert change.low == pytest.approx(lost.mean() - 1.96 * spread, abs=0.5 * spread)
+    assert change.high == pytest.approx(lost.mean() + 1.96 * spread, abs=0.5 * spread)
     assert change.high < 0  # over-confident twofold: the temperature helps
 
 

@@ -17,17 +17,20 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation import (
     Comparison,
     DifferentViews,
+    Metric,
+    MetricSpec,
     ScoredItems,
     TooFewResamples,
     align,
     compare,
     evaluate,
     registered_metrics,
+    temporary_metric,
 )
 from pact_eval.evaluation.comparison import adjusted_together
 from pact_eval.evaluation.marks import MOST_RESAMPLES, evidence, too_few_resamples
 from pact_eval.runs import Decoding
-from pact_eval.stats import mcnemar, resamples_needed
+from pact_eval.stats import ResampledInference, mcnemar, resamples_needed
 from pact_reports.sentences import note_sentence
 from pact_reports.writers.json import to_json
 
@@ -88,7 +91,7 @@ def test_item_lists_and_tests_against_direct_counts() -> None:
 
 
 def test_marks_are_those_of_exact_tests_and_intervals() -> None:
-    """Accuracy by the sign flip, pairs by McNemar, ECE only if a run is miscalibrated."""
+    """Accuracy by the sign flip, pairs by McNemar, every other metric by its interval."""
     for seed in (2, 3):
         for group in compared(items(1), items(seed, skill=2.0)).groups:
             found = group.metrics
@@ -97,15 +100,11 @@ def test_marks_are_those_of_exact_tests_and_intervals() -> None:
             assert found["accuracy"].marked == (tests.families.p_value <= 0.05)
             assert tests.pairs is not None
             assert found["pair_accuracy"].evidence.p_value == tests.pairs.p_value
-            for name in ("nll_nats", "brier", "aurc", "view_tv"):
+            for name in ("nll_nats", "brier", "ece", "aurc", "view_tv"):
                 interval = found[name].difference
                 beyond = interval.low > 0 or interval.high < 0
                 assert found[name].marked == beyond
                 assert (found[name].evidence.p_value <= 0.07) >= beyond
-            ece = found["ece"]
-            smallest = min(each.p_value for each in (ece.a, ece.b))  # type: ignore[attr-defined]
-            assert ece.evidence.p_value >= smallest
-            assert not (ece.marked and smallest >= 0.05)
             assert not found["ensemble_gain"].marked
 
 
@@ -140,7 +139,7 @@ def test_marks_agree_with_intervals() -> None:
     for seed in (2, 3, 4):
         for group in compared(items(1), items(seed, skill=2.0)).groups:
             for name, each in group.metrics.items():
-                if name in ("accuracy", "pair_accuracy", "ece"):
+                if name in ("accuracy", "pair_accuracy"):
                     continue
                 low, high = each.difference.low, each.difference.high
                 excludes = low > 0 or high < 0
@@ -149,11 +148,14 @@ def test_marks_agree_with_intervals() -> None:
 
 
 def test_holm_names_resamples_that_are_too_few() -> None:
-    """ECE alone is resampled; 300 resamples of 30 families are too few for the tests of groups."""
-    (found,) = adjusted_together([compared(items(1), items(2))])
+    """300 resamples of 30 families are too few for the tests of groups."""
+    spec = MetricSpec("sure", "Sure", "percent", 1)
+    sure = Metric(spec, frozenset(), lambda block: block.confidence, difference=ResampledInference)
+    with temporary_metric(sure):
+        (found,) = adjusted_together([compared(items(1), items(2))])
     (note,) = (each for each in found.notes if isinstance(each, TooFewResamples))
-    tested = [group.metrics["ece"].evidence for group in found.groups]
-    assert note.metrics == ("ECE",)
+    tested = [group.metrics["sure"].evidence for group in found.groups]
+    assert note.metrics == ("Sure",)
     assert note.limited == len(tested) == 4
     assert note.level == pytest.approx(0.05 / tested[0].tests)
     assert all(each.least_p_value > note.level for each in tested)
@@ -168,8 +170,7 @@ def test_enough_resamples_need_no_note() -> None:
     drawn = evidence("interval", 0.5, marked=False)
     enough = replace(drawn, tests=4, least_p_value=0.0125, resamples=1_000, clusters=30)
     assert too_few_resamples([("ECE", enough), ("NLL", replace(drawn, tests=9_999))]) == ()
-    gated = replace(enough, tests=200, calibration=True)
-    (note,) = too_few_resamples([("ECE", gated)])
+    (note,) = too_few_resamples([("ECE", replace(enough, tests=10**7))])
     assert (note.needed, note.out_of_reach) == (None, 1)
     assert "with any practical number of resamples" in note_sentence(note)
 

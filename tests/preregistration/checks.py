@@ -94,8 +94,5 @@ class MadeUp:
     def exact_test(self, _terms: tuple[WeightedRow, ...]) -> SignFlipTest | None:
         return None
 
-    def calibration_p_value(self, _terms: tuple[WeightedRow, ...]) -> float | None:
-        return None
-
     def with_views(self, _row: MetricRow, _k: int) -> MetricRow | None:
         return None

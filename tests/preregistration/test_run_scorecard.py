@@ -17,7 +17,6 @@ from pact_eval.evaluation import (
     GroupComparison,
     ScoredItems,
     Settings,
-    calibration_error,
     compare,
     evaluate,
     point_estimates,
@@ -212,30 +211,3 @@ def test_a_stricter_level_draws_the_resamples_that_it_needs(
         assert comparison.evidence.level == 0.025
         assert comparison.evidence.low < comparison.interval.low
         assert comparison.evidence.high > comparison.interval.high
-
-
-@pytest.mark.parametrize("skill", [1.5, 0.5])
-def test_a_difference_of_ece_needs_a_run_that_rejects_its_own_calibration(
-    tmp_path: Path, skill: float
-) -> None:
-    frames = (rows(1, skill=1.5), rows(2, skill=skill))
-    items = [ScoredItems.of(Predictions.from_frame(each), "single") for each in frames]
-    rejected = [
-        calibration_error(
-            each.confidence, each.correct, each.family, each.n_families, rng=Settings().rng()
-        ).rejected
-        for each in items
-    ]
-    assert any(rejected) == (skill == 0.5)
-    folders = [
-        write_run(tmp_path / arm, frame, arm=arm, seed=1)
-        for arm, frame in zip("ab", frames, strict=True)
-    ]
-    text = one_seed("ece", "single")
-    (comparison,) = result_on_runs(tmp_path, folders, text).comparisons
-    assert comparison.evidence is not None
-    if any(rejected):
-        assert comparison.evidence.method == "interval"
-    else:
-        assert comparison.evidence.reason == "no run rejects its own calibration"
-        assert not comparison.shown

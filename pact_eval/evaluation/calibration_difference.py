@@ -1,0 +1,117 @@
+"""Differences of ECE: an interval for the difference of true errors, from those of the runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.stats import (
+    Estimate,
+    Resampled,
+    SummedInterval,
+    TotalsStatistic,
+    summed_interval,
+)
+
+if TYPE_CHECKING:
+    from pact_eval.evaluation.registry import DifferencePart
+
+FloatArray = npt.NDArray[np.float64]
+
+_METHOD: Final = "interval from those of the runs, over clusters (ECE)"
+
+
+@dataclass(frozen=True)
+class EceDifference:
+    r"""Interval and test of a difference of true calibration errors.
+
+    The interval combines the debiased values of the runs and the ends of their intervals
+    (`summed_interval`). The value is the difference of the published ECE, which can lie outside:
+    the noise floors of two runs differ if one is surer than the other.
+
+    The errors of two runs on the same items are correlated. Two estimates of this are made, and the
+    one is used that makes the interval longer: the correlation of ECE over resamples of families,
+    and that of overconfidence, :math:`\pm\sum (c - y)`, over families. The first is too high for
+    runs whose gaps are mostly noise, the second for runs whose ECE is near its noise floor.
+
+    Attributes:
+        drawn: the weighted sum of ECE on resamples.
+        summed: the combined interval; None if a run has no interval, or all resamples agree.
+        reason: why there is no interval.
+        resamples: none limit the p-value.
+    """
+
+    drawn: Resampled
+    summed: SummedInterval | None
+    reason: str | None
+    resamples: ClassVar[int] = 0
+
+    @property
+    def clusters(self) -> int:
+        """Number of families, or source families."""
+        return self.drawn.n_clusters
+
+    def estimate(self, confidence: float = 0.95) -> Estimate:
+        """Return the difference with its interval."""
+        ends = (math.nan, math.nan) if self.summed is None else self.summed.at(confidence)
+        method = f"{100 * confidence:g}% {_METHOD}"
+        return Estimate(self.drawn.value, *ends, self.drawn.n, self.clusters, method, self.reason)
+
+    def p_value(self) -> float:
+        """Return the level at which the interval ends at 0; NaN without an interval."""
+        return math.nan if self.summed is None else self.summed.p_value()
+
+
+def ece_difference(drawn: Resampled, parts: Sequence[DifferencePart]) -> EceDifference:
+    """Return the inference on a difference of ECE; the registry names this function.
+
+    Args:
+        drawn: the weighted sum on resamples.
+        parts: each run with its weight in the sum, on the same resamples.
+    """
+    plain = drawn.estimate()
+    missing = next((part.estimate for part in parts if math.isnan(part.estimate.low)), None)
+    if missing is not None or math.isnan(plain.low):
+        return EceDifference(drawn, None, plain.reason if missing is None else missing.reason)
+    found = [part.estimate for part in parts]
+    summed = summed_interval(
+        [part.weight for part in parts],
+        [each.debiased if isinstance(each, CalibrationError) else each.value for each in found],
+        [each.low for each in found],
+        [each.high for each in found],
+        _correlation(parts),
+        n_clusters=drawn.n_clusters,
+    )
+    return EceDifference(drawn, summed, plain.reason)
+
+
+def _correlation(parts: Sequence[DifferencePart]) -> FloatArray:
+    """Return (m, m) correlations of the errors of runs, those that make the interval longer."""
+    of_ece = _correlations([part.drawn.replicates for part in parts])
+    of_gaps = _correlations([_overconfidence(part.drawn) for part in parts])
+    weight = np.array([part.weight for part in parts])
+    same_sign = np.outer(weight, weight) > 0
+    return np.where(same_sign, np.maximum(of_ece, of_gaps), np.minimum(of_ece, of_gaps))
+
+
+def _overconfidence(drawn: Resampled) -> FloatArray:
+    """Return (F,) sums of confidence minus outcome by family, with the sign of their total."""
+    sums: FloatArray = np.zeros(drawn.n_clusters)
+    if isinstance(drawn.statistic, TotalsStatistic):
+        *_, gaps = drawn.statistic.by_cluster()  # (bins, F)
+        sums = np.asarray(gaps.sum(axis=0), dtype=np.float64)
+    return sums if sums.sum() >= 0 else -sums
+
+
+def _correlations(rows: Sequence[FloatArray]) -> FloatArray:
+    """Return (m, m) correlations; 0 with a row that does not vary."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = np.nan_to_num(np.corrcoef(np.stack(rows)))
+    found[np.diag_indices(len(rows))] = 1.0
+    return found

@@ -1,0 +1,112 @@
+"""The interval of a weighted sum of estimates, from the interval of each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.stats._paired_arrays import FloatArray
+from pact_eval.stats._quantiles import t_quantile
+
+
+@dataclass(frozen=True)
+class SummedInterval:
+    """A weighted sum of estimates, and how far its 95% interval reaches.
+
+    Attributes:
+        centre: the weighted sum of the centres.
+        below: reach of the 95% interval below the centre.
+        above: reach above the centre.
+        n_clusters: clusters F behind the estimates, two or more.
+    """
+
+    centre: float
+    below: float
+    above: float
+    n_clusters: int
+
+    def at(self, confidence: float) -> tuple[float, float]:
+        """Return the ends at another confidence, by the quantiles of t with F - 1 degrees.
+
+        Example:
+            >>> SummedInterval(0.0, 1.96, 1.96, 10_000).at(0.99)[1].__round__(2)
+            2.58
+        """
+        degrees = self.n_clusters - 1
+        scale = t_quantile((1 + confidence) / 2, degrees) / t_quantile(0.975, degrees)
+        return self.centre - scale * self.below, self.centre + scale * self.above
+
+    def p_value(self) -> float:
+        """Return the level at which the interval ends at 0; NaN without a reach.
+
+        Example:
+            >>> SummedInterval(2.0, 2.0, 3.0, 162).p_value().__round__(3)
+            0.05
+        """
+        reach = self.below if self.centre > 0 else self.above
+        if not reach:
+            return math.nan
+        # Imported here: it takes 0.2 s, and a report has no p-values of this kind.
+        from scipy import special
+
+        degrees = self.n_clusters - 1
+        t = t_quantile(0.975, degrees) * abs(self.centre) / reach
+        return 2 * float(special.stdtr(degrees, -t))
+
+
+def summed_interval(
+    weights: npt.ArrayLike,
+    centres: npt.ArrayLike,
+    lows: npt.ArrayLike,
+    highs: npt.ArrayLike,
+    correlation: npt.ArrayLike,
+    *,
+    n_clusters: int,
+) -> SummedInterval:
+    r"""Combines the intervals of several estimates into that of their weighted sum.
+
+    Each end moves by the reaches on its side, as variances of a sum do (MOVER):
+
+    .. math:: \sum_i w_i c_i \mp \sqrt{\sum_{i,j} r_{ij} \delta_i \delta_j}, \quad
+              \delta_i = |w_i| \cdot reach_i
+
+    where the reach of i towards the lower end of the sum is that below :math:`c_i` if
+    :math:`w_i > 0`, else the one above, and :math:`r_{ij}` has the sign of :math:`w_i w_j`. The
+    estimates are of quantities that cannot be negative: near 0, their intervals end at 0 although
+    chance reaches further, so the reach below is taken to be at least the reach above.
+
+    Args:
+        weights: (m,) factors; 1 and -1 for a difference.
+        centres: (m,) estimates, free of bias.
+        lows: (m,) lower ends of 95% intervals.
+        highs: (m,) upper ends.
+        correlation: (m, m) of the errors of the estimates.
+        n_clusters: clusters F behind the estimates, two or more.
+
+    Returns:
+        The sum and its reaches.
+
+    References:
+        Zou and Donner, "Construction of confidence limits about effect measures: a general
+        approach", Statistics in Medicine 27, 2008. Zou, "Toward using confidence intervals to
+        compare correlations", Psychological Methods 12, 2007, for dependent estimates.
+
+    Example:
+        >>> found = summed_interval([1, -1], [0.5, 0.1], [0.2, 0.0], [0.8, 0.4], [[1, 0], [0, 1]],
+        ...     n_clusters=162)
+        >>> [round(end, 3) for end in found.at(0.95)]
+        [-0.024, 0.824]
+    """
+    w, centre = np.asarray(weights, dtype=np.float64), np.asarray(centres, dtype=np.float64)
+    above = np.asarray(highs, dtype=np.float64) - centre
+    below = np.maximum(centre - np.asarray(lows, dtype=np.float64), above)
+    r = np.asarray(correlation, dtype=np.float64)
+    down, up = np.where(w > 0, below, above), np.where(w > 0, above, below)
+    return SummedInterval(float(w @ centre), _reach(w * down, r), _reach(w * up, r), n_clusters)
+
+
+def _reach(parts: FloatArray, correlation: FloatArray) -> float:
+    return math.sqrt(max(0.0, float(parts @ correlation @ parts)))
