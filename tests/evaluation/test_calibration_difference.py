@@ -100,7 +100,7 @@ def test_intervals_hold_the_true_difference(gains: tuple[float, float], alike: f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("alike", [0.0, 0.9, 1.0])
+@pytest.mark.parametrize("alike", [0.0, 0.9])
 def test_width_of_large_errors_against_normal_theory(alike: float) -> None:
     """Far from 0 no gap changes its sign: n ECE is a sum over families of signed gaps."""
     rng, ratios = np.random.default_rng(4), []
