@@ -161,7 +161,8 @@ class RunDifferences:
         if found is None:
             return None
         fewer = replace(row, k=k, value=found[cell.metric].value)
-        calibration = self._calibration_error(fewer) if cell.metric == "ece" else None
+        group = self._group_of(fewer) if cell.metric == "ece" else None
+        calibration = None if group is None else self._alone(group, cell.metric)
         return replace(MetricRow.of(cell, row.seed, calibration or found[cell.metric]), k=k)
 
     def _group_of(self, row: MetricRow) -> GroupStatistics | None:
