@@ -112,6 +112,6 @@ def _overconfidence(drawn: Resampled) -> FloatArray:
 def _correlations(rows: Sequence[FloatArray]) -> FloatArray:
     """Return (m, m) correlations; 0 with a row that does not vary."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = np.nan_to_num(np.corrcoef(np.stack(rows)))
+        found = np.atleast_2d(np.nan_to_num(np.corrcoef(np.stack(rows))))
     found[np.diag_indices(len(rows))] = 1.0
     return found
