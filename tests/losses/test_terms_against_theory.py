@@ -87,9 +87,9 @@ def test_jensen_shannon_of_equal_distributions_is_0(z: torch.Tensor, shift: floa
 def test_jensen_shannon_of_other_distributions_is_above_0(z: torch.Tensor) -> None:
     p, q = z.softmax(-1)
     distance = (p - q).abs().sum().item() / 2
-    # Pinsker's inequality for each half.
-    # Distributions a rounding error apart have a JSD of 0.
-    assert distance < 1e-12 or jensen_shannon(*z).item() >= distance**2 / 2 * (1 - 1e-9)
+    # Pinsker's inequality for each half. The terms are rounded to 1e-16 each, so distributions
+    # that are 1e-8 apart or less may have any JSD up to 1e-15.
+    assert jensen_shannon(*z).item() >= distance**2 / 2 - 1e-15
     assert distance < 1e-6 or jensen_shannon(z[0], z[1]).item() > 0
 
 

@@ -15,7 +15,7 @@ from pact_reports.markup import Html, csp_hash, data_text, element, joined, scri
 from pact_reports.page.item_blocks import item_tables, pack_items, pack_run
 from pact_reports.page.item_columns import FLAGS
 from pact_reports.page.packing import BlockStore
-from pact_reports.page.provenance import provenance_html
+from pact_reports.page.provenance import digest_data, provenance_html
 from pact_reports.page.request import PageRequest, Progress
 from pact_reports.page.sections import figures_html, tables_html
 from pact_reports.page.summary import summary_html
@@ -125,7 +125,7 @@ def _document(
         tables=tables.text,
         decoding=_decoding(request).text,
         provenance=provenance_html(request).text,
-        items=script_json(items, "page-data").text,
+        items=script_json(items, "page-data").text + digest_data(request.experiment).text,
         blocks=store.html.text,
         script=script,
     )

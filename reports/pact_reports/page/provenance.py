@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import Final
 
 from pact_eval._json import Json, dumps
-from pact_eval.evaluation import ExperimentRun, report_digest
+from pact_eval.evaluation import Experiment, ExperimentRun, report_digest
 from pact_eval.verification import PAGE_ELEMENT
 from pact_reports.markup import Html, data_text, element, joined, script_json
 from pact_reports.page.request import PageRequest
@@ -70,5 +70,10 @@ def _page(request: PageRequest) -> Html:
     experiment = request.experiment
     digest = report_digest(experiment.all_runs, experiment.settings)
     facts.append(("digest", "none: a run is unsealed" if digest is None else digest.sha256))
-    held = [] if digest is None else [script_json(digest.json, PAGE_ELEMENT)]
-    return joined([element("h3", "How this page was made"), _list(facts), note, *held])
+    return joined([element("h3", "How this page was made"), _list(facts), note])
+
+
+def digest_data(experiment: Experiment) -> Html:
+    """Return the digest of a page as data, for `pact-eval verify`; nothing if a run is unsealed."""
+    digest = report_digest(experiment.all_runs, experiment.settings)
+    return Html("") if digest is None else script_json(digest.json, PAGE_ELEMENT)
