@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 
-_METHOD: Final = "interval from those of the runs, over clusters (ECE)"
+_METHOD: Final = "MOVER interval over clusters (differences of ECE)"
 
 
 @dataclass(frozen=True)
