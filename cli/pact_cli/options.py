@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
+from pact_cli.console import warn
 from pact_cli.errors import needs_model_extra
 from pact_eval._json import Json
 
@@ -325,9 +326,22 @@ def output_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]:
     return _gathered("outputs", gather, [_OUTPUTS[field] for field in fields])
 
 
+def _folders(
+    context: click.Context, parameter: click.Parameter, value: tuple[Path, ...]
+) -> tuple[Path, ...]:
+    """Leave out files, such as the page of the demo, which `runs/*` also matches."""
+    del context, parameter
+    kept = tuple(path for place, path in enumerate(value) if place == 0 or not path.is_file())
+    warn(f"{path}: left out: it is a file, not a run folder" for path in value if path not in kept)
+    return kept
+
+
 def runs_argument(command: Command) -> Command:
     """Add the argument `runs`: one or more run folders."""
-    return click.argument("runs", nargs=-1, required=True, type=_PATH, metavar="RUN...")(command)
+    argument = click.argument(
+        "runs", nargs=-1, required=True, type=_PATH, metavar="RUN...", callback=_folders
+    )
+    return argument(command)
 
 
 def order_seed_option(command: Command) -> Command:

@@ -40,7 +40,7 @@ from pact_eval.evaluation.items import (
     read_items,
     streamable_items,
 )
-from pact_eval.evaluation.joins import UnlikeRuns, join
+from pact_eval.evaluation.joins import UnlikeRuns, join, join_all
 from pact_eval.evaluation.marks import LEVEL, Evidence
 from pact_eval.evaluation.notes import (
     FEW_CLUSTERS,
@@ -197,6 +197,7 @@ __all__ = [
     "group_rows",
     "group_statistics",
     "join",
+    "join_all",
     "label_codes",
     "matched_seeds",
     "metric_names",

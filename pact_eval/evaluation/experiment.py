@@ -26,7 +26,7 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
-from pact_eval.evaluation.joins import UnlikeRuns, join
+from pact_eval.evaluation.joins import UnlikeRuns, join_all
 from pact_eval.evaluation.notes import DifferentViews, numeric_noise
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.roles import SkippedRun, of_one_role
@@ -356,7 +356,7 @@ class Experiment:
 
         Raises:
             RunError: a folder is not a complete run.
-            InputError: two runs have the same arm and seed, or do not belong together (`join`).
+            InputError: two runs have the same arm and seed, or do not belong together (`join_all`).
         """
         settings = settings or Settings()
         runs: list[ExperimentRun] = []
@@ -370,9 +370,8 @@ class Experiment:
             )
             if unique_labels and members is runs:
                 _refuse_same_label(runs, run)
-            if first is not None:
-                join(first.run, opened, allow=settings.allow)
             members.append(run)
+            join_all([each.run for each in members], allow=settings.allow)
         return cls(tuple(runs), tuple(ablated), settings, skipped)
 
     @classmethod
@@ -387,7 +386,7 @@ class Experiment:
         Raises:
             InputError: an argument is not `NAME=PATTERN`, a pattern matches nothing, a run has no
                 seed, two runs of an arm have the same seed, or runs do not belong together
-                (`join`).
+                (`join_all`).
             RunError: a folder is not a complete run with references.
         """
         settings = settings or Settings()
@@ -407,9 +406,8 @@ class Experiment:
             first = runs[0] if runs else None
             run = ExperimentRun(opened, arm=name, first=first, allow=settings.allow)
             _refuse_no_seed(runs, run)
-            if first is not None:
-                join(first.run, opened, allow=settings.allow)
             runs.append(run)
+            join_all([each.run for each in runs], allow=settings.allow)
         return cls(tuple(runs), (), settings, skipped)
 
     @property
@@ -473,7 +471,7 @@ class Experiment:
 
     @cached_property
     def unlike(self) -> tuple[UnlikeRuns, ...]:
-        """Runs that differ from the first run of their type, as the user allowed.
+        """Runs that differ from an earlier run of their type, as the user allowed.
 
         Raises:
             InputError: they differ in what a comparison holds fixed, and it is not allowed.
@@ -481,8 +479,7 @@ class Experiment:
         return tuple(
             unlike
             for members in (self.runs, self.ablated)
-            for run in members[1:]
-            for unlike in join(members[0].run, run.run, allow=self.settings.allow)
+            for unlike in join_all([run.run for run in members], allow=self.settings.allow)
         )
 
     @property

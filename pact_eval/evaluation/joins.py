@@ -1,12 +1,12 @@
 """Which runs may be compared item by item: runs of the same data, contract, prompts and base model.
 
-Every command that puts runs next to each other asks `join`. The adapter may differ, of course, and
-so may K: view metrics are then compared on the views that both runs have.
+Every command that puts runs next to each other asks `join_all`. The adapter may differ, and so may
+K: view metrics are then compared on the views that both runs have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from pact_eval.errors import InputError
@@ -26,6 +26,28 @@ class UnlikeRuns:
     first: str
     other: str
     differences: tuple[Difference, ...]
+
+
+def join_all(runs: Sequence[RunFolder], *, allow: Collection[Allowance]) -> tuple[UnlikeRuns, ...]:
+    """Decide whether several runs may be compared: every run with every other, by `join`.
+
+    A run that does not record a fact agrees with all others, so the first run alone is no measure.
+
+    Args:
+        runs: the runs, in the order of the experiment.
+        allow: differences that the user accepts.
+
+    Returns:
+        For each run that differs from an earlier one, the first such pair.
+
+    Raises:
+        InputError: two runs differ in what a comparison holds fixed, and it is not allowed.
+    """
+    found: list[UnlikeRuns] = []
+    for place, run in enumerate(runs):
+        pairs = [unlike for other in runs[:place] for unlike in join(other, run, allow=allow)]
+        found += pairs[:1]
+    return tuple(found)
 
 
 def join(

@@ -130,7 +130,7 @@ class LinearInference:
         """Returns the value with its interval; without one, with a reason, if clusters agree."""
         name = "skewness-corrected t interval over clusters"
         if self.outer:
-            name = f"outer ends of the plain and the {name} (differences)"
+            name = "wider of t and skewness-corrected t interval over clusters (differences)"
         method = f"{100 * confidence:g}% {name}"
         low, high, reason = math.nan, math.nan, None
         if self.clusters < 2:

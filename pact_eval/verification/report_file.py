@@ -10,6 +10,7 @@ from typing import Final
 
 from pact_eval._files import read_text
 from pact_eval._json import Json, loads, sha256_of_json
+from pact_eval.calibration import CALIBRATION_NAME, calibrator_to_json, read_calibrator
 from pact_eval.errors import InputError
 from pact_eval.runs import open_run, seal_digest
 
@@ -69,11 +70,23 @@ def verify_report(path: Path, folders: Sequence[Path]) -> CheckedReport:
         for folder, digest in digests.items()
         if digest is not None and digest not in named
     ]
+    calibrators = {
+        digest: (folder, _calibrator_sha256(folder)) for folder, digest in digests.items()
+    }
+    for run in (run for each in held for run in _runs(each)):
+        folder, calibrator = calibrators.get(str(run.get("run")), (path, run.get("calibrator")))
+        if calibrator != run.get("calibrator"):
+            reasons.append(f"{folder / CALIBRATION_NAME}: not the calibrator of the report")
     for each in held:
         content = {key: value for key, value in each.items() if key != "sha256"}
         if sha256_of_json(content) != each.get("sha256"):
             reasons.append("the digest is not that of the runs and settings next to it")
     return CheckedReport(path, tuple(str(each.get("sha256")) for each in held), tuple(reasons))
+
+
+def _calibrator_sha256(folder: Path) -> str | None:
+    path = folder / CALIBRATION_NAME
+    return sha256_of_json(calibrator_to_json(read_calibrator(path))) if path.exists() else None
 
 
 def _digests(path: Path) -> Iterator[dict[str, Json]]:

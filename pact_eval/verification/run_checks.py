@@ -16,7 +16,14 @@ from typing import Final, Literal
 import polars as pl
 
 from pact_eval._files import sha256_of_file
-from pact_eval.calibration import CALIBRATION_NAME, UnknownRun, calibrator_for
+from pact_eval.calibration import (
+    CALIBRATION_NAME,
+    Members,
+    UnknownFamilies,
+    UnknownRun,
+    calibrator_for,
+    read_calibrator,
+)
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, sha256_of_weights
 from pact_eval.preregistration import check_lock, lock_path, read_hypotheses, read_lock, run_facts
@@ -263,11 +270,15 @@ def _calibrator(run: _Checked) -> RunCheck | None:
     if not path.exists():
         return None
     try:
-        _, notes = calibrator_for(path, run.provenance, Predictions.from_frame(run.frame))
+        predictions = Predictions.from_frame(run.frame)
+        if Members.of_fit(read_calibrator(path)) == Members.of_run(predictions):
+            return RunCheck("calibrator", "ok", "fitted on the items of this run")
+        _, notes = calibrator_for(path, run.provenance, predictions)
     except InputError as error:
         return RunCheck("calibrator", "differs", " ".join(str(error).split()))
-    if UnknownRun() in notes:
-        return RunCheck("calibrator", "not checked", "it or the run does not record its model")
+    if UnknownRun() in notes or UnknownFamilies() in notes:
+        unknown = "it or the run does not record its model or its families"
+        return RunCheck("calibrator", "not checked", unknown)
     return RunCheck("calibrator", "ok", "fitted on this adapter and on other families")
 
 
@@ -276,10 +287,10 @@ def _registration(run: _Checked) -> RunCheck | None:
     if criteria is None:
         return None
     place = lock_path(criteria)
-    lock = read_lock(place) if place.exists() else None
     try:
+        lock = read_lock(place) if place.exists() else None
         facts = run_facts(RunFolder(run.folder, run.provenance))
-    except InputError as error:
+    except (TamperedError, InputError) as error:
         return RunCheck("registration", "differs", str(error))
     found = check_lock(read_hypotheses(criteria), lock, [facts])
     outcome: Outcome = "differs" if found.broken else "ok" if found.holds else "not checked"

@@ -146,8 +146,10 @@ def _small_groups(note: SmallGroups) -> str:
     # The table of coverage in docs/statistics.md: 8 and 12 families, and six source families.
     rough = "Their intervals are" if len(named) > 1 else "Its intervals are"
     rough += (
-        " rough: in simulations, 95% intervals of losses covered 92 to 97%, of rates 95% or more"
+        " rough: in simulations, 95% intervals of losses covered 92 to 98%, of rates 95% or more"
     )
+    if note.unit == "source_family":
+        rough += ", of ECE 84 to 97%"
     if note.differences:
         rough += "; the sign flip is exact"
     return f"{few}: {listed}. {rough}."

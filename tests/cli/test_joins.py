@@ -6,6 +6,7 @@ The same ids on emptied contexts gave 25 points of accuracy, with exit code 0.
 from __future__ import annotations
 
 import json
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,20 @@ def test_an_import_does_not_know_its_dataset(tmp_path: Path) -> None:
     a, b = folders(tmp_path, OTHER["other-data"])
     edit_run(b, source="import")
     run("compare", a, b, "--resamples", 100)
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_a_run_that_records_less_opens_no_door(tmp_path: Path, order: tuple[int, ...]) -> None:
+    # With an import in front, two runs on different data were compared: H1 SUPPORTED, exit code 0.
+    a, b = folders(tmp_path, OTHER["other-data"])
+    third = edit_run(
+        write_run(tmp_path / "import", rows(5, families=9, k=3), arm="third", seed=1),
+        source="import",
+    )
+    runs = [(a, b, third)[place] for place in order]
+    words = [f"{name}={folder}" for name, folder in zip("xyz", runs, strict=True)]
+    message = run("compare", "--arms", *words, "--resamples", 100, code=1).stderr
+    assert "--allow other-data" in message
 
 
 def test_a_base_model_alone_may_differ_from_the_base_of_an_adapter(tmp_path: Path) -> None:

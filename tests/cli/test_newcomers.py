@@ -126,6 +126,14 @@ def test_a_folder_of_runs_is_no_run(tmp_path: Path) -> None:
     assert "it holds 2 runs: give" in run("report", tmp_path / "runs", code=1).stderr
 
 
+def test_a_page_among_the_runs_is_left_out(tmp_path: Path) -> None:
+    # `report runs/*` after the demo failed on its page.
+    folder = write_run(tmp_path / "a", rows(1, families=2), arm="a", seed=1)
+    (tmp_path / "demo.html").write_text("<html>")
+    found = run("report", folder, tmp_path / "demo.html", "--resamples", 100)
+    assert "demo.html: left out" in found.stderr
+
+
 @pytest.mark.slow
 def test_the_demo_needs_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

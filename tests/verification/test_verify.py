@@ -224,6 +224,34 @@ def test_a_page_of_other_runs_or_settings_is_refused(reported: tuple[Path, Path,
 
 
 @pytest.mark.slow
+def test_another_calibrator_than_that_of_the_page(reported: tuple[Path, Path, Path]) -> None:
+    page, a, b = reported
+    weights = Weights((1.0, 1.0, 1.0), 0.0, 0.0)
+    write_calibrator(a / "calibration.json", Calibrator("scalar", weights, None))
+    result = verify(page, a, b)
+    assert result.exit_code == 5
+    assert "not the calibrator of the report" in " ".join(result.stdout.split())
+
+
+def test_the_calibrator_in_the_folder_of_its_own_fit(tmp_path: Path) -> None:
+    # README's own sequence gave exit code 5: "fitted on 12 of the 12 families it is applied to".
+    folder = write_run(tmp_path / "run", rows(1, families=12, k=3), arm="a", seed=1)
+    fitted = CliRunner().invoke(main, ["calibrate", str(folder), "--mode", "scalar"])
+    assert fitted.exit_code == 0, fitted.output
+    assert outcomes(folder)["calibrator"] == "ok"
+
+
+def test_a_registration_of_a_run_without_a_seal(run: Path, scored: Path, tmp_path: Path) -> None:
+    # A removed seal and a later start time were REGISTERED BEFORE THE RUNS.
+    source = Path(__file__).parents[2] / "pact_eval" / "preregistration" / "pact.toml"
+    criteria = Path(shutil.copy(source, tmp_path / "h.toml"))
+    at = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+    register(criteria, data=[scored.parent / "holdout.jsonl"], now=at)
+    assert outcomes(run, Places(criteria=criteria))["registration"] == "ok"
+    assert outcomes(without_seal(run), Places(criteria=criteria))["registration"] == "not checked"
+
+
+@pytest.mark.slow
 def test_json_of_one_run_and_of_several(reported: tuple[Path, Path, Path], tmp_path: Path) -> None:
     _, a, b = reported
     for folders in ((a,), (a, b)):

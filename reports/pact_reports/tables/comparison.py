@@ -41,8 +41,7 @@ _UNITS: Final = (
     "Units: rates and AURC in %, differences of rates in points; NLL in nats; Score MAE and RPS in "
     "levels; Brier between 0 and 2."
 )
-_GATE: Final = "A difference of ECE is shown only if a run also rejects its own calibration."
-_EXPLAINED: Final = f"{_UNITS} {NOISE} {_GATE}"
+_EXPLAINED: Final = f"{_UNITS} {NOISE}"
 
 
 def comparison_parts(comparison: Comparison, *, names: tuple[str, str]) -> tuple[Part, ...]:

@@ -38,7 +38,9 @@ def report_lines(report: CheckedReport) -> tuple[Line, ...]:
         report: the report, compared.
     """
     outcome: Outcome = "differs" if report.reasons else "ok"
-    found = report.reasons or ("made from these runs, calibrators and settings",)
+    found = report.reasons or (
+        "names these runs, calibrators and settings; its numbers were not computed again",
+    )
     return (
         Line(one_line(str(report.path)), "strong"),
         *(Line(f"  {outcome:<13}{one_line(each)}", _TONES[outcome]) for each in found),
