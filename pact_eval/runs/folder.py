@@ -344,13 +344,27 @@ def _provenance_of(
     known = {key: provenance[key] for key in _FIXED_LABELS if provenance.get(key) is not None}
     given = {key: labels[key] for key in known if labels.get(key) is not None}
     _refuse_other_settings(folder, known, known | given)
+    if complete:
+        return _with_more_labels(found, labels)
     provenance |= {key: value for key, value in labels.items() if value is not None}
     versions = _versions()
     if provenance.get("versions") != versions:
         provenance["resumed_with_versions"] = versions
-    if complete and found.seal is not None:
-        return sealed(provenance, rows_of_seal(found.seal))
     return provenance
+
+
+def _with_more_labels(found: Provenance, labels: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the provenance of a complete run with labels that it lacks, and with its role.
+
+    What it has stays: the same command from another place must not change the digest of the run.
+    """
+    added = {
+        key: value
+        for key, value in labels.items()
+        if value is not None and (found.get(key) is None or key == "role")
+    }
+    provenance = dict(found) | added
+    return provenance if found.seal is None else sealed(provenance, rows_of_seal(found.seal))
 
 
 def _new_provenance(settings: Mapping[str, Json], labels: Mapping[str, Json]) -> dict[str, Json]:

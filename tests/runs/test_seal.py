@@ -106,7 +106,9 @@ def test_a_label_that_is_added_later_is_sealed(run: Path) -> None:
     before = open_run(run).provenance.seal
     assert before is not None
     recorded = json.loads((run / "run.json").read_text())
-    RunWriter(run, recorded["settings"], {"command_line": ["again"]}).close()
+    RunWriter(run, recorded["settings"], {"command_line": ["elsewhere"], "arm": "pact"}).close()
+    assert open_run(run).provenance.seal == before
+    RunWriter(run, recorded["settings"], {"data": "holdout.jsonl", "role": "calibration"}).close()
     after = open_run(run).provenance.seal
     assert after is not None
     assert after.predictions_sha256 == before.predictions_sha256
