@@ -114,7 +114,7 @@ def test_groups_of_few_families_are_named_once() -> None:
     )
     assert note_sentence(note) == (
         "Fewer than 30 families in: choice (10), boolean (10), score (10). Their intervals are "
-        "rough: in simulations, 95% intervals of losses covered 92 to 97%, of rates 95% or more."
+        "rough: in simulations, 95% intervals of losses covered 92 to 98%, of rates 95% or more."
     )
     (note,) = (note for note in compared("source_family").notes if isinstance(note, SmallGroups))
     sentence = note_sentence(note)
