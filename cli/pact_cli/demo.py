@@ -30,8 +30,8 @@ _SEED = 17
 def demo(out: Path, k: int, limit: int | None) -> None:
     """Score two bundled adapters of the tiny base model, and put them on one page.
 
-    The model, the adapters and 324 records are part of the package `pact_fixtures`. This takes a
-    minute on two cores. The same command resumes an interrupted demo.
+    The model, the adapters and 324 records are part of the package `pact_fixtures`. This takes
+    one to two minutes on two cores. The same command resumes an interrupted demo.
     """
     with needs_model_extra():
         from pact_eval.scoring.model import ModelRequest, identify
