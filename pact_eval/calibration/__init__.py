@@ -17,6 +17,7 @@ from pact_eval.calibration.effect import (
 from pact_eval.calibration.files import (
     FORMAT,
     calibrator_from_json,
+    calibrator_sha256,
     calibrator_to_json,
     read_calibrator,
     write_calibrator,
@@ -108,6 +109,7 @@ __all__ = [
     "calibration_notes",
     "calibrator_for",
     "calibrator_from_json",
+    "calibrator_sha256",
     "calibrator_to_json",
     "check_decoding",
     "check_disjoint",

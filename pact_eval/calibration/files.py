@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Final, cast
 
 from pact_eval._files import read_json, write_atomically
-from pact_eval._json import Json, describe, dumps
+from pact_eval._json import Json, describe, dumps, sha256_of_json
 from pact_eval.calibration.temperatures import MODES, Calibrator, Weights
 from pact_eval.errors import InputError
 
 __all__ = [
     "FORMAT",
     "calibrator_from_json",
+    "calibrator_sha256",
     "calibrator_to_json",
     "read_calibrator",
     "write_calibrator",
@@ -53,6 +54,11 @@ def calibrator_to_json(calibrator: Calibrator) -> dict[str, Json]:
         },
         "fit": dict(calibrator.fit or {}),
     }
+
+
+def calibrator_sha256(calibrator: Calibrator) -> str:
+    """Return the SHA-256 of a calibrator's JSON, for the digest of a report: 64 hex digits."""
+    return sha256_of_json(calibrator_to_json(calibrator))
 
 
 def calibrator_from_json(value: Json, source: str = "calibrator") -> Calibrator:

@@ -83,6 +83,6 @@ def report_digest(runs: Sequence[ExperimentRun], settings: Settings) -> ReportDi
 def _calibrator_sha256(run: ExperimentRun) -> str | None:
     if run.calibrator is None:
         return None
-    from pact_eval.calibration import calibrator_to_json
+    from pact_eval.calibration import calibrator_sha256
 
-    return sha256_of_json(calibrator_to_json(run.calibrator))
+    return calibrator_sha256(run.calibrator)

@@ -10,7 +10,7 @@ from typing import Final
 
 from pact_eval._files import read_text
 from pact_eval._json import Json, loads, sha256_of_json
-from pact_eval.calibration import CALIBRATION_NAME, calibrator_to_json, read_calibrator
+from pact_eval.calibration import CALIBRATION_NAME, calibrator_sha256, read_calibrator
 from pact_eval.errors import InputError
 from pact_eval.runs import open_run, seal_digest
 
@@ -86,7 +86,7 @@ def verify_report(path: Path, folders: Sequence[Path]) -> CheckedReport:
 
 def _calibrator_sha256(folder: Path) -> str | None:
     path = folder / CALIBRATION_NAME
-    return sha256_of_json(calibrator_to_json(read_calibrator(path))) if path.exists() else None
+    return calibrator_sha256(read_calibrator(path)) if path.exists() else None
 
 
 def _digests(path: Path) -> Iterator[dict[str, Json]]:
