@@ -21,6 +21,8 @@ import polars as pl
 from common import Contest, machine, markdown_table, parser, publish, versions
 from metrics_at_scale import write_rows
 
+from pact_eval.runs import RunWriter
+
 ITEMS = 324
 VIEWS = 4
 HELP_GOAL, REPORT_GOAL = 0.3, 1.5
@@ -50,9 +52,10 @@ def write_run(folder: Path) -> Path:
             pl.col("logits").list.first() + noise, pl.col("logits").list.slice(1)
         )
         views.append(frame.with_columns(view=pl.lit(view, dtype=pl.Int16), logits=logits))
-    pl.concat(views).sort("id", "view").write_parquet(folder / "predictions.parquet")
-    provenance = {"format_version": 2, "status": "complete", "settings": {"k": VIEWS}}
-    (folder / "run.json").write_text(json.dumps(provenance))
+    frame = pl.concat(views).sort("id", "view")
+    with RunWriter(folder, {"k": VIEWS}, {}) as writer:
+        writer.write_part(0, frame)
+        writer.finish(0.0, {})
     return folder
 
 

@@ -69,7 +69,6 @@ def print_reports(
     reports: list[dict[str, Json]] = []
     for experiment in [Experiment.read([run.folder], settings) for run in kept]:
         (run,) = experiment.all_runs
-        warn(map(warning_sentence, experiment.unsealed))
         if experiment.settings.calibrated:
             notes = run.calibrator_warnings(experiment.settings.decoding)
             warn(map(warning_sentence, notes))
@@ -77,10 +76,7 @@ def print_reports(
             evaluation = experiment.evaluation(run)
         if as_json:
             digest = report_digest([run], experiment.settings)
-            reports.append(
-                evaluation_json(evaluation, run.provenance)
-                | {"digest": None if digest is None else digest.json}
-            )
+            reports.append(evaluation_json(evaluation, run.provenance) | {"digest": digest.json})
         else:
             show(output(), run_parts(str(run.folder), run.provenance, evaluation))
     if as_json and len(folders) == 1:

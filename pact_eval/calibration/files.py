@@ -1,11 +1,13 @@
 """Calibrators as JSON: the released format, and the published form that came before it.
 
-    {"format": "pact-calibrator-1",
+    {"format": "pact-calibrator-2",
      "mode": "scalar" | "per-kind" | "contextual",
      "weights": {"bias": [choice, boolean, score], "log_choices": b, "log_tokens": c},
-     "fit": {how it was fitted: items, families, temperatures, standard errors, notes, ...}}
+     "fit": {how it was fitted: items, families, temperatures, standard errors, notes, ...},
+     "sha256": SHA-256 of the other members}
 
-The published format has neither "format" nor "fit", and may have keys besides "mode" and "weights".
+The hash shows weights that were changed by accident or by hand; it is no signature. The published
+format has no "format", "fit" or "sha256", and may have keys besides "mode" and "weights".
 Scalar and contextual calibrators read bias[0] for all kinds; we write it three times.
 """
 
@@ -17,7 +19,7 @@ from typing import Final, cast
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps, sha256_of_json
 from pact_eval.calibration.temperatures import MODES, Calibrator, Weights
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, TamperedError
 
 __all__ = [
     "FORMAT",
@@ -28,11 +30,11 @@ __all__ = [
     "write_calibrator",
 ]
 
-FORMAT: Final = "pact-calibrator-1"
+FORMAT: Final = "pact-calibrator-2"
 """What the released format calls itself."""
 
 _WEIGHTS: Final = ("bias", "log_choices", "log_tokens")
-_MEMBERS: Final = ("format", "mode", "weights", "fit")
+_MEMBERS: Final = ("format", "mode", "weights", "fit", "sha256")
 
 
 def calibrator_to_json(calibrator: Calibrator) -> dict[str, Json]:
@@ -43,6 +45,16 @@ def calibrator_to_json(calibrator: Calibrator) -> dict[str, Json]:
         >>> calibrator_to_json(neutral_calibrator())["weights"]["log_tokens"]
         0.0
     """
+    content = _content(calibrator)
+    return content | {"sha256": sha256_of_json(content)}
+
+
+def calibrator_sha256(calibrator: Calibrator) -> str:
+    """Return the SHA-256 that a calibrator's file holds: 64 hex digits."""
+    return sha256_of_json(_content(calibrator))
+
+
+def _content(calibrator: Calibrator) -> dict[str, Json]:
     weights = calibrator.weights
     return {
         "format": FORMAT,
@@ -54,11 +66,6 @@ def calibrator_to_json(calibrator: Calibrator) -> dict[str, Json]:
         },
         "fit": dict(calibrator.fit or {}),
     }
-
-
-def calibrator_sha256(calibrator: Calibrator) -> str:
-    """Return the SHA-256 of a calibrator's JSON, for the digest of a report: 64 hex digits."""
-    return sha256_of_json(calibrator_to_json(calibrator))
 
 
 def calibrator_from_json(value: Json, source: str = "calibrator") -> Calibrator:
@@ -74,6 +81,7 @@ def calibrator_from_json(value: Json, source: str = "calibrator") -> Calibrator:
     Raises:
         InputError: Something is missing, unknown or of the wrong type; the message says what was
             expected and what was found.
+        TamperedError: The content is not that of its "sha256".
 
     Examples:
         >>> from pact_eval.calibration import calibrator_from_json
@@ -109,6 +117,7 @@ def read_calibrator(path: Path) -> Calibrator:
 
     Raises:
         InputError: the file cannot be read, is not JSON, or is not a calibrator.
+        TamperedError: the file has changed since it was written.
     """
     return calibrator_from_json(read_json(path), str(path))
 
@@ -133,6 +142,13 @@ def _check_released(value: dict[str, Json], source: str) -> None:
         raise InputError(f"{source}: expected only {_quoted(_MEMBERS)}, got {_quoted(unknown)}")
     if not isinstance(value.get("fit", {}), dict):
         raise InputError(f"{source}: fit: expected an object, got {describe(value['fit'])}")
+    if "sha256" not in value:
+        raise InputError(f'{source}: expected "sha256" in a calibrator with a format')
+    if value["sha256"] != sha256_of_json({key: value[key] for key in value if key != "sha256"}):
+        raise TamperedError(
+            f"{source}: changed since it was written (its SHA-256 is another one); restore it from "
+            "a copy, or fit it again with `pact-eval calibrate`"
+        )
 
 
 def _weights(value: Json, source: str) -> Weights:

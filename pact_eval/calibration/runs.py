@@ -29,7 +29,6 @@ from pact_eval.runs import (
     Provenance,
     Run,
     RunIdentity,
-    UnsealedRun,
     read_run,
 )
 
@@ -133,8 +132,7 @@ class FittedRun:
         choice: why its form was chosen; None if the user named it.
         fit: the fit.
         effects: scores before and after, by run folder; that of the fit split first.
-        warnings: what the runs have in common with the fit, and should not; and runs without a
-            seal.
+        warnings: what the runs have in common with the fit, and should not.
     """
 
     folder: Path
@@ -142,7 +140,7 @@ class FittedRun:
     choice: ModeChoice | None
     fit: CalibratorFit
     effects: Mapping[Path, CalibrationEffect]
-    warnings: tuple[CalibrationWarning | UnsealedRun, ...]
+    warnings: tuple[CalibrationWarning, ...]
 
     def write(self, out: Path | None = None, *, overwrite: bool = False) -> Path:
         """Write the calibrator to a file and into the run folders that it was applied to.
@@ -225,7 +223,7 @@ def fit_on_run(
             name: calibration_effect(each, fit.calibrator)
             for name, each in ({folder: items} | applied).items()
         },
-        warnings=(*(each for one in (run, *others.values()) for each in one.unsealed), *warnings),
+        warnings=tuple(warnings),
     )
 
 

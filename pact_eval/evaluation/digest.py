@@ -58,7 +58,7 @@ class ReportDigest:
         return {"sha256": self.sha256, **self.content}
 
 
-def report_digest(runs: Sequence[ExperimentRun], settings: Settings) -> ReportDigest | None:
+def report_digest(runs: Sequence[ExperimentRun], settings: Settings) -> ReportDigest:
     """Return the digest of a report on runs.
 
     Args:
@@ -66,18 +66,14 @@ def report_digest(runs: Sequence[ExperimentRun], settings: Settings) -> ReportDi
         settings: the settings of all its numbers.
 
     Returns:
-        The digest; None if a run is unsealed.
+        The digest.
     """
-    found: list[Mapping[str, Json]] = []
-    for run in runs:
-        seal = run.provenance.seal
-        if seal is None:
-            return None
-        found.append(
-            {"arm": run.arm, "run": seal_digest(seal), "calibrator": _calibrator_sha256(run)}
-        )
+    found: tuple[Mapping[str, Json], ...] = tuple(
+        {"arm": run.arm, "run": seal_digest(run.run.seal), "calibrator": _calibrator_sha256(run)}
+        for run in runs
+    )
     chosen: dict[str, Json] = {name: getattr(settings, name) for name in _SETTINGS}
-    return ReportDigest(metadata.version("pact-eval"), chosen, tuple(found))
+    return ReportDigest(metadata.version("pact-eval"), chosen, found)
 
 
 def _calibrator_sha256(run: ExperimentRun) -> str | None:

@@ -40,7 +40,6 @@ from pact_eval.runs import (
     Predictions,
     Provenance,
     RunFolder,
-    UnsealedRun,
     open_run,
     read_any_run,
     read_run,
@@ -62,7 +61,7 @@ _SHOWN = 5
 
 Result = TypeVar("Result")
 
-Notice: TypeAlias = UnsealedRun | SkippedRun | UnlikeRuns
+Notice: TypeAlias = SkippedRun | UnlikeRuns
 """What `run.json` alone shows about the runs of an experiment."""
 
 
@@ -483,20 +482,15 @@ class Experiment:
         )
 
     @property
-    def unsealed(self) -> tuple[UnsealedRun, ...]:
-        """A warning for every run without a seal."""
-        return tuple(warning for run in self.all_runs for warning in run.run.unsealed)
-
-    @property
     def notices(self) -> tuple[Notice, ...]:
-        """Runs without a seal, left out, or not alike. No predictions are read."""
-        return (*self.unsealed, *self.skipped, *self.unlike)
+        """Runs that are left out or not alike. No predictions are read."""
+        return (*self.skipped, *self.unlike)
 
     @cached_property
     def warnings(
         self,
     ) -> tuple[CalibrationWarning | ItemMismatch | Notice, ...]:
-        """Warnings on runs without a seal or left out, on calibrators, and on different items.
+        """Warnings on runs left out or not alike, on calibrators, and on different items.
 
         Raises:
             InputError: a calibrator cannot be read, belongs to another run, or was fitted on

@@ -402,14 +402,13 @@ def run_facts(run: RunFolder) -> RunFacts:
     """Return the facts of a run that a registration is compared with.
 
     The start time and the dataset of imported predictions are unknown: the recorded times and hash
-    are those of the import. Those of a run without a seal are unknown too.
+    are those of the import.
 
     Args:
         run: the run.
     """
     recorded = run.provenance
-    # Without a seal, time and hash may have been written later.
-    scored = recorded.source == _SCORED and recorded.seal is not None
+    scored = recorded.source == _SCORED
     return RunFacts(
         arm=run.arm,
         seed=run.seed,

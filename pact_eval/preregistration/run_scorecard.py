@@ -54,7 +54,7 @@ class JudgedHypotheses:
         hypotheses: the criteria.
         scorecard: the verdicts with their evidence.
         registration: result of comparing the lock with the criteria and the runs.
-        warnings: warnings on runs without a seal or left out, and on the applied calibrators.
+        warnings: warnings on runs left out or not alike, and on the applied calibrators.
     """
 
     hypotheses: Hypotheses
@@ -125,7 +125,7 @@ class _Numbers:
         self.differences = RunDifferences(settings.rng, settings.resamples or _RESAMPLES)
 
     def warnings(self) -> tuple[CalibrationWarning | Notice, ...]:
-        """Return the warnings on runs without a seal or left out, and those of the calibrators."""
+        """Return the warnings on runs left out or not alike, and those of the calibrators."""
         runs = self._experiment.all_runs
         calibrators = (warning for run in runs for warning in run.calibrator_warnings())
         return (*self._experiment.notices, *calibrators)

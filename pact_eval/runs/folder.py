@@ -39,6 +39,7 @@ from pact_eval.runs.provenance import (
     DAMAGE_ADVICE,
     FORMAT_VERSION,
     Provenance,
+    Seal,
     read_provenance,
     write_provenance,
 )
@@ -59,17 +60,6 @@ _HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES})
 _FIXED_LABELS = ("arm", "seed")
 _PARTIAL = re.compile(r"\..*\.tmp")
 _PART = re.compile(r"part-\d{6,}\.parquet")
-
-
-@dataclass(frozen=True)
-class UnsealedRun:
-    """A run without a seal: nothing shows whether its rows have changed since they were scored.
-
-    Attributes:
-        run: the run folder, as given.
-    """
-
-    run: str
 
 
 @dataclass(frozen=True)
@@ -110,9 +100,16 @@ class RunFolder:
         return self.provenance.settings
 
     @property
-    def unsealed(self) -> tuple[UnsealedRun, ...]:
-        """A warning if the run has no seal."""
-        return (UnsealedRun(str(self.folder)),) if self.provenance.seal is None else ()
+    def seal(self) -> Seal:
+        """The seal, which `open_run` has checked.
+
+        Raises:
+            RunError: the run is not complete.
+        """
+        if self.provenance.seal is None:
+            message = f"{self.folder}: the run is not complete and has no seal"
+            raise RunError(message)
+        return self.provenance.seal
 
     @property
     def predictions_file(self) -> Path:
@@ -336,16 +333,15 @@ def _provenance_of(
         return _new_provenance(settings, labels)
     found = read_provenance(folder)
     complete = (folder / _PREDICTIONS).exists()
-    if complete:
-        check_seal(folder, found)
+    seal = check_seal(folder, found) if complete else None
     provenance = dict(found)
     _refuse_other_settings(folder, provenance.get("settings"), settings)
     # Labels do not change numbers, but arm and seed of a run must not change silently.
     known = {key: provenance[key] for key in _FIXED_LABELS if provenance.get(key) is not None}
     given = {key: labels[key] for key in known if labels.get(key) is not None}
     _refuse_other_settings(folder, known, known | given)
-    if complete:
-        return _with_more_labels(found, labels)
+    if seal is not None:
+        return _with_more_labels(found, seal, labels)
     provenance |= {key: value for key, value in labels.items() if value is not None}
     versions = _versions()
     if provenance.get("versions") != versions:
@@ -353,7 +349,7 @@ def _provenance_of(
     return provenance
 
 
-def _with_more_labels(found: Provenance, labels: Mapping[str, Json]) -> dict[str, Json]:
+def _with_more_labels(found: Provenance, seal: Seal, labels: Mapping[str, Json]) -> dict[str, Json]:
     """Return the provenance of a complete run with labels that it lacks, and with its role.
 
     What it has stays: the same command from another place must not change the digest of the run.
@@ -363,8 +359,7 @@ def _with_more_labels(found: Provenance, labels: Mapping[str, Json]) -> dict[str
         for key, value in labels.items()
         if value is not None and (found.get(key) is None or key == "role")
     }
-    provenance = dict(found) | added
-    return provenance if found.seal is None else sealed(provenance, rows_of_seal(found.seal))
+    return sealed(dict(found) | added, rows_of_seal(seal))
 
 
 def _new_provenance(settings: Mapping[str, Json], labels: Mapping[str, Json]) -> dict[str, Json]:

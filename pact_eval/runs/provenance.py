@@ -1,6 +1,6 @@
 """Provenance: the typed content of `run.json`. No other module reads or writes that file.
 
-    {"format_version": 2, "status": "complete", "created": ..., "finished": ...,
+    {"format_version": 3, "status": "complete", "created": ..., "finished": ...,
      "source": "score" | "import", "arm": ..., "seed": ..., "role": ..., "adapter": path,
      "base_model": ..., "data": path, "command_line": [...],
      "settings": {"adapter": {"sha256", ...} | null, "base": {...}, "contract": {...},
@@ -25,13 +25,14 @@ from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps
 from pact_eval.errors import InputError, RunError
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 NAME: Final = "run.json"
 """Name of the file in a run folder."""
 
 DAMAGE_ADVICE: Final = "restore it from a copy, or remove the run folder and repeat the run"
 """End of a message on a damaged file of a run: what to do."""
 
+_UNSEALED_FORMATS: Final = (1, 2)
 _MISSING: Final = f"the folder is not a run folder (it has no {NAME})"
 
 _SEAL_HASHES: Final = ("predictions_sha256", "references_sha256", "provenance_sha256")
@@ -157,8 +158,7 @@ class Provenance(Mapping[str, Json]):
         batch_tokens: tokens per pass, padding included.
         engine: how views were scored.
         counts: items and views.
-        seal: hashes of the rows and of this file; None if the run is not complete, or was written
-            without one.
+        seal: hashes of the rows and of this file; None while the run is being written.
         parts: SHA-256 of each part, by file name, while the run is being written.
         versions: versions of Python and of the libraries, by name.
         resumed_with_versions: versions in a later process that resumed the run, if they differ.
@@ -301,6 +301,8 @@ def read_provenance(folder: Path) -> Provenance:
     if not isinstance(value, dict) or value.get("format_version") != FORMAT_VERSION:
         version = value.get("format_version") if isinstance(value, dict) else None
         message = f"{path}: expected run format {FORMAT_VERSION}, got {dumps(version)}"
+        if version in _UNSEALED_FORMATS:
+            message += "; runs of that format have no seal: repeat the run in another folder"
         raise RunError(message)
     return Provenance.of(value, str(path))
 

@@ -88,18 +88,19 @@ def references_sha256(frame: pl.DataFrame) -> str:
     return digest.hexdigest()
 
 
-def check_seal(folder: Path, provenance: Provenance) -> None:
+def check_seal(folder: Path, provenance: Provenance) -> Seal:
     """Check that the files of a complete run are those that were sealed.
-
-    A run without a seal passes; `Provenance.seal` is then None.
 
     Args:
         folder: the run folder.
         provenance: its `run.json`.
 
+    Returns:
+        The seal.
+
     Raises:
-        TamperedError: `run.json` or `predictions.parquet` has changed since the run was sealed, or
-            the rows were put into the folder of a run that is not complete.
+        TamperedError: `run.json` or `predictions.parquet` has changed since the run was sealed, the
+            seal was removed, or the rows were put into the folder of a run that is not complete.
         RunError: the rows cannot be read.
     """
     seal = provenance.seal
@@ -110,7 +111,8 @@ def check_seal(folder: Path, provenance: Provenance) -> None:
         )
         raise TamperedError(message)
     if seal is None:
-        return
+        message = f"{folder / NAME}: the seal of the run was removed; {_ADVICE}"
+        raise TamperedError(message)
     if provenance_sha256(provenance, rows_of_seal(seal)) != seal.provenance_sha256:
         message = f"{folder / NAME}: changed since the run was sealed; {_ADVICE}"
         raise TamperedError(message)
@@ -121,6 +123,7 @@ def check_seal(folder: Path, provenance: Provenance) -> None:
             f"{seal.predictions_sha256[:12]}, got {found[:12]}); {_ADVICE}"
         )
         raise TamperedError(message)
+    return seal
 
 
 def seal_digest(seal: Seal) -> str:

@@ -81,8 +81,8 @@ class CheckedRun:
 
     Attributes:
         folder: the run folder, as given.
-        digest: SHA-256 that identifies the sealed run (`seal_digest`); None if it has no seal, or
-            if its files differ from it.
+        digest: SHA-256 that identifies the sealed run (`seal_digest`); None if its files differ
+            from its seal.
         checks: the checks, in a fixed order.
     """
 
@@ -143,15 +143,12 @@ class _Checked:
 
 
 def _seal(run: _Checked) -> RunCheck:
-    seal = run.provenance.seal
     if run.provenance.status != "complete":
         return RunCheck("seal", "differs", "the run is not complete")
     try:
-        check_seal(run.folder, run.provenance)
+        seal = check_seal(run.folder, run.provenance)
     except (TamperedError, InputError) as error:
         return RunCheck("seal", "differs", str(error))
-    if seal is None:
-        return RunCheck("seal", "not checked", "unsealed: the run has no hashes of its files")
     return RunCheck("seal", "ok", f"run.json and rows {_short(seal.predictions_sha256)} are intact")
 
 
@@ -274,7 +271,7 @@ def _calibrator(run: _Checked) -> RunCheck | None:
         if Members.of_fit(read_calibrator(path)) == Members.of_run(predictions):
             return RunCheck("calibrator", "ok", "fitted on the items of this run")
         _, notes = calibrator_for(path, run.provenance, predictions)
-    except InputError as error:
+    except (InputError, TamperedError) as error:
         return RunCheck("calibrator", "differs", " ".join(str(error).split()))
     if UnknownRun() in notes or UnknownFamilies() in notes:
         unknown = "it or the run does not record its model or its families"

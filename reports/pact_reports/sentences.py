@@ -22,7 +22,6 @@ from pact_eval.evaluation import (
     UnlikeRuns,
     UnmatchedSeeds,
 )
-from pact_eval.runs import UnsealedRun
 from pact_reports.numbers import units_text
 
 # Groups that a sentence names; JSON has all.
@@ -114,14 +113,9 @@ def warning_sentence(
     """Say what a warning means, and which run it is about.
 
     Example:
-        >>> warning_sentence(UnsealedRun("runs/pact-17"))[:21]
-        'runs/pact-17: unseale'
+        >>> warning_sentence(SkippedRun("runs/cal", "calibration", "evaluation"))[:33]
+        'runs/cal: left out: its role is c'
     """
-    if isinstance(warning, UnsealedRun):
-        return (
-            f"{warning.run}: unsealed (it was written before runs were sealed, or its seal was "
-            "removed): nothing shows whether its rows have changed since"
-        )
     if isinstance(warning, SkippedRun):
         return (
             f"{warning.run}: left out: its role is {warning.role}, and the other runs are for "

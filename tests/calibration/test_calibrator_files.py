@@ -18,7 +18,7 @@ from pact_eval.calibration import (
     read_calibrator,
     write_calibrator,
 )
-from pact_eval.errors import InputError
+from pact_eval.errors import InputError, TamperedError
 
 PUBLISHED: dict[str, Any] = {
     "mode": "contextual",
@@ -49,10 +49,21 @@ def test_a_file_comes_back_as_it_was(tmp_path: Path) -> None:
     assert read_calibrator(path) == written
     assert [entry.name for entry in tmp_path.iterdir()] == ["calibrator.json"]
     raw = json.loads(path.read_text(encoding="utf-8"))
-    assert list(raw) == ["format", "mode", "weights", "fit"]
-    assert raw["format"] == "pact-calibrator-1"
+    assert list(raw) == ["format", "mode", "weights", "fit", "sha256"]
+    assert raw["format"] == "pact-calibrator-2"
     assert raw["fit"]["items"] == 80
     assert raw["fit"]["families"] == sorted(f"family-{index}" for index in range(40))
+
+
+def test_edited_weights_are_told(tmp_path: Path) -> None:
+    # A temperature of 1.0 that was edited to 0.1 moved every NLL, without a word.
+    path = tmp_path / "c.json"
+    write_calibrator(path, neutral_calibrator())
+    edited = json.loads(path.read_text())
+    edited["weights"]["bias"] = [0.1, 0.1, 0.1]
+    path.write_text(json.dumps(edited))
+    with pytest.raises(TamperedError, match=r"c.json: changed since it was written"):
+        read_calibrator(path)
 
 
 def test_what_json_has_no_number_for_is_null(tmp_path: Path) -> None:
@@ -71,9 +82,10 @@ def test_what_json_has_no_number_for_is_null(tmp_path: Path) -> None:
         ({"mode": 3}, "mode: expected one of .* got an integer"),
         ({"weights": [1, 2]}, "weights: expected .* got a list"),
         ({"weights": {"bias": [0, 0, 0]}}, 'weights: expected .* got "bias"'),
-        ({"format": "pact-calibrator-2"}, 'expected "pact-calibrator-1", got "pact-calibrator-2"'),
-        ({"format": "pact-calibrator-1", "notes": 1}, 'got "notes"'),
-        ({"format": "pact-calibrator-1", "fit": 1}, "fit: expected an object, got an integer"),
+        ({"format": "pact-calibrator-1"}, 'expected "pact-calibrator-2", got "pact-calibrator-1"'),
+        ({"format": "pact-calibrator-2"}, 'expected "sha256" in a calibrator with a format'),
+        ({"format": "pact-calibrator-2", "notes": 1}, 'got "notes"'),
+        ({"format": "pact-calibrator-2", "fit": 1}, "fit: expected an object, got an integer"),
         ({"mode": "scalar"}, "mode scalar has no slopes"),
     ],
 )

@@ -299,7 +299,7 @@ def test_a_calibrator_is_fitted_shown_written_and_applied(
     assert f"wrote {calibration_run / 'calibration.json'}" in result.stdout
     written = [json.loads((each / "calibration.json").read_bytes()) for each in (a, b)]
     assert written[0] == written[1]
-    assert written[0]["format"] == "pact-calibrator-1"
+    assert written[0]["format"] == "pact-calibrator-2"
     assert written[0]["fit"]["run"]["data_sha256"] == "0" * 64
     assert (
         "Decoding: single, calibrated"

@@ -219,4 +219,4 @@ def test_a_cut_off_run_says_how_to_go_on(ablated: Path) -> None:
     with pytest.raises(InputError, match="the run is not complete"):
         read_run(ablated)
     value = json.loads((ablated / "run.json").read_bytes())
-    assert value["format_version"] == 2
+    assert value["format_version"] == 3

@@ -115,9 +115,17 @@ def test_a_label_that_is_added_later_is_sealed(run: Path) -> None:
     assert seal_digest(after) != seal_digest(before)
 
 
-def test_a_run_without_a_seal_is_read(run: Path) -> None:
-    assert open_run(without_seal(run)).provenance.seal is None
-    assert len(read_run(run).predictions) == 12
+def test_a_run_without_its_seal_is_refused(run: Path) -> None:
+    # Without the seal, every value in the rows could be edited behind a warning.
+    with pytest.raises(TamperedError, match=r"run.json: the seal of the run was removed"):
+        open_run(without_seal(run))
+
+
+def test_a_run_of_the_format_without_seals_is_refused(run: Path) -> None:
+    recorded = json.loads((without_seal(run) / "run.json").read_text()) | {"format_version": 2}
+    (run / "run.json").write_text(json.dumps(recorded))
+    with pytest.raises(RunError, match=r"expected run format 3, got 2; .* have no seal"):
+        open_run(run)
 
 
 def test_a_seal_that_lacks_a_value_is_told(run: Path) -> None:

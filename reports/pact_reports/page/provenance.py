@@ -69,11 +69,11 @@ def _page(request: PageRequest) -> Html:
     note = element("p", "The same runs and options give the same bytes: no date is recorded.")
     experiment = request.experiment
     digest = report_digest(experiment.all_runs, experiment.settings)
-    facts.append(("digest", "none: a run is unsealed" if digest is None else digest.sha256))
+    facts.append(("digest", digest.sha256))
     return joined([element("h3", "How this page was made"), _list(facts), note])
 
 
 def digest_data(experiment: Experiment) -> Html:
-    """Return the digest of a page as data, for `pact-eval verify`; nothing if a run is unsealed."""
+    """Return the digest of a page as data, for `pact-eval verify`."""
     digest = report_digest(experiment.all_runs, experiment.settings)
-    return Html("") if digest is None else script_json(digest.json, PAGE_ELEMENT)
+    return script_json(digest.json, PAGE_ELEMENT)

@@ -17,7 +17,7 @@ def checks_lines(run: CheckedRun) -> tuple[Line, ...]:
     Args:
         run: the run, checked.
     """
-    digest = run.digest or "none (the run is unsealed, or its files differ)"
+    digest = run.digest or "none (its files differ)"
     return (
         Line(one_line(str(run.folder)), "strong"),
         *(

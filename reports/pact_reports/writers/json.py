@@ -22,7 +22,6 @@ from pact_eval.evaluation import (
     UnlikeRuns,
 )
 from pact_eval.prompts import CODES as LETTERS
-from pact_eval.runs import UnsealedRun
 from pact_reports.numbers import GENERALISATION
 from pact_reports.sentences import note_sentence, warning_sentence
 
@@ -164,7 +163,7 @@ def _typed(note: Note | CalibrationNote | Notice, text: str) -> dict[str, Json]:
 
 
 def _warning(warning: CalibrationWarning | Notice) -> Json:
-    if isinstance(warning, UnsealedRun | SkippedRun | UnlikeRuns):
+    if isinstance(warning, SkippedRun | UnlikeRuns):
         return _typed(warning, warning_sentence(warning))
     return {"run": warning.run, **_typed(warning.note, warning_sentence(warning))}
 
