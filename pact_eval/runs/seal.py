@@ -23,7 +23,7 @@ import polars as pl
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json, sha256_of_json
-from pact_eval.errors import RunError, TamperedError
+from pact_eval.errors import InputError, RunError, TamperedError
 from pact_eval.runs.provenance import NAME, Provenance, Seal, as_written
 
 PREDICTIONS = "predictions.parquet"
@@ -149,6 +149,8 @@ def _sha256_of_rows(path: Path) -> str:
     except OSError as error:
         message = f"{path}: cannot be read ({error.strerror or error})"
         raise RunError(message) from None
+    except InputError as error:  # a pipe or a device
+        raise RunError(str(error)) from None
 
 
 @lru_cache(maxsize=1024)
