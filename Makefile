@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FIXTURES := fixtures/pact_fixtures
 RUNS ?= runs
-DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --seed 17
+DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 

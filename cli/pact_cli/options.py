@@ -6,6 +6,7 @@ command. The class of that object is imported when the command runs, which keeps
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import sys
@@ -32,6 +33,40 @@ _ALLOWANCES: Final = (
 )  # fmt: skip
 _PATH: Final = click.Path(path_type=Path)
 _DTYPES = ["auto", "fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
+
+
+class RenamedOption(click.Option):
+    """An option with older names: they work as before, but help and messages show the new one.
+
+    Args:
+        declarations: the names, as for `click.option`.
+        old_names: the older names, each with its dashes.
+        attributes: as for `click.option`.
+
+    Example:
+        >>> option = RenamedOption(["--bootstrap-seed"], old_names=("--seed",), help="A seed.")
+        >>> option.get_help_record(click.Context(click.Command("report")))
+        ('--bootstrap-seed TEXT', 'A seed.')
+    """
+
+    def __init__(
+        self, declarations: Sequence[str], *, old_names: Sequence[str] = (), **attributes: Any
+    ) -> None:
+        super().__init__([*declarations, *old_names], **attributes)
+        self._old_names = old_names
+
+    def _with_new_names(self) -> click.Option:
+        shown = copy.copy(self)
+        shown.opts = [name for name in self.opts if name not in self._old_names]
+        return shown
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the names and the help text, without the older names."""
+        return click.Option.get_help_record(self._with_new_names(), ctx)
+
+    def get_error_hint(self, ctx: click.Context | None) -> str:
+        """Return the option as error messages call it."""
+        return click.Option.get_error_hint(self._with_new_names(), ctx)
 
 
 def _gathered(
@@ -63,6 +98,20 @@ def _number(
         message = "nan is not in the range 0<x<=1."
         raise click.BadParameter(message, context, parameter)
     return value
+
+
+def bootstrap_seed_option(text: str) -> Callable[[Command], Command]:
+    """Return the option `--bootstrap-seed`, once `--seed`; the command gets `seed`."""
+    return click.option(
+        "--bootstrap-seed",
+        "seed",
+        cls=RenamedOption,
+        old_names=("--seed",),
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help=text,
+    )
 
 
 _SETTINGS: Final = {
@@ -120,21 +169,14 @@ _SETTINGS: Final = {
     ),
     "resamples": click.option(
         "--resamples",
-        "--bootstrap",
         "resamples",
+        cls=RenamedOption,
+        old_names=("--bootstrap",),
         type=click.IntRange(min=100),
         help="Number of bootstrap resamples over families. Default: 10,000, fewer above 20,000 "
         "items.",
     ),
-    "seed": click.option(
-        "--bootstrap-seed",
-        "--seed",
-        "seed",
-        type=click.IntRange(min=0),
-        default=0,
-        show_default=True,
-        help="Seed of the bootstrap.",
-    ),
+    "seed": bootstrap_seed_option("Seed of the bootstrap."),
 }
 
 
@@ -157,14 +199,21 @@ def settings_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]
 
 
 def label_options(command: Command) -> Command:
-    """Add --arm, --seed and --role; the command gets `labels`, with the command line as given."""
+    """Add --arm, --train-seed and --role; the command gets `labels`, with the command line."""
 
     def gather(arm: str | None, seed: int | None, role: str | None) -> dict[str, Json]:
         return {"arm": arm, "seed": seed, "role": role, "command_line": [*sys.argv]}
 
     options = [
         click.option("--arm", help="Recipe of the run, such as pact or ce_only."),
-        click.option("--seed", type=int, help="Training seed of the adapter."),
+        click.option(
+            "--train-seed",
+            "seed",
+            cls=RenamedOption,
+            old_names=("--seed",),
+            type=int,
+            help="Seed that the adapter was trained with; a label of the run.",
+        ),
         click.option(
             "--role",
             type=click.Choice(["evaluation", "calibration", "selection"]),

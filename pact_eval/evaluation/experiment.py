@@ -808,14 +808,14 @@ def _refuse_same_label(runs: Sequence[ExperimentRun], new: ExperimentRun) -> Non
         if (run.arm, run.seed) == (new.arm, new.seed):
             message = (
                 f"{run.folder} and {new.folder} have the same arm and seed ({new.label}); score "
-                "one of them again with another --arm or --seed"
+                "one of them again with another --arm or --train-seed"
             )
             raise InputError(message)
 
 
 def _refuse_no_seed(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
     if new.seed is None:
-        message = f"{new.folder}: the run has no seed; score it again with --seed"
+        message = f"{new.folder}: the run has no seed; score it again with --train-seed"
         raise InputError(message)
     for run in runs:
         if (run.arm, run.seed) == (new.arm, new.seed):

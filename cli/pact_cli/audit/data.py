@@ -9,7 +9,7 @@ import click
 
 from pact_cli.audit.options import exit_with, findings_options, print_data_audit, stages
 from pact_cli.errors import needs_model_extra
-from pact_cli.options import json_option
+from pact_cli.options import bootstrap_seed_option, json_option
 
 if TYPE_CHECKING:
     from pact_eval.audit import DatasetSource, NamedTokenizer, Severity
@@ -84,13 +84,7 @@ class CheckName(click.Choice[str]):
     show_default=True,
     help="Number of views per record whose prompts are measured.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Seed of the resamples, and of the samples of large datasets.",
-)
+@bootstrap_seed_option("Seed of the resamples, and of the samples of large datasets.")
 @findings_options
 @json_option
 def data(
