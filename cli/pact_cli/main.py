@@ -13,6 +13,7 @@ from pact_cli.figures_and_tables import figures, tables
 from pact_cli.import_rows import import_rows
 from pact_cli.preregistration import register, scorecard
 from pact_cli.report import report
+from pact_cli.runs import runs
 from pact_cli.score import score
 from pact_cli.sweep import sweep
 from pact_cli.verify import verify
@@ -39,6 +40,7 @@ def main() -> None:
 
 for command in (
     score,
+    runs,
     report,
     calibrate,
     compare,

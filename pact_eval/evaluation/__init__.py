@@ -86,6 +86,7 @@ from pact_eval.evaluation.report import (
 )
 from pact_eval.evaluation.roles import SkippedRun, of_one_role
 from pact_eval.evaluation.run_costs import TRAINING_NAME, RunCost, run_costs
+from pact_eval.evaluation.run_list import ListedRun, RunState, list_runs
 from pact_eval.evaluation.seeds import (
     Arm,
     ArmPair,
@@ -150,6 +151,7 @@ __all__ = [
     "Inference",
     "InfiniteNll",
     "ItemMismatch",
+    "ListedRun",
     "LowAnswerMass",
     "McNemarTest",
     "Metric",
@@ -163,6 +165,7 @@ __all__ = [
     "ReportDigest",
     "ResampledGroup",
     "RunCost",
+    "RunState",
     "ScoreDecomposition",
     "ScoredItems",
     "SeedMatch",
@@ -199,6 +202,7 @@ __all__ = [
     "join",
     "join_all",
     "label_codes",
+    "list_runs",
     "matched_seeds",
     "metric_names",
     "metric_spec",

@@ -8,6 +8,7 @@ from pact_eval.runs.folder import (
     open_run,
     read_any_run,
     read_run,
+    views_written,
 )
 from pact_eval.runs.identity import (
     ALLOWANCES,
@@ -62,4 +63,5 @@ __all__ = [
     "references_sha256",
     "seal_digest",
     "training_log_of_run",
+    "views_written",
 ]

@@ -204,14 +204,23 @@ def open_run(folder: Path) -> RunFolder:
     """
     provenance = read_provenance(folder)
     if not (folder / _PREDICTIONS).exists():
-        done = sum(len(_read_rows(part)) for part in _parts(folder))
         message = (
-            f"{folder}: the run is not complete ({done:,} views are scored); repeat the command "
-            "that started it to resume"
+            f"{folder}: the run is not complete ({views_written(folder):,} views are scored); "
+            "repeat the command that started it to resume"
         )
         raise RunError(message)
     check_seal(folder, provenance)
     return RunFolder(folder, provenance)
+
+
+def views_written(folder: Path) -> int:
+    """Return the number of views in the parts of a run that is not complete.
+
+    Raises:
+        RunError: a part is damaged.
+        TamperedError: a part is not the one that was written.
+    """
+    return sum(len(_read_rows(part)) for part in _checked_parts(folder))
 
 
 class RunWriter:

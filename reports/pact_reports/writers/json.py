@@ -15,6 +15,7 @@ from pact_eval.evaluation import (
     ClusterUnit,
     Evaluation,
     Group,
+    ListedRun,
     MetricSpec,
     Note,
     Notice,
@@ -73,6 +74,24 @@ def to_json(value: Any) -> Json:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return str(value)
+
+
+def run_list_json(runs: Sequence[ListedRun]) -> dict[str, Json]:
+    """Turn a list of runs into JSON values: accuracies as fractions, times in ISO 8601.
+
+    Args:
+        runs: the runs.
+    """
+    return {
+        "runs": [
+            {
+                **{each.name: to_json(getattr(run, each.name)) for each in fields(run)},
+                "accuracy": None if run.accuracy is None else estimate_json(run.accuracy),
+                "created": None if run.created is None else run.created.isoformat(),
+            }
+            for run in runs
+        ]
+    }
 
 
 def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:

@@ -1,0 +1,38 @@
+"""`pact-eval runs`: the runs in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from pact_cli.console import output, print_json
+from pact_cli.options import json_option
+
+
+@click.command()
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER...]")
+@json_option
+def runs(folders: tuple[Path, ...], as_json: bool) -> None:
+    """List the runs in a folder, with accuracy and state.
+
+    FOLDER holds run folders, or is one; the default is `runs`. A run is complete, resumable (repeat
+    the command that started it), tampered (its seal does not match) or unreadable. Accuracy is that
+    of view 0. The digest identifies the rows, settings and labels of a complete run.
+    """
+    from pact_eval.evaluation import list_runs
+    from pact_reports.plain_text import one_line
+    from pact_reports.tables.run_list import run_list_parts
+    from pact_reports.writers.json import run_list_json
+    from pact_reports.writers.terminal import show
+
+    places = folders or (Path("runs"),)
+    with output(to_stderr=True).status("Reading runs"):
+        found = list_runs(places)
+    if as_json:
+        print_json(run_list_json(found))
+    elif found:
+        show(output(), run_list_parts(found))
+    else:
+        where = ", ".join(one_line(str(each)) for each in places)
+        click.echo(f"No runs in {where}; `pact-eval score` and `import` write them.", err=True)

@@ -1,0 +1,156 @@
+"""The runs in a folder: what each is, its accuracy, and whether it is complete and unchanged."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from pact_eval.errors import InputError, RunError, TamperedError
+from pact_eval.evaluation.items import read_items
+from pact_eval.evaluation.statistics import point_estimates
+from pact_eval.runs import (
+    EVALUATION,
+    Provenance,
+    RunFolder,
+    open_run,
+    read_provenance,
+    seal_digest,
+    views_written,
+)
+from pact_eval.runs.provenance import NAME
+from pact_eval.runs.seal import PREDICTIONS
+from pact_eval.stats import Estimate
+
+RunState = Literal["complete", "resumable", "tampered", "unreadable"]
+"""Whether a run can be read: complete, or waiting for its command to be repeated, or neither."""
+
+_NO_REFERENCES: Final = "ablated contexts have no references"
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """One run of a list; a value that is not known is None.
+
+    Attributes:
+        folder: the run folder.
+        state: see `RunState`.
+        reason: why it is tampered or unreadable.
+        arm: the recorded recipe, or else the name of the folder.
+        seed: training seed.
+        role: what the run is for.
+        items: number of items.
+        k: views per item.
+        views: number of views that are scored.
+        views_wanted: number of views of the complete run.
+        accuracy: share of correct answers of view 0, without an interval; NaN with a reason on
+            ablated contexts.
+        digest: SHA-256 that identifies the sealed run.
+        created: when the run was begun.
+    """
+
+    folder: Path
+    state: RunState
+    reason: str | None = None
+    arm: str | None = None
+    seed: int | None = None
+    role: str | None = None
+    items: int | None = None
+    k: int | None = None
+    views: int | None = None
+    views_wanted: int | None = None
+    accuracy: Estimate | None = None
+    digest: str | None = None
+    created: dt.datetime | None = None
+
+
+def list_runs(folders: Sequence[Path]) -> tuple[ListedRun, ...]:
+    """Return the runs in folders, with the seal of each checked.
+
+    Args:
+        folders: run folders, and folders that hold run folders.
+
+    Returns:
+        The runs, by name within each folder. A run that cannot be read, or was changed, is an entry
+        with the reason.
+
+    Raises:
+        InputError: a folder does not exist, or is a file.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     list_runs([Path(folder)])
+        ()
+    """
+    return tuple(_listed(run) for folder in folders for run in _run_folders(folder))
+
+
+def _run_folders(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        what = "expected a folder, got a file" if folder.exists() else "no such folder"
+        message = f"{folder}: {what}; expected a folder of runs, as `pact-eval score` writes them"
+        raise InputError(message)
+    if _looks_like_a_run(folder):
+        return [folder]
+    return sorted(each for each in folder.iterdir() if each.is_dir() and _looks_like_a_run(each))
+
+
+def _looks_like_a_run(folder: Path) -> bool:
+    return (folder / NAME).exists() or (folder / PREDICTIONS).exists()
+
+
+def _listed(folder: Path) -> ListedRun:
+    try:
+        provenance = read_provenance(folder)
+        if (folder / PREDICTIONS).exists():
+            return _complete(open_run(folder))
+        return _unfinished(folder, provenance)
+    except TamperedError as error:
+        return ListedRun(folder, "tampered", str(error))
+    except (RunError, OSError) as error:
+        return ListedRun(folder, "unreadable", str(error))
+
+
+def _complete(run: RunFolder) -> ListedRun:
+    seal = run.seal
+    return ListedRun(
+        folder=run.folder,
+        state="complete",
+        arm=run.arm,
+        seed=run.seed,
+        role=run.role,
+        items=seal.items,
+        k=seal.k,
+        views=seal.views,
+        views_wanted=seal.views,
+        accuracy=_accuracy(run),
+        digest=seal_digest(seal),
+        created=run.provenance.created,
+    )
+
+
+def _accuracy(run: RunFolder) -> Estimate:
+    nothing = float("nan")
+    if run.ablated:
+        return Estimate(nothing, nothing, nothing, 0, 0, "none", _NO_REFERENCES)
+    items = read_items(run.predictions_file, "single", letters=False)
+    return point_estimates(items, "kind", ["accuracy"])["all"]["accuracy"]
+
+
+def _unfinished(folder: Path, provenance: Provenance) -> ListedRun:
+    items, k = provenance.data.records, provenance.k
+    return ListedRun(
+        folder=folder,
+        state="resumable",
+        arm=provenance.arm or folder.resolve().name,
+        seed=provenance.seed,
+        role=provenance.role or EVALUATION,
+        items=items,
+        k=k,
+        views=views_written(folder),
+        views_wanted=None if items is None or k is None else items * k,
+        created=provenance.created,
+    )

@@ -1,0 +1,121 @@
+"""`pact-eval runs`: one line per run, whatever state the run is in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import refuser, runner
+from run_frames import ablated_rows, labels, rows, write_run
+
+from pact_cli.main import main
+from pact_eval.runs import RunWriter, open_run, seal_digest
+from pact_eval.runs.provenance import write_provenance
+
+run = runner(main)
+refused = refuser(main)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def listed(*words: object) -> dict[str, dict[str, object]]:
+    return {
+        each["folder"]: each for each in json.loads(run("runs", *words, "--json").stdout)["runs"]
+    }
+
+
+def unfinished(folder: Path) -> Path:
+    settings = {"k": 3, "data": {"sha256": "0" * 64, "records": 120}, "adapter": None}
+    with RunWriter(folder, settings, {"arm": "c", "seed": 2, "command_line": []}) as writer:
+        writer.write_part(0, rows(1))
+    return folder
+
+
+def test_a_complete_run_shows_what_report_shows(home: Path) -> None:
+    folder = write_run(home / "runs" / "a-17", rows(1), arm="a", seed=17)
+    (entry,) = listed().values()
+    report = json.loads(run("report", folder, "--resamples", 100, "--json").stdout)
+    shown = report["groups"][0]["metrics"]["accuracy"]
+    assert entry["accuracy"]["value"] == shown["value"]  # type: ignore[index]
+    assert (entry["items"], entry["k"], entry["views"]) == (60, 3, 180)
+    assert (entry["arm"], entry["seed"], entry["role"]) == ("a", 17, "evaluation")
+    assert entry["digest"] == seal_digest(open_run(folder).seal)
+    assert entry["created"] == labels(folder)["created"]
+    text = run("runs").stdout
+    for words in ("runs/a-17", "complete", str(entry["digest"])[:8], f"{shown['value']:.1%}"[:-1]):
+        assert words in text
+
+
+def test_an_unfinished_run_says_how_many_views_are_scored(home: Path) -> None:
+    unfinished(home / "runs" / "c-2")
+    (entry,) = listed().values()
+    assert (entry["state"], entry["views"], entry["views_wanted"]) == ("resumable", 180, 360)
+    text = run("runs").stdout
+    assert "resumable: 180 of 360 views" in text
+    assert "repeat the command that started the run" in text
+
+
+def test_changed_and_foreign_folders_do_not_end_the_list(home: Path) -> None:
+    changed = write_run(home / "runs" / "changed", rows(1), arm="a")
+    write_provenance(changed, labels(changed) | {"arm": "better"})
+    torn = unfinished(home / "runs" / "torn")
+    next((torn / "parts").iterdir()).write_bytes(b"")
+    old = home / "runs" / "old"
+    old.mkdir()
+    (old / "run.json").write_text('{"format_version": 1}')
+    write_run(home / "runs" / "zero", rows(1))
+    (home / "runs" / "notes").mkdir()
+    (home / "runs" / "demo.html").write_text("")
+    found = listed()
+    states = {Path(name).name: entry["state"] for name, entry in found.items()}
+    assert states == {
+        "changed": "tampered",
+        "old": "unreadable",
+        "torn": "tampered",
+        "zero": "complete",
+    }
+    assert found["runs/changed"]["arm"] is None
+    text = run("runs").stdout
+    assert "changed since the run was sealed" in text
+    assert "expected run format 3, got 1" in text
+    assert "`pact-eval verify RUN` names what differs" in text
+
+
+def test_ablated_contexts_have_no_accuracy_and_say_why(home: Path) -> None:
+    write_run(home / "runs" / "ablated", ablated_rows(1))
+    (entry,) = listed().values()
+    assert entry["accuracy"]["value"] is None  # type: ignore[index]
+    assert "ablated contexts have no references" in run("runs").stdout
+
+
+def test_folders_of_runs_and_runs_may_be_mixed(home: Path) -> None:
+    one = write_run(home / "elsewhere" / "one", rows(1))
+    two = write_run(home / "two", rows(2))
+    assert list(listed("elsewhere", two)) == [str(one.relative_to(home)), str(two)]
+
+
+def test_a_folder_without_runs_says_what_writes_them(home: Path) -> None:
+    (home / "runs").mkdir()
+    result = run("runs")
+    assert result.stdout == ""
+    assert "No runs in runs; `pact-eval score` and `import` write them." in result.stderr
+    assert listed() == {}
+
+
+def test_a_missing_folder_is_an_error(home: Path) -> None:
+    assert "runs: no such folder" in refused("runs")
+    (home / "file").write_text("")
+    assert "file: expected a folder, got a file" in refused("runs", "file")
+
+
+def test_hostile_names_stay_in_their_line(home: Path) -> None:
+    write_run(home / "runs" / "[red]x\n", rows(1), arm="\x1b[2J")
+    text = run("runs").stdout
+    assert "\x1b" not in text
+    assert "[red]x\\n" in text
