@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import refuser, runner
@@ -24,7 +25,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def listed(*words: object) -> dict[str, dict[str, object]]:
+def listed(*words: object) -> dict[str, dict[str, Any]]:
     return {
         each["folder"]: each for each in json.loads(run("runs", *words, "--json").stdout)["runs"]
     }
@@ -42,7 +43,7 @@ def test_a_complete_run_shows_what_report_shows(home: Path) -> None:
     (entry,) = listed().values()
     report = json.loads(run("report", folder, "--resamples", 100, "--json").stdout)
     shown = report["groups"][0]["metrics"]["accuracy"]
-    assert entry["accuracy"]["value"] == shown["value"]  # type: ignore[index]
+    assert entry["accuracy"]["value"] == shown["value"]
     assert (entry["items"], entry["k"], entry["views"]) == (60, 3, 180)
     assert (entry["arm"], entry["seed"], entry["role"]) == ("a", 17, "evaluation")
     assert entry["digest"] == seal_digest(open_run(folder).seal)
@@ -90,7 +91,7 @@ def test_changed_and_foreign_folders_do_not_end_the_list(home: Path) -> None:
 def test_ablated_contexts_have_no_accuracy_and_say_why(home: Path) -> None:
     write_run(home / "runs" / "ablated", ablated_rows(1))
     (entry,) = listed().values()
-    assert entry["accuracy"]["value"] is None  # type: ignore[index]
+    assert entry["accuracy"]["value"] is None
     assert "ablated contexts have no references" in run("runs").stdout
 
 
