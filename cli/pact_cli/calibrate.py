@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from pact_cli.commands import command
 from pact_cli.console import output, print_json, warn
 from pact_cli.options import json_option, path_argument, settings_options
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from pact_eval.evaluation import Settings
 
 
-@click.command()
+@command()
 @path_argument("run", "CALIB_RUN")
 @click.option(
     "--mode",

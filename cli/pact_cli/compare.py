@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pact_cli.commands import command
 from pact_cli.console import output, print_json, warn
 from pact_cli.options import json_option, settings_options
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pact_reports.table import Line
 
 
-@click.command()
+@command()
 @click.argument("runs", nargs=-1, required=True, metavar="A B [C ...]")
 @click.option(
     "--arms",

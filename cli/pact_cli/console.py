@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_eval._json import Json
-from pact_reports.plain_text import visible
+from pact_reports.plain_text import one_line, visible
 
 if TYPE_CHECKING:  # --help prints no table: it does not wait for rich
     from rich.console import Console
 
 JSON_PRINTED = "pact.json_printed"
 """Key in the context of a command: whether its JSON object is already on stdout."""
+
+QUIET = "pact.quiet"
+"""Key in the context of a command: whether progress and remarks are left out."""
 
 _PIPED_WIDTH = 120
 _ASCII_LIKE = "pact-ascii-like"
@@ -41,6 +44,7 @@ def output(*, to_stderr: bool = False) -> Console:
         # A terminal that cannot show an arrow shows an ASCII substitute, not a traceback.
         stream.reconfigure(errors=_ASCII_LIKE)
     console = PipeConsole(stderr=to_stderr, highlight=False)
+    console.without_status = quiet()
     if console.is_terminal:
         return console
     given = os.environ.get("COLUMNS", "")
@@ -60,6 +64,20 @@ def print_json(value: Mapping[str, Json]) -> None:
     ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
     text = json.dumps(value, ensure_ascii=ascii_only, allow_nan=False, indent=2)
     click.echo(_NOT_ASCII.sub(_json_escape, text))
+
+
+def quiet() -> bool:
+    """Whether the command was started with `-q`."""
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(QUIET))
+
+
+def announce(remarks: Iterable[str]) -> None:
+    """Print remarks to stderr, one line each, unless the command was started with `-q`."""
+    if quiet():
+        return
+    for remark in remarks:
+        click.echo(one_line(remark), err=True)
 
 
 def warn(warnings: Iterable[str]) -> None:
@@ -90,7 +108,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar with items per second and the time left on stderr; yield a function to move it."""
     from pact_cli.rich_output import rate_bar
 
-    bar = rate_bar(what)
+    bar = rate_bar(what, hidden=quiet())
     task = bar.add_task(what, total=None)
     _restore_python_interrupts()
     with bar:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.errors import needs_model_extra
 from pact_cli.options import json_option, model_options, order_seed_option
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from pact_eval.scoring.model import ModelRequest
 
 
-@click.command()
+@command()
 @click.option(
     "--context",
     required=True,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pact_cli.commands import command
 from pact_cli.console import progress_bar
 from pact_cli.errors import needs_model_extra
 from pact_cli.report import print_reports
@@ -15,7 +16,7 @@ _ARMS = ("nimble_recipe", "pact")
 _SEED = 17
 
 
-@click.command()
+@command()
 @click.option(
     "--out",
     type=click.Path(path_type=Path),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from pact_cli.commands import command
 from pact_cli.console import output, print_json, progress_bar, warn
 from pact_cli.options import json_option, listed, output_options, runs_argument, settings_options
 
@@ -31,7 +32,7 @@ def _out_option(folder: str) -> Callable[[Command], Command]:
     )
 
 
-@click.command()
+@command()
 @runs_argument
 @click.option(
     "--only",
@@ -83,7 +84,7 @@ def figures(
         _print_paths(written, "not drawn")
 
 
-@click.command()
+@command()
 @runs_argument
 @click.option(
     "--only",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pact_cli.commands import command
 from pact_cli.options import json_option, label_options, path_argument
 from pact_cli.report import print_reports
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from pact_eval._json import Json
 
 
-@click.command("import")
+@command("import")
 @path_argument("rows", "ROWS.jsonl")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Run folder to write.")
 @click.option(

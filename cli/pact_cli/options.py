@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
+from pact_cli.commands import config_of
 from pact_cli.console import warn
 from pact_cli.errors import needs_model_extra
 from pact_eval._json import Json
@@ -370,7 +371,9 @@ def output_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]:
     def gather(**chosen: Any) -> Outputs:
         from pact_reports.files import Outputs
 
-        return Outputs(**(fixed | chosen), command=("pact-eval", *sys.argv[1:]))
+        config = config_of(click.get_current_context())
+        looks = {"arms": config.arms, "arms_source": config.path} if config.arms else {}
+        return Outputs(**(fixed | looks | chosen), command=("pact-eval", *sys.argv[1:]))
 
     return _gathered("outputs", gather, [_OUTPUTS[field] for field in fields])
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from pact_cli.commands import command
 from pact_cli.console import output, print_json, warn
 from pact_cli.options import json_option, path_argument, settings_options
 from pact_eval.errors import GateError, InconclusiveError, TamperedError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pact_eval.preregistration import JudgedHypotheses
 
 
-@click.command()
+@command()
 @path_argument("criteria", "HYPOTHESES.toml")
 @click.option(
     "--data",
@@ -54,7 +55,7 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
     click.echo(f"{place}: registered at {lock.registered_at.isoformat()}")
 
 
-@click.command()
+@command()
 @path_argument("criteria", "HYPOTHESES.toml")
 @click.argument(
     "sources", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUNS..."

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from pact_cli.commands import command, from_settings
 from pact_cli.console import output, print_json, progress_bar, warn
 from pact_cli.options import json_option, output_options, runs_argument, settings_options
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
-    from pact_eval.evaluation import Settings
+    from pact_eval.evaluation import Experiment, Settings
     from pact_reports.files import Outputs, WrittenReport
 
 
-@click.command()
+@command()
 @runs_argument
 @settings_options("by", "unit", "decoding", "resamples", "seed", "calibration", "allow", "method")
 @output_options(
@@ -47,10 +49,22 @@ def report(runs: tuple[Path, ...], settings: Settings, outputs: Outputs, as_json
 
     experiment = Experiment.read(runs, settings)
     warn(map(warning_sentence, experiment.warnings))
+    outputs = _with_data_of(experiment, outputs)
     written = write_report(experiment, outputs, progress=progress_bar)
     warn(written.warnings)
     _print_written(written, as_json=as_json)
     written.check_registration()
+
+
+def _with_data_of(experiment: Experiment, outputs: Outputs) -> Outputs:
+    """Leave out a dataset that only the settings name, if the runs were scored on another one."""
+    from pact_reports.page import has_data_of
+
+    if not outputs.html or not from_settings("data") or has_data_of(outputs.data, experiment):
+        return outputs
+    places = " ".join(map(str, outputs.data))
+    warn([f"{places}: not the data of these runs, so the page has no texts; give --data"])
+    return replace(outputs, data=())
 
 
 def print_reports(
@@ -94,6 +108,8 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs) -> 
         "--clear-changes": outputs.clear,
         "--method": settings.method,
     }
+    settled = {"--data": "data", "--criteria": "criteria", "--method": "method"}
+    given = {name: value for name, value in given.items() if not from_settings(settled.get(name))}
     idle = [name for name, value in given.items() if value and not outputs.any_table]
     by = click.get_current_context().get_parameter_source("by")
     message = None

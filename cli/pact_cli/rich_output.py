@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -16,11 +18,24 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.status import Status
 from rich.text import Text
 
 
 class PipeConsole(Console):
-    """A console that exits with 0 if the reader closes the pipe (`| head`)."""
+    """A console that exits with 0 if the reader closes the pipe (`| head`).
+
+    Attributes:
+        without_status: whether it shows no spinner.
+    """
+
+    without_status = False
+
+    def status(self, *arguments: Any, **options: Any) -> Status:
+        """Return a spinner, which shows nothing if the console is without."""
+        if self.without_status:
+            return Console(quiet=True).status(*arguments, **options)
+        return super().status(*arguments, **options)
 
     def on_broken_pipe(self) -> None:
         """Exit with 0 where rich would exit with 1."""
@@ -30,8 +45,8 @@ class PipeConsole(Console):
             raise SystemExit(0) from None
 
 
-def rate_bar(what: str) -> Progress:
-    """Return a bar on stderr with items per second and the time left."""
+def rate_bar(what: str, *, hidden: bool = False) -> Progress:
+    """Return a bar on stderr with items per second and the time left; hidden, it shows nothing."""
     return Progress(
         TextColumn(what),
         BarColumn(),
@@ -41,6 +56,7 @@ def rate_bar(what: str) -> Progress:
         TextColumn("left"),
         console=Console(stderr=True),
         refresh_per_second=4,
+        disable=hidden,
     )
 
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.options import json_option
 
 
-@click.command()
+@command()
 @click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER...]")
 @json_option
 def runs(folders: tuple[Path, ...], as_json: bool) -> None:

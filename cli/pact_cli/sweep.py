@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pact_cli.commands import command
 from pact_cli.console import output, print_json, warn
 from pact_cli.options import json_option, path_argument, settings_options
 
@@ -23,7 +24,7 @@ def _range(context: click.Context, parameter: click.Parameter, text: str | None)
     return None if match is None else range(int(match[1]), int(match[2] or match[1]) + 1)
 
 
-@click.command()
+@command()
 @path_argument("run", "RUN")
 @click.option(
     "--k",

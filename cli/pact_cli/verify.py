@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.options import json_option, runs_argument
 from pact_eval.errors import InconclusiveError, TamperedError
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 _PATH = click.Path(path_type=Path)
 
 
-@click.command()
+@command()
 @runs_argument
 @click.option("--adapter", type=_PATH, help="Adapter folder. Default: the one that was scored.")
 @click.option("--base-model", "base", type=_PATH, help="Folder of the base model. Default: as run.")

@@ -46,6 +46,8 @@ class Outputs:
         table_names: keys of `TABLES`; None makes all.
         table_formats: latex, markdown or csv.
         palette: TOML file with the colours of arms.
+        arms: by arm, its `colour` and `marker`; the palette file comes first.
+        arms_source: the file that `arms` is from, for messages.
         clear: TOML file with the changes of metrics that the table of ablations calls clear.
         data: files of records, or folders of datasets.
         criteria: hypotheses for the scorecard.
@@ -61,6 +63,8 @@ class Outputs:
     table_names: tuple[str, ...] | None = None
     table_formats: tuple[str, ...] = ("latex", "markdown", "csv")
     palette: Path | None = None
+    arms: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    arms_source: Path | None = None
     clear: Path | None = None
     data: tuple[Path, ...] = ()
     criteria: Path | None = None
@@ -214,9 +218,10 @@ def _folders(outputs: Outputs) -> tuple[Path, ...]:
 
 
 def _palette(outputs: Outputs) -> Palette:
-    from pact_reports.figures import NEUTRAL, read_palette
+    from pact_reports.figures import NEUTRAL, read_palette, with_arms
 
-    return NEUTRAL if outputs.palette is None else read_palette(outputs.palette)
+    palette = NEUTRAL if outputs.palette is None else read_palette(outputs.palette)
+    return with_arms(palette, outputs.arms, outputs.arms_source or Path())
 
 
 def _clear_changes(outputs: Outputs) -> dict[str, Margin]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from pact_cli.audit.options import provenance
+from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.errors import error_text
 from pact_cli.options import json_option, path_argument
@@ -15,7 +16,7 @@ from pact_eval.errors import RecordError
 __all__ = ["ablate"]
 
 
-@click.command()
+@command()
 @path_argument("source", "FILE.jsonl")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write.")
 @click.option("--allow-missing", is_flag=True, help="Skip pairs whose context cannot be ablated.")

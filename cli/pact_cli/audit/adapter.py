@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.audit.options import exit_with, findings_options, provenance, stages
+from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.options import json_option, path_argument
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["adapter"]
 
 
-@click.command()
+@command()
 @path_argument("folder", "DIR")
 @click.argument("other", type=click.Path(path_type=Path), metavar="[OTHER]", required=False)
 @click.option(

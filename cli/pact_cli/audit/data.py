@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.audit.options import exit_with, findings_options, print_data_audit, stages
+from pact_cli.commands import command, from_settings
 from pact_cli.errors import needs_model_extra
 from pact_cli.options import bootstrap_seed_option, json_option
 
@@ -35,7 +36,7 @@ class CheckName(click.Choice[str]):
         return super().convert(_OLD_NAMES.get(value, value), param, ctx)
 
 
-@click.command()
+@command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
 @click.option(
     "--train", type=click.Path(path_type=Path), multiple=True, help="Training file, JSON lines."
@@ -106,6 +107,8 @@ def data(
 
     DIR is a folder of .jsonl files with a manifest.json. Or give the files with --train and --eval.
     """
+    if (train or evaluation) and from_settings("folder"):
+        folder = None
     _check_usage(folder, (*train, *evaluation), manifest, tokenizer, only)
     from pact_eval.audit import DataAuditSettings, audit_data
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.options import json_option, path_argument
 
 __all__ = ["diff"]
 
 
-@click.command()
+@command()
 @path_argument("old", "OLD.jsonl")
 @path_argument("new", "NEW.jsonl")
 @click.option(

@@ -8,6 +8,7 @@ from typing import Final, NoReturn
 import click
 
 from pact_cli.audit.options import exit_with, print_data_audit, provenance
+from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.options import json_option, path_argument
 
@@ -16,7 +17,7 @@ __all__ = ["manifest"]
 _FAIL_ON: Final = "warning"
 
 
-@click.command()
+@command()
 @path_argument("folder", "DIR")
 @click.option("--check", is_flag=True, help="Compare the files with the manifest; write nothing.")
 @json_option

@@ -6,7 +6,7 @@ axes (`draw_x(result, ax)`). Nothing here but `files` imports matplotlib.
 
 from pact_reports.figures.figure import Built, FigureFile, FigureSpec, Panel, reason
 from pact_reports.figures.registry import FIGURES
-from pact_reports.figures.style import NEUTRAL, ArmStyle, Looks, Palette, read_palette
+from pact_reports.figures.style import NEUTRAL, ArmStyle, Looks, Palette, read_palette, with_arms
 
 __all__ = [
     "FIGURES",
@@ -20,4 +20,5 @@ __all__ = [
     "Panel",
     "read_palette",
     "reason",
+    "with_arms",
 ]

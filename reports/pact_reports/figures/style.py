@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -154,6 +154,28 @@ def read_palette(path: Path) -> Palette:
             for name, each in _table(path, "terms", value.get("terms", {})).items()
         },
     )
+
+
+def with_arms(palette: Palette, arms: Mapping[str, Mapping[str, str]], path: Path) -> Palette:
+    """Return a palette with the looks of more arms; those that it has stay.
+
+    Args:
+        palette: the palette.
+        arms: by arm, its `colour` and its `marker`; without a marker, the next one of the palette.
+        path: the file that they are from, for messages.
+
+    Raises:
+        InputError: a colour or a marker is not known.
+
+    Example:
+        >>> with_arms(NEUTRAL, {"pact": {"colour": "#0E8C86"}}, Path("pact.toml")).arms["pact"]
+        ArmStyle(colour='#0E8C86', marker='o')
+    """
+    styles = {}
+    for number, (name, look) in enumerate(arms.items()):
+        marker = palette.markers[number % len(palette.markers)]
+        styles[name] = _arm_style(path, name, {"marker": marker, **look})
+    return replace(palette, arms=styles | dict(palette.arms))
 
 
 def _arm_style(path: Path, name: str, value: object) -> ArmStyle:

@@ -71,6 +71,20 @@ def read_item_records(paths: Sequence[Path], experiment: Experiment) -> ItemReco
     return ItemRecords(found, tuple(different))
 
 
+def has_data_of(paths: Sequence[Path], experiment: Experiment) -> bool:
+    """Say whether the datasets that the runs scored are among files of records or in folders.
+
+    Args:
+        paths: as for `read_item_records`.
+        experiment: the runs.
+
+    Raises:
+        InputError: a path is missing, or a folder contains no dataset.
+    """
+    hashes = {sha256_of_file(path) for path in _files(paths)}
+    return all(_scored_hash(run) in hashes for run in experiment.runs)
+
+
 def _files(paths: Sequence[Path]) -> Iterable[Path]:
     for path in paths:
         if path.is_dir():

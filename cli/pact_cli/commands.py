@@ -1,0 +1,219 @@
+"""Commands: options in groups, settings of the project as defaults, `-q` and `-v`.
+
+Every command is a `PactCommand`, which the group runs with the settings of `config.py`.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
+
+from pact_cli.config import Config, Value, read_config
+from pact_cli.console import QUIET, announce, warn
+from pact_eval.errors import InputError
+
+_HELP: Final = ("-h", "--help")
+
+_GROUPS: Final = {
+    "Data": (
+        *("--data", "--limit", "--map", "--context", "--schema", "--example", "--holdout"),
+        *("--train", "--eval", "--manifest", "--criteria", "--check", "--select", "--calibrate"),
+    ),
+    "Model": (
+        *("--base-model", "--no-adapter", "--merge", "--allow-contract-mismatch", "--adapter"),
+        *("--tokenizer", "--arm", "--train-seed", "--role"),
+    ),
+    "Views": ("--k", "--order-seed", "--decoding"),
+    "Numbers": (
+        *("--by", "--unit", "--calibrated", "--calibration", "--mode", "--allow", "--arms"),
+        *("--equivalence-margin", "--method", "--resamples", "--bootstrap-seed", "--holm"),
+        *("--demand", "--seed"),
+    ),
+    "Checks": (
+        *("--max-edit-words", "--near-duplicate", "--fail-on", "--max-findings", "--strict"),
+    ),
+    "Speed": ("--device", "--dtype", "--batch-tokens", "--engine"),
+    "Output": (),
+}
+"""Options by group, in the order of the groups; the last has all others."""
+
+
+class PactCommand(click.Command):
+    """A command with the settings of the project as defaults.
+
+    Args:
+        arguments: as for `click.Command`.
+        announces: whether the command itself calls `announce_choices`, with more to say.
+        attributes: as for `click.Command`.
+    """
+
+    def __init__(self, *arguments: Any, announces: bool = False, **attributes: Any) -> None:
+        super().__init__(*arguments, **attributes)
+        self.announces = announces
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Parse the command line, with the settings of the project as defaults.
+
+        Raises:
+            InputError: the settings cannot be used; help is shown without them.
+        """
+        config = Config()
+        if config.concerns(self.name or ""):
+            try:
+                config = read_config()
+            except InputError as error:
+                if not any(name in args for name in _HELP):
+                    raise
+                warn([f"{error}; the defaults below are those without settings"])
+        defaults = {name: each.value for name, each in config.defaults(self.name or "").items()}
+        return super().make_context(
+            info_name, args, parent, default_map=defaults, obj=config, **extra
+        )
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters, with `-q`, `-v` and `--help` at the end."""
+        *own, last = super().get_params(ctx)
+        return [*own, *_VERBOSITY, last]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Say which settings of the project are used, and run the command."""
+        if not self.announces:
+            announce_choices()
+        if not ctx.meta.get(_VERBOSE):
+            return super().invoke(ctx)
+        announce(_sources(ctx))
+        started = time.monotonic()
+        try:
+            return super().invoke(ctx)
+        finally:
+            announce([f"{ctx.info_name}: {time.monotonic() - started:.1f} s"])
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in groups; one group alone needs no name."""
+        groups: dict[str, list[tuple[str, str]]] = {name: [] for name in _GROUPS}
+        for parameter in self.get_params(ctx):
+            record = _with_source(parameter, ctx).get_help_record(ctx)
+            if record is not None and isinstance(parameter, click.Option):
+                groups[_group(parameter.opts)].append(record)
+        filled = {name: records for name, records in groups.items() if records}
+        for name, records in filled.items():
+            with formatter.section(name if len(filled) > 1 else "Options"):
+                formatter.write_dl(records)
+
+
+command: Final = partial(click.command, cls=PactCommand)
+"""Decorator: a function is a command."""
+
+
+def config_of(ctx: click.Context) -> Config:
+    """Return the settings that a command was started with."""
+    return ctx.obj if isinstance(ctx.obj, Config) else Config()
+
+
+def from_settings(name: str | None) -> bool:
+    """Whether a parameter of the current command has its value from the settings."""
+    source = click.get_current_context().get_parameter_source(name or "")
+    return source is ParameterSource.DEFAULT_MAP
+
+
+def announce_choices(more: Sequence[str] = ()) -> None:
+    """Say on stderr, in one line, what was not given on the command line but chosen.
+
+    Args:
+        more: choices of the command itself, each with its reason.
+    """
+    ctx = click.get_current_context()
+    named = {parameter.name: parameter for parameter in ctx.command.params}
+    chosen = [
+        f"{_called(named[name])} {_text(each)} ({each.source})"
+        for name, each in config_of(ctx).defaults(ctx.command.name or "").items()
+        if name in named and from_settings(name)
+    ]
+    if chosen or more:
+        announce([f"Using {', '.join((*more, *chosen))}"])
+
+
+def _called(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Option):
+        return parameter.opts[0]
+    return parameter.make_metavar(click.get_current_context()).strip("[]").rstrip(".")
+
+
+def _text(each: Value) -> str:
+    values = each.value if isinstance(each.value, tuple) else (each.value,)
+    return " ".join(map(str, values))
+
+
+def _sources(ctx: click.Context) -> Iterable[str]:
+    """Return a line for each option that has a value: the value, and where it is from."""
+    configured = config_of(ctx).defaults(ctx.command.name or "")
+    for parameter in ctx.command.params:
+        name = str(parameter.name)
+        value, source = ctx.params.get(name), ctx.get_parameter_source(name)
+        if value in (None, (), False) or not parameter.expose_value:
+            continue
+        where = {ParameterSource.COMMANDLINE: "command line"}.get(source, "default")  # type: ignore[arg-type] # None is not a key
+        if source is ParameterSource.DEFAULT_MAP and name in configured:
+            where = configured[name].source
+        shown = " ".join(map(str, value)) if isinstance(value, tuple) else value
+        yield f"  {_called(parameter)} {shown} ({where})"
+
+
+def _group(names: Iterable[str]) -> str:
+    for group, members in _GROUPS.items():
+        if any(name in members for name in names):
+            return group
+    return "Output"
+
+
+def _with_source(parameter: click.Parameter, ctx: click.Context) -> click.Parameter:
+    """Let the help of an option say that its default is from the settings of the project."""
+    configured = config_of(ctx).defaults(ctx.command.name or "").get(str(parameter.name))
+    if configured is None or not isinstance(parameter, click.Option):
+        return parameter
+    shown = copy.copy(parameter)
+    shown.show_default = False
+    kept = shown.help or ""
+    shown.help = f"{kept}  [default: {_text(configured)}, from {configured.source}]"
+    return shown
+
+
+def _set_quiet(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    del parameter
+    ctx.meta[QUIET] = ctx.meta.get(QUIET, False) or value
+
+
+def _set_verbose(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    del parameter
+    ctx.meta[_VERBOSE] = value
+
+
+_VERBOSE: Final = "pact.verbose"
+_VERBOSITY: Final[list[click.Parameter]] = [
+    click.Option(
+        ["-q", "--quiet"],
+        is_flag=True,
+        expose_value=False,
+        callback=_set_quiet,
+        help="Show no progress and no remarks; warnings and errors stay.",
+    ),
+    click.Option(
+        ["-v", "--verbose"],
+        is_flag=True,
+        expose_value=False,
+        callback=_set_verbose,
+        help="Show every option with where its value is from, and the time taken.",
+    ),
+]

@@ -1,0 +1,369 @@
+"""Settings of a project: `pact.toml`, or `[tool.pact-eval]` in pyproject.toml, and `PACT_EVAL_*`.
+
+The nearest file is used, searched upwards from the current folder. Paths in it start from its
+folder. The command line comes first, then the environment, the file, and the option's default.
+
+    data = "data"                                  eval = "holdout.jsonl"
+    base-model = "models/base"                     runs = "runs"
+    k = 4                                          decoding = "single"
+    [arms.pact]                                    colour = "#0E8C86"
+
+`SETTINGS` lists every setting and the options that it is the default of.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import click
+
+from pact_eval._files import read_text, read_toml
+from pact_eval.errors import InputError
+
+NAME: Final = "pact.toml"
+"""The file of settings; `[tool.pact-eval]` in pyproject.toml holds the same."""
+
+PREFIX: Final = "PACT_EVAL_"
+"""Of environment variables: `PACT_EVAL_K` is `k`."""
+
+CONFIG_VARIABLE: Final = "PACT_EVAL_CONFIG"
+"""Path of the file to use instead of the nearest one; empty for none."""
+
+_PROJECT = "pyproject.toml"
+_TOOL = "pact-eval"
+_ARM_KEYS = ("colour", "marker")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        name: its key in the file.
+        type: of its value.
+        meaning: what it is, in a sentence.
+        kind: "path" starts from the folder of the file; "model" is a path, or the id of a hub.
+        options: by command, the parameter that it is the default of.
+    """
+
+    name: str
+    type: click.ParamType[Any]
+    meaning: str
+    kind: Literal["value", "path", "model"] = "value"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def variable(self) -> str:
+        """The environment variable with the same meaning.
+
+        Example:
+            >>> Setting("base-model", click.STRING, "").variable
+            'PACT_EVAL_BASE_MODEL'
+        """
+        return PREFIX + self.name.upper().replace("-", "_")
+
+
+def _each(parameter: str, *commands: str) -> dict[str, str]:
+    return dict.fromkeys(commands, parameter)
+
+
+_RESAMPLING = ("report", "compare", "sweep", "figures", "tables", "scorecard", "data")
+
+SETTINGS: Final = {
+    each.name: each
+    for each in (
+        Setting(
+            "data",
+            click.STRING,
+            "Folder of the dataset, with its manifest.json.",
+            "path",
+            {"score": "data", "report": "data", "tables": "data", "data": "folder"},
+        ),
+        Setting("eval", click.STRING, "Evaluation file in the folder of the dataset."),
+        Setting(
+            "base-model",
+            click.STRING,
+            "Folder or hub id of the base model.",
+            "model",
+            {"score": "base_model", "decide": "base_model"},
+        ),
+        Setting("runs", click.STRING, "Folder of runs.", "path", {"runs": "folders"}),
+        Setting(
+            "k",
+            click.IntRange(min=1),
+            "Views per record.",
+            options=_each("k", "score", "data"),
+        ),
+        Setting(
+            "train-seed",
+            click.INT,
+            "Seed that adapters were trained with.",
+            options=_each("seed", "score", "import"),
+        ),
+        Setting(
+            "order-seed",
+            click.INT,
+            "Seed of the letter orders.",
+            options=_each("order_seed", "score", "decide"),
+        ),
+        Setting(
+            "bootstrap-seed",
+            click.IntRange(min=0),
+            "Seed of the bootstrap.",
+            options=_each("seed", *_RESAMPLING),
+        ),
+        Setting(
+            "decoding",
+            click.Choice(["single", "ensemble"]),
+            "View 0 alone, or the mean over all K views.",
+            options=_each("decoding", "report", "compare", "calibrate", "figures", "tables"),
+        ),
+        Setting(
+            "method",
+            click.STRING,
+            "Arm that the others are compared with.",
+            options=_each("method", "report", "tables"),
+        ),
+        Setting(
+            "criteria",
+            click.STRING,
+            "Hypotheses to judge.",
+            "path",
+            _each("criteria", "report", "tables", "verify"),
+        ),
+    )
+}  # fmt: skip
+"""Every setting by its name; `arms` is a table besides them."""
+
+_MULTIPLE = {("report", "data"), ("tables", "data"), ("runs", "folders")}
+
+
+@dataclass(frozen=True)
+class Value:
+    """The value of a setting.
+
+    Attributes:
+        value: the value; a path starts from the current folder.
+        source: where it is from: a file, or an environment variable.
+    """
+
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True)
+class Config:
+    """The settings of a project.
+
+    Attributes:
+        path: the file, or None.
+        values: by name, those that are set.
+        arms: by arm, its colour and its marker.
+    """
+
+    path: Path | None = None
+    values: Mapping[str, Value] = field(default_factory=dict)
+    arms: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the value of a setting, or a default."""
+        found = self.values.get(name)
+        return default if found is None else found.value
+
+    def defaults(self, command: str) -> dict[str, Value]:
+        """Return the default values of a command's parameters, by the name of the parameter.
+
+        Example:
+            >>> Config(values={"k": Value(2, "pact.toml")}).defaults("score")
+            {'k': Value(value=2, source='pact.toml')}
+        """
+        found = {}
+        for name, each in self._of_options().items():
+            parameter = SETTINGS[name].options.get(command)
+            if parameter is not None:
+                many = (command, parameter) in _MULTIPLE
+                found[parameter] = Value((each.value,) if many else each.value, each.source)
+        evaluation = self.evaluation_file
+        if command == "score" and evaluation is not None:
+            found["data"] = evaluation
+        return found
+
+    @staticmethod
+    def concerns(command: str) -> bool:
+        """Whether a setting is the default of a parameter of a command.
+
+        Example:
+            >>> Config.concerns("score"), Config.concerns("register")
+            (True, False)
+        """
+        return any(command in each.options for each in SETTINGS.values())
+
+    def _of_options(self) -> dict[str, Value]:
+        return {name: each for name, each in self.values.items() if name in SETTINGS}
+
+    @property
+    def evaluation_file(self) -> Value | None:
+        """The evaluation file, if it is set."""
+        found = self.values.get("eval")
+        if found is None:
+            return None
+        return Value(str(Path(self.get("data", "data")) / found.value), found.source)
+
+
+def read_config(environment: Mapping[str, str] = os.environ) -> Config:
+    """Read the settings of the project around the current folder, and of the environment.
+
+    Args:
+        environment: the environment variables.
+
+    Raises:
+        InputError: a file cannot be read, two files could be meant, or a key or a value is wrong.
+
+    Example:
+        >>> read_config({"PACT_EVAL_CONFIG": "", "PACT_EVAL_K": "2"}).get("k")
+        2
+    """
+    named = environment.get(CONFIG_VARIABLE)
+    path = Path(named) if named else None
+    if named is None:
+        path = find_config(Path.cwd())
+    values: dict[str, Value] = {}
+    arms: Mapping[str, Mapping[str, str]] = {}
+    if path is not None:
+        shown = Path(os.path.relpath(path))
+        values, arms = _from_file(path, shown)
+    return Config(path, values | _from_environment(environment), arms)
+
+
+def find_config(start: Path) -> Path | None:
+    """Return the nearest file of settings, in a folder or in one above it; None if there is none.
+
+    Raises:
+        InputError: one folder has two.
+    """
+    for folder in (start, *start.parents):
+        found = [path for path in (folder / NAME, folder / _PROJECT) if _has_settings(path)]
+        if len(found) > 1:
+            message = (
+                f"{folder}: two files of settings: {NAME}, and [tool.{_TOOL}] in {_PROJECT}; "
+                "keep one of them"
+            )
+            raise InputError(message)
+        if found:
+            return found[0]
+    return None
+
+
+def _has_settings(path: Path) -> bool:
+    if not path.is_file():
+        return False
+    return path.name == NAME or isinstance(_tool_table(path), dict)
+
+
+def _tool_table(path: Path) -> object:
+    """Return `[tool.pact-eval]`; None if a file does not have it, even if it is not valid TOML."""
+    text = read_text(path)
+    if _TOOL not in text:
+        return None
+    try:
+        tool = read_toml(path).get("tool")
+    except InputError:
+        if f"[tool.{_TOOL}" in text:
+            raise
+        return None
+    return tool.get(_TOOL) if isinstance(tool, dict) else None
+
+
+def _from_file(path: Path, shown: Path) -> tuple[dict[str, Value], Mapping[str, Mapping[str, str]]]:
+    """Read the settings of a file; messages call it `shown`."""
+    found: Any = _tool_table(path) if path.name == _PROJECT else read_toml(path)
+    if not isinstance(found, dict):
+        message = f"{shown}: expected a table [tool.{_TOOL}]"
+        raise InputError(message)
+    where = str(shown) if path.name != _PROJECT else f"{shown}: [tool.{_TOOL}]"
+    _refuse_unknown(where, found, (*SETTINGS, "arms"))
+    values = {
+        name: Value(_placed(SETTINGS[name], _checked(where, name, value), shown.parent), str(shown))
+        for name, value in found.items()
+        if name != "arms"
+    }
+    return values, _arms(where, found.get("arms", {}))
+
+
+def _placed(setting: Setting, value: Any, folder: Path) -> Any:
+    """Let a path start from the current folder."""
+    if setting.kind == "value":
+        return value
+    path = folder / Path(value).expanduser()
+    if setting.kind == "path" or path.exists() or str(value).startswith((".", "/", "~")):
+        return str(path)
+    return value
+
+
+def _checked(where: str, name: str, value: object) -> Any:
+    """Check the value of a setting in a file.
+
+    Raises:
+        InputError: it has the wrong type, or is out of range.
+    """
+    kind = SETTINGS[name].type
+    wanted = int if isinstance(kind, click.types.IntParamType) else str
+    if not isinstance(value, wanted) or isinstance(value, bool):
+        word = "an integer" if wanted is int else "text in quotes"
+        message = f"{where}: {name}: expected {word}, got {value!r}"
+        raise InputError(message)
+    return _converted(f"{where}: {name}", kind, value)
+
+
+def _converted(place: str, kind: click.ParamType[Any], value: object) -> Any:
+    try:
+        return kind.convert(value, None, None)
+    except click.BadParameter as error:
+        message = f"{place}: {error.message}"
+        raise InputError(message) from None
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Value]:
+    known = {each.variable: each for each in SETTINGS.values()}
+    given = {name: text for name, text in environment.items() if name.startswith(PREFIX)}
+    _refuse_unknown("environment", given, (*known, CONFIG_VARIABLE))
+    return {
+        known[name].name: Value(_converted(name, known[name].type, text), name)
+        for name, text in given.items()
+        if name in known and text
+    }
+
+
+def _arms(where: str, value: object) -> Mapping[str, Mapping[str, str]]:
+    arms = _table(f"{where}: arms", value)
+    for name, look in arms.items():
+        place = f"{where}: arms.{name}"
+        _refuse_unknown(place, _table(place, look), _ARM_KEYS)
+        for key, text in look.items():
+            if not isinstance(text, str):
+                message = f"{place}: {key}: expected text in quotes, got {text!r}"
+                raise InputError(message)
+    return arms
+
+
+def _table(place: str, value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        message = f"{place}: expected a table, got {value!r}"
+        raise InputError(message)
+    return value
+
+
+def _refuse_unknown(where: str, found: Mapping[str, object], known: Sequence[str]) -> None:
+    unknown = [name for name in found if name not in known]
+    if not unknown:
+        return
+    import difflib
+
+    near = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
+    message = f"{where}: unknown setting {unknown[0]!r}; {hint}"
+    raise InputError(message)

@@ -1,0 +1,237 @@
+"""Settings of a project: which value counts, where it is from, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from commands import refuser, runner
+from run_frames import rows, write_run
+
+from pact_cli.audit.main import main as audit
+from pact_cli.config import SETTINGS, find_config, read_config
+from pact_cli.main import main
+from pact_eval.errors import InputError
+
+run = runner(main)
+refused = refuser(main)
+FAST = ("--resamples", 100)
+
+Write = Callable[[str], Path]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a project, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def settings(home: Path) -> Write:
+    def write(text: str) -> Path:
+        path = home / "pact.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def views(result: Result) -> str:
+    value: dict[str, Any] = json.loads(result.stdout)
+    return str(value["decoding"]["views"])
+
+
+def test_the_command_line_comes_before_environment_file_and_default(
+    home: Path, settings: Write
+) -> None:
+    report = ("report", write_run(home / "run", rows(1)), *FAST, "--json")
+    assert views(run(*report)) == "single"
+    settings('decoding = "ensemble"')
+    assert views(run(*report)) == "ensemble"
+    assert views(run(*report, PACT_EVAL_DECODING="single")) == "single"
+    in_environment = run(*report, "--decoding", "ensemble", PACT_EVAL_DECODING="single")
+    assert views(in_environment) == "ensemble"
+
+
+def test_a_command_says_first_what_it_took_from_the_settings(home: Path, settings: Write) -> None:
+    folder = write_run(home / "run", rows(1))
+    settings('decoding = "ensemble"\nbootstrap-seed = 3')
+    result = run("report", folder, *FAST, PACT_EVAL_BOOTSTRAP_SEED="4")
+    assert result.stderr.splitlines()[0] == (
+        "Using --decoding ensemble (pact.toml), --bootstrap-seed 4 (PACT_EVAL_BOOTSTRAP_SEED)"
+    )
+    assert run("report", folder, *FAST, "-q").stderr == ""
+    chosen = ("--decoding", "single", "--bootstrap-seed", 0)
+    assert run("report", folder, *FAST, *chosen).stderr == ""
+
+
+def test_help_shows_where_a_default_is_from(settings: Write) -> None:
+    settings('k = 8\nbase-model = "org/base"\nmethod = "pact"')
+    text = " ".join(run("score", "--help").stdout.split())
+    assert "[default: 8, from pact.toml]" in text
+    assert "[default: org/base, from pact.toml]" in text
+    assert "[default: 0]" in text  # --order-seed
+    text = " ".join(run("report", "--help", PACT_EVAL_METHOD="ce_only").stdout.split())
+    assert "[default: ce_only, from PACT_EVAL_METHOD]" in text
+
+
+def test_verbose_shows_every_value_with_its_source(home: Path, settings: Write) -> None:
+    folder = write_run(home / "run", rows(1))
+    settings('decoding = "ensemble"')
+    lines = run("report", folder, *FAST, "-v").stderr.splitlines()
+    assert "  --decoding ensemble (pact.toml)" in lines
+    assert "  --resamples 100 (command line)" in lines
+    assert "  --by kind (default)" in lines
+    assert lines[-1].startswith("report: ")
+
+
+def test_the_nearest_file_above_is_used_and_paths_start_from_it(
+    home: Path, settings: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = settings('runs = "all/runs"')
+    write_run(home / "all" / "runs" / "a", rows(1))
+    inner = home / "deep" / "inside"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    (home / "deep" / "pyproject.toml").write_text('[project]\nname = "pact-eval-user"\n')
+    assert find_config(inner) == path
+    result = run("runs", "--json")
+    (listed,) = json.loads(result.stdout)["runs"]
+    assert listed["folder"] == "../../all/runs/a"
+    assert "FOLDER ../../all/runs (../../pact.toml)" in result.stderr
+
+
+def test_a_table_of_pyproject_holds_the_same(home: Path) -> None:
+    (home / "pyproject.toml").write_text("[tool.pact-eval]\nk = 2\n[tool.other]\nk = 5\n")
+    config = read_config({})
+    assert config.get("k") == 2
+    assert config.values["k"].source == "pyproject.toml"
+
+
+def test_two_files_in_one_folder_are_refused_by_name(home: Path, settings: Write) -> None:
+    settings("k = 2")
+    (home / "pyproject.toml").write_text("[tool.pact-eval]\nk = 3\n")
+    message = refused("runs")
+    assert "pact.toml, and [tool.pact-eval] in pyproject.toml" in message
+
+
+def test_a_broken_pyproject_of_others_is_ignored_and_of_ours_is_not(home: Path) -> None:
+    (home / "pyproject.toml").write_text('dependencies = ["pact-eval"\n')
+    assert read_config({}).path is None
+    (home / "pyproject.toml").write_text("[tool.pact-eval]\nk = \n")
+    with pytest.raises(InputError, match=r"pyproject.toml:2: not valid TOML"):
+        read_config({})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kk = 4", "pact.toml: unknown setting 'kk'; did you mean k?"),
+        ('base_model = "x"', "unknown setting 'base_model'; did you mean base-model?"),
+        ("zebra = 4", "unknown setting 'zebra'; expected one of data, eval, base-model"),
+        ("k = 0", "pact.toml: k: 0 is not in the range x>=1"),
+        ("k = true", "pact.toml: k: expected an integer, got True"),
+        ('k = "4"', "pact.toml: k: expected an integer, got '4'"),
+        ("runs = 4", "pact.toml: runs: expected text in quotes, got 4"),
+        ('decoding = "both"', "pact.toml: decoding: 'both' is not one of 'single', 'ensemble'"),
+        ("k = ", "pact.toml:1: not valid TOML"),
+        ("arms = 4", "pact.toml: arms: expected a table, got 4"),
+        ("[arms.pact]\ncolor = '#111111'", "unknown setting 'color'; did you mean colour?"),
+        ("[arms.pact]\ncolour = 4", "arms.pact: colour: expected text in quotes, got 4"),
+    ],
+)
+def test_a_wrong_setting_is_an_error_that_names_it(
+    settings: Write, text: str, message: str
+) -> None:
+    settings(text)
+    assert message in refused("runs").replace("\n", " ")
+
+
+def test_a_wrong_variable_is_an_error_that_names_it(home: Path) -> None:
+    for name, value, message in (
+        ("PACT_EVAL_RUNZ", "x", "environment: unknown setting 'PACT_EVAL_RUNZ'; did you mean"),
+        ("PACT_EVAL_K", "many", "PACT_EVAL_K: 'many' is not a valid integer"),
+    ):
+        assert message in run("runs", code=1, **{name: value}).stderr
+
+
+def test_help_works_with_wrong_settings(settings: Write) -> None:
+    settings("k = 0")
+    result = run("score", "--help")
+    assert "[default: 4; x>=1]" in " ".join(result.stdout.split())
+    assert "pact.toml: k: 0 is not in the range" in result.stderr
+
+
+def test_a_variable_names_another_file_or_none(home: Path, settings: Write) -> None:
+    settings("k = 0")
+    assert read_config({"PACT_EVAL_CONFIG": ""}).values == {}
+    (home / "other.toml").write_text("k = 3")
+    assert read_config({"PACT_EVAL_CONFIG": "other.toml"}).get("k") == 3
+
+
+def test_a_base_model_is_a_folder_or_an_id(
+    home: Path, settings: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings('base-model = "models/base"')
+    (home / "inside").mkdir()
+    monkeypatch.chdir(home / "inside")
+    assert read_config({}).get("base-model") == "models/base"
+    (home / "models" / "base").mkdir(parents=True)
+    assert read_config({}).get("base-model") == "../models/base"
+
+
+def test_settings_that_only_files_use_do_not_refuse_a_report(home: Path, settings: Write) -> None:
+    folder = write_run(home / "run", rows(1), arm="pact", seed=1)
+    settings('method = "pact"\ncriteria = "hypotheses.toml"\ndata = "data"')
+    run("report", folder, *FAST)
+    assert "--method is for --html" in refused("report", folder, "--method", "pact", code=2)
+
+
+def test_a_page_has_no_texts_of_a_dataset_that_the_runs_were_not_scored_on(
+    home: Path, settings: Write
+) -> None:
+    folder = write_run(home / "run", rows(1), arm="pact", seed=1)
+    settings('data = "data"')
+    (home / "data").mkdir()
+    (home / "data" / "eval.jsonl").write_text("{}\n")
+    result = run("report", folder, *FAST, "--html", "page.html")
+    assert "data: not the data of these runs, so the page has no texts" in result.stderr
+    assert (home / "page.html").exists()
+
+
+def test_arms_have_the_colours_of_the_settings(home: Path, settings: Write) -> None:
+    folder = write_run(home / "run", rows(1), arm="pact", seed=1)
+    figures = ("figures", folder, "--only", "reliability", *FAST)
+    settings('[arms.pact]\ncolour = "#123456"\nmarker = "s"')
+    run(*figures)
+    (drawn,) = (home / "figures").glob("reliability*.svg")
+    assert "#123456" in drawn.read_text()
+    settings('[arms.pact]\ncolour = "teal"')
+    message = refused(*figures)
+    assert "pact.toml: arms.pact.colour: expected a colour such as #0072B2" in message
+
+
+def test_the_audit_reads_the_same_file(settings: Write) -> None:
+    settings('k = 8\ndata = "missing"')
+    shown = runner(audit)("data", "--help").stdout
+    assert "[default: 8, from pact.toml]" in " ".join(shown.split())
+    assert "missing: no such folder" in runner(audit)("data", code=1).stderr
+
+
+def test_every_setting_is_the_default_of_a_parameter() -> None:
+    commands = main.commands | audit.commands
+    for setting in SETTINGS.values():
+        for command, parameter in setting.options.items():
+            names = {each.name for each in commands[command].params}
+            assert parameter in names, (setting.name, command)
+
+
+def test_every_setting_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
+    for name in SETTINGS:
+        assert f"| `{name}` |" in page
