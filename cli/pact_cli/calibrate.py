@@ -62,9 +62,11 @@ def calibrate(
     others, or shares families with CALIB_RUN, the command fails and writes nothing.
     """
     from pact_eval.calibration import fit_on_run
+    from pact_reports.answers import calibration_answer
     from pact_reports.calibration_sentences import calibration_sentence
     from pact_reports.plain_text import one_line
     from pact_reports.sentences import warning_sentence
+    from pact_reports.table import Line
     from pact_reports.tables.fit import fitted_parts
     from pact_reports.writers.json import calibration_json
     from pact_reports.writers.terminal import show
@@ -82,3 +84,6 @@ def calibrate(
     else:
         show(output(), fitted_parts(fitted, run))
         click.echo(f"wrote {one_line(str(path))}")
+        others = {name: effect for name, effect in fitted.effects.items() if name != run}
+        answers = (calibration_answer(str(name), effect) for name, effect in others.items())
+        show(output(), [Line(answer, "strong") for answer in answers])

@@ -72,19 +72,24 @@ def compare(
 
 def _print_pairs(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None:
     """Print the comparison of the first run with each of the others."""
+    from pact_reports.answers import comparison_answer
     from pact_reports.numbers import GENERALISATION
+    from pact_reports.table import Line
     from pact_reports.tables.comparison import comparison_parts, item_lists
     from pact_reports.writers.json import to_json
     from pact_reports.writers.terminal import show
 
     names = [str(run.folder) for run in experiment.runs]
     with output(to_stderr=True).status("Computing intervals"):
-        compared = list(zip(names[1:], experiment.comparisons, strict=True))
+        first, *others = experiment.runs
+        answers = [experiment.answer(first, run) for run in others]
+        compared = list(zip(names[1:], experiment.comparisons, answers, strict=True))
     label = experiment.settings.label
     if as_json:
         intervals = GENERALISATION[experiment.settings.unit]
         pairs: list[Json] = [
-            {"a": names[0], "b": name, "comparison": to_json(each)} for name, each in compared
+            {"a": names[0], "b": name, "answer": to_json(answer), "comparison": to_json(each)}
+            for name, each, answer in compared
         ]
         print_json(
             {
@@ -95,14 +100,18 @@ def _print_pairs(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> Non
             }
         )
         return
-    for name, each in compared:
+    for name, each, answer in compared:
         parts = comparison_parts(each, names=(names[0], name))
-        show(output(), (*_heading(experiment), *parts, *(item_lists(each) if mcnemar else ())))
+        items = item_lists(each) if mcnemar else ()
+        last = Line(comparison_answer(answer, ("A", "B")), "strong")
+        show(output(), (*_heading(experiment), *parts, *items, last))
 
 
 def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None:
     """Print the comparison of the first arm with each of the others, seed by seed."""
+    from pact_reports.answers import arms_answer
     from pact_reports.numbers import GENERALISATION
+    from pact_reports.table import Line
     from pact_reports.tables.comparison import arms_parts
     from pact_reports.writers.json import to_json
     from pact_reports.writers.terminal import show
@@ -122,7 +131,8 @@ def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None
         )
         return
     parts = arms_parts(compared, show_items=mcnemar)
-    show(output(), (*_heading(experiment), *parts))
+    answers = (Line(arms_answer(pair), "strong") for pair in compared.pairs if pair.seeds)
+    show(output(), (*_heading(experiment), *parts, *answers))
 
 
 def _heading(experiment: Experiment) -> list[Line]:

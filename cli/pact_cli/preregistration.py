@@ -91,7 +91,9 @@ def scorecard(
     were registered after a run began.
     """
     from pact_eval.preregistration import judge_sources
+    from pact_reports.answers import scorecard_answer
     from pact_reports.sentences import warning_sentence
+    from pact_reports.table import Line
     from pact_reports.tables.scorecard import scorecard_parts
     from pact_reports.writers.json import scorecard_json
     from pact_reports.writers.terminal import show
@@ -102,7 +104,8 @@ def scorecard(
     if as_json:
         print_json(scorecard_json(judged))
     else:
-        show(output(), scorecard_parts(judged))
+        answer = Line(scorecard_answer(judged), "strong")
+        show(output(), (*scorecard_parts(judged), answer))
     click.get_current_context().exit(_exit_code(judged, demand=demand))
 
 

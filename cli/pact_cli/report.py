@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     *("figures", "palette", "tables", "markdown", "data", "criteria", "clear"),
     table_formats=("latex",),
 )
+@click.option("--full", is_flag=True, help="Print every table. --by prints them too.")
 @json_option
-def report(runs: tuple[Path, ...], settings: Settings, outputs: Outputs, as_json: bool) -> None:
-    """Show all metrics of RUN, with intervals over families.
+def report(
+    runs: tuple[Path, ...], settings: Settings, outputs: Outputs, full: bool, as_json: bool
+) -> None:
+    """Show what RUN is worth, in ten lines; --full shows all metrics with intervals over families.
 
     Several RUNs are reported in turn; with --json, as one object {"runs": [...]}. Runs on ablated
     contexts show confidence, the gap between the two answers, view TV, flip rate and answer mass.
@@ -39,9 +42,9 @@ def report(runs: tuple[Path, ...], settings: Settings, outputs: Outputs, as_json
     the calibration.json in the folder of each run is applied. Exits with 5 if the criteria differ
     from the registered ones, or were registered after a run began.
     """
-    _check_usage(runs, settings, outputs)
+    _check_usage(runs, settings, outputs, full=full)
     if not outputs.any:
-        print_reports(runs, settings, as_json=as_json)
+        print_reports(runs, settings, as_json=as_json, full=full or _grouped())
         return
     from pact_eval.evaluation import Experiment
     from pact_reports.files import write_report
@@ -68,14 +71,26 @@ def _with_data_of(experiment: Experiment, outputs: Outputs) -> Outputs:
 
 
 def print_reports(
-    folders: Sequence[Path], settings: Settings | None = None, *, as_json: bool
+    folders: Sequence[Path],
+    settings: Settings | None = None,
+    *,
+    as_json: bool,
+    full: bool = False,
 ) -> None:
-    """Print the report on each run in turn; with JSON, one object with all of them."""
+    """Print the report on each run in turn; with JSON, one object with all of them.
+
+    Args:
+        folders: the run folders.
+        settings: decoding, grouping and bootstrap.
+        as_json: print JSON, which has every number.
+        full: print every table instead of the first ten lines.
+    """
     from pact_eval.evaluation import Experiment, of_one_role, report_digest
     from pact_eval.runs import open_run
+    from pact_reports.answers import headline_parts
     from pact_reports.sentences import warning_sentence
     from pact_reports.tables.report import run_parts
-    from pact_reports.writers.json import evaluation_json
+    from pact_reports.writers.json import evaluation_json, to_json
     from pact_reports.writers.terminal import show
 
     kept, skipped = of_one_role([open_run(folder) for folder in folders])
@@ -90,9 +105,16 @@ def print_reports(
             evaluation = experiment.evaluation(run)
         if as_json:
             digest = report_digest([run], experiment.settings)
-            reports.append(evaluation_json(evaluation, run.provenance) | {"digest": digest.json})
-        else:
+            rates = [] if run.ablated else to_json(experiment.rates(run))
+            reports.append(
+                evaluation_json(evaluation, run.provenance)
+                | {"rates": rates, "digest": digest.json}
+            )
+        elif full or run.ablated:
             show(output(), run_parts(str(run.folder), run.provenance, evaluation))
+        else:
+            headline = headline_parts(run.folder, run.provenance, evaluation, experiment.rates(run))
+            show(output(), headline)
     if as_json and len(folders) == 1:
         print_json(reports[0])
     elif as_json:
@@ -100,7 +122,13 @@ def print_reports(
         print_json({"runs": [{"folder": str(run.folder), **each} for run, each in named]})
 
 
-def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs) -> None:
+def _grouped() -> bool:
+    """Whether --by was given: only the full tables have groups."""
+    source = click.get_current_context().get_parameter_source("by")
+    return source == click.core.ParameterSource.COMMANDLINE
+
+
+def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, full: bool) -> None:
     """Refuse options that would have no effect."""
     given = {
         "--data": outputs.data,
@@ -111,7 +139,6 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs) -> 
     settled = {"--data": "data", "--criteria": "criteria", "--method": "method"}
     given = {name: value for name, value in given.items() if not from_settings(settled.get(name))}
     idle = [name for name, value in given.items() if value and not outputs.any_table]
-    by = click.get_current_context().get_parameter_source("by")
     message = None
     if outputs.palette is not None and not (outputs.html or outputs.figures):
         message = "--palette is for --html and --figures; neither of them was given"
@@ -123,7 +150,9 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs) -> 
             "calibration.json in the folder of each run, which `pact-eval calibrate CALIB_RUN "
             "--holdout RUN` writes"
         )
-    elif outputs.any and by == click.core.ParameterSource.COMMANDLINE:
+    elif outputs.any and full:
+        message = "--full is for the terminal; files have every table"
+    elif outputs.any and _grouped():
         message = (
             f"--by {settings.by} groups the report in the terminal; files show kinds and domains"
         )

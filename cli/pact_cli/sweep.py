@@ -42,6 +42,7 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
     computed on raw views.
     """
     from pact_eval.evaluation import Experiment
+    from pact_reports.answers import sweep_answer
     from pact_reports.plain_text import one_line
     from pact_reports.sentences import warning_sentence
     from pact_reports.table import Line
@@ -61,4 +62,6 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
         print_json({"run": str(run), "decoding": {**label}, "points": to_json(points)})
     else:
         table = sweep_table(points, settings.calibration_name)
-        show(output(), [Line(one_line(str(run)), "strong"), table])
+        last = sweep_answer(points)
+        answer = [] if last is None else [Line(last, "strong")]
+        show(output(), [Line(one_line(str(run)), "strong"), table, *answer])

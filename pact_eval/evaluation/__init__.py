@@ -5,6 +5,12 @@ with an interval over families. The report also has the outcomes of pairs and a 
 letter bias. This package only computes; `pact_reports` shows the results.
 """
 
+from pact_eval.evaluation.answers import (
+    PLANNED_DIFFERENCE,
+    ComparisonAnswer,
+    DecodedComparison,
+    DecodedRates,
+)
 from pact_eval.evaluation.arm_differences import ArmDifference, Generalisation, Standing
 from pact_eval.evaluation.arm_evidence import ArmEvidence, arm_evidence
 from pact_eval.evaluation.calibration_error import (
@@ -40,7 +46,7 @@ from pact_eval.evaluation.items import (
     read_items,
     streamable_items,
 )
-from pact_eval.evaluation.joins import UnlikeRuns, join, join_all
+from pact_eval.evaluation.joins import SameWeights, UnlikeRuns, join, join_all
 from pact_eval.evaluation.marks import LEVEL, Evidence
 from pact_eval.evaluation.notes import (
     FEW_CLUSTERS,
@@ -122,6 +128,7 @@ __all__ = [
     "FEW_CLUSTERS",
     "LEVEL",
     "MEAN_CONFIDENCE",
+    "PLANNED_DIFFERENCE",
     "TRAINING_NAME",
     "AnswerScores",
     "Arm",
@@ -135,6 +142,9 @@ __all__ = [
     "ChanceMiscalibration",
     "ClusterUnit",
     "Comparison",
+    "ComparisonAnswer",
+    "DecodedComparison",
+    "DecodedRates",
     "DifferencePart",
     "DifferentViews",
     "Estimate",
@@ -166,6 +176,7 @@ __all__ = [
     "ResampledGroup",
     "RunCost",
     "RunState",
+    "SameWeights",
     "ScoreDecomposition",
     "ScoredItems",
     "SeedMatch",

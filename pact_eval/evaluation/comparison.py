@@ -274,6 +274,7 @@ def _group(
         metrics={
             spec.name: _metric(spec, a, b, accuracy, margin)
             for spec in registered_metrics(a.items.contexts)
+            if spec.name in a.drawn
         },
         accuracy=accuracy,
     )

@@ -23,7 +23,7 @@ from pact_eval.evaluation import notes as report_notes
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
 from pact_eval.evaluation.experiment import Experiment, ExperimentRun, ItemMismatch
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.joins import UnlikeRuns
+from pact_eval.evaluation.joins import SameWeights, UnlikeRuns
 from pact_eval.evaluation.notes import Note
 from pact_eval.evaluation.registry import CONFIDENT
 from pact_eval.evaluation.report import Evaluation
@@ -95,6 +95,14 @@ class RunsNotAlike(Diagnostic):
 
     unlike: UnlikeRuns
     kind: ClassVar[str] = "unlike-runs"
+
+
+@dataclass(frozen=True)
+class OneRunTwice(Diagnostic):
+    """Runs of different training seeds have the same adapter weights."""
+
+    same: SameWeights
+    kind: ClassVar[str] = "same-weights"
 
 
 @dataclass(frozen=True)
@@ -392,6 +400,8 @@ def diagnose(experiment: Experiment, matched: Sequence[MatchedRuns] = ()) -> tup
 def _on_experiment(experiment: Experiment) -> Iterator[Diagnostic]:
     for unlike in experiment.unlike:
         yield RunsNotAlike("critical", None, unlike)
+    for same in experiment.same_weights:
+        yield OneRunTwice("critical", None, same)
     for run in experiment.runs:
         if run.mismatch is not None:
             yield DifferentItems("critical", None, run.mismatch)

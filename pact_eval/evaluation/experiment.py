@@ -23,14 +23,28 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation.answers import (
+    ComparisonAnswer,
+    DecodedRates,
+    compare_rates,
+    decoded_comparison,
+    decoded_rates,
+    other_decoding,
+)
 from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
-from pact_eval.evaluation.joins import UnlikeRuns, join_all
+from pact_eval.evaluation.joins import SameWeights, UnlikeRuns, join_all, same_weights
 from pact_eval.evaluation.notes import DifferentViews, numeric_noise
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.roles import SkippedRun, of_one_role
-from pact_eval.evaluation.seeds import ArmPair, ArmsComparison, compare_arms, compare_seeds
+from pact_eval.evaluation.seeds import (
+    ArmPair,
+    ArmsComparison,
+    compare_arms,
+    compare_seeds,
+    matched_seeds,
+)
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.evaluation.sweep import SweepPoint, sweep
@@ -61,7 +75,7 @@ _SHOWN = 5
 
 Result = TypeVar("Result")
 
-Notice: TypeAlias = SkippedRun | UnlikeRuns
+Notice: TypeAlias = SkippedRun | UnlikeRuns | SameWeights
 """What `run.json` alone shows about the runs of an experiment."""
 
 
@@ -481,10 +495,15 @@ class Experiment:
             for unlike in join_all([run.run for run in members], allow=self.settings.allow)
         )
 
+    @cached_property
+    def same_weights(self) -> tuple[SameWeights, ...]:
+        """Runs of different training seeds whose adapters have the same weights."""
+        return same_weights([run.run for run in self.runs])
+
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """Runs that are left out or not alike. No predictions are read."""
-        return (*self.skipped, *self.unlike)
+        """Runs that are left out, not alike, or the same twice. No predictions are read."""
+        return (*self.skipped, *self.unlike, *self.same_weights)
 
     @cached_property
     def warnings(
@@ -567,18 +586,21 @@ class Experiment:
         )
 
     def _evaluated(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> Evaluation:
-        path, settings = run.run.predictions_file, self.settings
-        if calibrated or run.shortened or streamable_items(path) <= _ITEMS_IN_MEMORY:
-            items = run.scored(decoding, calibrated=calibrated).over(settings.unit)
-        else:
-            items = read_items(path, decoding, by=settings.by, unit=settings.unit)
+        settings = self.settings
         return evaluate_items(
-            items,
+            self._items(run, decoding, calibrated=calibrated),
             by=settings.by,
             rng=settings.rng(),
             resamples=settings.resamples,
             noise=numeric_noise(run.provenance),
         )
+
+    def _items(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> ScoredItems:
+        """Return the items of a run under a decoding; those of a large run without their texts."""
+        path, settings = run.run.predictions_file, self.settings
+        if calibrated or run.shortened or streamable_items(path) <= _ITEMS_IN_MEMORY:
+            return run.scored(decoding, calibrated=calibrated).over(settings.unit)
+        return read_items(path, decoding, by=settings.by, unit=settings.unit)
 
     def resampled(
         self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool
@@ -637,6 +659,79 @@ class Experiment:
                 margin=settings.margin,
             ),
         )
+
+    def answer(self, a: ExperimentRun, b: ExperimentRun) -> ComparisonAnswer:
+        """Say whether A is better than B: under the decoding of the settings, and under the other.
+
+        The other decoding is never calibrated: a calibrator belongs to one decoding.
+
+        Args:
+            a: the first run.
+            b: the second run; differences are a minus b.
+
+        Raises:
+            InputError: the items differ, or a run lacks the decoding or a calibrator.
+        """
+        settings, views = self.settings, common_views([a.predictions.k, b.predictions.k])
+        group = self.comparison(a, b).groups[0]
+        chosen = decoded_comparison(group, settings.decoding, views)
+        if views == 1:
+            return ComparisonAnswer(chosen, None)
+        decoding = other_decoding(settings.decoding)
+        runs = [run.with_views(views).scored(decoding).over(settings.unit) for run in (a, b)]
+        resamples = settings.resamples or default_resamples(len(runs[0]))
+        rates = compare_rates(*runs, rng=settings.rng(), resamples=resamples)
+        return ComparisonAnswer(chosen, decoded_comparison(rates, decoding, views))
+
+    def answers(self, method: str) -> dict[str, ComparisonAnswer | ArmPair]:
+        """Say whether an arm is better than each of the others, at the seeds that both have.
+
+        Args:
+            method: name of the arm.
+
+        Returns:
+            By the name of each other arm that shares a seed: the answer of the two runs, or the
+            difference of the arms if they share several seeds.
+
+        Raises:
+            InputError: items differ.
+        """
+        self.require_same_items()
+        by_seed = {arm: {run.seed: run for run in runs} for arm, runs in self.arms.items()}
+        found: dict[str, ComparisonAnswer | ArmPair] = {}
+        for arm in by_seed:
+            matches = () if arm == method else matched_seeds(by_seed[method], by_seed[arm])
+            if len(matches) == 1:
+                found[arm] = self.answer(matches[0].a, matches[0].b)
+            elif matches:
+                found[arm] = self.seeds(method, arm)
+        return found
+
+    def rates(self, run: ExperimentRun) -> tuple[DecodedRates, ...]:
+        """Return accuracy and pair accuracy of a run at view 0, and over K views if it has them.
+
+        The decoding that is not that of the settings is never calibrated.
+
+        Args:
+            run: a run on full contexts.
+
+        Raises:
+            InputError: the run does not have the decoding of the settings, or has no calibrator.
+        """
+        settings, evaluation = self.settings, self.evaluation(run)
+        estimates = evaluation.groups[0].estimates
+        chosen = DecodedRates.of(settings.decoding, evaluation.k, estimates)
+        if evaluation.k == 1:
+            return (chosen,)
+        decoding = other_decoding(settings.decoding)
+
+        def found() -> DecodedRates:
+            items = self._items(run, decoding, calibrated=False)
+            resamples = settings.resamples or default_resamples(len(items))
+            return decoded_rates(items, rng=settings.rng(), resamples=resamples)
+
+        other = run._once(("rates", decoding, settings), found)
+        return tuple(sorted((chosen, other), key=lambda each: each.k))
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:

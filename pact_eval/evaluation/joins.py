@@ -28,6 +28,49 @@ class UnlikeRuns:
     differences: tuple[Difference, ...]
 
 
+@dataclass(frozen=True)
+class SameWeights:
+    """Two runs of different training seeds whose adapters have the same weights.
+
+    One of the seeds is wrong, so nothing varies over seeds: a mean over them is one run, twice.
+
+    Attributes:
+        first: folder of the first run.
+        other: folder of the other run.
+        seeds: the seeds that they record.
+        sha256: SHA-256 of the weights of both.
+    """
+
+    first: str
+    other: str
+    seeds: tuple[int, int]
+    sha256: str
+
+
+def same_weights(runs: Sequence[RunFolder]) -> tuple[SameWeights, ...]:
+    """Find runs that record different training seeds for the same adapter weights.
+
+    Args:
+        runs: the runs, in the order of the experiment.
+
+    Returns:
+        For each such run, the first earlier run with its weights and another seed.
+    """
+    found: list[SameWeights] = []
+    for place, run in enumerate(runs):
+        adapter, seed = run.provenance.adapter, run.seed
+        if adapter is None or adapter.sha256 is None or seed is None:
+            continue
+        for other in runs[:place]:
+            twin = other.provenance.adapter
+            if twin is None or twin.sha256 != adapter.sha256 or other.seed in (None, seed):
+                continue
+            folders = str(other.folder), str(run.folder)
+            found.append(SameWeights(*folders, (other.seed or 0, seed), adapter.sha256))
+            break
+    return tuple(found)
+
+
 def join_all(runs: Sequence[RunFolder], *, allow: Collection[Allowance]) -> tuple[UnlikeRuns, ...]:
     """Decide whether several runs may be compared: every run with every other, by `join`.
 

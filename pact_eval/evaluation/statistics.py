@@ -268,17 +268,23 @@ def resampled_groups(
 
 
 def resampled_group(
-    name: str, items: ScoredItems, *, rng: np.random.Generator, resamples: int
+    name: str,
+    items: ScoredItems,
+    *,
+    rng: np.random.Generator,
+    resamples: int,
+    wanted: Sequence[Metric] | None = None,
 ) -> ResampledGroup:
-    """Resample every metric on one group of items.
+    """Resample metrics on one group of items.
 
     Args:
         name: of the group.
         items: its items, with sorted families.
         rng: source of the resamples; its state does not change.
         resamples: bootstrap resamples of families.
+        wanted: the metrics; None uses every reported metric that is defined for such items.
     """
-    statistics = group_statistics(items)
+    statistics = group_statistics(items, wanted)
     drawn: dict[str, Resampled] = {}
     for each in statistics.sets:
         drawn |= resample(

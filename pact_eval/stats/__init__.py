@@ -54,6 +54,7 @@ from pact_eval.stats.power import (
     DetectableDifference,
     design_effect,
     detectable_difference,
+    items_needed,
     mcnemar_power,
 )
 from pact_eval.stats.proportions import effective_rows, rate_estimate, wilson_interval
@@ -95,6 +96,7 @@ __all__ = [
     "holm",
     "inverted_p_value",
     "item_accuracy_difference",
+    "items_needed",
     "least_p_value",
     "linear_inference",
     "linearised_ratio",

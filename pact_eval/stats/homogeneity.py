@@ -64,6 +64,11 @@ class SlotHomogeneity:
         """Positions that are shown to be picked less often than they are correct."""
         return self._shown(self.observed < self.expected)
 
+    @property
+    def never_chosen(self) -> tuple[int, ...]:
+        """Positions that hold a reference somewhere and are never picked."""
+        return tuple(np.flatnonzero((self.observed == 0) & (self.expected > 0)).tolist())
+
     def _shown(self, direction: npt.NDArray[np.bool_]) -> tuple[int, ...]:
         if not self.p_value < _LEVEL:
             return ()

@@ -16,6 +16,7 @@ from pact_eval.evaluation import (
     Note,
     Notice,
     RepeatedViews,
+    SameWeights,
     SkippedRun,
     SmallGroups,
     TooFewResamples,
@@ -107,6 +108,20 @@ def unlike_sentence(unlike: UnlikeRuns) -> str:
     return f"{unlike.first} and {unlike.other} differ in their {', '.join(named)}, as allowed"
 
 
+def same_weights_sentence(same: SameWeights) -> str:
+    """Say which runs record different seeds for the same weights.
+
+    Example:
+        >>> same_weights_sentence(SameWeights("a", "b", (17, 18), "4def"))
+        'a and b record the training seeds 17 and 18, but their adapters are the same (4def)'
+    """
+    first, other = same.seeds
+    return (
+        f"{same.first} and {same.other} record the training seeds {first} and {other}, but their "
+        f"adapters are the same ({same.sha256[:12]})"
+    )
+
+
 def warning_sentence(
     warning: CalibrationWarning | ItemMismatch | Notice,
 ) -> str:
@@ -123,6 +138,8 @@ def warning_sentence(
         )
     if isinstance(warning, UnlikeRuns):
         return unlike_sentence(warning)
+    if isinstance(warning, SameWeights):
+        return same_weights_sentence(warning)
     if isinstance(warning, ItemMismatch):
         return str(warning)
     # A report without a calibrator does not wait for what fits them.

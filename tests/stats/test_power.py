@@ -11,6 +11,7 @@ from scipy import stats
 from pact_eval.stats import (
     design_effect,
     detectable_difference,
+    items_needed,
     mcnemar_from_counts,
     mcnemar_power,
     sign_flip_test,
@@ -233,3 +234,28 @@ def test_bad_arguments_are_refused() -> None:
         design_effect([1.0, math.nan], [0, 1])
     with pytest.raises(ValueError, match=r"cluster: expected shape \(2,\)"):
         design_effect([1.0, 2.0], [0])
+
+
+@pytest.mark.parametrize(("difference", "share"), [(0.02, 0.15), (0.065, 0.176), (0.01, 0.0)])
+def test_items_needed_against_the_approximation_of_connett(difference: float, share: float) -> None:
+    # Connett, Smith and McHugh 1987; the exact test needs a few per cent more.
+    psi = max(share, difference)
+    spread = 1.959964 * math.sqrt(psi) + 0.841621 * math.sqrt(psi - difference**2)
+    approximate = (spread / difference) ** 2
+    found = items_needed(difference, share)
+    assert approximate < found < 1.13 * approximate
+    assert mcnemar_power(found, psi, difference) >= 0.8 > mcnemar_power(found - 1, psi, difference)
+
+
+def test_items_needed_inverts_the_detectable_difference() -> None:
+    found = detectable_difference(324, 0.176, design_effect=1.5)
+    again = items_needed(found.value, 0.176, design_effect=1.5)
+    assert abs(again - 324) < 12
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"difference": 0.0}, {"difference": 1.1}, {"discordance": -0.1}, {"power": 0.01}]
+)
+def test_items_needed_refuses_what_is_out_of_range(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        items_needed(**({"difference": 0.02, "discordance": 0.1} | wrong))

@@ -13,7 +13,7 @@ from pact_eval.preregistration import RegistrationProblem, WeakVerdict
 from pact_reports.calibration_sentences import calibration_sentence
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import has_width, interval_text, no_interval, value_text
-from pact_reports.sentences import note_sentence, unlike_sentence
+from pact_reports.sentences import note_sentence, same_weights_sentence, unlike_sentence
 from pact_reports.tables.report import letter_verdict
 from pact_reports.tables.scorecard import difference_text
 
@@ -188,6 +188,11 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
         "Runs that do not belong together",
         "A difference between them may come from what else differs, not from the adapter.",
         lambda found: unlike_sentence(found.unlike),
+    ),
+    d.OneRunTwice: Explanation(
+        "One run under two seeds",
+        "Means and deviations over seeds count this run twice.",
+        lambda found: same_weights_sentence(found.same),
     ),
     d.DifferentData: Explanation(
         "Not the dataset that was scored",

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from pact_eval.errors import InputError, RecordError
+from pact_eval.evaluation import ArmPair, Experiment
 from pact_eval.evaluation.diagnostics import Diagnostic, MatchedRuns, diagnose, matched_runs
 from pact_eval.preregistration import (
     JudgedHypotheses,
@@ -13,6 +14,7 @@ from pact_eval.preregistration import (
     on_registration,
     on_verdicts,
 )
+from pact_reports.answers import arms_answer, comparison_answer
 from pact_reports.figures import reason
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import interval_text, p_value_text
@@ -39,6 +41,7 @@ def summary_html(request: PageRequest, built: BuiltTables) -> Html:
     decoding = decoding_name(experiment.settings.decoding, "raw")
     return joined(
         [
+            *_answers(experiment, method),
             element(
                 "section",
                 element("h3", "Verdicts"),
@@ -56,6 +59,19 @@ def summary_html(request: PageRequest, built: BuiltTables) -> Html:
             ),
         ]
     )
+
+
+def _answers(experiment: Experiment, method: str) -> list[Html]:
+    """Write whether the method is better than each other arm: the first lines of the page."""
+    if not experiment.same_items:
+        return []
+    said = (
+        arms_answer(found)
+        if isinstance(found, ArmPair)
+        else comparison_answer(found, (method, arm))
+        for arm, found in experiment.answers(method).items()
+    )
+    return [element("p", data_text(sentence), class_="answer") for sentence in said]
 
 
 def _judged(request: PageRequest) -> JudgedHypotheses | str:

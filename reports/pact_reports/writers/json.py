@@ -19,6 +19,7 @@ from pact_eval.evaluation import (
     MetricSpec,
     Note,
     Notice,
+    SameWeights,
     SkippedRun,
     UnlikeRuns,
 )
@@ -182,7 +183,7 @@ def _typed(note: Note | CalibrationNote | Notice, text: str) -> dict[str, Json]:
 
 
 def _warning(warning: CalibrationWarning | Notice) -> Json:
-    if isinstance(warning, SkippedRun | UnlikeRuns):
+    if isinstance(warning, SkippedRun | UnlikeRuns | SameWeights):
         return _typed(warning, warning_sentence(warning))
     return {"run": warning.run, **_typed(warning.note, warning_sentence(warning))}
 

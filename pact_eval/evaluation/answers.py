@@ -1,0 +1,171 @@
+"""The answers that a command gives first: is A better than B, and how good is a run?
+
+Both are given at view 0 and over K views, because the two can differ: an ensemble of views hides
+what the letters do to a single answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pact_eval.evaluation.comparison import (
+    GroupComparison,
+    MetricComparison,
+    compare_groups,
+)
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import find_metric
+from pact_eval.evaluation.statistics import resampled_group
+from pact_eval.runs import Decoding
+from pact_eval.stats import DetectableDifference, Estimate, items_needed
+
+PLANNED_DIFFERENCE: Final = 0.02
+"""The difference in accuracy for which an answer says how many items would show it."""
+
+_HEADLINE: Final = ("accuracy", "pair_accuracy")
+
+
+@dataclass(frozen=True)
+class DecodedComparison:
+    """Accuracy and pair accuracy of two runs under one decoding.
+
+    Attributes:
+        decoding: single (view 0) or ensemble (K views).
+        k: number of views: 1 for view 0.
+        accuracy: of both runs, with the difference and its exact test.
+        pair_accuracy: likewise; undefined without pairs.
+        detectable: smallest difference in accuracy that this holdout shows with 80% power.
+        needed: number of such items that would show a difference of `PLANNED_DIFFERENCE` with 80%
+            power.
+    """
+
+    decoding: Decoding
+    k: int
+    accuracy: MetricComparison
+    pair_accuracy: MetricComparison
+    detectable: DetectableDifference
+    needed: int
+
+
+@dataclass(frozen=True)
+class ComparisonAnswer:
+    """Is A better than B? At view 0, and over K views if both runs have them.
+
+    Attributes:
+        chosen: under the decoding of the settings.
+        other: under the other decoding; None if a run has one view.
+    """
+
+    chosen: DecodedComparison
+    other: DecodedComparison | None
+
+    @property
+    def by_views(self) -> tuple[DecodedComparison, ...]:
+        """View 0 first, then K views."""
+        found = (self.chosen, *(() if self.other is None else (self.other,)))
+        return tuple(sorted(found, key=lambda each: each.k))
+
+
+@dataclass(frozen=True)
+class DecodedRates:
+    """Accuracy and pair accuracy of a run under one decoding.
+
+    Attributes:
+        decoding: single (view 0) or ensemble (K views).
+        k: number of views: 1 for view 0.
+        accuracy: with its interval.
+        pair_accuracy: with its interval; undefined without pairs.
+    """
+
+    decoding: Decoding
+    k: int
+    accuracy: Estimate
+    pair_accuracy: Estimate
+
+    @classmethod
+    def of(cls, decoding: Decoding, k: int, estimates: Mapping[str, Estimate]) -> DecodedRates:
+        """Take the rates from the estimates of all items of a run with k views."""
+        rates = [estimates[name] for name in _HEADLINE]
+        return cls(decoding, 1 if decoding == "single" else k, *rates)
+
+
+def other_decoding(decoding: Decoding) -> Decoding:
+    """Return ensemble for single, and single for ensemble."""
+    return "ensemble" if decoding == "single" else "single"
+
+
+def decoded_comparison(group: GroupComparison, decoding: Decoding, k: int) -> DecodedComparison:
+    """Return the answer in the comparison of all items.
+
+    Args:
+        group: all items of both runs.
+        decoding: the decoding of both.
+        k: number of views of both.
+    """
+    tests = group.accuracy
+    # NaN if no item differs, or all differ alike.
+    effect = tests.design_effect.value
+    return DecodedComparison(
+        decoding=decoding,
+        k=1 if decoding == "single" else k,
+        accuracy=group.metrics["accuracy"],
+        pair_accuracy=group.metrics["pair_accuracy"],
+        detectable=tests.detectable,
+        needed=items_needed(
+            PLANNED_DIFFERENCE,
+            (tests.items.b + tests.items.c) / tests.items.n,
+            design_effect=1.0 if math.isnan(effect) else effect,
+        ),
+    )
+
+
+def compare_rates(
+    a: ScoredItems,
+    b: ScoredItems,
+    *,
+    rng: np.random.Generator,
+    resamples: int,
+) -> GroupComparison:
+    """Compare accuracy and pair accuracy alone, of all items.
+
+    Args:
+        a: the first run under its decoding.
+        b: the second run, with the items in the same order and the same number of views.
+        rng: source of the resamples.
+        resamples: bootstrap resamples of families.
+    """
+    wanted = [find_metric(name) for name in _HEADLINE]
+    groups = [
+        [
+            resampled_group(
+                "all", items.with_sorted_families(), rng=rng, resamples=resamples, wanted=wanted
+            )
+        ]
+        for items in (a, b)
+    ]
+    found = compare_groups(*groups, by="kind", rng=rng, resamples=resamples, margin=None)
+    return found.groups[0]
+
+
+def decoded_rates(items: ScoredItems, *, rng: np.random.Generator, resamples: int) -> DecodedRates:
+    """Return accuracy and pair accuracy of a run under one decoding.
+
+    Args:
+        items: the items of the run under this decoding.
+        rng: source of the resamples.
+        resamples: bootstrap resamples of families.
+    """
+    group = resampled_group(
+        "all",
+        items.with_sorted_families(),
+        rng=rng,
+        resamples=resamples,
+        wanted=[find_metric(name) for name in _HEADLINE],
+    )
+    estimates = {name: group.estimate(name) for name in _HEADLINE}
+    return DecodedRates.of(items.decoding, items.k, estimates)

@@ -1,0 +1,268 @@
+"""The answer first: what a command found, in one sentence or in ten lines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pact_eval.evaluation import (
+    PLANNED_DIFFERENCE,
+    ArmDifference,
+    ArmPair,
+    CalibrationError,
+    ComparisonAnswer,
+    DecodedComparison,
+    DecodedRates,
+    Evaluation,
+    MetricComparison,
+    SweepPoint,
+)
+from pact_eval.runs import Provenance
+from pact_reports.numbers import (
+    interval_text,
+    p_value_text,
+    units_text,
+    value_text,
+)
+from pact_reports.plain_text import one_line
+from pact_reports.sentences import note_sentence
+from pact_reports.table import Cell, Column, Line, Part, Row, Table
+from pact_reports.tables.cells import estimate_cell
+from pact_reports.tables.report import letter_verdict
+
+if TYPE_CHECKING:  # a report waits neither for what fits calibrators nor for what judges
+    from pact_eval.calibration import CalibrationEffect
+    from pact_eval.preregistration import JudgedHypotheses
+
+_LEVEL: Final = 0.05
+_MOST_NOTES: Final = 3
+
+
+def comparison_answer(answer: ComparisonAnswer, names: tuple[str, str]) -> str:
+    """Say whether A is better than B, with the difference at view 0 and over K views.
+
+    Args:
+        answer: of the comparison.
+        names: what the two runs are called.
+
+    Example:
+        "No accuracy difference shown: pact - base +0.3 points [-3.4, +4.0] (view 0), ..."
+    """
+    a, b = map(one_line, names)
+    chosen, views = answer.chosen, answer.by_views
+    accuracy = ", ".join(
+        _decoded(each.accuracy, each, word=not at) for at, each in enumerate(views)
+    )
+    said = f"{_finding(chosen.accuracy, a, b)}: {a} - {b} {accuracy}"
+    if not math.isnan(chosen.pair_accuracy.difference.value):
+        pairs = ", ".join(_decoded(each.pair_accuracy, each, word=False) for each in views)
+        said += f"; pair accuracy {pairs}"
+    return f"{said}. {_power(chosen)}"
+
+
+def _finding(accuracy: MetricComparison | ArmDifference, a: str, b: str) -> str:
+    """Say what is shown of a difference in accuracy."""
+    value = accuracy.difference if isinstance(accuracy, MetricComparison) else accuracy.same_seeds
+    if not accuracy.marked:
+        return "No accuracy difference shown"
+    direction = "more" if value.value > 0 else "less"
+    p_value = accuracy.evidence.adjusted_p_value or accuracy.evidence.p_value
+    return f"{a} is {direction} accurate than {b} ({p_value_text(p_value)})"
+
+
+def _decoded(metric: MetricComparison, each: DecodedComparison, *, word: bool) -> str:
+    unit = " points" if word else ""
+    number = interval_text(metric.difference, "points", unit)
+    if word and "[" in number:  # the unit comes before the interval
+        value, interval = number.removesuffix(unit).split(" [", 1)
+        number = f"{value}{unit} [{interval}"
+    return f"{number} ({_views(each.k)})"
+
+
+def _views(k: int) -> str:
+    return "view 0" if k == 1 else f"{k} views"
+
+
+def _power(chosen: DecodedComparison) -> str:
+    """Say which difference this holdout shows, and how many items a small one would need."""
+    planned = value_text(PLANNED_DIFFERENCE, "percent").removesuffix(".0")
+    needed = f"{planned} points would need about {_about(chosen.needed)} items"
+    if math.isnan(chosen.detectable.value):
+        return f"{needed.capitalize()}."
+    detectable = value_text(chosen.detectable.value, "percent")
+    if chosen.detectable.value <= PLANNED_DIFFERENCE:
+        return f"Detectable here: {detectable} points."
+    return f"Detectable here: {detectable} points; {needed}."
+
+
+def _about(number: int) -> str:
+    """Round to two digits.
+
+    Example:
+        >>> _about(2688), _about(97)
+        ('2,700', '97')
+    """
+    digits = max(0, len(str(number)) - 2)
+    return f"{round(number, -digits):,}"
+
+
+def arms_answer(pair: ArmPair) -> str:
+    """Say whether the first arm is better than the second over the seeds that both have."""
+    found = pair.differences["all"]
+    accuracy = found["accuracy"]
+    a, b = one_line(pair.a), one_line(pair.b)
+    seeds = "1 seed" if len(pair.seeds) == 1 else f"{len(pair.seeds)} seeds"
+    said = (
+        f"{_finding(accuracy, a, b)}: {a} - {b} "
+        f"{interval_text(accuracy.same_seeds, 'points')} points over {seeds}"
+    )
+    pairs = found["pair_accuracy"]
+    if not math.isnan(pairs.same_seeds.value):
+        said += f"; pair accuracy {interval_text(pairs.same_seeds, 'points')}"
+    return f"{said}. Tested for {accuracy.generalises_to}."
+
+
+def headline_parts(
+    folder: Path, provenance: Provenance, evaluation: Evaluation, rates: Sequence[DecodedRates]
+) -> tuple[Part, ...]:
+    """Lay out what a report found in about ten lines.
+
+    Args:
+        folder: the run folder.
+        provenance: what `run.json` records.
+        evaluation: the report.
+        rates: accuracy and pair accuracy at view 0 and over K views.
+
+    Returns:
+        The run; accuracy and pair accuracy by decoding; letters, calibration, notes; what to do
+        next.
+    """
+    return (
+        Line(_run(folder, provenance, evaluation), "strong"),
+        _rates_table(evaluation, rates),
+        *(Line(text) for text in _findings(evaluation)),
+        *_notes(evaluation),
+        Line(f"Next: pact-eval report {one_line(str(folder))} --full", "faint"),
+    )
+
+
+def _run(folder: Path, provenance: Provenance, evaluation: Evaluation) -> str:
+    everything = evaluation.groups[0]
+    labels = [provenance.arm, None if provenance.seed is None else f"seed {provenance.seed}"]
+    named = ", ".join(label for label in labels if label)
+    basis = units_text(
+        f"{everything.items:,} items, {everything.clusters:,} clusters", evaluation.unit
+    )
+    return one_line(f"{folder}: {f'{named}; ' if named else ''}{basis}, K = {evaluation.k}")
+
+
+def _rates_table(evaluation: Evaluation, rates: Sequence[DecodedRates]) -> Table:
+    flips = evaluation.groups[0].estimates["flip_rate"]
+    rows = {
+        "Accuracy": [each.accuracy for each in rates],
+        "Pair accuracy": [each.pair_accuracy for each in rates],
+    }
+    lines = [
+        Row((Cell(title), *(estimate_cell(each, "percent", reasons=False) for each in found)))
+        for title, found in rows.items()
+        if not math.isnan(found[0].value)
+    ]
+    if evaluation.k > 1:
+        cell = estimate_cell(flips, "percent", reasons=False)
+        lines.append(Row((Cell("Flip rate"), Cell(""), cell)))
+    return Table(
+        name="headline",
+        title="",
+        caption="",
+        columns=(Column("%", "left"), *(Column(_views(each.k), "left") for each in rates)),
+        rows=tuple(lines),
+        keys=1,
+    )
+
+
+def _findings(evaluation: Evaluation) -> Iterator[str]:
+    if evaluation.letters is not None:
+        yield letter_verdict(evaluation.letters, evaluation.unit, basis=False)
+    error = evaluation.groups[0].estimates["ece"]
+    if isinstance(error, CalibrationError) and not math.isnan(error.value):
+        yield calibration_verdict(error)
+
+
+def calibration_verdict(error: CalibrationError) -> str:
+    """Say whether ECE is above what a calibrated model shows by chance."""
+    found = "shown" if error.p_value < _LEVEL else "not shown"
+    ece, floor, high = (
+        value_text(each, "percent") for each in (error.value, error.floor, error.floor_high)
+    )
+    return (
+        f"Miscalibration {found}: ECE {ece}%; a calibrated model with these confidences has "
+        f"{floor}% on average, up to {high}% ({p_value_text(error.p_value)})."
+    )
+
+
+def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
+    """Say what K views gain over view 0; None if the points do not show it."""
+    last = points[-1]
+    gain = last.group.estimates["ensemble_gain"]
+    if last.k < 2 or math.isnan(gain.value):
+        return None
+    shown = "No change of accuracy shown"
+    if not gain.low <= 0 <= gain.high:
+        shown = f"Views {'help' if gain.value > 0 else 'hurt'} accuracy"
+    flips = interval_text(last.group.estimates["flip_rate"], "percent", "%")
+    return (
+        f"{shown}: {last.k} views - view 0 {interval_text(gain, 'points', ' points')}; the answer "
+        f"to {flips} of the items depends on the letters."
+    )
+
+
+def calibration_answer(name: str, effect: CalibrationEffect) -> str:
+    """Say whether the temperatures help on a run, by the paired interval of NLL.
+
+    Args:
+        name: what the run is called.
+        effect: scores before and after.
+    """
+    change = effect.groups[0].changes["nll_nats"]
+    ends = "" if math.isnan(change.low) else f" [{change.low:+.3f}, {change.high:+.3f}]"
+    if math.isnan(change.low) or change.low <= 0 <= change.high:
+        found = "No effect on the probabilities shown"
+    else:
+        better = "better" if change.value < 0 else "worse"
+        found = f"The probabilities get {better}"
+    return f"{one_line(name)}: {found}: NLL {change.value:+.3f}{ends} nats."
+
+
+def scorecard_answer(judged: JudgedHypotheses) -> str:
+    """Say how many hypotheses are supported and contradicted, by value and as shown.
+
+    Example:
+        "2 of 5 hypotheses are supported (H1, H3), 1 of them shown (H1); ..."
+    """
+    results = judged.scorecard.results
+    untested = [each.hypothesis.id for each in results if each.verdict == "UNTESTED"]
+    supported = [each.hypothesis.id for each in results if each.verdict == "SUPPORTED"]
+    against = [each.hypothesis.id for each in results if each.verdict == "CONTRADICTED"]
+    proven = [each.hypothesis.id for each in results if each.shown == "supported"]
+    refuted = [each.hypothesis.id for each in results if each.shown == "refuted"]
+    said = (
+        f"Of {len(results)} hypotheses, by value {_listed(supported, 'supported')} and "
+        f"{_listed(against, 'contradicted')}, {_listed(untested, 'untested')}; "
+        f"{_listed(proven, 'shown to hold')}, {_listed(refuted, 'shown to fail')}"
+    )
+    return f"{said}. {judged.registration.status.capitalize()}."
+
+
+def _listed(ids: Sequence[str], what: str) -> str:
+    named = f" ({one_line(', '.join(ids))})" if ids else ""
+    return f"{len(ids)} {what}{named}"
+
+
+def _notes(evaluation: Evaluation) -> Iterator[Line]:
+    for note in evaluation.notes[:_MOST_NOTES]:
+        yield Line(f"Note: {note_sentence(note)}", "caution")
+    more = len(evaluation.notes) - _MOST_NOTES
+    if more > 0:
+        yield Line(f"{more} more notes: --full shows them.", "caution")

@@ -1,0 +1,113 @@
+"""The answers that commands give first, against the reports that hold the same numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from run_frames import edit_run, rows, write_run
+
+from pact_eval.evaluation import Experiment, ExperimentRun, Settings
+from pact_eval.runs import Decoding
+from pact_eval.stats import SlotHomogeneity
+from pact_reports.answers import comparison_answer
+
+SETTINGS = Settings(resamples=200)
+
+
+def experiment(home: Path, settings: Settings = SETTINGS, *, k: int = 3) -> Experiment:
+    folders = [
+        write_run(home / "a", rows(1, k=k, skill=2.0), arm="a", seed=1),
+        write_run(home / "b", rows(2, k=k), arm="b", seed=1),
+    ]
+    return Experiment.read(folders, settings)
+
+
+def pair(found: Experiment) -> tuple[ExperimentRun, ExperimentRun]:
+    a, b = found.runs
+    return a, b
+
+
+@pytest.mark.parametrize("decoding", ["single", "ensemble"])
+def test_both_decodings_are_those_of_the_comparisons(tmp_path: Path, decoding: Decoding) -> None:
+    found = experiment(tmp_path, replace(SETTINGS, decoding=decoding))
+    answer = found.answer(*pair(found))
+    assert [each.k for each in answer.by_views] == [1, 3]
+    assert answer.chosen.decoding == decoding
+    for each in answer.by_views:
+        chosen = Experiment(found.runs, settings=replace(SETTINGS, decoding=each.decoding))
+        group = chosen.comparison(*pair(chosen)).groups[0]
+        assert each.accuracy == group.metrics["accuracy"]
+        assert each.pair_accuracy == group.metrics["pair_accuracy"]
+        assert each.detectable == group.accuracy.detectable
+
+
+@pytest.mark.parametrize("decoding", ["single", "ensemble"])
+def test_rates_are_those_of_the_reports(tmp_path: Path, decoding: Decoding) -> None:
+    found = experiment(tmp_path, replace(SETTINGS, decoding=decoding))
+    run = found.runs[0]
+    rates = found.rates(run)
+    assert [each.k for each in rates] == [1, 3]
+    for each in rates:
+        estimates = found.evaluation(run, each.decoding, calibrated=False).groups[0].estimates
+        assert each.accuracy == estimates["accuracy"]
+        assert each.pair_accuracy == estimates["pair_accuracy"]
+
+
+def test_runs_of_one_view_have_one_answer(tmp_path: Path) -> None:
+    found = experiment(tmp_path, k=1)
+    assert found.answer(*pair(found)).other is None
+    assert len(found.rates(found.runs[0])) == 1
+
+
+def test_runs_of_different_k_are_compared_on_the_views_of_both(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / "a", rows(1, k=4), arm="a", seed=1),
+        write_run(tmp_path / "b", rows(2, k=2), arm="b", seed=1),
+    ]
+    found = Experiment.read(folders, SETTINGS)
+    assert [each.k for each in found.answer(*pair(found)).by_views] == [1, 2]
+
+
+def test_an_answer_says_what_is_shown_and_what_would_be_needed(tmp_path: Path) -> None:
+    found = experiment(tmp_path)
+    a, b = pair(found)
+    better, same = found.answer(a, b), found.answer(a, a)
+    assert comparison_answer(better, ("a", "b")).startswith("a is more accurate than b (p ")
+    assert comparison_answer(found.answer(b, a), ("b", "a")).startswith("b is less accurate than a")
+    text = comparison_answer(same, ("a", "again"))
+    assert text.startswith("No accuracy difference shown: a - again 0.0 points [")
+    assert "(view 0)" in text
+    assert "(3 views)" in text
+    assert "2 points would need about" in text
+
+
+def test_two_seeds_of_the_same_weights(tmp_path: Path) -> None:
+    found = experiment(tmp_path)
+    folders = [run.folder for run in found.runs]
+    weights = {"adapter": {"sha256": "c" * 64}}
+    for folder, seed in zip(folders, (17, 18), strict=True):
+        edit_run(folder, settings=weights, arm="pact", seed=seed)
+    (same,) = Experiment.read(folders, SETTINGS).same_weights
+    assert same.seeds == (17, 18)
+    assert (same.first, same.other) == tuple(map(str, folders))
+    edit_run(folders[1], settings=weights, arm="other", seed=17)
+    assert not Experiment.read(folders, SETTINGS).same_weights
+
+
+def test_a_letter_that_is_never_chosen() -> None:
+    letters = SlotHomogeneity(
+        observed=np.array([9, 0, 0]),
+        expected=np.array([4, 5, 0]),
+        chi2=9.0,
+        dof=1,
+        p_value=0.01,
+        units=9,
+        clusters=9,
+        discordant_clusters=5,
+        letter_p_values=np.array([0.01, 0.01, np.nan]),
+        detectable=0.2,
+    )
+    assert letters.never_chosen == (1,)
