@@ -45,7 +45,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def report(published: Path) -> str:
-    return run("report", published).stdout
+    return run("report", published, "--full").stdout
 
 
 def test_the_report_shows_the_published_numbers(report: str) -> None:
@@ -60,17 +60,42 @@ def test_the_report_shows_the_published_numbers(report: str) -> None:
         "Decoding: single, raw",
         " one view only: K is 1.",
         " no score items.",
-        "No letter is chosen more often than it is correct",
+        "No letter bias shown",
         "arm:        pact_full",
         "seed:       18",
     ):
         assert words in report, words
 
 
+def test_the_report_opens_with_what_the_run_is_worth(published: Path) -> None:
+    text = run("report", published, *FAST).stdout
+    assert len(text.splitlines()) <= 18
+    for words in (
+        "pact_full, seed 18; 324 items, 162 families, K = 1",
+        "| Accuracy      | 82.1 [77.5, 85.9] |",
+        "| Pair accuracy | 67.3 [",
+        "No letter bias shown",
+        "a calibrated model with these confidences has",
+        "--full",
+    ):
+        assert words in text, words
+
+
+@pytest.mark.parametrize("option", [["--full"], ["--by", "kind"]])
+def test_full_and_by_print_every_table(published: Path, option: list[str]) -> None:
+    assert "Pairs: which of the two members" in run("report", published, *FAST, *option).stdout
+
+
+def test_full_is_for_the_terminal(published: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    said = failed("report", published, "--full", "--html", page, code=2)
+    assert "--full is for the terminal; files have every table" in said
+
+
 def test_piped_output_is_plain_and_fits_its_width(published: Path, report: str) -> None:
     assert "\x1b" not in report
     assert max(len(line) for line in report.splitlines()) <= 120
-    arguments = ["report", str(published), *FAST]
+    arguments = ["report", str(published), "--full", *FAST]
     narrow = CliRunner(env={"COLUMNS": "70"}).invoke(main, arguments).stdout
     assert max(len(line) for line in narrow.splitlines()) <= 70
     assert "90.4 [83.4, 94.6]" in narrow
@@ -119,8 +144,9 @@ def test_the_letter_that_is_picked_too_often_is_named(tmp_path: Path) -> None:
     # Every answer is the second letter; the correct letter is each of the three in turn.
     rows = [{"id": f"{n}", "reference": n % 3, "probabilities": [0.1, 0.8, 0.1]} for n in range(60)]
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    text = run("import", path, "--out", tmp_path / "run").stdout
-    assert "Letter bias: B is chosen more often than it is correct" in text
+    text = " ".join(run("import", path, "--out", tmp_path / "run").stdout.split())
+    assert "Letter bias: B (chosen in 100.0% of the views, correct in 33.3%) too often" in text
+    assert "; A is never chosen, and correct in 20 views; C is never chosen" in text
 
 
 def test_hostile_names_are_shown_as_they_are_and_not_as_markup(tmp_path: Path) -> None:
