@@ -69,9 +69,16 @@ def false_marks(sets: int, resamples: int, others: int) -> None:
         f"\n{sets} data sets on which {1 + others} runs do not differ, {resamples:,} resamples.\n"
     )
     write(f"| false marks (%) | {' | '.join(groups)} |\n|---|{'---|' * len(groups)}")
+    shares = {key: 100 * count / (sets * others) for key, count in single.items()}
     for name in metrics:
-        shares = (100 * single[group, name] / (sets * others) for group in groups)
-        write(f"| {name} | {' | '.join(f'{share:.1f}' for share in shares)} |")
+        row = (f"{shares.get((group, name), 0):.1f}" for group in groups)
+        write(f"| {name} | {' | '.join(row)} |")
+    of_all = [shares.get(("all", name), 0.0) for name in metrics]
+    error = 100 * np.sqrt(0.05 * 0.95 / (sets * others))
+    write(
+        f"\nSingle marks on all items: {min(of_all):.1f} to {max(of_all):.1f}% are false, "
+        f"{np.mean(of_all):.1f}% on average (standard error of each {error:.1f} points)."
+    )
     write(
         f"\nFull outputs with a false mark: {100 * outputs / sets:.1f}%; with `--holm`: "
         f"{100 * adjusted / sets:.1f}%."
@@ -143,7 +150,10 @@ def any_star(found: ArmsComparison, *, seeds: bool) -> bool:
 
 def crossed_coverage(sets: int, families: int = 162) -> None:
     """Print how often intervals of arm differences hold the truth, over seeds and families."""
-    write(f"\nDifferences of arms, {families} families, {sets} data sets; 95% intervals.\n")
+    write(
+        f"\nDifferences of arms on normal data, {families} families, {sets} data sets: coverage of "
+        "95% intervals.\n"
+    )
     write("| seeds | seeds' share of variance | cluster-t (%) | seeds and families resampled (%) |")
     write("|---|---|---|---|")
     for seeds in (3, 5):

@@ -64,7 +64,11 @@ def main() -> None:
     parser.add_argument("--resamples", type=int, default=2_000, help="of each interval")
     options = parser.parse_args()
     titles = ("SUPPORTED", "CONTRADICTED", "shown supported", "shown refuted")
-    sys.stdout.write(f"{options.sets:,} data sets on which no arm differs; % of verdicts.\n\n")
+    error = 100 * (0.05 * 0.95 / options.sets) ** 0.5
+    sys.stdout.write(
+        f"{options.sets:,} data sets on which no arm differs; % of verdicts (standard error of 5% "
+        f"is {error:.1f} points).\n\n"
+    )
     sys.stdout.write(f"| claim | {' | '.join(titles)} | shown |\n|---|{'---|' * 5}\n")
     for name, counted in count(options.sets, options.resamples).items():
         shares = [100 * counted[title] / options.sets for title in titles]

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
+from pact_eval.evaluation.gap_directions import gap_directions
 from pact_eval.stats import (
     Estimate,
     Resampled,
@@ -83,10 +84,11 @@ def calibration_error(
 
     - **Noise floor and test.** Outcomes drawn at the confidences (`calibrated_outcomes`) have the
       ECE of a calibrated model. Floor: their mean. :math:`p = (1 + \#\{ECE^* \ge ECE\}) / (B + 1)`.
-    - **Interval.** True gaps are taken to be :math:`t D`, in the observed direction D, with
-      :math:`t \ge 0`. D is the quadratic trend of the gaps over confidence: the gaps themselves
-      are mostly noise. The noise N is the centred bootstrap of gaps over families. The interval
-      holds every error :math:`\frac tn \sum_b |D_b|` that a test does not reject:
+    - **Interval.** True gaps are taken to be :math:`t D`, with :math:`t \ge 0`, in a few directions
+      D (`gap_directions`): the gaps themselves are mostly noise. The noise N is the centred
+      bootstrap of gaps over families, with the tails of Student's t (`centred_sums`). The interval
+      reaches to the outermost error :math:`\frac tn \sum_b |D_b|` of any D that a test does not
+      reject:
 
       .. math:: P\Big[\frac1n \sum_b |t D_b + N_b| \ge ECE\Big] \ge \frac\alpha2, \quad
                 P\Big[\frac1n \sum_b |t D_b + N_b| \le ECE\Big]
@@ -94,7 +96,8 @@ def calibration_error(
 
       The factor on the right keeps the interval from being empty when the ECE is smaller than
       noise alone would make it.
-    - **Debiased value.** The t at which the first probability is one half.
+    - **Debiased value.** The error at which the first probability is one half, along the likely
+      direction.
 
     Args:
         confidence: (n,) top probabilities in [0, 1].
@@ -143,8 +146,9 @@ def calibration_error(
         reason = "confidence equals accuracy in every bin: no direction for an interval"
     elif n_families > 1:
         noise = centred_sums(gaps, rng=rng, resamples=resamples)
-        direction = _trend(gaps.sum(axis=0), c)
-        low, debiased, high = _inverted(value, direction, noise, c.size)
+        inverted = [_inverted(value, each, noise, c.size) for each in gap_directions(gaps, c)]
+        low, high = min(each[0] for each in inverted), max(each[2] for each in inverted)
+        debiased = inverted[0][1]
     return CalibrationError(
         value=value,
         low=low,
@@ -196,11 +200,10 @@ def _null_gaps(
 ) -> FloatArray:
     """Draw the gaps (resamples, bins) of a calibrated model with these confidences."""
     bins = metrics.bin_index(confidence)
-    share = metrics.reliability(confidence, correct).accuracy[bins]
-    residual = correct - share
     if confidence.size > _MANY_ITEMS:
+        residual = correct - metrics.reliability(confidence, correct).accuracy[bins]
         return _normal_null(confidence, residual, bins, family, n_families, rng, resamples)
-    rate = shared_draw_rate(confidence, residual, family, n_families)
+    rate = shared_draw_rate(confidence, correct, family, n_families)
     membership = np.zeros((confidence.size, metrics.BINS))
     membership[np.arange(confidence.size), bins] = 1.0
     drawn = calibrated_outcomes(
@@ -232,20 +235,6 @@ def _normal_null(
     # A bin whose outcomes all agree tells nothing of its variance.
     covariance[np.diag_indices(metrics.BINS)] += np.where(found > 0, 0.0, wanted)
     return rng.multivariate_normal(np.zeros(metrics.BINS), covariance, resamples, method="eigh")
-
-
-def _trend(gaps: FloatArray, confidence: FloatArray) -> FloatArray:
-    """Return the gaps of a quadratic in confidence, fitted to the bins by their items."""
-    count = np.bincount(metrics.bin_index(confidence), minlength=gaps.size).astype(np.float64)
-    filled = count > 0
-    rate = gaps[filled] / count[filled]
-    centre = (np.flatnonzero(filled) + 0.5) / gaps.size
-    powers, weight = np.vander(centre, 3), np.sqrt(count[filled])
-    fitted = powers @ np.linalg.lstsq(powers * weight[:, None], rate * weight, rcond=None)[0]
-    trend = np.zeros_like(gaps)
-    trend[filled] = count[filled] * fitted
-    # Gaps without a trend: nothing is smoother than they are.
-    return trend if np.abs(trend).sum() > _ROUNDING * confidence.size else gaps
 
 
 def _inverted(

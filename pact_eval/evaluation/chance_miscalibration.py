@@ -86,10 +86,7 @@ def outcomes_if_calibrated(
         (b, n) samples, all draws in parts.
     """
     c, right = items.confidence, items.correct
-    # Residuals from the fit, not from confidence: a model need not be calibrated for its families
-    # to show how often their members share a draw.
-    residual = right - metrics.recalibrate(c, right).at(c)
-    rate = shared_draw_rate(c, residual, items.cluster, items.n_clusters)
+    rate = shared_draw_rate(c, right, items.cluster, items.n_clusters)
     return calibrated_outcomes(
         c, items.cluster, items.n_clusters, rate=rate, rng=rng, resamples=samples
     )
