@@ -28,10 +28,10 @@ from pact_eval.stats import (
     Estimate,
     LinearInference,
     ResampledInference,
-    holm,
     linear_inference,
     mean_statistic,
     resample,
+    shown_increases,
 )
 
 __all__ = [
@@ -46,8 +46,6 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 _SEED: Final = 17
 _RESAMPLES: Final = 2_000
-# Chance of an alarm of a temperature that changes nothing, over all groups and scores.
-_LEVEL: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,16 +217,16 @@ def _with_alarms(groups: Sequence[GroupEffect]) -> tuple[GroupEffect, ...]:
     items once more, and no further test.
     """
     tested = groups[:1] if len(groups) == 2 else groups
-    p_values = {(each.name, score): p for each in tested for score, p in each.p_values.items()}
-    adjusted = holm(np.array(list(p_values.values()), dtype=np.float64)).adjusted
-    shown = {place for place, p in zip(p_values, adjusted.tolist(), strict=True) if p <= _LEVEL}
+    changes = {(each.name, name): found for each in tested for name, found in each.changes.items()}
+    p_values = {(each.name, name): p for each in tested for name, p in each.p_values.items()}
+    shown = shown_increases(changes, p_values)
     return tuple(
         replace(
             each,
             worse=tuple(
-                score
-                for score, change in each.changes.items()
-                if change.low > 0 and (each.name if len(tested) > 1 else "all", score) in shown
+                name
+                for name in each.changes
+                if (each.name if len(tested) > 1 else "all", name) in shown
             ),
         )
         for each in groups

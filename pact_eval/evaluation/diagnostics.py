@@ -29,7 +29,7 @@ from pact_eval.evaluation.registry import CONFIDENT
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.seeds import matched_seeds
 from pact_eval.runs import Provenance
-from pact_eval.stats import Estimate, SlotHomogeneity
+from pact_eval.stats import Estimate, SlotHomogeneity, shown_increases
 
 if TYPE_CHECKING:  # runs without a calibrator need not load scipy.optimize
     from pact_eval.calibration import CalibrationNote
@@ -54,6 +54,8 @@ FEW_FAMILIES: Final = 100
 """With fewer families, intervals of rates reach about 10 points to either side."""
 LETTER_LEVEL: Final = 0.05
 """A p-value below this is reported as letter bias."""
+PROPER_SCORES: Final = ("nll_nats", "brier")
+"""Scores that say whether temperatures help."""
 
 _ROUNDING: Final = 1e-9
 _SINGLE_PRECISION: Final = 1e-6
@@ -232,16 +234,18 @@ class DifferenceNotShown(LeadDiagnostic):
 
 @dataclass(frozen=True)
 class CalibrationNotBetter(Diagnostic):
-    """NLL after T(x) is shown to be higher than before, or is not shown to be lower.
+    """A proper score is shown to be worse after T(x) (a warning), or NLL is not shown to be lower.
 
     Attributes:
         group: "all", or the field kind.
-        before: NLL, raw.
-        after: NLL after T(x).
+        score: "nll_nats" or "brier".
+        before: the score, raw.
+        after: the score after T(x).
         difference: after minus before, with its paired interval over families.
     """
 
     group: str
+    score: str
     before: Estimate
     after: Estimate
     difference: Estimate
@@ -553,10 +557,11 @@ def on_few_families(run: str, accuracy: Estimate) -> tuple[FewFamilies, ...]:
 
 
 def on_calibration(run: str, change: Comparison) -> tuple[CalibrationNotBetter, ...]:
-    """Check whether T(x) lowers NLL, over all items and by kind.
+    """Check whether T(x) lowers NLL, and whether a proper score of all items or a kind gets worse.
 
-    NLL is a proper score, and its change is paired by item. The ECE of a holdout is mostly noise:
-    it would call a temperature useless that removes ten points of error.
+    Changes of NLL and Brier are paired by item, and are tested as `calibrate` tests them
+    (`shown_increases`): all of them together. The ECE of a holdout is mostly noise: it would call a
+    temperature useless that removes ten points of error.
 
     Args:
         run: label of the run.
@@ -564,15 +569,21 @@ def on_calibration(run: str, change: Comparison) -> tuple[CalibrationNotBetter, 
     """
     # A single kind is all items.
     groups = change.groups[:1] if len(change.groups) == 2 else change.groups
+    metrics_of = {
+        (group.name, name): group.metrics[name] for group in groups for name in PROPER_SCORES
+    }
+    worse = shown_increases(
+        {place: each.difference for place, each in metrics_of.items()},
+        {place: each.evidence.p_value for place, each in metrics_of.items()},
+    )
     found = []
-    for group in groups:
-        nll = group.metrics["nll_nats"]
-        worse, better = nll.difference.low > 0, nll.difference.high < 0
+    for place, each in metrics_of.items():
         # Only all items have to be better: a kind may have nothing to improve.
-        if better or (not worse and group is not change.groups[0]):
-            continue
-        severity: Severity = "warning" if worse else "info"
-        found.append(CalibrationNotBetter(severity, run, group.name, nll.b, nll.a, nll.difference))
+        no_better = place == ("all", "nll_nats") and not each.difference.high < 0
+        if place in worse or no_better:
+            severity: Severity = "warning" if place in worse else "info"
+            sides = each.b, each.a, each.difference
+            found.append(CalibrationNotBetter(severity, run, *place, *sides))
     return tuple(found)
 
 

@@ -37,7 +37,7 @@ from pact_eval.stats.linearised import (
     linear_inference,
     linearised_ratio,
 )
-from pact_eval.stats.multiplicity import HolmAdjustment, holm
+from pact_eval.stats.multiplicity import HolmAdjustment, holm, shown_increases
 from pact_eval.stats.paired_intervals import (
     item_accuracy_difference,
 )
@@ -113,6 +113,7 @@ __all__ = [
     "same_sign",
     "seed_summary",
     "shared_draw_rate",
+    "shown_increases",
     "sign_flip_test",
     "slot_homogeneity",
     "summed_interval",

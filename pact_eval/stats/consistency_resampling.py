@@ -28,9 +28,10 @@ def shared_draw_rate(
 
     The residual of an item is :math:`e_i = y_i - c_i` minus the mean of these: a model need not be
     calibrated for its families to show how they depend. Residuals from a closer fit (bins, isotonic
-    regression) are too small in a small sample, and their products too. Two items with probabilities :math:`c_i \le c_j` that share one uniform number have the
-    covariance :math:`c_i - c_i c_j`, the largest possible. The rate is the sum of products of
-    residuals over all pairs of items within families, relative to the sum of these covariances:
+    regression) are too small in a small sample, and their products too. Two items with
+    probabilities :math:`c_i \le c_j` that share one uniform number have the covariance
+    :math:`c_i - c_i c_j`, the largest possible. The rate is the sum of products of residuals over
+    all pairs of items within families, relative to the sum of these covariances:
 
     .. math:: \hat\rho = \frac{\sum_{i<j} e_i e_j}{\sum_{i<j} (\min(c_i, c_j) - c_i c_j)}
 

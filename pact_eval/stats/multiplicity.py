@@ -1,11 +1,18 @@
 """Several tests at once: the chance of any false alarm among them, held at the level."""
 
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval.stats._paired_arrays import FloatArray
+from pact_eval.stats.estimate import Estimate
+
+_LEVEL = 0.05
+
+_Place = TypeVar("_Place", bound=Hashable)
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,3 +72,32 @@ def holm(p_values: npt.ArrayLike) -> HolmAdjustment:
     adjusted = np.full(p.size, np.nan)
     adjusted[order] = np.minimum(steps, 1.0)
     return HolmAdjustment(adjusted, tests, p.size - tests)
+
+
+def shown_increases(
+    changes: Mapping[_Place, Estimate], p_values: Mapping[_Place, float]
+) -> frozenset[_Place]:
+    """Returns which of several changes are shown to be increases, adjusted together by Holm.
+
+    Args:
+        changes: Each with its interval.
+        p_values: Of no change, two-sided; NaN is no test.
+
+    Returns:
+        The keys of changes whose interval is above 0 and whose adjusted p-value is at most 5%.
+
+    Examples:
+        >>> from pact_eval.stats import Estimate
+        >>> from pact_eval.stats.multiplicity import shown_increases
+        >>> change = Estimate(0.3, 0.1, 0.5, 324, 162, "t interval")
+        >>> shown_increases({"all": change, "score": change}, {"all": 0.02, "score": 0.4})
+        frozenset({'all'})
+        >>> shown_increases({"all": change, "score": change}, {"all": 0.03, "score": 0.4})
+        frozenset()
+    """
+    adjusted = holm(np.array([p_values[place] for place in changes], dtype=np.float64)).adjusted
+    return frozenset(
+        place
+        for (place, change), p in zip(changes.items(), adjusted.tolist(), strict=True)
+        if change.low > 0 and p <= _LEVEL
+    )

@@ -96,48 +96,70 @@ def test_pairs_with_the_same_answer_against_hand_count(tmp_path: Path) -> None:
     assert d.on_same_answer("a", run.scored()) == (d.SameAnswer("warning", "a", 3, 5),)
 
 
-def change_of(*groups: tuple[str, Estimate]) -> Any:
-    """A comparison of NLL after and before T(x) that holds only what the rule reads."""
+def change_of(*groups: tuple[str, Estimate, float], brier: float = 1.0) -> Any:
+    """A comparison of scores after and before T(x) that holds only what the rule reads."""
+
+    def score(difference: Estimate, p: float) -> Any:
+        side = estimate(0.1, 0, 0.2)
+        return SimpleNamespace(
+            a=side, b=side, difference=difference, evidence=SimpleNamespace(p_value=p)
+        )
+
     return SimpleNamespace(
         groups=[
             SimpleNamespace(
                 name=name,
                 metrics={
-                    "nll_nats": SimpleNamespace(
-                        a=estimate(0.1, 0, 0.2), b=estimate(0.1, 0, 0.2), difference=difference
-                    )
+                    "nll_nats": score(difference, p),
+                    "brier": score(estimate(0.01, 0.001 if brier < 1 else -0.01, 0.02), brier),
                 },
             )
-            for name, difference in groups
+            for name, difference, p in groups
         ]
     )
 
 
 @pytest.mark.parametrize(
-    ("value", "low", "high", "severity"),
+    ("value", "low", "high", "p", "severity"),
     [
-        (-0.01, -0.02, -0.001, None),
-        (-0.01, -0.02, 0.01, "info"),
-        (0.02, 0.01, 0.03, "warning"),
-        (0.02, -0.01, 0.03, "info"),
-        (0.0, 0.0, 0.0, "info"),
-        (0.02, NAN, NAN, "info"),
+        (-0.01, -0.02, -0.001, 0.01, None),
+        (-0.01, -0.02, 0.01, 0.3, "info"),
+        (0.02, 0.01, 0.03, 0.001, "warning"),
+        (0.02, -0.01, 0.03, 0.3, "info"),
+        (0.0, 0.0, 0.0, NAN, "info"),
+        (0.02, NAN, NAN, NAN, "info"),
     ],
 )
 def test_calibration_is_judged_by_its_interval(
-    value: float, low: float, high: float, severity: str | None
+    value: float, low: float, high: float, p: float, severity: str | None
 ) -> None:
-    found = d.on_calibration("pact", change_of(("all", estimate(value, low, high))))
+    found = d.on_calibration("pact", change_of(("all", estimate(value, low, high), p)))
     assert severities(found) == ([] if severity is None else [("calibration", severity)])
 
 
 def test_calibration_can_hurt_one_kind_only() -> None:
     better, worse = estimate(-0.04, -0.06, -0.02), estimate(0.082, 0.02, 0.13)
-    change = change_of(("all", better), ("choice", better), ("boolean", worse))
-    (found,) = d.on_calibration("pact", change)
+    rest = (("all", better, 0.001), ("choice", better, 0.001))
+    (found,) = d.on_calibration("pact", change_of(*rest, ("boolean", worse, 0.001)))
     assert (found.group, found.severity, found.difference) == ("boolean", "warning", worse)
     # A single kind is all items, and is reported once.
-    assert len(d.on_calibration("pact", change_of(("all", worse), ("boolean", worse)))) == 1
+    both = change_of(("all", worse, 0.001), ("boolean", worse, 0.001))
+    assert len(d.on_calibration("pact", both)) == 1
+
+
+def test_an_alarm_of_a_temperature_counts_all_its_tests_against_hand_adjustment() -> None:
+    """Six tests: after two smaller p-values, Holm asks of the third one to be below 5% / 4."""
+    better, worse = estimate(-0.04, -0.06, -0.02), estimate(0.082, 0.001, 0.13)
+    rest = (("all", better, 0.001), ("choice", better, 0.001))
+    assert d.on_calibration("pact", change_of(*rest, ("boolean", worse, 0.0126))) == ()
+    (found,) = d.on_calibration("pact", change_of(*rest, ("boolean", worse, 0.0124)))
+    assert (found.score, found.severity) == ("nll_nats", "warning")
+
+
+def test_a_worse_brier_score_is_an_alarm_too() -> None:
+    change = change_of(("all", estimate(-0.04, -0.06, -0.02), 0.001), brier=0.02)
+    (found,) = d.on_calibration("pact", change)
+    assert (found.score, found.severity) == ("brier", "warning")
 
 
 def test_change_of_ece_against_numpy(tmp_path: Path) -> None:

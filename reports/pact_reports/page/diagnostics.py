@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pact_eval.evaluation import CONFIDENT, Unit
+from pact_eval.evaluation import CONFIDENT, Unit, metric_spec
 from pact_eval.evaluation import diagnostics as d
 from pact_eval.preregistration import RegistrationProblem, WeakVerdict
 from pact_reports.calibration_sentences import calibration_sentence
@@ -132,17 +132,20 @@ def _difference(found: d.LeadDiagnostic) -> str:
 
 
 def _calibration(found: d.CalibrationNotBetter) -> str:
-    difference = found.difference
+    difference, spec = found.difference, metric_spec(found.score)
     group = "all items" if found.group == "all" else f"{found.group} items"
+    word = " nats" if spec.unit == "nats" else ""
     number = (
-        f"NLL of {group} ({difference.n:,} items, {difference.clusters:,} families) is "
-        f"{value_text(found.before.value, 'nats')} nats before T(x) and "
-        f"{value_text(found.after.value, 'nats')} after: {_drawn(difference, 'nats', ' nats')}"
+        f"{spec.title} of {group} ({difference.n:,} items, {difference.clusters:,} families) is "
+        f"{value_text(found.before.value, spec.unit)}{word} before T(x) and "
+        f"{value_text(found.after.value, spec.unit)} after: {_drawn(difference, spec.unit, word)}"
     )
     if not has_width(difference):
         return f"{number}; lower is expected"
+    if found.severity == "warning":
+        return f"{number}, all of it above 0: T(x) raises {spec.title}"
     if difference.low > 0:
-        return f"{number}, all of it above 0: T(x) raises NLL"
+        return f"{number}, which is above 0, but not after Holm's adjustment for all groups"
     return f"{number}, which covers 0: neither a rise nor a fall is shown"
 
 
