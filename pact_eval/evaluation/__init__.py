@@ -47,7 +47,7 @@ from pact_eval.evaluation.items import (
     streamable_items,
 )
 from pact_eval.evaluation.joins import SameWeights, UnlikeRuns, join, join_all
-from pact_eval.evaluation.marks import LEVEL, Evidence
+from pact_eval.evaluation.marks import LEVEL, Evidence, sign_of
 from pact_eval.evaluation.notes import (
     FEW_CLUSTERS,
     DifferentViews,
@@ -230,6 +230,7 @@ __all__ = [
     "registered_metrics",
     "report_digest",
     "run_costs",
+    "sign_of",
     "splits_of_folder",
     "streamable_items",
     "sweep",

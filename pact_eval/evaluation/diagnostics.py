@@ -24,6 +24,7 @@ from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
 from pact_eval.evaluation.experiment import Experiment, ExperimentRun, ItemMismatch
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import SameWeights, UnlikeRuns
+from pact_eval.evaluation.marks import sign_of
 from pact_eval.evaluation.notes import Note
 from pact_eval.evaluation.registry import CONFIDENT
 from pact_eval.evaluation.report import Evaluation
@@ -455,6 +456,17 @@ def calibration_change(experiment: Experiment, run: ExperimentRun) -> Comparison
         by=settings.by,
         rng=settings.rng(),
         resamples=settings.resamples,
+    )
+
+
+def made_worse(experiment: Experiment, run: ExperimentRun) -> frozenset[str]:
+    """Return the metrics of all items that T(x) is shown to make worse."""
+    change = calibration_change(experiment, run)
+    metrics_of_all = {} if change is None else change.groups[0].metrics
+    return frozenset(
+        name
+        for name, each in metrics_of_all.items()
+        if each.marked and sign_of(each.difference) == -each.spec.better
     )
 
 

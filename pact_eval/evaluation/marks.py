@@ -12,6 +12,7 @@ import numpy as np
 from pact_eval.evaluation.notes import TooFewResamples
 from pact_eval.evaluation.registry import Inference, Metric
 from pact_eval.stats import (
+    Estimate,
     McNemarTest,
     SignFlipTest,
     holm,
@@ -63,6 +64,22 @@ class Evidence:
 def evidence(test: TestName, p_value: float, *, marked: bool) -> Evidence:
     """Return the evidence of one difference, not adjusted for others."""
     return Evidence(test, p_value, None, 0, marked)
+
+
+def sign_of(difference: Estimate) -> int:
+    """Return the sign of a difference: of its interval if that excludes 0, else of its value.
+
+    The difference of two published ECE can lie outside the interval of the true difference.
+
+    Example:
+        >>> sign_of(Estimate(0.01, -0.09, -0.02, 324, 162, "MOVER interval"))
+        -1
+        >>> sign_of(Estimate(0.01, -0.02, 0.04, 324, 162, "MOVER interval"))
+        1
+    """
+    if difference.low > 0 or difference.high < 0:
+        return 1 if difference.low > 0 else -1
+    return (difference.value > 0) - (difference.value < 0)
 
 
 def exact_evidence(test: SignFlipTest | McNemarTest) -> Evidence:

@@ -35,6 +35,8 @@ class CalibratedRun:
         before: NLL, ECE and AURC, raw.
         after: the same, calibrated.
         temperature: mean and range of T(x) over its items; None where it is not known.
+        shown_worse: names of the metrics that T(x) is shown to make worse; None for published
+            numbers, which have no intervals.
     """
 
     arm: str
@@ -42,10 +44,13 @@ class CalibratedRun:
     before: tuple[MetricRow, ...]
     after: tuple[MetricRow, ...]
     temperature: TemperatureSummary | None
+    shown_worse: frozenset[str] | None = None
 
     @property
     def worse(self) -> tuple[bool, ...]:
-        """Whether each of the metrics got worse, by any amount beyond rounding."""
+        """Whether each metric is shown to be worse; published ones: by any amount but rounding."""
+        if self.shown_worse is not None:
+            return tuple(row.cell.metric in self.shown_worse for row in self.before)
         return tuple(
             after.value > before.value + _ROUNDING
             for before, after in zip(self.before, self.after, strict=True)
@@ -56,6 +61,7 @@ def calibrated_runs(
     table: MetricTable,
     decoding: Decoding = "single",
     temperature: Mapping[RunKey, TemperatureSummary] | None = None,
+    shown_worse: Mapping[RunKey, frozenset[str]] | None = None,
 ) -> tuple[CalibratedRun, ...]:
     """Gather the runs that have calibrated numbers.
 
@@ -63,6 +69,8 @@ def calibrated_runs(
         table: the numbers.
         decoding: single or ensemble.
         temperature: of each run, where it is known.
+        shown_worse: of each run, the metrics that T(x) is shown to make worse; None for published
+            numbers.
 
     Raises:
         InputError: no run has raw and calibrated numbers.
@@ -75,7 +83,8 @@ def calibrated_runs(
             if all(math.isnan(row.value) for row in after):
                 continue
             known = (temperature or {}).get((arm, seed))
-            found.append(CalibratedRun(arm, seed, before, after, known))
+            worse = None if shown_worse is None else shown_worse.get((arm, seed), frozenset())
+            found.append(CalibratedRun(arm, seed, before, after, known, worse))
     if not found:
         message = "no run has a calibrator in its folder"
         raise InputError(message)

@@ -13,6 +13,7 @@ __all__ = [
     "GENERALISATION",
     "UNDEFINED",
     "count_and_share",
+    "ends_text",
     "estimate_text",
     "generalisation_text",
     "has_width",
@@ -29,10 +30,17 @@ UNDEFINED = "–"
 
 _SCALE: dict[Unit, float] = {"percent": 100, "points": 100, "nats": 1, "score": 1, "levels": 1}
 _DECIMALS: dict[Unit, int] = {"percent": 1, "points": 1, "nats": 3, "score": 3, "levels": 3}
+# Decimals that an end of an interval next to 0 may have more than usual.
+_MOST_DECIMALS: Final = 6
 
 
-def value_text(value: float, unit: Unit) -> str:
+def value_text(value: float, unit: Unit, *, decimals: int = 0) -> str:
     """Write a number in its unit: rates in percent with one decimal, differences signed.
+
+    Args:
+        value: rates as fractions.
+        unit: of it.
+        decimals: more decimals than usual.
 
     Example:
         >>> value_text(0.8210, "percent"), value_text(-0.0074, "points"), value_text(0.528, "nats")
@@ -45,7 +53,7 @@ def value_text(value: float, unit: Unit) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     sign = "+" if unit == "points" and value > 0 else ""
-    return f"{sign}{value * _SCALE[unit]:.{_DECIMALS[unit]}f}"
+    return f"{sign}{value * _SCALE[unit]:.{_DECIMALS[unit] + decimals}f}"
 
 
 def estimate_text(estimate: Estimate, unit: Unit) -> str:
@@ -58,7 +66,39 @@ def estimate_text(estimate: Estimate, unit: Unit) -> str:
     value = value_text(estimate.value, unit)
     if math.isnan(estimate.value) or math.isnan(estimate.low):
         return value
-    return f"{value} [{value_text(estimate.low, unit)}, {value_text(estimate.high, unit)}]"
+    return f"{value} {ends_text(estimate.low, estimate.high, unit)}"
+
+
+def ends_text(low: float, high: float, unit: Unit, *, decimals: int = 0) -> str:
+    """Write an interval, so that one which excludes 0 does not seem to touch it.
+
+    An end next to 0 gets more decimals until it is not 0.
+
+    Args:
+        low: lower end.
+        high: upper end.
+        unit: of both.
+        decimals: more decimals than usual for both ends.
+
+    Example:
+        >>> ends_text(0.778, 0.861, "percent")
+        '[77.8, 86.1]'
+        >>> ends_text(-0.111, -0.0003, "points")
+        '[-11.1, -0.03]'
+    """
+    excluded = low > 0 or high < 0
+    ends = (_end(each, unit, decimals, excluded=excluded) for each in (low, high))
+    return f"[{', '.join(ends)}]"
+
+
+def _end(value: float, unit: Unit, decimals: int, *, excluded: bool) -> str:
+    text = value_text(value, unit, decimals=decimals)
+    if excluded and value and not text.strip("+-0."):
+        for more in range(decimals + 1, _MOST_DECIMALS):
+            text = value_text(value, unit, decimals=more)
+            if text.strip("+-0."):
+                break
+    return text
 
 
 def has_width(estimate: Estimate) -> bool:

@@ -160,7 +160,7 @@ def _small_groups(note: SmallGroups) -> str:
         " rough: in simulations, 95% intervals of losses covered 92 to 98%, of rates 95% or more"
     )
     if note.unit == "source_family":
-        rough += ", of ECE 84 to 97%"
+        rough += ", of ECE 91% or more"
     if note.differences:
         rough += "; the sign flip is exact"
     return f"{few}: {listed}. {rough}."

@@ -7,6 +7,7 @@ from typing import Final
 
 from pact_eval.calibration import TemperatureSummary
 from pact_eval.evaluation import Calibration, metric_spec
+from pact_eval.evaluation.diagnostics import made_worse
 from pact_eval.preregistration import (
     CALIBRATED_METRICS,
     CalibratedRun,
@@ -42,7 +43,8 @@ def build_calibration(request: TableRequest) -> Table:
         for run in request.comparable
         if run.temperature is not None
     }
-    runs = calibrated_runs(request.metrics, request.decoding, known)
+    worse = {(run.arm, run.seed): made_worse(request.raw, run) for run in request.comparable}
+    runs = calibrated_runs(request.metrics, request.decoding, known, worse)
     scope = items_and_pairs(metric_sizes(request.metrics))
     return calibration_table(runs, request.decoding, scope, request.chance)
 
@@ -76,6 +78,9 @@ def calibration_table(
     for run in runs:
         rows.append(Row(tuple(_cells(run, chance, with_t=with_t)), rule=run.arm != before))
         before = run.arm
+    worse = "is shown to make it worse: the 95% interval of the paired change excludes 0"
+    if any(run.shown_worse is None for run in runs):
+        worse = "made it worse, by any amount: published numbers have no intervals"
     shown = "T(x): mean [lowest, highest] over the items. " if with_t else ""
     return Table(
         name="calibration",
@@ -87,7 +92,7 @@ def calibration_table(
         ),
         columns=tuple(columns),
         rows=tuple(rows),
-        legend=(("worse", "T(x) made it worse, by any amount"),),
+        legend=(("worse", f"T(x) {worse}"),),
         notes=() if chance is None else (NOISE,),
     )
 

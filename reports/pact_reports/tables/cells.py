@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from pact_eval.evaluation import ChanceError, Estimate, MetricSpec, SeedSummary, Standing, Unit
 from pact_eval.preregistration import DecodingName
-from pact_reports.numbers import UNDEFINED, has_width, value_text
+from pact_reports.numbers import UNDEFINED, ends_text, has_width, value_text
 from pact_reports.table import Cell, Column, Mark
 
 __all__ = [
@@ -69,6 +69,12 @@ def shown(value: float, spec: MetricSpec) -> str:
     if spec.name == "aurc" and math.isfinite(value):
         return f"{100 * value:.2f}".replace("-", MINUS)
     return value_text(value, spec.unit).replace("-", MINUS)
+
+
+def _shown_ends(estimate: Estimate, spec: MetricSpec) -> str:
+    """Write an interval as papers print it."""
+    more = 1 if spec.name == "aurc" else 0
+    return ends_text(estimate.low, estimate.high, spec.unit, decimals=more).replace("-", MINUS)
 
 
 def text_cell(text: str) -> Cell:
@@ -236,14 +242,13 @@ def estimate_cell(
         ('82.1', '[77.8, 86.1]')
     """
     known = not math.isnan(estimate.value) and not math.isnan(estimate.low)
-    ends = (value_text(end, unit) for end in (estimate.low, estimate.high))
     chance = ChanceError.of([estimate])
     if chance is not None:
         noise = chance_text(chance) if test else chance_text(chance).partition(",")[0]
         below = f"{noise}, {below}" if below else noise
     return Cell(
         text=value_text(estimate.value, unit),
-        interval=f"[{', '.join(ends)}]" if known else "",
+        interval=ends_text(estimate.low, estimate.high, unit) if known else "",
         below=below,
         reason=estimate.reason if reasons else None,
     )
@@ -267,7 +272,7 @@ def interval_cell(estimate: Estimate, spec: MetricSpec) -> Cell:
     numbers = (estimate.low, estimate.high, estimate.n, estimate.clusters)
     if math.isnan(estimate.low):
         return Cell(UNDEFINED, numbers, reason=estimate.reason)
-    text = f"[{shown(estimate.low, spec)}, {shown(estimate.high, spec)}]"
+    text = _shown_ends(estimate, spec)
     return Cell(text, numbers, reason=estimate.reason)
 
 
@@ -297,7 +302,7 @@ def with_interval(cell: Cell, estimate: Estimate, spec: MetricSpec, *, few: str 
     if math.isnan(estimate.value):
         return replace(cell, reason=cell.reason or estimate.reason)
     known = has_width(estimate)
-    ends = f"[{shown(estimate.low, spec)}, {shown(estimate.high, spec)}]" if known else ""
+    ends = _shown_ends(estimate, spec) if known else ""
     text = " ".join(part for part in (ends, few) if part)
     chance = ChanceError.of([estimate])
     below = cell.below if chance is None else chance_text(chance)

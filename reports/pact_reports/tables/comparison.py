@@ -12,6 +12,7 @@ from pact_eval.evaluation import (
     ArmDifference,
     ArmPair,
     ArmsComparison,
+    ClusterUnit,
     Comparison,
     Estimate,
     GroupComparison,
@@ -19,10 +20,12 @@ from pact_eval.evaluation import (
     MetricComparison,
     MetricSpec,
     metric_spec,
+    sign_of,
 )
 from pact_reports.calibration_sentences import NOISE
 from pact_reports.numbers import (
     UNDEFINED,
+    ends_text,
     generalisation_text,
     methods_text,
     p_value_text,
@@ -81,16 +84,23 @@ def comparison_parts(comparison: Comparison, *, names: tuple[str, str]) -> tuple
     if len(comparison.groups) > 2:  # one group is all items once more
         by = comparison.by.replace("_", " ")
         parts.append(_by_group_table(comparison, f"A - B by {by}"))
-    return (*parts, _legend(everything.metrics["accuracy"].evidence.tests))
+    return (*parts, _legend(everything.metrics["accuracy"].evidence.tests, unit))
 
 
-def _legend(tests: int) -> Legend:
+def _exact(unit: ClusterUnit) -> str:
+    """Say which metrics have exact tests: pairs are units only if families are."""
+    pairs = ", pair accuracy by McNemar over pairs" if unit == "family" else ""
+    return f"{units_text('accuracy by the sign flip over clusters', unit)}{pairs}"
+
+
+def _legend(tests: int, unit: ClusterUnit) -> Legend:
     """Say what a mark of a difference between two runs means.
 
     Args:
         tests: number of tests whose p-values were adjusted together; 0 if none.
+        unit: units of the tests.
     """
-    tested = "accuracy by the sign flip, pair accuracy by McNemar over pairs"
+    tested = _exact(unit)
     how = f"{tested}, others by their 95% interval"
     if tests:
         how = f"{tested}, others by inverting their interval; p below 0.05 after {_holm(tests)}"
@@ -161,7 +171,7 @@ def _marked_difference(difference: Estimate, spec: MetricSpec, *, marked: bool) 
     cell = estimate_cell(difference, spec.difference_unit)
     if not marked:
         return cell
-    good = (difference.value > 0) == (spec.better > 0)
+    good = sign_of(difference) == spec.better
     return replace(cell, mark="significant", tone="good" if good else "bad")
 
 
@@ -228,7 +238,7 @@ def _item_interval(group: GroupComparison) -> str:
     item = group.accuracy.item_interval
     if math.isnan(item.low):
         return UNDEFINED
-    return f"[{value_text(item.low, 'points')}, {value_text(item.high, 'points')}]"
+    return ends_text(item.low, item.high, "points")
 
 
 def _remarks(comparison: Comparison) -> Iterator[str]:
@@ -314,17 +324,14 @@ def arms_parts(comparison: ArmsComparison, *, show_items: bool) -> tuple[Part, .
         for seed, each in pair.seeds.items() if show_items else ():
             parts += item_lists(each, (pair.a, pair.b), f"{_seed(seed).capitalize()}: ")
     parts += [Line(f"Note: {note_sentence(note)}", "caution") for note in comparison.notes]
-    return (*parts, _arms_legend(comparison.tests))
+    return (*parts, _arms_legend(comparison.tests, comparison.unit))
 
 
-def _arms_legend(tests: int) -> Legend:
-    """Say what the marks of arms mean; `tests` as for `_legend`."""
+def _arms_legend(tests: int, unit: ClusterUnit) -> Legend:
+    """Say what the marks of arms mean; arguments as for `_legend`."""
     how = f"p below 0.05 after {_holm(tests)}; single seeds are not marked"
     if not tests:
-        how = (
-            "p below 0.05; at single seeds accuracy by the sign flip, pair accuracy by McNemar "
-            "over pairs, others by their 95% interval"
-        )
+        how = f"p below 0.05; at single seeds {_exact(unit)}, others by their 95% interval"
     marks: tuple[tuple[Mark, str], ...] = (
         ("significant", f"the difference is shown ({how})"),
         *STANDING_LEGEND,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from pact_eval.calibration import (
     CONDITION_LIMIT,
@@ -19,6 +20,11 @@ from pact_eval.evaluation import Estimate
 from pact_reports.calibration_sentences import calibration_sentence
 from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
+
+_NO_FLOOR: Final = (
+    "ECE is without its noise floor, which report --calibration shows: chance moves it. NLL and "
+    "Brier say whether the temperatures help."
+)
 
 
 def fitted_parts(fitted: FittedRun, run: Path) -> list[Part]:
@@ -102,7 +108,7 @@ def effect_parts(name: str, effect: CalibrationEffect) -> tuple[Part, ...]:
         *("change of NLL, 95% interval", "accuracy"),
     )
     return (
-        _table("effect", f"{name}{made}", "before -> after", titles, rows),
+        _table("effect", f"{name}{made}", "before -> after", titles, rows, notes=[_NO_FLOOR]),
         *(Line(f"Warning: {calibration_sentence(note)}", "caution") for note in effect.warnings),
         *(Line(f"Note: {calibration_sentence(note)}", "caution") for note in effect.notes),
     )

@@ -21,7 +21,14 @@ from pact_eval.preregistration import (
     margin_unit,
 )
 from pact_reports.calibration_sentences import NOISE
-from pact_reports.numbers import UNDEFINED, has_width, methods_text, p_value_text, value_text
+from pact_reports.numbers import (
+    UNDEFINED,
+    ends_text,
+    has_width,
+    methods_text,
+    p_value_text,
+    value_text,
+)
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
 from pact_reports.tables.cells import DIFFERENCE, chance_text, estimate_cell, shown, text_cell
 from pact_reports.tables.metric_values import counted
@@ -214,8 +221,8 @@ def evidence_text(comparison: Comparison) -> str:
     if evidence.level == LEVEL:
         return ""
     unit = metric_spec(comparison.question.left.cell.metric).difference_unit
-    ends = ", ".join(value_text(end, unit) for end in (evidence.low, evidence.high))
-    return f"{100 * (1 - evidence.level):.3g}% interval{f' [{ends}]' if evidence.shown else ''}"
+    ends = f" {ends_text(evidence.low, evidence.high, unit)}" if evidence.shown else ""
+    return f"{100 * (1 - evidence.level):.3g}% interval{ends}"
 
 
 def views_text(comparison: Comparison) -> str:

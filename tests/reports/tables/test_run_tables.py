@@ -218,11 +218,21 @@ def test_calibration_is_marked_where_it_hurts(tmp_path: Path) -> None:
     # 0.75 right at a confidence of sqrt(3) / (1 + sqrt(3)).
     assert before.text == "0.0"
     assert after.numbers[0] == pytest.approx(0.75 - math.sqrt(3) / (1 + math.sqrt(3)), abs=1e-6)
-    assert marked(table, "ECE after", "worse") == ["a"]
-    assert marked(table, "NLL after", "worse") == ["a"]
-    assert table.meaning("worse") == "T(x) made it worse, by any amount"
+    # ECE rose from exactly 0, which has no interval: nothing is shown.
+    assert marked(table, "ECE after", "worse") == []
+    assert marked(table, "NLL after", "worse") == []
     main = made([right, sure], "main")
     assert texts(main, "ECE after T(x)")[0] == [after.text]
+
+
+def test_calibration_marks_what_is_shown_to_be_worse(tmp_path: Path) -> None:
+    """Mean change of NLL 0.031, standard deviation 0.24: with 600 items, three standard errors."""
+    right = run_of(tmp_path / "a", share(450, 600), arm="a", seed=1, sure=math.log(3))
+    hot = Calibrator("scalar", Weights((inverse_softplus(2.0), 0.0, 0.0)))
+    write_calibrator(right / "calibration.json", hot)
+    table = made([right], "calibration")
+    assert marked(table, "NLL after", "worse") == ["a"]
+    assert table.meaning("worse").startswith("T(x) is shown to make it worse")
 
 
 def test_scores_in_parts_before_and_after_calibration(tmp_path: Path) -> None:
