@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
@@ -28,6 +29,7 @@ from pact_eval.stats import (
     Estimate,
     LinearInference,
     ResampledInference,
+    calibrated_gaps,
     linear_inference,
     mean_statistic,
     resample,
@@ -46,6 +48,7 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 _SEED: Final = 17
 _RESAMPLES: Final = 2_000
+_FLOOR_RESAMPLES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ class Scores:
         ece: expected calibration error as a fraction.
         aurc: area under the risk-coverage curve as a fraction.
         accuracy: fraction; no calibrator changes it.
+        ece_floor: mean ECE of a calibrated model with these confidences and families.
     """
 
     nll_nats: float
@@ -65,10 +69,12 @@ class Scores:
     ece: float
     aurc: float
     accuracy: float
+    ece_floor: float
 
     @classmethod
-    def of(cls, log_probs: FloatArray, reference: npt.NDArray[np.int64]) -> Scores:
-        """Score distributions (n, C) against references (n,)."""
+    def of(cls, log_probs: FloatArray, items: CalibrationItems) -> Scores:
+        """Score distributions (n, C) of items."""
+        reference = items.reference
         confidence = metrics.confidence(log_probs)
         right = metrics.correct(log_probs, reference)
         return cls(
@@ -77,7 +83,37 @@ class Scores:
             ece=metrics.ece(confidence, right),
             aurc=metrics.aurc(confidence, right),
             accuracy=metrics.item_mean(right),
+            ece_floor=_noise_floor(confidence, right, items),
         )
+
+
+def _noise_floor(
+    confidence: FloatArray, right: npt.NDArray[np.bool_], items: CalibrationItems
+) -> float:
+    if not len(items):
+        return math.nan
+    family, families = _families(items)
+    drawn = calibrated_gaps(
+        confidence,
+        right,
+        metrics.bin_index(confidence),
+        metrics.BINS,
+        family,
+        families,
+        rng=np.random.default_rng(_SEED),
+        resamples=_FLOOR_RESAMPLES,
+    )
+    weight = np.full(_FLOOR_RESAMPLES, float(len(items)))
+    return float(metrics.ece_of_gaps(weight, drawn).mean())
+
+
+def _families(items: CalibrationItems) -> tuple[npt.NDArray[np.int64], int]:
+    """Return the family code of each item; items of unknown family are families of their own."""
+    n = len(items)
+    names, codes = np.unique(items.family, return_inverse=True)
+    family = np.where(items.family == "", names.size + np.arange(n), codes)
+    found, family = np.unique(family, return_inverse=True)
+    return family, found.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +239,8 @@ def _group_effect(
         items=len(items),
         families=len(np.unique(items.family)),
         temperature=TemperatureSummary.of(temperature),
-        before=Scores.of(items.log_probs, items.reference),
-        after=Scores.of(after, items.reference),
+        before=Scores.of(items.log_probs, items),
+        after=Scores.of(after, items),
         changes={score: each.estimate() for score, each in changes.items()},
         p_values={score: each.p_value() for score, each in changes.items()},
     )
@@ -242,10 +278,7 @@ def _changes(
     says whether the temperatures help. Items of unknown family count as families of their own.
     """
     n = len(items)
-    names, codes = np.unique(items.family, return_inverse=True)
-    unknown = items.family == ""
-    family = np.where(unknown, names.size + np.arange(n), codes)
-    families, family = np.unique(family, return_inverse=True)
+    family, families = _families(items)
     reference = items.reference
     with np.errstate(invalid="ignore"):  # an infinite NLL minus another
         changes: dict[ScoreName, FloatArray] = {
@@ -254,8 +287,8 @@ def _changes(
             "brier": metrics.brier(after, reference) - metrics.brier(items.log_probs, reference),
         }
     drawn = resample(
-        {name: mean_statistic(change, family, families.size) for name, change in changes.items()},
-        n_clusters=families.size,
+        {name: mean_statistic(change, family, families) for name, change in changes.items()},
+        n_clusters=families,
         n=n,
         rng=np.random.default_rng(_SEED),
         resamples=_RESAMPLES,

@@ -20,10 +20,9 @@ from pact_eval.evaluation.gap_directions import gap_directions
 from pact_eval.stats import (
     Estimate,
     Resampled,
-    calibrated_outcomes,
+    calibrated_gaps,
     centred_sums,
     cluster_sums,
-    shared_draw_rate,
 )
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
 _RESAMPLES: Final = 2_000
-# Items beyond which gaps are drawn from a normal distribution: their sums are as good as normal.
-_MANY_ITEMS: Final = 20_000
 _HALVINGS: Final = 20
 _LEVEL: Final = 0.05
 _ROUNDING: Final = 1e-12
@@ -82,7 +79,7 @@ def calibration_error(
     Let :math:`G_b = \sum_{i \in b} (c_i - y_i)` be the gap of bin b, so that
     :math:`ECE = \frac1n \sum_b |G_b|`.
 
-    - **Noise floor and test.** Outcomes drawn at the confidences (`calibrated_outcomes`) have the
+    - **Noise floor and test.** Outcomes drawn at the confidences (`calibrated_gaps`) have the
       ECE of a calibrated model. Floor: their mean. :math:`p = (1 + \#\{ECE^* \ge ECE\}) / (B + 1)`.
     - **Interval.** True gaps are taken to be :math:`t D`, with :math:`t \ge 0`, in a few directions
       D (`gap_directions`): the gaps themselves are mostly noise. The noise N is the centred
@@ -135,10 +132,11 @@ def calibration_error(
         nothing = "no rows: nothing to estimate"
         return CalibrationError(math.nan, math.nan, math.nan, 0, n_families, METHOD, nothing)
     gaps = _gaps_by_family(c, right, families, n_families)
-    null = metrics.ece_of_gaps(
-        np.full(resamples, float(c.size)),
-        _null_gaps(c, right, families, n_families, rng, resamples),
+    bins = metrics.bin_index(c)
+    drawn = calibrated_gaps(
+        c, right, bins, metrics.BINS, families, n_families, rng=rng, resamples=resamples
     )
+    null = metrics.ece_of_gaps(np.full(resamples, float(c.size)), drawn)
     p_value = (1 + int((null >= value - _ROUNDING).sum())) / (resamples + 1)
     low = high = debiased = math.nan
     reason = None if n_families > 1 else "one family: no interval"
@@ -188,53 +186,6 @@ def _gaps_by_family(
     cell = family * metrics.BINS + metrics.bin_index(confidence)
     sums = cluster_sums(confidence - correct, cell, n_families * metrics.BINS)
     return sums.reshape(n_families, metrics.BINS)
-
-
-def _null_gaps(
-    confidence: FloatArray,
-    correct: npt.NDArray[np.bool_],
-    family: IntArray,
-    n_families: int,
-    rng: np.random.Generator,
-    resamples: int,
-) -> FloatArray:
-    """Draw the gaps (resamples, bins) of a calibrated model with these confidences."""
-    bins = metrics.bin_index(confidence)
-    if confidence.size > _MANY_ITEMS:
-        residual = correct - metrics.reliability(confidence, correct).accuracy[bins]
-        return _normal_null(confidence, residual, bins, family, n_families, rng, resamples)
-    rate = shared_draw_rate(confidence, correct, family, n_families)
-    membership = np.zeros((confidence.size, metrics.BINS))
-    membership[np.arange(confidence.size), bins] = 1.0
-    drawn = calibrated_outcomes(
-        confidence, family, n_families, rate=rate, rng=rng, resamples=resamples
-    )
-    return np.concatenate([(confidence - right) @ membership for right in drawn])
-
-
-def _normal_null(
-    confidence: FloatArray,
-    residual: FloatArray,
-    bins: IntArray,
-    family: IntArray,
-    n_families: int,
-    rng: np.random.Generator,
-    resamples: int,
-) -> FloatArray:
-    """Draw the gaps of a calibrated model of many items, whose sums are normal.
-
-    The covariance is that of residuals over families, scaled to the variance that each bin would
-    have if the model were calibrated.
-    """
-    cell = family * metrics.BINS + bins
-    sums = cluster_sums(residual, cell, n_families * metrics.BINS).reshape(n_families, -1)
-    found = np.bincount(bins, weights=residual**2, minlength=metrics.BINS)
-    wanted = np.bincount(bins, weights=confidence * (1 - confidence), minlength=metrics.BINS)
-    scale = np.sqrt(np.divide(wanted, found, out=np.zeros_like(found), where=found > 0))
-    covariance = scale[:, None] * (sums.T @ sums) * scale
-    # A bin whose outcomes all agree tells nothing of its variance.
-    covariance[np.diag_indices(metrics.BINS)] += np.where(found > 0, 0.0, wanted)
-    return rng.multivariate_normal(np.zeros(metrics.BINS), covariance, resamples, method="eigh")
 
 
 def _inverted(

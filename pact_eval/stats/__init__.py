@@ -23,6 +23,7 @@ from pact_eval.stats.bootstrap_p_values import (
     resamples_needed,
 )
 from pact_eval.stats.consistency_resampling import (
+    calibrated_gaps,
     calibrated_outcomes,
     centred_sums,
     shared_draw_rate,
@@ -84,6 +85,7 @@ __all__ = [
     "TotalsStatistic",
     "Verdict",
     "bootstrap_intervals",
+    "calibrated_gaps",
     "calibrated_outcomes",
     "centred_sums",
     "cluster_sums",

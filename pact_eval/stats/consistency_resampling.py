@@ -17,8 +17,9 @@ from pact_eval.stats.bootstrap import weight_batches
 
 # Numbers drawn at a time (8 MiB).
 _BATCH_NUMBERS = 2**20
-# Families beyond which sums are drawn from a normal distribution.
+# Families beyond which sums are drawn from a normal distribution, and items likewise.
 _MANY = 10_000
+_MANY_ITEMS = 20_000
 
 
 def shared_draw_rate(
@@ -137,6 +138,77 @@ def calibrated_outcomes(
             shares = rng.random((rows, ahead.size), dtype=np.float32) < -rate
             drawn[:, behind] = np.where(shares, 1 - drawn[:, ahead], drawn[:, behind])
         yield drawn < c
+
+
+def calibrated_gaps(
+    confidence: npt.ArrayLike,
+    correct: npt.ArrayLike,
+    bins: npt.ArrayLike,
+    n_bins: int,
+    cluster: npt.ArrayLike,
+    n_clusters: int,
+    *,
+    rng: np.random.Generator,
+    resamples: int,
+) -> FloatArray:
+    """Draws the gaps of a calibrated model: sums of confidence minus outcome by bin.
+
+    Families depend on each other as the outcomes say (`shared_draw_rate`). Of more than 20,000
+    items, gaps are drawn from a normal distribution: their sums are as good as normal.
+
+    Args:
+        confidence: (n,) probabilities in [0, 1].
+        correct: (n,) outcomes, 1 if right, else 0.
+        bins: (n,) bin of each item, in 0..n_bins-1.
+        n_bins: Number of bins.
+        cluster: (n,) family code of each item, in 0..n_clusters-1.
+        n_clusters: Number of families.
+        rng: Source of the draws.
+        resamples: Number of draws.
+
+    Returns:
+        (resamples, n_bins) gaps.
+
+    Examples:
+        >>> import numpy as np
+        >>> from pact_eval.stats import calibrated_gaps
+        >>> gaps = calibrated_gaps([0.5] * 4, [1, 1, 0, 0], [0, 0, 1, 1], 2, [0, 0, 1, 1], 2,
+        ...     rng=np.random.default_rng(1), resamples=100)
+        >>> np.unique(gaps)  # the members of a family share their draw
+        array([-1.,  1.])
+    """
+    c, y = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.float64)
+    place = np.asarray(bins, dtype=np.int64)
+    families = check_cluster(cluster, n_clusters, c.size)
+    if c.size > _MANY_ITEMS:
+        covariance = _covariance_if_calibrated(c, y, place, n_bins, families, n_clusters)
+        return rng.multivariate_normal(np.zeros(n_bins), covariance, resamples, method="eigh")
+    membership = np.zeros((c.size, n_bins))
+    membership[np.arange(c.size), place] = 1.0
+    rate = shared_draw_rate(c, y, families, n_clusters)
+    drawn = calibrated_outcomes(c, families, n_clusters, rate=rate, rng=rng, resamples=resamples)
+    return np.concatenate([(c - right) @ membership for right in drawn])
+
+
+def _covariance_if_calibrated(
+    c: FloatArray, y: FloatArray, bins: IntArray, n_bins: int, families: IntArray, n_clusters: int
+) -> FloatArray:
+    """Returns the covariance (bins, bins) of the gaps of a calibrated model.
+
+    It is that of residuals over families, scaled to the variance that each bin would have if the
+    model were calibrated.
+    """
+    count = np.bincount(bins, minlength=n_bins)
+    residual = y - (np.bincount(bins, weights=y, minlength=n_bins) / np.maximum(count, 1))[bins]
+    cell = families * n_bins + bins
+    sums = np.bincount(cell, weights=residual, minlength=n_clusters * n_bins).reshape(-1, n_bins)
+    found = np.bincount(bins, weights=residual**2, minlength=n_bins)
+    wanted = np.bincount(bins, weights=c * (1 - c), minlength=n_bins)
+    scale = np.sqrt(np.divide(wanted, found, out=np.zeros_like(found), where=found > 0))
+    covariance = scale[:, None] * (sums.T @ sums) * scale
+    # A bin whose outcomes all agree tells nothing of its variance.
+    covariance[np.diag_indices(n_bins)] += np.where(found > 0, 0.0, wanted)
+    return np.asarray(covariance)
 
 
 def centred_sums(sums: npt.ArrayLike, *, rng: np.random.Generator, resamples: int) -> FloatArray:

@@ -20,6 +20,7 @@ from pact_eval.calibration import (
     neutral_calibrator,
 )
 from pact_eval.errors import InputError
+from pact_eval.evaluation import calibration_error
 from pact_reports.calibration_sentences import calibration_sentence
 
 
@@ -49,6 +50,20 @@ def test_scores_against_direct_computation() -> None:
     assert sum(group.items for group in effect.groups[1:]) == effect.groups[0].items == 400
     assert effect.groups[0].families == 200
     assert effect.decoding == "single"
+
+
+def test_the_noise_floor_is_that_of_a_report() -> None:
+    items = simulate(400, np.random.default_rng(4), constant(2.0))
+    group = calibration_effect(items, hot(2.0)).groups[0]
+    _, family = np.unique(items.family, return_inverse=True)
+    for scores, temperature in ((group.before, 1.0), (group.after, 2.0)):
+        p = special.softmax(items.log_probs / temperature, axis=1)
+        right = p.argmax(axis=1) == items.reference
+        rng = np.random.default_rng(5)
+        reported = calibration_error(p.max(axis=1), right, family, 200, rng=rng)
+        assert scores.ece == pytest.approx(reported.value)
+        # 1,000 and 2,000 draws with a deviation of about a quarter of their mean.
+        assert scores.ece_floor == pytest.approx(reported.floor, rel=0.04)
 
 
 def test_the_fit_and_the_effect_agree() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from pact_eval.calibration import (
     CONDITION_LIMIT,
@@ -20,11 +20,6 @@ from pact_eval.evaluation import Estimate
 from pact_reports.calibration_sentences import calibration_sentence
 from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
-
-_NO_FLOOR: Final = (
-    "ECE is without its noise floor, which report --calibration shows: chance moves it. NLL and "
-    "Brier say whether the temperatures help."
-)
 
 
 def fitted_parts(fitted: FittedRun, run: Path) -> list[Part]:
@@ -92,14 +87,18 @@ def effect_parts(name: str, effect: CalibrationEffect) -> tuple[Part, ...]:
         t = group.temperature
         mean, low, high = (_number(x, 2) for x in (t.mean, t.low, t.high))
         pairs = zip(_scores(group.before), _scores(group.after), strict=True)
+        floors = (value_text(each.ece_floor, "percent") for each in (group.before, group.after))
+        nll, brier, ece, aurc = (Cell(f"{before} -> {after}") for before, after in pairs)
         rows.append(
-            _row(
-                group.name,
-                f"{group.items:,}",
-                mean if low == high else f"{mean} ({low} to {high})",
-                *(f"{before} -> {after}" for before, after in pairs),
-                _change(group.changes["nll_nats"]),
-                value_text(group.after.accuracy, "percent"),
+            Row(
+                (
+                    Cell(group.name),
+                    Cell(f"{group.items:,}"),
+                    Cell(mean if low == high else f"{mean} ({low} to {high})"),
+                    *(nll, brier, replace(ece, below=f"noise {' -> '.join(floors)}"), aurc),
+                    Cell(_change(group.changes["nll_nats"])),
+                    Cell(value_text(group.after.accuracy, "percent")),
+                )
             )
         )
     made = f", {effect.decoding} decoding" if effect.decoding else ""
@@ -108,7 +107,7 @@ def effect_parts(name: str, effect: CalibrationEffect) -> tuple[Part, ...]:
         *("change of NLL, 95% interval", "accuracy"),
     )
     return (
-        _table("effect", f"{name}{made}", "before -> after", titles, rows, notes=[_NO_FLOOR]),
+        _table("effect", f"{name}{made}", "before -> after", titles, rows),
         *(Line(f"Warning: {calibration_sentence(note)}", "caution") for note in effect.warnings),
         *(Line(f"Note: {calibration_sentence(note)}", "caution") for note in effect.notes),
     )
