@@ -68,10 +68,10 @@ def test_two_runs_side_by_side(a: Path, b: Path) -> None:
 
 def test_units_are_chosen_and_named(a: Path, b: Path, tmp_path: Path) -> None:
     """What intervals generalise to is said once, with the groups that are small."""
-    text = " ".join(run("report", a, *FAST).stdout.split())
+    text = " ".join(run("report", a, *FAST, "--full").stdout.split())
     assert "Intervals: new families from the same source families." in text
     source = ("--unit", "source_family")
-    text = " ".join(run("report", a, *FAST, *source).stdout.split())
+    text = " ".join(run("report", a, *FAST, *source, "--full").stdout.split())
     assert "Intervals: new source families." in text
     assert "6 source fam." in text
     assert text.count("Note: Fewer than 30 source families in: all (6), choice (2)") == 1
@@ -81,6 +81,9 @@ def test_units_are_chosen_and_named(a: Path, b: Path, tmp_path: Path) -> None:
     text = " ".join(run("compare", a, b, *FAST, *source).stdout.split())
     assert "Intervals: new source families." in text
     assert "take source families as the units" in text
+    # Pairs are not units, so pair accuracy is marked by its interval.
+    assert "accuracy by the sign flip over source families, others by their 95%" in text
+    assert "of ECE 91% or more" in text
     value = json.loads(run("compare", a, b, *FAST, *source, "--json").stdout)
     assert value["intervals"] == "new source families"
     assert value["comparisons"][0]["comparison"]["unit"] == "source_family"
