@@ -292,6 +292,7 @@ def _changes(
         n=n,
         rng=np.random.default_rng(_SEED),
         resamples=_RESAMPLES,
+        lazily=True,
     )
     found: dict[ScoreName, LinearInference | ResampledInference] = {}
     for name in changes:

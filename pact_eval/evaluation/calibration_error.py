@@ -175,7 +175,7 @@ def ece_interval(
         items.cluster,
         items.n_clusters,
         rng=rng,
-        resamples=min(_RESAMPLES, len(drawn.replicates)),
+        resamples=min(_RESAMPLES, drawn.resamples),
     )
 
 

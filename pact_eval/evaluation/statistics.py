@@ -293,5 +293,6 @@ def resampled_group(
             n=each.n,
             rng=same_stream(rng),
             resamples=resamples,
+            lazily=True,
         )
     return ResampledGroup(name, statistics, drawn, same_stream(rng))

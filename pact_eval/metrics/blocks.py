@@ -16,15 +16,23 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.metrics import decisions
-from pact_eval.metrics._arrays import BoolArray, FloatArray, IntArray, check_whole
+from pact_eval.metrics._arrays import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    check_log_probs,
+    check_whole,
+)
 from pact_eval.metrics.ablated import answer_gap_nats
 from pact_eval.metrics.consistency import flipped, pairwise_tv
 from pact_eval.metrics.decoding import ALL_IMPOSSIBLE, NONE_LEFT, normalise
-from pact_eval.metrics.likelihood import brier, nll_nats
+from pact_eval.metrics.likelihood import brier_of_checked, nll_of_checked
 from pact_eval.metrics.ordinal import expected_level_error, rps
 
 # Items of a block: six answers of them, in float64, fit a processor's second-level cache.
 _BLOCK_ITEMS = 2**13
+# Items that are sorted into blocks together: their logits, in float32, fit that cache too.
+_CHUNK_ITEMS = 2**15
 
 Decode = Callable[[FloatArray, IntArray], FloatArray]
 """Takes log-probabilities (m, C) of the items at some rows to calibrated ones."""
@@ -66,12 +74,12 @@ class ItemBlock:
     @cached_property
     def predicted(self) -> IntArray:
         """(m,) see `metrics.predicted`."""
-        return decisions.predicted(self.log_probs.T)
+        return decisions.predicted_of_checked(self.log_probs.T, self._largest)
 
     @cached_property
     def confidence(self) -> FloatArray:
         """(m,) see `metrics.confidence`."""
-        return decisions.confidence(self.log_probs.T)
+        return np.exp(self._largest)
 
     @cached_property
     def correct(self) -> BoolArray:
@@ -81,12 +89,12 @@ class ItemBlock:
     @cached_property
     def nll_nats(self) -> FloatArray:
         """(m,) see `metrics.nll_nats`."""
-        return nll_nats(self.log_probs.T, self._reference)
+        return nll_of_checked(self.log_probs.T, self._reference)
 
     @cached_property
     def brier(self) -> FloatArray:
         """(m,) see `metrics.brier`."""
-        return brier(self.log_probs.T, self._reference)
+        return brier_of_checked(self.log_probs.T, self._reference)
 
     @cached_property
     def expected_level_error(self) -> FloatArray:
@@ -161,6 +169,11 @@ class ItemBlock:
         finite = self.log_probs_by_view[np.isfinite(self.log_probs_by_view)]
         return float(finite.min(initial=0.0))
 
+    @cached_property
+    def _largest(self) -> FloatArray:
+        """(m,) log-probability of the most probable answer, for which all of them are checked."""
+        return np.asarray(check_log_probs(self.log_probs.T).max(axis=-1), dtype=np.float64)
+
     @property
     def _by_item(self) -> FloatArray:
         """(m, K, C) log-probabilities of every view, as the functions of one metric take them."""
@@ -222,29 +235,37 @@ def item_blocks(
             f"{choices.size} and {values.size}"
         )
     y = None if reference is None else _checked_reference(reference, choices)
-    starts = views * (np.cumsum(choices) - choices)
-    for width in np.flatnonzero(np.bincount(choices)).tolist():
-        same = np.flatnonzero(choices == width)
-        for at in range(0, same.size, _BLOCK_ITEMS):
-            rows = same[at : at + _BLOCK_ITEMS]
-            z = _gathered(values, starts[rows], views * width).reshape(views, width, rows.size)
-            by_view = normalise(z.transpose(2, 0, 1), ALL_IMPOSSIBLE, rows)
-            decoded = (
-                normalise(by_view.mean(axis=1), NONE_LEFT, rows) if ensemble else by_view[:, 0]
-            )
-            yield ItemBlock(
-                rows=rows,
-                logits=z,
-                log_probs=(decoded if decode is None else decode(decoded, rows)).T,
-                log_probs_by_view=by_view.transpose(1, 2, 0),
-                reference=None if y is None else y[rows],
-                answers=None if answers is None else answers[rows],
-                answer_mass=(
-                    np.full((rows.size, views), np.nan)
-                    if answer_mass is None
-                    else answer_mass[rows]
-                ),
-            )
+    for rows, starts in _rows_of_blocks(choices, views):
+        width = int(choices[rows[0]])
+        z = _gathered(values, starts, views * width).reshape(views, width, rows.size)
+        by_view = normalise(z.transpose(2, 0, 1), ALL_IMPOSSIBLE, rows)
+        decoded = normalise(by_view.mean(axis=1), NONE_LEFT, rows) if ensemble else by_view[:, 0]
+        yield ItemBlock(
+            rows=rows,
+            logits=z,
+            log_probs=(decoded if decode is None else decode(decoded, rows)).T,
+            log_probs_by_view=by_view.transpose(1, 2, 0),
+            reference=None if y is None else y.take(rows),
+            answers=None if answers is None else answers[rows],
+            answer_mass=(
+                np.full((rows.size, views), np.nan) if answer_mass is None else answer_mass[rows]
+            ),
+        )
+
+
+def _rows_of_blocks(choices: IntArray, views: int) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yields the items of each block, and where the logits of each item start."""
+    first = 0
+    for start in range(0, choices.size, _CHUNK_ITEMS):
+        chunk = choices[start : start + _CHUNK_ITEMS]
+        ends = first + views * np.cumsum(chunk)
+        starts = ends - views * chunk
+        first = int(ends[-1])
+        for width in np.flatnonzero(np.bincount(chunk)).tolist():
+            same = np.flatnonzero(chunk == width)
+            for at in range(0, same.size, _BLOCK_ITEMS):
+                rows = same[at : at + _BLOCK_ITEMS]
+                yield start + rows, starts.take(rows)
 
 
 def _checked_reference(reference: npt.ArrayLike, choices: IntArray) -> IntArray:

@@ -16,7 +16,9 @@ def _check_bins(bins: int) -> None:
 
 
 def _bins_of(confidence: FloatArray, bins: int) -> IntArray:
-    return np.minimum(np.floor(bins * confidence), bins - 1).astype(np.int64)
+    # Truncation is `floor`, since no confidence is negative.
+    index = (bins * confidence).astype(np.int64)
+    return np.minimum(index, bins - 1, out=index)
 
 
 def _bin_sums(

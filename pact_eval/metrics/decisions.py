@@ -32,7 +32,12 @@ def predicted(log_probs: npt.ArrayLike) -> IntArray:
         array([1, 2])
     """
     log_p = check_log_probs(log_probs, ndim=None)
-    least = log_p.max(axis=-1) - TIE
+    return predicted_of_checked(log_p, log_p.max(axis=-1))
+
+
+def predicted_of_checked(log_p: FloatArray, largest: FloatArray) -> IntArray:
+    """Returns `predicted` of log-probabilities that were checked before, and their maxima."""
+    least = largest - TIE
     # Answers before the first that is as probable: counted one answer at a time, since `argmax`
     # would copy arrays with the answers first.
     found = np.zeros(least.shape, dtype=np.int64)

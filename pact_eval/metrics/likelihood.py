@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.metrics._arrays import FloatArray, check_log_probs, check_reference
+from pact_eval.metrics._arrays import FloatArray, IntArray, check_log_probs, check_reference
 from pact_eval.metrics.reduction import item_mean
 
 
@@ -33,9 +33,15 @@ def nll_nats(log_probs: npt.ArrayLike, reference: npt.ArrayLike) -> FloatArray:
         array([1.5, inf])
     """
     log_p = check_log_probs(log_probs)
-    y = check_reference(reference, log_p.shape)
+    return nll_of_checked(log_p, check_reference(reference, log_p.shape))
+
+
+def nll_of_checked(log_p: FloatArray, y: IntArray) -> FloatArray:
+    """Returns `nll_nats` of log-probabilities and references that were checked before."""
+    # One index into the answers laid out one after the other: twice as fast as two indices.
+    of_reference = log_p.T.ravel().take(y * len(y) + np.arange(len(y)))
     # Subtracting from 0 rather than negating: log 1 must give 0.0, not -0.0.
-    return np.asarray(0.0 - log_p[np.arange(len(y)), y], dtype=np.float64)
+    return np.asarray(0.0 - of_reference, dtype=np.float64)
 
 
 def brier(log_probs: npt.ArrayLike, reference: npt.ArrayLike) -> FloatArray:
@@ -58,11 +64,15 @@ def brier(log_probs: npt.ArrayLike, reference: npt.ArrayLike) -> FloatArray:
         array([0.5  , 0.125])
     """
     log_p = check_log_probs(log_probs)
-    y = check_reference(reference, log_p.shape)
+    return brier_of_checked(log_p, check_reference(reference, log_p.shape))
+
+
+def brier_of_checked(log_p: FloatArray, y: IntArray) -> FloatArray:
+    """Returns `brier` of log-probabilities and references that were checked before."""
     difference = np.exp(log_p)
     # A mask with the answers first, as `item_blocks` has them: three times as fast as indices.
     difference -= (np.arange(log_p.shape[1])[:, None] == y).T
-    return np.asarray(np.square(difference).sum(axis=1), dtype=np.float64)
+    return np.asarray(np.einsum("ij,ij->i", difference, difference), dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -83,12 +83,13 @@ def pairs_of_codes(
     complete = np.ones(n_families, dtype=np.bool_)
     row = np.zeros((2, n_families), dtype=np.int64)
     for at, rows in enumerate((np.flatnonzero(is_base), np.flatnonzero(~is_base))):
-        members = family[rows]
+        members = family.take(rows)
         complete &= np.bincount(members, minlength=n_families) == 1
         row[at, members] = rows
+    base, counterfactual = row if complete.all() else row[:, complete]
     return PairIndex(
-        base=row[0, complete],
-        counterfactual=row[1, complete],
+        base=base,
+        counterfactual=counterfactual,
         rows=family.size,
         incomplete_families=n_families - int(complete.sum()),
     )

@@ -261,15 +261,28 @@ def confidence_levels(confidence: npt.ArrayLike) -> tuple[IntArray, int]:
 
 def _area(confidence: FloatArray, wrong: BoolArray, before: int, errors_before: int) -> float:
     """Returns the sum of the expected error rates at the coverages of these items."""
-    kept = np.arange(before + 1, before + wrong.size + 1)
-    apart = confidence[:-1] - confidence[1:] > TIE
-    if apart.all():
-        return float(((errors_before + np.cumsum(wrong)) / kept).sum())
-    starts = np.flatnonzero(np.r_[True, apart])
-    size = np.diff(starts, append=wrong.size)
-    in_group = np.add.reduceat(wrong.astype(np.int64), starts)
-    earlier = errors_before + np.cumsum(in_group) - in_group
-    rate = in_group / size
-    nth = np.arange(1, wrong.size + 1) - np.repeat(starts, size)
-    expected = np.repeat(earlier, size) + nth * np.repeat(rate, size)
-    return float((expected / kept).sum())
+    errors = np.cumsum(wrong, dtype=np.float64)
+    tied = confidence[:-1] - confidence[1:] <= TIE
+    if tied.any():
+        _spread_ties(errors, wrong, tied)
+    errors += errors_before
+    errors /= np.arange(before + 1, before + wrong.size + 1)
+    return float(errors.sum())
+
+
+def _spread_ties(errors: FloatArray, wrong: BoolArray, tied: BoolArray) -> None:
+    """Replaces the running counts within groups of ties by their expected values.
+
+    Args:
+        errors: (n,) running counts of errors; changed in place.
+        wrong: (n,) whether an item is wrong.
+        tied: (n - 1,) whether an item is tied with the next one.
+    """
+    rows = np.flatnonzero(np.r_[tied, False] | np.r_[False, tied])
+    first = ~np.r_[False, tied][rows]
+    starts = np.flatnonzero(first)
+    size = np.diff(starts, append=rows.size)
+    in_group = np.add.reduceat(wrong[rows].astype(np.int64), starts)
+    earlier = errors[rows[starts]] - wrong[rows[starts]]
+    nth = np.arange(1, rows.size + 1) - np.repeat(starts, size)
+    errors[rows] = np.repeat(earlier, size) + nth * np.repeat(in_group / size, size)

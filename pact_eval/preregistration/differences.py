@@ -128,6 +128,7 @@ class RunDifferences:
             n=of_group.n,
             rng=self._rng(),
             resamples=self._resamples,
+            lazily=True,
         )
         return ResampledGroup("", group, drawn, self._rng()).estimate(metric)
 
@@ -250,7 +251,9 @@ def _resampled(
         )
         for at, (term, each) in enumerate(zip(terms, found, strict=True))
     }
-    drawn = resample(statistics, n_clusters=len(families), n=n, rng=rng, resamples=resamples)
+    drawn = resample(
+        statistics, n_clusters=len(families), n=n, rng=rng, resamples=resamples, lazily=True
+    )
     return list(drawn.values())
 
 

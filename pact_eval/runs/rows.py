@@ -141,6 +141,12 @@ def check_values(frame: pl.DataFrame, k: int) -> None:
 
 
 def _check_kinds(column: pl.Series) -> None:
+    known = pl.Series([False]).new_from_index(0, len(column))
+    # Three comparisons take half the time of a table of the distinct texts.
+    for kind in _KINDS:
+        known |= column == kind
+    if known.all():
+        return
     found = column.unique()
     unknown = found.filter(~found.is_in(_KINDS))
     if len(unknown):
@@ -172,7 +178,8 @@ def _check_range(
 
 
 def _check_logits(logits: pl.Series, n_choices: pl.Series) -> None:
-    if logits.null_count() or not (logits.list.len() == n_choices).all():
+    lengths = logits.list.len().to_numpy()
+    if logits.null_count() or not np.array_equal(lengths, n_choices.to_numpy()):
         message = "logits: expected as many numbers as the item has answers"
         raise RunError(message)
     values = logits.explode(empty_as_null=False)

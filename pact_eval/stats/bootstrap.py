@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -414,6 +414,19 @@ def bootstrap_intervals(
 
 
 @dataclass(frozen=True, eq=False)
+class LazyReplicates:
+    """The (b,) values of a statistic on resamples, which are drawn when they are first needed.
+
+    Attributes:
+        resamples: Their number, b.
+        draw: Returns the values.
+    """
+
+    resamples: int
+    draw: Callable[[], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
 class Resampled:
     """A statistic on the rows, and on each resample of their clusters.
 
@@ -421,17 +434,27 @@ class Resampled:
 
     Attributes:
         value: The statistic on the rows themselves.
-        replicates: (b,) the statistic on the resamples; NaN if it is undefined.
+        drawn: (b,) the statistic on the resamples; NaN if it is undefined.
         n: Rows.
         n_clusters: Clusters that the rows form.
         terms: What was resampled, as a weighted sum: weights and statistics.
     """
 
     value: float
-    replicates: FloatArray
+    drawn: FloatArray | LazyReplicates
     n: int
     n_clusters: int
     terms: tuple[tuple[float, Statistic], ...] = ()
+
+    @property
+    def resamples(self) -> int:
+        """Number of resamples, b."""
+        return self.drawn.resamples if isinstance(self.drawn, LazyReplicates) else len(self.drawn)
+
+    @cached_property
+    def replicates(self) -> FloatArray:
+        """(b,) the statistic on the resamples; NaN if it is undefined."""
+        return self.drawn.draw() if isinstance(self.drawn, LazyReplicates) else self.drawn
 
     @property
     def statistic(self) -> Statistic | None:
@@ -489,7 +512,7 @@ class Resampled:
         seeds = len(parts)
         return cls(
             total.value / seeds,
-            total.replicates / seeds,
+            LazyReplicates(total.resamples, lambda: total.replicates / seeds),
             total.n,
             total.n_clusters,
             tuple((weight / seeds, statistic) for weight, statistic in total.terms),
@@ -498,10 +521,16 @@ class Resampled:
     @classmethod
     def weighted_sum(cls, parts: Sequence[tuple[float, Resampled]]) -> Resampled:
         """Returns a weighted sum of one or more that saw the same resamples."""
+
+        def summed() -> FloatArray:
+            with np.errstate(invalid="ignore"):
+                drawn = [weight * part.replicates for weight, part in parts]
+                return np.asarray(np.sum(drawn, axis=0), dtype=np.float64)
+
         with np.errstate(invalid="ignore"):
             return cls(
                 float(np.sum([weight * part.value for weight, part in parts])),
-                np.sum([weight * part.replicates for weight, part in parts], axis=0),
+                LazyReplicates(parts[0][1].resamples, summed),
                 parts[0][1].n,
                 parts[0][1].n_clusters,
                 tuple((weight * by, each) for weight, part in parts for by, each in part.terms),
@@ -515,6 +544,7 @@ def resample(
     n: int,
     rng: np.random.Generator,
     resamples: int = 10_000,
+    lazily: bool = False,
 ) -> dict[str, Resampled]:
     """Computes statistics on the rows and on resamples of clusters, the same ones for all.
 
@@ -524,6 +554,8 @@ def resample(
         n: Number of rows, for the record.
         rng: Source of the resamples, which depend on nothing else but F and their number.
         resamples: Number of resamples.
+        lazily: Draw them when a replicate is first needed, which many intervals never do; nothing
+            else may use `rng` then.
 
     Returns:
         By name, value and replicates; all replicates are NaN if there are fewer than two clusters.
@@ -547,21 +579,48 @@ def resample(
         name: _value(name, statistic, n_clusters) if n_clusters else math.nan
         for name, statistic in statistics.items()
     }
-    replicates = {name: np.full(resamples, np.nan) for name in statistics}
-    if n_clusters > 1:
-        stacked = _Stacked.of(statistics)
-        width = max(n, n_clusters, stacked.columns)
-        batches = weight_batches(n_clusters, width, resamples, rng)
+    draws = _Draws(statistics, n_clusters, n, rng, resamples)
+    return {
+        name: Resampled(
+            value,
+            LazyReplicates(resamples, partial(draws.of, name)) if lazily else draws.of(name),
+            n,
+            n_clusters,
+            ((1.0, statistics[name]),),
+        )
+        for name, value in values.items()
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class _Draws:
+    """Resamples of clusters, and the values of several statistics on them."""
+
+    statistics: Mapping[str, Statistic]
+    n_clusters: int
+    n: int
+    rng: np.random.Generator
+    resamples: int
+
+    def of(self, name: str) -> FloatArray:
+        """Returns the (b,) values of one statistic; the first call draws those of all of them."""
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, FloatArray]:
+        replicates = {name: np.full(self.resamples, np.nan) for name in self.statistics}
+        if self.n_clusters < 2:
+            return replicates
+        stacked = _Stacked.of(self.statistics)
+        width = max(self.n, self.n_clusters, stacked.columns)
+        batches = weight_batches(self.n_clusters, width, self.resamples, self.rng)
         # A second BLAS thread gains nothing on a quiet machine and spins on a busy one, where
         # resampling took 2.5 times as long.
         with _libraries().limit(limits=1, user_api="blas"):
-            for batch, weights in _one_ahead(batches) if n_clusters > _MANY else batches:
-                for name, found in stacked.values(statistics, weights).items():
+            for batch, weights in _one_ahead(batches) if self.n_clusters > _MANY else batches:
+                for name, found in stacked.values(self.statistics, weights).items():
                     replicates[name][batch] = found
-    return {
-        name: Resampled(value, replicates[name], n, n_clusters, ((1.0, statistics[name]),))
-        for name, value in values.items()
-    }
+        return replicates
 
 
 @cache

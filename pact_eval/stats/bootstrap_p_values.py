@@ -103,7 +103,7 @@ class ResampledInference:
     @property
     def resamples(self) -> int:
         """Number of resamples."""
-        return len(self.drawn.replicates)
+        return self.drawn.resamples
 
     @property
     def clusters(self) -> int:
