@@ -7,16 +7,20 @@ blocks anew.
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+
+from pact_cli.audit.main import main as audit
+from pact_cli.main import main as evaluation
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +37,8 @@ Outputs = Callable[[str], str]
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder of the demo's runs, and what scoring them prints."""
     runs = tmp_path_factory.mktemp("readme") / "runs"
-    planned = _run(["make", "--dry-run", "demo", f"RUNS={runs}"])
+    command = ["make", "--dry-run", "demo", f"RUNS={runs}"]
+    planned = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     lines = [line for line in planned.splitlines() if "pact-eval score" in line]
     assert len(lines) == 2
     text = "".join(f"{line}\n{_output(line[line.index('pact-eval ') :])}" for line in lines)
@@ -47,20 +52,10 @@ def outputs(demo: tuple[Path, str]) -> Outputs:
 
 def _output(command: str) -> str:
     program, *arguments = shlex.split(command)
-    module = {"pact-eval": "pact_cli", "pact-audit": "pact_cli.audit"}[program]
-    return _run([sys.executable, "-m", module, *arguments])
-
-
-def _run(arguments: list[str]) -> str:
-    done = subprocess.run(
-        arguments,
-        cwd=ROOT,
-        env=os.environ | {"COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    group = {"pact-eval": evaluation, "pact-audit": audit}[program]
+    with contextlib.chdir(ROOT):
+        done = CliRunner(env={"COLUMNS": "120"}).invoke(group, arguments, prog_name=program)
+    assert done.exit_code == 0, done.output
     return done.stdout
 
 

@@ -5,15 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pact_eval import metrics
-from pact_eval.evaluation.chance_miscalibration import (
-    ChanceMiscalibration,
-    chance_miscalibration,
-)
+from pact_eval.evaluation.chance_miscalibration import ChanceMiscalibration
 from pact_eval.evaluation.diagnostics import calibrated_items
 from pact_eval.evaluation.experiment import Experiment, ExperimentRun
-from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.report import Calibration
-from pact_eval.evaluation.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -48,23 +43,25 @@ def run_answer_scores(experiment: Experiment) -> tuple[RunAnswerScores, ...]:
     found = []
     for runs in experiment.arms.values():
         for run in runs:
-            raw = run.scored(experiment.settings.decoding)
-            found.append(_scores(run, "raw", raw, experiment.settings))
-            after = calibrated_items(experiment, run)
-            if after is not None:
-                found.append(_scores(run, "calibrated", after, experiment.settings))
-    return tuple(found)
+            found.append(_scores(experiment, run, calibrated=False))
+            if calibrated_items(experiment, run) is not None:
+                found.append(_scores(experiment, run, calibrated=True))
+    return tuple(each for each in found if each is not None)
 
 
 def _scores(
-    run: ExperimentRun, calibration: Calibration, items: ScoredItems, settings: Settings
-) -> RunAnswerScores:
-    items = items.over(settings.unit).with_sorted_families()
+    experiment: Experiment, run: ExperimentRun, *, calibrated: bool
+) -> RunAnswerScores | None:
+    """Return the numbers of the report of the run; None for ablated contexts."""
+    decoding = experiment.settings.decoding
+    everything = experiment.evaluation(run, decoding, calibrated=calibrated).groups[0]
+    if everything.answer_scores is None or everything.chance is None:
+        return None
     return RunAnswerScores(
         arm=run.arm,
         seed=run.seed,
-        calibration=calibration,
-        families=items.n_families,
-        scores=metrics.answer_scores(items.confidence, items.correct),
-        chance=chance_miscalibration(items, rng=settings.rng()),
+        calibration="calibrated" if calibrated else "raw",
+        families=everything.families,
+        scores=everything.answer_scores,
+        chance=everything.chance,
     )

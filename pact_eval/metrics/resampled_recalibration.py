@@ -102,8 +102,11 @@ def recalibrate_samples(
     starts = tie_starts(ranked)
     size = np.diff(starts, append=c.size)
     samples, groups = len(right), starts.size
-    # Ascending, as the fit increases.
-    sums = np.add.reduceat(right[:, order], starts, axis=1, dtype=np.float64)[:, ::-1]
+    # Ascending, as the fit increases. Without ties, every item is a group.
+    ranked_right = right.take(order, axis=1).astype(np.float64)
+    if groups < c.size:
+        ranked_right = np.add.reduceat(ranked_right, starts, axis=1)
+    sums = ranked_right[:, ::-1]
     counts = np.broadcast_to(size[::-1].astype(np.float64), sums.shape)
     shift = _SHIFT * np.arange(samples)[:, None] * counts
     first = isotonic_pools((sums + shift).ravel(), counts.ravel())
