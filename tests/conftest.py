@@ -27,11 +27,13 @@ settings.load_profile("pact")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Modules of slow tests alone are not imported where no slow test is wanted: PEFT takes 3 s."""
-    if collection_path.suffix == ".py" and "not slow" in config.option.markexpr:
-        text = collection_path.read_text(encoding="utf-8")
-        return True if "\npytestmark = pytest.mark.slow\n" in text else None
-    return None
+    """Modules that have no test, or no wanted one, are not imported: PEFT takes 3 s."""
+    if collection_path.suffix != ".py" or collection_path.name == "conftest.py":
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    slow = "\npytestmark = pytest.mark.slow\n" in text and "not slow" in config.option.markexpr
+    is_test = collection_path.name.startswith("test_") or ">>>" in text
+    return True if slow or not is_test else None
 
 
 @pytest.hookimpl(trylast=True)

@@ -13,6 +13,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -52,10 +53,22 @@ def outputs(demo: tuple[Path, str]) -> Outputs:
 
 def _output(command: str) -> str:
     program, *arguments = shlex.split(command)
+    if "--help" in arguments:  # click's runner has its own width of help texts
+        return _in_a_process(program, arguments)
     group = {"pact-eval": evaluation, "pact-audit": audit}[program]
     with contextlib.chdir(ROOT):
         done = CliRunner(env={"COLUMNS": "120"}).invoke(group, arguments, prog_name=program)
     assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def _in_a_process(program: str, arguments: list[str]) -> str:
+    module = {"pact-eval": "pact_cli", "pact-audit": "pact_cli.audit"}[program]
+    command = [sys.executable, "-m", module, *arguments]
+    environment = os.environ | {"COLUMNS": "120"}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
     return done.stdout
 
 

@@ -36,7 +36,6 @@ from pact_eval._files import sha256_of_file
 from pact_eval.audit import ADAPTER_CHECKS, CODES, audit_adapter, compare_adapters
 from pact_eval.errors import AdapterError, PactError
 from pact_eval.prompts import STATED_PROMPTS
-from pact_eval.scoring.model import ModelRequest, identify
 
 
 @pytest.fixture
@@ -517,6 +516,8 @@ REFUSED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("code", sorted(REFUSED))
 def test_the_audit_against_scoring(code: str, adapter: Path) -> None:
+    from pact_eval.scoring.model import ModelRequest, identify  # loads PEFT: seconds
+
     spoil = next(spoil for each, _, spoil in SPOILS if each == code)
     spoil(adapter)
     assert CODES[code].severity == "error"
