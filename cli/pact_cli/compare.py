@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pact_cli.commands import command
+from pact_cli.commands import command, from_settings
 from pact_cli.console import output, print_json, warn
 from pact_cli.options import json_option, settings_options
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
+    from pact_eval.data import Record
     from pact_eval.evaluation import Experiment, Settings
     from pact_reports.table import Line
 
@@ -28,7 +30,15 @@ if TYPE_CHECKING:
 @click.option(
     "--mcnemar",
     is_flag=True,
-    help="List the items that only one of the two runs answers correctly.",
+    help="Show the exact test and the items that only one of the two runs answers correctly.",
+)
+@click.option(
+    "--data",
+    metavar="FILE_OR_FOLDER",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Dataset of the runs: --mcnemar shows its questions and answers. Default: the file that "
+    "run.json names, if it is unchanged. May be given several times.",
 )
 @click.option(
     "--holm",
@@ -41,6 +51,7 @@ def compare(
     runs: tuple[str, ...],
     arms: bool,
     mcnemar: bool,
+    data: tuple[Path, ...],
     holm: bool,
     settings: Settings,
     as_json: bool,
@@ -55,6 +66,9 @@ def compare(
     from pact_reports.sentences import warning_sentence
 
     settings = replace(settings, holm=holm)
+    if data and not from_settings("data") and (arms or not mcnemar):
+        message = "--data is for --mcnemar on two or more runs, which shows questions and answers"
+        raise click.UsageError(message)
     if not arms and len(runs) < 2:
         message = f"expected two or more runs, got {len(runs)}"
         raise click.UsageError(message)
@@ -67,15 +81,22 @@ def compare(
     if arms:
         _print_arms(experiment, mcnemar=mcnemar, as_json=as_json)
     else:
-        _print_pairs(experiment, mcnemar=mcnemar, as_json=as_json)
+        _print_pairs(experiment, data if mcnemar else None, as_json=as_json)
 
 
-def _print_pairs(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None:
-    """Print the comparison of the first run with each of the others."""
+def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_json: bool) -> None:
+    """Print the comparison of the first run with each of the others.
+
+    Args:
+        experiment: the runs.
+        data: datasets of the items that differ; None leaves these items out.
+        as_json: print JSON.
+    """
     from pact_reports.answers import comparison_answer
     from pact_reports.numbers import GENERALISATION
     from pact_reports.table import Line
-    from pact_reports.tables.comparison import comparison_parts, item_lists
+    from pact_reports.tables.comparison import comparison_parts
+    from pact_reports.tables.differing_items import differing_json, differing_parts
     from pact_reports.writers.json import to_json
     from pact_reports.writers.terminal import show
 
@@ -85,10 +106,12 @@ def _print_pairs(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> Non
         answers = [experiment.answer(first, run) for run in others]
         compared = list(zip(names[1:], experiment.comparisons, answers, strict=True))
     label = experiment.settings.label
+    records = None if data is None else _records(experiment, data)
     if as_json:
         intervals = GENERALISATION[experiment.settings.unit]
         pairs: list[Json] = [
             {"a": names[0], "b": name, "answer": to_json(answer), "comparison": to_json(each)}
+            | ({} if data is None else {"items": differing_json(each, records)})
             for name, each, answer in compared
         ]
         print_json(
@@ -102,9 +125,18 @@ def _print_pairs(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> Non
         return
     for name, each, answer in compared:
         parts = comparison_parts(each, names=(names[0], name))
-        items = item_lists(each) if mcnemar else ()
+        items = () if data is None else differing_parts(each, records)
         last = Line(comparison_answer(answer, ("A", "B")), "strong")
         show(output(), (*_heading(experiment), *parts, *items, last))
+
+
+def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Record] | None:
+    """Read the records of the items; None if no dataset of the runs is known."""
+    from pact_reports.item_records import has_data_of, read_item_records, recorded_data
+
+    if not data or (from_settings("data") and not has_data_of(data, experiment)):
+        data = recorded_data(experiment) or ()
+    return read_item_records(data, experiment).records if data else None
 
 
 def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None:

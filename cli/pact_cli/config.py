@@ -81,7 +81,7 @@ SETTINGS: Final = {
             click.STRING,
             "Folder of the dataset, with its manifest.json.",
             "path",
-            {"score": "data", "report": "data", "tables": "data", "data": "folder"},
+            _each("data", "score", "report", "compare", "tables") | {"data": "folder"},
         ),
         Setting("eval", click.STRING, "Evaluation file in the folder of the dataset."),
         Setting(
@@ -139,7 +139,7 @@ SETTINGS: Final = {
 }  # fmt: skip
 """Every setting by its name; `arms` is a table besides them."""
 
-_MULTIPLE = {("report", "data"), ("tables", "data"), ("runs", "folders")}
+_MULTIPLE = {("report", "data"), ("compare", "data"), ("tables", "data"), ("runs", "folders")}
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ _SEED = 17
 )
 @click.option("--limit", type=click.IntRange(min=1), help="Score only the first N records.")
 def demo(out: Path, k: int, limit: int | None) -> None:
-    """Score two bundled adapters of the tiny base model, and put them on one page.
+    """Score two bundled adapters and put them on one page.
 
     The model, the adapters and 324 records are part of the package `pact_fixtures`. This takes
     one to two minutes on two cores. The same command resumes an interrupted demo.

@@ -32,6 +32,11 @@ class PactGroup(click.Group):
         ctx.meta[_AS_JSON] = "--json" in args
         return super().parse_args(ctx, args)
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands in the order of work, as they were added."""
+        del ctx
+        return list(self.commands)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; turn our errors and system errors into a message."""
         try:

@@ -60,10 +60,10 @@ def figures(
     settings: Settings,
     as_json: bool,
 ) -> None:
-    """Draw figures of RUNs, one colour per arm, at the width of a printed column.
+    """Draw figures of RUNs, one colour per arm.
 
-    A figure that lacks data is left out, with the reason, for example: no calibrator, K = 1, one
-    arm, no training log next to the adapter.
+    They have the width of a printed column. A figure that lacks data is left out, with the reason,
+    for example: no calibrator, K = 1, one arm, no training log next to the adapter.
     """
     from pact_reports.figures import FIGURES
     from pact_reports.figures.files import FORMATS
@@ -119,7 +119,7 @@ def tables(
     settings: Settings,
     as_json: bool,
 ) -> None:
-    """Write tables of RUNs for a paper, as LaTeX (booktabs), Markdown and CSV.
+    """Write tables of RUNs as LaTeX (booktabs), Markdown and CSV.
 
     A table that lacks data is left out, with the reason. Exits with 5 if the criteria differ from
     the registered ones, or were registered after a run began.

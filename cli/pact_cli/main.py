@@ -11,6 +11,7 @@ from pact_cli.demo import demo
 from pact_cli.errors import PactGroup
 from pact_cli.figures_and_tables import figures, tables
 from pact_cli.import_rows import import_rows
+from pact_cli.init import init
 from pact_cli.preregistration import register, scorecard
 from pact_cli.report import report
 from pact_cli.runs import runs
@@ -27,31 +28,32 @@ from pact_cli.verify import verify
 def main() -> None:
     """Evaluate single-token typed-decision models.
 
-    score writes a run folder for an adapter and a dataset; import writes one for existing
-    predictions. report, calibrate, compare and sweep read run folders. figures and tables write
-    files for a paper. register freezes hypotheses before the runs; scorecard judges them
-    afterwards. verify compares runs and their files with recorded hashes. Only score and decide
-    need torch and a model.
+    init writes the settings of a project. score writes a run folder for an adapter and a dataset;
+    import writes one for existing predictions. runs, report, calibrate, compare and sweep read run
+    folders. figures and tables write files for a paper. register freezes hypotheses before the
+    runs; scorecard judges them afterwards. verify compares runs and their files with recorded
+    hashes. Only score, decide and demo need torch and a model.
 
     Exit codes: 0 success, 1 failure, 2 usage, 3 contradicted and 4 no clear verdict (both only if a
     verdict is required), 5 a hash or a registration does not match.
     """
 
 
-for command in (
+for command in (  # in the order of work, which `--help` shows
+    demo,
+    init,
+    register,
     score,
+    import_rows,
     runs,
     report,
     calibrate,
     compare,
     sweep,
+    scorecard,
     figures,
     tables,
-    register,
-    scorecard,
-    decide,
-    import_rows,
     verify,
-    demo,
+    decide,
 ):
     main.add_command(command)

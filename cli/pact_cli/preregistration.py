@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     "kept.",
 )
 def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
-    """Freeze criteria before the runs: write HYPOTHESES.lock next to them.
+    """Freeze criteria before the runs.
 
-    The lock contains a hash of the criteria, the time, and hashes of the data. It is never
-    overwritten for different criteria. `--example` writes criteria to start from.
+    HYPOTHESES.lock, next to the criteria, contains a hash of the criteria, the time, and hashes
+    of the data. It is never overwritten for different criteria. `--example` writes criteria to
+    start from.
     """
     from pact_eval.preregistration import lock_path, write_example
     from pact_eval.preregistration import register as register_criteria
@@ -85,7 +86,7 @@ def scorecard(
     demand: Literal["values", "shown"] | None,
     as_json: bool,
 ) -> None:
-    """Judge hypotheses on run folders, or on a table of metrics (.csv).
+    """Judge hypotheses on run folders, or on a .csv of metrics.
 
     Exits with 5 if the criteria, their lock or the data differ from the registered ones, or if they
     were registered after a run began.

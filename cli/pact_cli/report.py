@@ -28,14 +28,21 @@ if TYPE_CHECKING:
     table_formats=("latex",),
 )
 @click.option("--full", is_flag=True, help="Print every table. --by prints them too.")
+@click.option("--open", "open_page", is_flag=True, help="Open the page of --html in the browser.")
 @json_option
 def report(
-    runs: tuple[Path, ...], settings: Settings, outputs: Outputs, full: bool, as_json: bool
+    runs: tuple[Path, ...],
+    settings: Settings,
+    outputs: Outputs,
+    full: bool,
+    open_page: bool,
+    as_json: bool,
 ) -> None:
-    """Show what RUN is worth, in ten lines; --full shows all metrics with intervals over families.
+    """Show what RUN is worth, in ten lines; --full shows all.
 
-    Several RUNs are reported in turn; with --json, as one object {"runs": [...]}. Runs on ablated
-    contexts show confidence, the gap between the two answers, view TV, flip rate and answer mass.
+    --full shows every metric by group, with intervals over families. Several RUNs are reported in
+    turn; with --json, as one object {"runs": [...]}. Runs on ablated contexts show confidence, the
+    gap between the two answers, view TV, flip rate and answer mass.
 
     --html writes one offline page with verdicts, diagnostics, figures, tables and every item.
     --figures, --latex and --markdown write files for a paper. Then only the paths are printed, and
@@ -43,6 +50,8 @@ def report(
     from the registered ones, or were registered after a run began.
     """
     _check_usage(runs, settings, outputs, full=full)
+    if open_page and outputs.html is None:
+        raise click.UsageError("--open opens the page of --html, which was not given")
     if not outputs.any:
         print_reports(runs, settings, as_json=as_json, full=full or _grouped())
         return
@@ -56,18 +65,28 @@ def report(
     written = write_report(experiment, outputs, progress=progress_bar)
     warn(written.warnings)
     _print_written(written, as_json=as_json)
+    if open_page and written.html is not None:
+        _open(written.html)
     written.check_registration()
 
 
 def _with_data_of(experiment: Experiment, outputs: Outputs) -> Outputs:
     """Leave out a dataset that only the settings name, if the runs were scored on another one."""
-    from pact_reports.page import has_data_of
+    from pact_reports.item_records import has_data_of
 
     if not outputs.html or not from_settings("data") or has_data_of(outputs.data, experiment):
         return outputs
     places = " ".join(map(str, outputs.data))
     warn([f"{places}: not the data of these runs, so the page has no texts; give --data"])
     return replace(outputs, data=())
+
+
+def _open(page: Path) -> None:
+    """Open a page in the browser."""
+    import webbrowser
+
+    if not webbrowser.open(page.resolve().as_uri()):
+        warn([f"{page}: no browser could be started; open the file yourself"])
 
 
 def print_reports(

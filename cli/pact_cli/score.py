@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pact_cli.commands import command
-from pact_cli.console import progress_bar
+from pact_cli.choices import chosen_data, chosen_run, next_command
+from pact_cli.commands import announce_choices, command
+from pact_cli.console import announce, progress_bar
 from pact_cli.errors import needs_model_extra
 from pact_cli.options import json_option, label_options, model_options, order_seed_option
 from pact_cli.report import print_reports
@@ -18,19 +19,20 @@ if TYPE_CHECKING:
     from pact_eval.scoring.model import ModelRequest
 
 
-@command()
+@command(announces=True)
 @click.option(
     "--data",
-    required=True,
+    metavar="FILE_OR_FOLDER",
     type=click.Path(path_type=Path),
     help="Dataset file, JSON lines: records with references, or the ablated contexts of "
-    "`pact-audit ablate`.",
+    "`pact-audit ablate`. Of a folder, the evaluation file that its manifest names. Default: "
+    "the folder `data`.",
 )
 @click.option(
     "--out",
-    required=True,
     type=click.Path(path_type=Path),
-    help="Run folder to write or resume.",
+    help="Run folder to write or resume. Default: ADAPTER or --arm in the folder `runs`, with "
+    "--train-seed and a --role.",
 )
 @click.option(
     "--k",
@@ -45,8 +47,8 @@ if TYPE_CHECKING:
 @model_options
 @json_option
 def score(
-    data: Path,
-    out: Path,
+    data: Path | None,
+    out: Path | None,
     k: int,
     limit: int | None,
     order_seed: int,
@@ -54,7 +56,7 @@ def score(
     model: ModelRequest,
     as_json: bool,
 ) -> None:
-    """Score an adapter on a dataset, write a run folder, and report on it.
+    """Score an adapter on a dataset: write a run and report on it.
 
     The same command resumes an interrupted run. ADAPTER is a LoRA folder as PEFT writes it. Without
     an adapter, give --base-model and --no-adapter. A run on ablated contexts shows how confident
@@ -65,7 +67,11 @@ def score(
         from pact_eval.scoring.score import read_dataset
         from pact_eval.scoring.score import score as score_dataset
 
-    dataset = read_dataset(data, k=k, order_seed=order_seed, limit=limit)
+    file, why = chosen_data(data)
+    folder, why_there = (out, ()) if out is not None else chosen_run(model, labels)
+    announce_choices([*why, *why_there])
+    dataset = read_dataset(file, k=k, order_seed=order_seed, limit=limit)
     with progress_bar("Scoring") as progress:
-        score_dataset(identify(model), dataset, out, labels=labels, progress=progress)
-    print_reports([out], as_json=as_json)
+        score_dataset(identify(model), dataset, folder, labels=labels, progress=progress)
+    print_reports([folder], as_json=as_json)
+    announce([f"Next: {next_command(folder)}"])

@@ -36,10 +36,10 @@ def _range(context: click.Context, parameter: click.Parameter, text: str | None)
 @settings_options("resamples", "seed", "calibration", "allow", decoding="ensemble")
 @json_option
 def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> None:
-    """Show accuracy, NLL, ECE, view TV and flip rate of RUN for every number of views.
+    """Show metrics of RUN for every number of views.
 
-    Views are added in their order; K = 1 is the canonical view alone. View TV and flip rate are
-    computed on raw views.
+    The metrics are accuracy, NLL, ECE, view TV and flip rate. Views are added in their order;
+    K = 1 is the canonical view alone. View TV and flip rate are computed on raw views.
     """
     from pact_eval.evaluation import Experiment
     from pact_reports.answers import sweep_answer

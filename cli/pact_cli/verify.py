@@ -39,10 +39,11 @@ def verify(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Check each RUN against the hashes in its run.json, one line per check.
+    """Check each RUN against the hashes in its run.json.
 
-    A page or the JSON of `report` in place of the first RUN: is it the report on the RUNs that
-    follow? Its digest covers their rows, calibrators, settings and the version of pact-eval.
+    It prints one line per check. A page or the JSON of `report` in place of the first RUN: is it
+    the report on the RUNs that follow? Its digest covers their rows, calibrators, settings and the
+    version of pact-eval.
 
     The seal covers run.json and the rows. The adapter, the base model and the data are compared
     where they lie now, the tokenizer and its chat template by a probe prompt, and calibration.json

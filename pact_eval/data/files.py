@@ -37,6 +37,7 @@ __all__ = [
     "Manifest",
     "Role",
     "dataset_files",
+    "evaluation_file",
     "is_file",
     "lies_inside",
     "make_manifest",
@@ -156,6 +157,31 @@ def dataset_files(
         message = f"{folder}: expected a dataset, found no .jsonl file"
         raise InputError(message)
     return tuple(sorted(files, key=lambda file: (ROLES.index(file.role), file.name)))
+
+
+def evaluation_file(folder: Path) -> DataFile:
+    """Return the evaluation file of a dataset, which its manifest names.
+
+    Args:
+        folder: the folder of the dataset.
+
+    Raises:
+        InputError: there is no manifest, it names no evaluation file, or it names several.
+    """
+    path = folder / MANIFEST_NAME
+    if not path.exists():
+        message = (
+            f"{path}: no such manifest, so the evaluation file is unknown; give --data FILE, or "
+            f"write one: pact-audit manifest {folder}"
+        )
+        raise InputError(message)
+    files = dataset_files(folder, read_manifest(path).value)
+    found = [file for file in files if file.role == "eval"]
+    if len(found) != 1:
+        names = ", ".join(str(file.path) for file in found) or "none"
+        message = f"{path}: expected one evaluation file, found {names}; give --data FILE"
+        raise InputError(message)
+    return found[0]
 
 
 def is_file(path: Path) -> bool:

@@ -22,6 +22,7 @@ from pact_eval.evaluation.chance_miscalibration import ChanceMiscalibration
 from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import (
     Comparison,
+    DifferingItem,
     GroupComparison,
     MetricComparison,
     compare,
@@ -147,6 +148,7 @@ __all__ = [
     "DecodedRates",
     "DifferencePart",
     "DifferentViews",
+    "DifferingItem",
     "Estimate",
     "Evaluation",
     "Evidence",

@@ -8,9 +8,9 @@ over items; the sign flip over families does not treat the members of a pair as 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -133,6 +133,23 @@ class GroupComparison:
     accuracy: AccuracyTests
 
 
+@dataclass(frozen=True, slots=True)
+class DifferingItem:
+    """An item that only one of two runs answers correctly.
+
+    Attributes:
+        id: its id.
+        correct: "a" or "b": the run that answers correctly.
+        reference: canonical index of the correct answer.
+        other: canonical index of the answer of the run that is wrong.
+    """
+
+    id: str
+    correct: Literal["a", "b"]
+    reference: int
+    other: int
+
+
 @dataclass(frozen=True)
 class Comparison(NotebookTables):
     """Two runs on the same items.
@@ -145,6 +162,7 @@ class Comparison(NotebookTables):
         only_b: ids of the items that only the second run answers correctly.
         notes: number of views of each run, if they differ; groups of few families; too few
             resamples for Holm's adjustment.
+        differing: the items of `only_a` and then of `only_b`, with the answers.
     """
 
     by: GroupBy
@@ -153,6 +171,7 @@ class Comparison(NotebookTables):
     only_b: tuple[str, ...]
     unit: ClusterUnit = "family"
     notes: tuple[DifferentViews | SmallGroups | TooFewResamples, ...] = ()
+    differing: tuple[DifferingItem, ...] = ()
 
 
 def compare(
@@ -209,7 +228,19 @@ def compare_groups(
         notes=small_groups(
             {group.name: group.items.n_clusters for group in a}, first.unit, differences=True
         ),
+        differing=(*_differing(first, second, "a"), *_differing(second, first, "b")),
     )
+
+
+def _differing(
+    right: ScoredItems, wrong: ScoredItems, correct: Literal["a", "b"]
+) -> Iterator[DifferingItem]:
+    """Yield the items that one run answers correctly and the other does not."""
+    ids = right.predictions.ids
+    for row in np.flatnonzero(right.correct & ~wrong.correct).tolist():
+        # The run that is right answers with the reference.
+        reference, other = int(right.predicted[row]), int(wrong.predicted[row])
+        yield DifferingItem(str(ids[row]), correct, reference, other)
 
 
 def adjusted_together(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:

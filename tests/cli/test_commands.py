@@ -205,7 +205,7 @@ def test_bad_input_is_one_message_and_exit_code_1(tmp_path: Path, published: Pat
         ["report", "run", "--by", "colour"],
         ["report", "run", "--resamples", "3"],
         ["score", "--data", "x", "--out", "y"],
-        ["score", "adapter", "--data", "x"],
+        ["score", "adapter"],
         ["score", "adapter", "--data", "x", "--out", "y", "--k", "0"],
         ["score", "--no-adapter", "--data", "x", "--out", "y"],
         ["score", "adapter", "--data", "x", "--out", "y", "--dtype", "int8"],

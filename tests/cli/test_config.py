@@ -224,7 +224,7 @@ def test_the_audit_reads_the_same_file(settings: Write) -> None:
 
 
 def test_every_setting_is_the_default_of_a_parameter() -> None:
-    commands = main.commands | audit.commands
+    commands = {**main.commands, **audit.commands}
     for setting in SETTINGS.values():
         for command, parameter in setting.options.items():
             names = {each.name for each in commands[command].params}

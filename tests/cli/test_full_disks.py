@@ -78,7 +78,8 @@ def test_an_import_that_did_not_fit_is_complete_after_the_same_command(tmp_path:
         ).replace("0.90]", "0.9]")
     )
     refused(run("import", source, "--out", tmp_path / "run", limit=1_000), tmp_path / "run")
-    assert run("import", source, "--out", tmp_path / "run").exit_code == 0
+    again = run("import", source, "--out", tmp_path / "run")
+    assert again.exit_code == 0, again.output
     assert run("import", source, "--out", tmp_path / "other").exit_code == 0
     ours, expected = content(tmp_path / "run"), content(tmp_path / "other")
     assert ours["predictions.parquet"] == expected["predictions.parquet"]

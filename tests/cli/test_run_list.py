@@ -11,6 +11,7 @@ from commands import refuser, runner
 from run_frames import ablated_rows, labels, rows, write_run
 
 from pact_cli.main import main
+from pact_eval._json import Json
 from pact_eval.runs import RunWriter, open_run, seal_digest
 from pact_eval.runs.provenance import write_provenance
 
@@ -32,7 +33,11 @@ def listed(*words: object) -> dict[str, dict[str, Any]]:
 
 
 def unfinished(folder: Path) -> Path:
-    settings = {"k": 3, "data": {"sha256": "0" * 64, "records": 120}, "adapter": None}
+    settings: dict[str, Json] = {
+        "k": 3,
+        "data": {"sha256": "0" * 64, "records": 120},
+        "adapter": None,
+    }
     with RunWriter(folder, settings, {"arm": "c", "seed": 2, "command_line": []}) as writer:
         writer.write_part(0, rows(1))
     return folder

@@ -22,7 +22,7 @@ __all__ = ["ablate"]
 @click.option("--allow-missing", is_flag=True, help="Skip pairs whose context cannot be ablated.")
 @json_option
 def ablate(source: Path, out: Path, allow_missing: bool, as_json: bool) -> None:
-    """Write the context of every pair without its changed focus sentence.
+    """Write the context of every pair without its evidence.
 
     One record per pair, without a reference; `ablation.answers` holds the two answers between which
     the context no longer decides. Use the file to train with the necessity term, or to score how

@@ -9,6 +9,7 @@ import click
 
 from pact_cli.audit.options import exit_with, findings_options, print_data_audit, stages
 from pact_cli.commands import command, from_settings
+from pact_cli.console import announce
 from pact_cli.errors import needs_model_extra
 from pact_cli.options import bootstrap_seed_option, json_option
 
@@ -22,6 +23,7 @@ CHECKS = (
     "hashes", "schema", "families", "certificates", "separation", "balance", "shortcuts", "lengths",
 )  # fmt: skip
 
+_HERE = Path("data")
 _OLD_NAMES = {"bytes": "hashes", "form": "schema"}
 
 
@@ -105,10 +107,14 @@ def data(
 ) -> None:
     """Audit a dataset: can an evaluation on it be trusted?
 
-    DIR is a folder of .jsonl files with a manifest.json. Or give the files with --train and --eval.
+    DIR is a folder of .jsonl files with a manifest.json; the default is `data`. Or give the files
+    with --train and --eval.
     """
     if (train or evaluation) and from_settings("folder"):
         folder = None
+    elif folder is None and not (train or evaluation) and _HERE.is_dir():
+        folder = _HERE
+        announce([f"Using DIR {_HERE} (the folder here)"])
     _check_usage(folder, (*train, *evaluation), manifest, tokenizer, only)
     from pact_eval.audit import DataAuditSettings, audit_data
 
@@ -138,7 +144,7 @@ def _check_usage(
     """Check that files are given, and the inputs of every check requested by name."""
     message = None
     if folder is None and not files:
-        message = "expected DIR, or --train and --eval"
+        message = "expected DIR, or --train and --eval; there is no folder `data` here"
     elif "lengths" in only and tokenizer is None:
         message = "--only lengths: expected --tokenizer"
     elif "hashes" in only and folder is None and manifest is None:

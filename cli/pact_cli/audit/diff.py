@@ -25,7 +25,7 @@ __all__ = ["diff"]
 )
 @json_option
 def diff(old: Path, new: Path, max_shown: int, as_json: bool) -> None:
-    """Show which records were added, removed or changed, and which references flipped.
+    """Show which records and references differ in two versions.
 
     Records are joined on their ids. Differences in JSON white space and escapes are ignored.
     """

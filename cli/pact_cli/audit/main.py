@@ -31,5 +31,5 @@ def main() -> None:
     """
 
 
-for command in (data, adapter, manifest, split, diff, ablate):
+for command in (manifest, data, split, ablate, diff, adapter):  # in the order of work
     main.add_command(command)

@@ -22,9 +22,10 @@ _FAIL_ON: Final = "warning"
 @click.option("--check", is_flag=True, help="Compare the files with the manifest; write nothing.")
 @json_option
 def manifest(folder: Path, check: bool, as_json: bool) -> None:
-    """Write or update DIR/manifest.json: hashes, roles and rows of the dataset's files.
+    """Write or update DIR/manifest.json, or check it.
 
-    Unknown keys are kept. --check runs the check "hashes" of `pact-audit data`.
+    It holds the hashes, roles and rows of the dataset's files. Unknown keys are kept.
+    --check runs the check "hashes" of `pact-audit data`.
     """
     if check:
         _check(folder, as_json=as_json)

@@ -33,7 +33,9 @@ __all__ = ["split"]
 @click.option("--seed", type=int, default=17, show_default=True, help="Seed of the random split.")
 @json_option
 def split(source: Path, out: Path, select: int, calibrate: int, seed: int, as_json: bool) -> None:
-    """Split a file by source family into training, selection and calibration files.
+    """Split a training file by source family.
+
+    The parts are training, selection and calibration files.
 
     Lines are copied byte for byte. A manifest next to the files states the role of each. A source
     family is never divided.

@@ -10,7 +10,7 @@ from pathlib import Path
 from pact_eval.evaluation import Experiment
 from pact_eval.preregistration import Margin
 from pact_reports.figures import NEUTRAL, Palette
-from pact_reports.page.dataset import ItemRecords
+from pact_reports.item_records import ItemRecords
 from pact_reports.tables import TableRequest
 
 Progress = Callable[[int, int], None]

@@ -85,6 +85,22 @@ def has_data_of(paths: Sequence[Path], experiment: Experiment) -> bool:
     return all(_scored_hash(run) in hashes for run in experiment.runs)
 
 
+def recorded_data(experiment: Experiment) -> tuple[Path, ...] | None:
+    """Return the datasets that the runs name in `run.json`; None unless all are there, unchanged.
+
+    Args:
+        experiment: the runs.
+    """
+    found = []
+    for run in experiment.runs:
+        path = Path(run.provenance.data_file or "")
+        wanted = _scored_hash(run)
+        if wanted is None or not path.is_file() or sha256_of_file(path) != wanted:
+            return None
+        found.append(path)
+    return tuple(dict.fromkeys(found))
+
+
 def _files(paths: Sequence[Path]) -> Iterable[Path]:
     for path in paths:
         if path.is_dir():

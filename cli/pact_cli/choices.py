@@ -1,0 +1,107 @@
+"""What `score` chooses if it is not given: the dataset, the run folder, and the next command."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from pact_cli.commands import config_of
+from pact_eval._json import Json
+
+if TYPE_CHECKING:
+    from pact_eval.runs import Provenance
+    from pact_eval.scoring.model import ModelRequest
+
+DATA: Final = Path("data")
+"""Folder of the dataset if none is given."""
+
+_RUNS: Final = "runs"
+_EVALUATION: Final = (None, "evaluation")
+
+
+def chosen_data(given: Path | None) -> tuple[Path, tuple[str, ...]]:
+    """Return the dataset file to score, and what was chosen.
+
+    Args:
+        given: a file, or a folder whose manifest names one evaluation file; None is the folder
+            `data`.
+
+    Raises:
+        click.UsageError: nothing was given, and there is no folder `data`.
+        InputError: the folder has no manifest, or not exactly one evaluation file.
+    """
+    from pact_eval.data import evaluation_file
+
+    if given is None and not DATA.is_dir():
+        message = (
+            "expected --data FILE: there is no folder `data` here, and no setting `data` "
+            "(`pact-eval init` writes settings)"
+        )
+        raise click.UsageError(message)
+    place = DATA if given is None else given
+    if not place.is_dir():
+        return place, ()
+    file = evaluation_file(place).path
+    return file, (f"--data {file} (evaluation file of {place / 'manifest.json'})",)
+
+
+def chosen_run(model: ModelRequest, labels: Mapping[str, Json]) -> tuple[Path, tuple[str, ...]]:
+    """Return the run folder to write, and what was chosen: `runs/<arm or adapter>-<seed>`.
+
+    Args:
+        model: the adapter and the base model.
+        labels: arm, training seed and role of the run.
+    """
+    if model.adapter is not None and model.apply_adapter:
+        name = model.adapter.resolve().name
+    else:
+        name = Path(model.base_model or "base").name
+    if model.adapter is not None and not model.apply_adapter:
+        name = f"{name}-without-{model.adapter.resolve().name}"
+    parts = [str(labels.get("arm") or name)]
+    seed, role = labels.get("seed"), labels.get("role")
+    parts += [] if seed is None else [str(seed)]
+    parts += [] if role in _EVALUATION else [str(role)]
+    folder = config_of(click.get_current_context()).get("runs", _RUNS)
+    out = Path(folder) / "-".join(parts).replace("/", "_")
+    return out, (f"--out {out}",)
+
+
+def next_command(folder: Path) -> str:
+    """Return the command that usually follows the scoring of a run.
+
+    Args:
+        folder: the run folder, complete.
+    """
+    from pact_eval.runs import read_provenance
+
+    run = read_provenance(folder)
+    here = shlex.quote(str(folder))
+    others = _same_data(folder, run)
+    if run.role == "calibration":
+        return f"pact-eval calibrate {here} --holdout RUN"
+    if others:
+        return f"pact-eval compare {here} {shlex.quote(str(others[0]))} --mcnemar"
+    return f"pact-eval report {here} --html report.html --open"
+
+
+def _same_data(folder: Path, run: Provenance) -> list[Path]:
+    """Return the complete runs next to a run that were scored on the same data."""
+    from pact_eval.errors import RunError
+    from pact_eval.runs import read_provenance
+
+    found = []
+    for other in sorted(each for each in folder.parent.iterdir() if each.is_dir()):
+        if other.name == folder.name or not (other / "predictions.parquet").exists():
+            continue
+        try:
+            theirs = read_provenance(other)
+        except RunError:
+            continue
+        if theirs.data == run.data and theirs.role in _EVALUATION:
+            found.append(other)
+    return found

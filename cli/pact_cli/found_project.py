@@ -1,0 +1,186 @@
+"""What a folder of a project holds, and the settings that follow from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pact_eval.errors import InputError
+
+_SEED: Final = re.compile(r"-\d+$")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a folder holds; paths start from it.
+
+    Attributes:
+        data: folder of a dataset with a manifest, or None.
+        evaluation: names of its evaluation files.
+        adapters: adapter folders.
+        bases: base models that the adapters name: folders, or ids of a hub.
+        runs: folder of runs, or None.
+        arms: names of the arms of runs, or else of the adapters.
+        ks: numbers of views of the runs.
+        criteria: file of hypotheses, or None.
+    """
+
+    data: str | None = None
+    evaluation: tuple[str, ...] = ()
+    adapters: tuple[str, ...] = ()
+    bases: tuple[str, ...] = ()
+    runs: str | None = None
+    arms: tuple[str, ...] = ()
+    ks: tuple[int, ...] = ()
+    criteria: str | None = None
+
+
+def find_project(folder: Path) -> Found:
+    """Look for data, adapters, runs and hypotheses in a folder.
+
+    Args:
+        folder: the folder of a project.
+    """
+    adapters = [each.parent for each in _first_levels(folder, "adapter_config.json")]
+    bases = dict.fromkeys(name for each in adapters for name in _base_of(each, folder))
+    arms, ks = _runs(folder / "runs")
+    from_adapters = (_SEED.sub("", each.name) for each in adapters)
+    has_data = (folder / "data" / "manifest.json").is_file()
+    return Found(
+        data="data" if has_data else None,
+        evaluation=_evaluation_files(folder / "data") if has_data else (),
+        adapters=tuple(str(each.relative_to(folder)) for each in adapters),
+        bases=tuple(bases),
+        runs="runs" if (folder / "runs").is_dir() else None,
+        arms=tuple(dict.fromkeys(arms or from_adapters)),
+        ks=tuple(sorted(set(ks))),
+        criteria="hypotheses.toml" if (folder / "hypotheses.toml").is_file() else None,
+    )
+
+
+def _first_levels(folder: Path, name: str) -> Iterator[Path]:
+    """Yield the files of a name, one or two folders down."""
+    found = (*folder.glob(f"*/{name}"), *folder.glob(f"*/*/{name}"))
+    for path in sorted(found):
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            yield path
+
+
+def _evaluation_files(data: Path) -> tuple[str, ...]:
+    from pact_eval.data import dataset_files, read_manifest
+
+    try:
+        files = dataset_files(data, read_manifest(data / "manifest.json").value)
+    except InputError:
+        return ()
+    return tuple(file.name for file in files if file.role == "eval")
+
+
+def _base_of(adapter: Path, folder: Path) -> Iterator[str]:
+    """Yield the base model that an adapter names: a folder from the adapter, or an id."""
+    from pact_eval._files import read_json
+    from pact_eval.models import ADAPTER_CONFIG, SCHEMA_CONFIG, named_base_model
+
+    configs = []
+    for path in (adapter / ADAPTER_CONFIG, adapter / SCHEMA_CONFIG):
+        try:
+            value = read_json(path)
+        except InputError:
+            value = None
+        configs.append(value if isinstance(value, dict) else None)
+    name = named_base_model(*configs)
+    if name is None:
+        return
+    inside = adapter / name
+    yield os.path.relpath(inside, folder) if inside.is_dir() else name
+
+
+def _runs(folder: Path) -> tuple[list[str], list[int]]:
+    from pact_eval.runs import read_provenance
+
+    arms, ks = [], []
+    for path in sorted(folder.glob("*/run.json")):
+        try:
+            run = read_provenance(path.parent)
+        except InputError:
+            continue
+        arms += [run.arm] if run.arm else []
+        ks += [run.k] if run.k else []
+    return arms, ks
+
+
+def settings_text(found: Found) -> str:
+    """Return the text of a `pact.toml`, with a comment for every line.
+
+    Args:
+        found: what the folder holds.
+
+    Example:
+        >>> 'data = "data"' in settings_text(Found(data="data"))
+        True
+    """
+    lines = [
+        "# Settings of pact-eval for this project. The command line and PACT_EVAL_* variables come",
+        "# first. Paths start from this folder. A line with # in front of it has no effect.",
+        "",
+        "# Folder of the dataset, with its manifest.json. `pact-audit data` checks it.",
+        _line("data", found.data, "data"),
+        "# Evaluation file in that folder, which `score` reads. Without it: that of the manifest.",
+        *_choice("eval", found.evaluation, "holdout.jsonl"),
+        "# Base model: a folder, or an id of a hub. Without it: the one that the adapter names.",
+        *_choice("base-model", found.bases, "organisation/name"),
+        "# Folder of runs: `score` writes to it, `pact-eval runs` lists it.",
+        _line("runs", found.runs, "runs", sure=found.runs is not None),
+        "# Views per record: the canonical order of the answers and K - 1 permutations.",
+        *_choice("k", found.ks, 4),
+        "# Seeds: of the letter orders, and of the bootstrap.",
+        "# order-seed = 0",
+        "# bootstrap-seed = 0",
+        "# Probabilities: single is view 0 alone, ensemble the mean over the K views.",
+        '# decoding = "single"',
+        "# Arm that the others are compared with. Without it: the first with a seed.",
+        *_choice("method", found.arms if len(found.arms) == 1 else (), "pact", sure=False),
+        "# Hypotheses, which `report --html` and `tables` judge.",
+        _line("criteria", found.criteria, "hypotheses.toml", sure=found.criteria is not None),
+        "",
+        "# Colours of arms in figures and on the page. An arm is one recipe over several seeds.",
+        *_arms(found.arms),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _line(name: str, value: object, example: object, *, sure: bool = True) -> str:
+    text = json.dumps(example if value is None else value, ensure_ascii=False)
+    return f"{'' if value is not None and sure else '# '}{name} = {text}"
+
+
+def _choice(
+    name: str, values: tuple[object, ...], example: object, *, sure: bool = True
+) -> Iterator[str]:
+    """Write one value; several are comments, because nothing says which one is meant."""
+    if len(values) == 1:
+        yield _line(name, values[0], example, sure=sure)
+    elif not values:
+        yield _line(name, None, example)
+    else:
+        yield f"# Found {len(values)}: choose one of them."
+        for value in values:
+            yield _line(name, value, example, sure=False)
+
+
+def _arms(arms: tuple[str, ...]) -> Iterator[str]:
+    from pact_reports.figures import NEUTRAL
+
+    colours = NEUTRAL.colours
+    for number, arm in enumerate(arms):
+        key = arm if re.fullmatch(r"[A-Za-z0-9_-]+", arm) else json.dumps(arm)
+        yield f"[arms.{key}]"
+        yield f'colour = "{colours[number % len(colours)]}"'
+    if not arms:
+        yield "# [arms.pact]"
+        yield f'# colour = "{colours[0]}"'

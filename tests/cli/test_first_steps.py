@@ -1,0 +1,309 @@
+"""The first commands of a user, as typed, in a folder that was made from the fixtures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import polars as pl
+import pytest
+from commands import refuser, runner
+from run_frames import edit_run, rows, write_run
+from scoring.conftest import FIXTURES
+
+from pact_cli.audit.main import main as audit
+from pact_cli.config import SETTINGS, read_config
+from pact_cli.main import main
+from pact_eval._files import sha256_of_file
+from pact_eval.data import read_records, write_manifest
+from pact_eval.runs import SCHEMA
+
+run = runner(main)
+refused = refuser(main)
+FAST = ("--resamples", 100)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with data, two adapters, and the base model that these name; it is the folder."""
+    project = tmp_path / "project"
+    (project / "data").mkdir(parents=True)
+    for name, count in (("holdout.jsonl", 24), ("train.jsonl", 40)):
+        lines = (FIXTURES / "data" / name).read_bytes().split(b"\n")[:count]
+        (project / "data" / name).write_bytes(b"\n".join(lines) + b"\n")
+    write_manifest(project / "data")
+    (tmp_path / "model").symlink_to(FIXTURES / "model")
+    shutil.copytree(FIXTURES / "adapters" / "pact", project / "adapter")
+    monkeypatch.chdir(project)
+    return project
+
+
+def scored(folder: Path, data: Path, seed: int, *, recorded: bool = True) -> Path:
+    """Returns a run on a dataset with random logits, as if `score` had written it."""
+    made = rows(seed, families=1, k=1).head(0)
+    found = []
+    for number, record in enumerate(read_records(data)):
+        logits = [float((number * 7 + seed * place) % 5) for place in range(record.n_choices)]
+        found.append(
+            {
+                "id": record.id, "family": record.family, "source_family": record.source_family,
+                "domain": record.domain, "kind": record.field.kind, "variant": record.variant,
+                "reference": record.reference, "n_choices": record.n_choices, "view": 0,
+                "code_order": list(range(record.n_choices)), "logits": logits,
+                "prompt_tokens": 200, "answer_mass": 0.9,
+            }
+        )  # fmt: skip
+    frame = pl.concat([made, pl.DataFrame(found, schema=SCHEMA)])
+    write_run(folder, frame, arm=folder.name)
+    named = {"sha256": sha256_of_file(data), "records": len(found)}
+    return edit_run(folder, settings={"data": named}, data=str(data) if recorded else "gone.jsonl")
+
+
+def typed(line: str) -> subprocess.CompletedProcess[str]:
+    program, *words = line.split()
+    module = {"pact-eval": "pact_cli", "pact-audit": "pact_cli.audit"}[program]
+    done = subprocess.run(
+        [sys.executable, "-m", module, *words],
+        env=os.environ | {"COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.slow
+def test_the_three_commands_as_typed(home: Path) -> None:
+    audited = typed("pact-audit data")
+    assert audited.stderr.splitlines()[0] == "Using DIR data (the folder here)"
+    assert "holdout.jsonl" in audited.stdout
+    first = typed("pact-eval score adapter/ --k 4")
+    assert first.stderr.splitlines()[0] == (
+        "Using --data data/holdout.jsonl (evaluation file of data/manifest.json), "
+        "--out runs/adapter"
+    )
+    assert first.stderr.splitlines()[-1] == (
+        "Next: pact-eval report runs/adapter --html report.html --open"
+    )
+    assert "K = 4" in first.stdout
+    (home / "runs" / "adapter").rename(home / "a")
+    scored(home / "b", home / "data" / "holdout.jsonl", 3)
+    edit_run(home / "b", settings=json.loads((home / "a" / "run.json").read_bytes())["settings"])
+    shown = typed("pact-eval compare a/ b/ --mcnemar").stdout
+    assert "McNemar over 24 items, " in shown
+    assert "A, correct" in shown
+    assert "of this return parcel" in shown
+
+
+def test_two_evaluation_files_are_an_error_that_names_both(home: Path) -> None:
+    shutil.copy(home / "data" / "holdout.jsonl", home / "data" / "test.jsonl")
+    path = home / "data" / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    manifest["file_sha256"]["test.jsonl"] = "0" * 64
+    path.write_text(json.dumps(manifest))
+    message = refused("score", "adapter")
+    assert "expected one evaluation file, found data/holdout.jsonl, data/test.jsonl" in message
+    assert "give --data FILE" in message
+
+
+def test_data_without_a_manifest_says_what_writes_one(home: Path) -> None:
+    (home / "data" / "manifest.json").unlink()
+    assert "pact-audit manifest data" in refused("score", "adapter")
+
+
+def test_no_folder_of_data_is_wrong_usage(home: Path) -> None:
+    shutil.rmtree(home / "data")
+    assert "there is no folder `data` here" in refused("score", "adapter", code=2)
+    assert "there is no folder `data` here" in refuser(audit)("data", code=2)
+
+
+@pytest.mark.slow
+def test_the_run_folder_has_arm_seed_and_role(home: Path) -> None:
+    labels = ("--arm", "pact", "--train-seed", 17, "--limit", 2, "--k", 1)
+    result = run("score", "adapter", *labels, "--role", "calibration")
+    assert "--out runs/pact-17-calibration" in result.stderr.splitlines()[0]
+    assert result.stderr.splitlines()[-1] == (
+        "Next: pact-eval calibrate runs/pact-17-calibration --holdout RUN"
+    )
+    (home / "pact.toml").write_text('runs = "all"\nk = 1\n')
+    result = run("score", "adapter", "--train-seed", 17, "--limit", 2)
+    assert result.stderr.splitlines()[0].endswith("--out all/adapter-17, --k 1 (pact.toml)")
+    again = run("score", "adapter", "--arm", "b", "--limit", 2)
+    assert again.stderr.splitlines()[-1] == (
+        "Next: pact-eval compare all/b all/adapter-17 --mcnemar"
+    )
+    assert run("score", "adapter", "--arm", "b", "--limit", 2, "-q").stderr == ""
+
+
+Runs = Callable[..., tuple[Path, Path]]
+
+
+@pytest.fixture
+def two(home: Path) -> Runs:
+    def make(*, recorded: bool = True) -> tuple[Path, Path]:
+        data = home / "data" / "holdout.jsonl"
+        first = scored(home / "a", data, 1, recorded=recorded)
+        return first, scored(home / "b", data, 3, recorded=recorded)
+
+    return make
+
+
+def compared(*words: object) -> dict[str, Any]:
+    result = run("compare", "a/", "b/", *FAST, *words, "--mcnemar", "--json")
+    (pair,) = json.loads(result.stdout)["comparisons"]
+    return dict(pair)
+
+
+def test_items_that_differ_have_question_and_answers(home: Path, two: Runs) -> None:
+    two()
+    records = {record.id: record for record in read_records(home / "data" / "holdout.jsonl")}
+    pair = compared()
+    counts = pair["comparison"]["groups"][0]["accuracy"]["items"]
+    sides = [item["correct"] for item in pair["items"]]
+    assert (sides.count("a"), sides.count("b")) == (counts["b"], counts["c"])
+    assert len(sides) > 0
+    for item in pair["items"]:
+        record = records[item["id"]]
+        right, wrong = item[item["correct"]], item["b" if item["correct"] == "a" else "a"]
+        assert item["question"] == record.field.instructions
+        assert right == {
+            "index": record.reference,
+            "answer": record.field.answers[record.reference or 0].key,
+        }
+        assert wrong["answer"] == record.field.answers[wrong["index"]].key
+        assert wrong["index"] != record.reference
+    ids = [item["id"] for item in pair["items"]]
+    assert ids == pair["comparison"]["only_a"] + pair["comparison"]["only_b"]
+
+
+@pytest.mark.parametrize("change", ["gone", "edited"])
+def test_without_its_data_the_ids_are_shown_and_what_shows_the_texts(
+    home: Path, two: Runs, change: str
+) -> None:
+    two(recorded=change != "gone")
+    data = home / "data" / "holdout.jsonl"
+    kept = data.read_bytes()
+    if change == "edited":
+        data.write_bytes(kept + b"\n")
+    text = run("compare", "a/", "b/", *FAST, "--mcnemar").stdout
+    assert "Questions and answers: give --data FILE" in text
+    assert all(item["question"] is None for item in compared()["items"])
+    data.write_bytes(kept)
+    assert all(item["question"] for item in compared("--data", data)["items"])
+    (home / "pact.toml").write_text('data = "data"\n')
+    assert all(item["question"] for item in compared()["items"])
+
+
+def test_long_lists_are_cut_in_the_terminal_and_full_in_json(home: Path) -> None:
+    one = write_run(home / "one", rows(1, families=60, k=1, skill=3.0))
+    other = write_run(home / "other", rows(2, families=60, k=1, skill=0.0))
+    text = run("compare", one, other, *FAST, "--mcnemar").stdout
+    result = json.loads(run("compare", one, other, *FAST, "--mcnemar", "--json").stdout)
+    items = result["comparisons"][0]["items"]
+    only_a = sum(item["correct"] == "a" for item in items)
+    assert f"{only_a - 20:,} more; --json lists all." in text
+    assert only_a > 20
+    assert sum(line.startswith("  f") for line in text.splitlines()) <= 2 * 20
+
+
+def test_data_is_for_the_items(home: Path, two: Runs) -> None:
+    two()
+    assert "--data is for --mcnemar" in refused("compare", "a", "b", "--data", "data", code=2)
+    (home / "pact.toml").write_text('data = "data"\n')
+    run("compare", "a", "b", *FAST)
+
+
+def test_init_writes_what_it_finds_and_every_setting_can_be_read(home: Path) -> None:
+    write_run(home / "runs" / "x-1", rows(1), arm="x y", seed=1)
+    (home / "hypotheses.toml").write_text("")
+    result = run("init")
+    assert result.stdout.splitlines()[-1] == "next: pact-audit data"
+    text = (home / "pact.toml").read_text()
+    written = tomllib.loads(text)
+    assert written == {
+        "data": "data",
+        "eval": "holdout.jsonl",
+        "base-model": "../model",
+        "runs": "runs",
+        "k": 3,
+        "criteria": "hypotheses.toml",
+        "arms": {"x y": {"colour": "#0072B2"}},
+    }
+    assert read_config({}).get("base-model") == "../model"
+    for name in set(SETTINGS) - {"train-seed"}:
+        assert f"{name} = " in text
+    explained = [line for line in text.splitlines() if line.startswith("# ") and "=" not in line]
+    assert len(explained) >= 10
+
+
+def test_init_leaves_two_candidates_as_comments(home: Path) -> None:
+    shutil.copy(home / "data" / "holdout.jsonl", home / "data" / "test.jsonl")
+    path = home / "data" / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    manifest["file_sha256"]["test.jsonl"] = "0" * 64
+    path.write_text(json.dumps(manifest))
+    run("init")
+    text = (home / "pact.toml").read_text()
+    assert '# Found 2: choose one of them.\n# eval = "holdout.jsonl"\n# eval = "test.jsonl"' in text
+
+
+def test_init_in_an_empty_folder_says_what_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "pact-audit manifest data" in run("init").stdout
+    assert tomllib.loads(Path("pact.toml").read_text()) == {}
+
+
+@pytest.mark.parametrize("name", ["pact.toml", "pyproject.toml"])
+def test_init_does_not_replace_settings(home: Path, name: str) -> None:
+    text = "[tool.pact-eval]\n" if name == "pyproject.toml" else "kk = broken"
+    (home / name).write_text(text)
+    assert f"{name}: this folder has settings already" in refused("init")
+    assert (home / name).read_text() == text
+
+
+def test_the_page_is_opened_after_it_was_written(
+    home: Path, two: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[tuple[str, bool]] = []
+    page = home / "page.html"
+
+    def browser(url: str) -> bool:
+        opened.append((url, page.exists()))
+        return len(opened) > 1
+
+    monkeypatch.setattr(webbrowser, "open", browser)
+    two()
+    words = ("report", "a", *FAST, "--html", "page.html")
+    result = run(*words, "--open")
+    assert opened == [(page.as_uri(), True)]
+    assert "no browser could be started" in result.stderr
+    assert "no browser" not in run(*words, "--open").stderr
+    run(*words)
+    assert len(opened) == 2
+    assert "--open opens the page of --html" in refused("report", "a", "--open", code=2)
+
+
+@pytest.mark.parametrize("program", [main, audit])
+def test_summaries_fit_into_80_columns(program: click.Group) -> None:
+    shown = runner(program)("--help", COLUMNS="80").stdout
+    commands = shown.split("Commands:\n")[1].splitlines()
+    assert [line.split()[0] for line in commands] == list(program.commands)
+    assert not any("..." in line and "(and with" not in line for line in commands)
+
+
+def test_options_of_score_are_in_groups() -> None:
+    lines = run("score", "--help").stdout.splitlines()
+    heads = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert heads == ["Data:", "Model:", "Views:", "Speed:", "Output:"]
