@@ -126,7 +126,7 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
     for name, each, answer in compared:
         parts = comparison_parts(each, names=(names[0], name))
         items = () if data is None else differing_parts(each, records)
-        last = Line(comparison_answer(answer, ("A", "B")), "strong")
+        last = Line(str(comparison_answer(answer, ("A", "B"))), "strong")
         show(output(), (*_heading(experiment), *parts, *items, last))
 
 
@@ -163,7 +163,7 @@ def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None
         )
         return
     parts = arms_parts(compared, show_items=mcnemar)
-    answers = (Line(arms_answer(pair), "strong") for pair in compared.pairs if pair.seeds)
+    answers = (Line(str(arms_answer(pair)), "strong") for pair in compared.pairs if pair.seeds)
     show(output(), (*_heading(experiment), *parts, *answers))
 
 

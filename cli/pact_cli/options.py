@@ -351,6 +351,12 @@ _OUTPUTS: Final = {
         help="Dataset file or folder of the runs: the page shows its texts, and the table of "
         "splits counts the files of a folder. May be given several times.",
     ),
+    "audit": click.option(
+        "--audit",
+        metavar="FILE",
+        type=_PATH,
+        help="Output of `pact-audit data --json`, for the page. Default: audit --data.",
+    ),
     "criteria": click.option(
         "--criteria",
         metavar="FILE",

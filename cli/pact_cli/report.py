@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @settings_options("by", "unit", "decoding", "resamples", "seed", "calibration", "allow", "method")
 @output_options(
     "html",
-    *("figures", "palette", "tables", "markdown", "data", "criteria", "clear"),
+    *("figures", "palette", "tables", "markdown", "data", "audit", "criteria", "clear"),
     table_formats=("latex",),
 )
 @click.option("--full", is_flag=True, help="Print every table. --by prints them too.")
@@ -152,6 +152,7 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, 
     given = {
         "--data": outputs.data,
         "--criteria": outputs.criteria,
+        "--audit": outputs.audit,
         "--clear-changes": outputs.clear,
         "--method": settings.method,
     }

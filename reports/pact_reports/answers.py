@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -40,7 +41,18 @@ _LEVEL: Final = 0.05
 _MOST_NOTES: Final = 3
 
 
-def comparison_answer(answer: ComparisonAnswer, names: tuple[str, str]) -> str:
+@dataclass(frozen=True)
+class Said:
+    """An answer in words: what was found, and the numbers behind it."""
+
+    finding: str
+    numbers: str
+
+    def __str__(self) -> str:
+        return f"{self.finding}: {self.numbers}"
+
+
+def comparison_answer(answer: ComparisonAnswer, names: tuple[str, str]) -> Said:
     """Say whether A is better than B, with the difference at view 0 and over K views.
 
     Args:
@@ -55,11 +67,11 @@ def comparison_answer(answer: ComparisonAnswer, names: tuple[str, str]) -> str:
     accuracy = ", ".join(
         _decoded(each.accuracy, each, word=not at) for at, each in enumerate(views)
     )
-    said = f"{_finding(chosen.accuracy, a, b)}: {a} - {b} {accuracy}"
+    said = f"{a} - {b} {accuracy}"
     if not math.isnan(chosen.pair_accuracy.difference.value):
         pairs = ", ".join(_decoded(each.pair_accuracy, each, word=False) for each in views)
         said += f"; pair accuracy {pairs}"
-    return f"{said}. {_power(chosen)}"
+    return Said(_finding(chosen.accuracy, a, b), f"{said}. {_power(chosen)}")
 
 
 def _finding(accuracy: MetricComparison | ArmDifference, a: str, b: str) -> str:
@@ -108,20 +120,18 @@ def _about(number: int) -> str:
     return f"{round(number, -digits):,}"
 
 
-def arms_answer(pair: ArmPair) -> str:
+def arms_answer(pair: ArmPair) -> Said:
     """Say whether the first arm is better than the second over the seeds that both have."""
     found = pair.differences["all"]
     accuracy = found["accuracy"]
     a, b = one_line(pair.a), one_line(pair.b)
     seeds = "1 seed" if len(pair.seeds) == 1 else f"{len(pair.seeds)} seeds"
-    said = (
-        f"{_finding(accuracy, a, b)}: {a} - {b} "
-        f"{interval_text(accuracy.same_seeds, 'points')} points over {seeds}"
-    )
+    said = f"{a} - {b} {interval_text(accuracy.same_seeds, 'points')} points over {seeds}"
     pairs = found["pair_accuracy"]
     if not math.isnan(pairs.same_seeds.value):
         said += f"; pair accuracy {interval_text(pairs.same_seeds, 'points')}"
-    return f"{said}. Tested for {accuracy.generalises_to}."
+    tested = f"Tested for {accuracy.generalises_to}."
+    return Said(_finding(accuracy, a, b), f"{said}. {tested}")
 
 
 def headline_parts(

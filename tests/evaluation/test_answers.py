@@ -75,9 +75,10 @@ def test_an_answer_says_what_is_shown_and_what_would_be_needed(tmp_path: Path) -
     found = experiment(tmp_path)
     a, b = pair(found)
     better, same = found.answer(a, b), found.answer(a, a)
-    assert comparison_answer(better, ("a", "b")).startswith("a is more accurate than b (p ")
-    assert comparison_answer(found.answer(b, a), ("b", "a")).startswith("b is less accurate than a")
-    text = comparison_answer(same, ("a", "again"))
+    assert str(comparison_answer(better, ("a", "b"))).startswith("a is more accurate than b (p ")
+    said = comparison_answer(found.answer(b, a), ("b", "a"))
+    assert said.finding.startswith("b is less accurate than a")
+    text = str(comparison_answer(same, ("a", "again")))
     assert text.startswith("No accuracy difference shown: a - again 0.0 points [")
     assert "(view 0)" in text
     assert "(3 views)" in text

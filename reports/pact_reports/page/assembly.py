@@ -10,6 +10,7 @@ from typing import Final
 from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import InputError
+from pact_eval.evaluation import Experiment
 from pact_eval.preregistration import decoding_name
 from pact_reports.markup import Html, csp_hash, data_text, element, joined, script_json
 from pact_reports.page.item_blocks import item_tables, pack_items, pack_run
@@ -145,10 +146,28 @@ def _lead(request: PageRequest) -> Html:
     families = len(set(first.family.tolist()))
     items = f"{len(first):,} items of {families:,} families" if experiment.same_items else ""
     parts = [f"{runs:,} {'run' if runs == 1 else 'runs'}", items or "on different items"]
+    parts += _scored(experiment)
     if experiment.ablated:
         parts.append(f"{len(experiment.ablated):,} more on ablated contexts")
     texts = "texts are in the page" if request.records is not None else "without texts"
     return joined([element("p", f"{', '.join(parts)}; {texts}.", class_="lead")])
+
+
+def _scored(experiment: Experiment) -> list[str]:
+    """Say what the runs scored: dataset files, K, seeds, and the days on which they began."""
+    runs = experiment.runs
+    files = {Path(run.provenance.data_file).name for run in runs if run.provenance.data_file}
+    seeds = sorted({run.seed for run in runs if run.seed is not None})
+    ks = sorted({run.predictions.k for run in runs})
+    days = sorted({run.provenance.created.date() for run in runs if run.provenance.created})
+    said = [f"of {', '.join(sorted(files))}"] if files else []
+    said.append(f"K = {' and '.join(map(str, ks))}")
+    if seeds:
+        said.append(f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}")
+    if days:
+        until = f" to {days[-1]}" if len(days) > 1 else ""
+        said.append(f"scored {days[0]}{until}")
+    return said
 
 
 def _decoding(request: PageRequest) -> Html:

@@ -334,7 +334,7 @@ def diagnostics_html(diagnostics: Sequence[d.Diagnostic], labels: Sequence[str])
     heading = element("h3", "Diagnostics")
     if not diagnostics:
         none = element("p", "No diagnostic was raised; docs/page.md lists what is checked.")
-        return element("section", heading, none)
+        return element("section", heading, none, id="diagnostics")
     items = [
         _type_html(severity, type_, found, labels)
         for severity in d.SEVERITIES
@@ -346,6 +346,7 @@ def diagnostics_html(diagnostics: Sequence[d.Diagnostic], labels: Sequence[str])
         heading,
         element("p", counts_text(diagnostics)),
         element("ul", *items, class_="diagnostics"),
+        id="diagnostics",
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from pact_eval.evaluation import Experiment
+from pact_eval.evaluation import DataCard, Experiment
 from pact_eval.preregistration import Margin
 from pact_reports.figures import NEUTRAL, Palette
 from pact_reports.item_records import ItemRecords
@@ -29,6 +29,7 @@ class PageRequest:
         figures: names of the figures to draw; None draws all.
         tables: names of the tables to make; None makes all.
         palette: colours of the arms.
+        audit: what an audit of the data found.
         clear: by metric, the smallest change that the table of ablations marks as clear.
         command: the command that makes the page, shown at its end.
     """
@@ -42,6 +43,7 @@ class PageRequest:
     palette: Palette = NEUTRAL
     clear: Mapping[str, Margin] = field(default_factory=dict)
     command: tuple[str, ...] = ()
+    audit: DataCard = field(default_factory=lambda: DataCard("not audited"))
 
     @cached_property
     def for_tables(self) -> TableRequest:

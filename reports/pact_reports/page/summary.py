@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import ArmPair, Experiment
+from pact_eval.evaluation import ArmPair, Experiment, cards
 from pact_eval.evaluation.diagnostics import Diagnostic, MatchedRuns, diagnose, matched_runs
 from pact_eval.preregistration import (
     JudgedHypotheses,
@@ -18,6 +18,7 @@ from pact_reports.answers import arms_answer, comparison_answer
 from pact_reports.figures import reason
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import interval_text, p_value_text
+from pact_reports.page.cards import cards_html
 from pact_reports.page.diagnostics import diagnostics_html
 from pact_reports.page.request import PageRequest
 from pact_reports.page.runs_table import ablated_table, runs_table
@@ -42,6 +43,7 @@ def summary_html(request: PageRequest, built: BuiltTables) -> Html:
     return joined(
         [
             *_answers(experiment, method),
+            cards_html(cards(experiment, request.audit)),
             element(
                 "section",
                 element("h3", "Verdicts"),
@@ -50,6 +52,7 @@ def summary_html(request: PageRequest, built: BuiltTables) -> Html:
                     None if isinstance(judged, str) else judged.registration,
                 ),
                 _tests(matched, method, DECODING_WORDS[decoding]),
+                id="comparison",
             ),
             _headline(built, runs_table(experiment)),
             _ablated(request),
@@ -71,7 +74,16 @@ def _answers(experiment: Experiment, method: str) -> list[Html]:
         else comparison_answer(found, (method, arm))
         for arm, found in experiment.answers(method).items()
     )
-    return [element("p", data_text(sentence), class_="answer") for sentence in said]
+    return [
+        element(
+            "p",
+            element("strong", data_text(each.finding)),
+            ": ",
+            data_text(each.numbers),
+            class_="answer",
+        )
+        for each in said
+    ]
 
 
 def _judged(request: PageRequest) -> JudgedHypotheses | str:

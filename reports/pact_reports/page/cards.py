@@ -1,0 +1,149 @@
+"""The first screen of a page: four questions, each with a status, its numbers and a link."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from pact_eval.evaluation import (
+    BetterCard,
+    Cards,
+    DataCard,
+    Lead,
+    LettersCard,
+    ProbabilitiesCard,
+)
+from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.prompts import CODES
+from pact_reports.markup import Html, data_text, element, joined
+from pact_reports.numbers import interval_text, p_value_text, value_text
+
+_MOST_LEADS: Final = 3
+_TONES: Final = {
+    "better": "good",
+    "sound": "good",
+    "answers": "good",
+    "no error shown": "good",
+    "worse": "bad",
+    "problems": "bad",
+    "letters": "bad",
+    "over-confident": "bad",
+    "under-confident": "bad",
+}
+
+
+def cards_html(cards: Cards) -> Html:
+    """Write the four cards: is it better, is the data sound, answers or letters, probabilities?"""
+    return element(
+        "div",
+        _better(cards.better),
+        _data(cards.data),
+        _letters(cards.letters),
+        _probabilities(cards.probabilities),
+        class_="cards",
+    )
+
+
+def _card(question: str, status: str, word: str, lines: list[Html | str], link: str) -> Html:
+    """Write one card.
+
+    Args:
+        question: its heading.
+        status: decides the colour.
+        word: the answer.
+        lines: the numbers.
+        link: the id of the section that has more.
+    """
+    tone = _TONES.get(status, "open")
+    return element(
+        "section",
+        element("h3", question),
+        element("p", word, class_=f"status {tone}"),
+        element("ul", *(element("li", line) for line in lines)),
+        element("p", element("a", "more", href=f"#{link}", aria_label=f"More on: {question}")),
+        class_="card",
+    )
+
+
+def _better(card: BetterCard) -> Html:
+    words = {
+        "better": "Better",
+        "worse": "Worse",
+        "not shown": "Not shown",
+        "nothing to compare": "Nothing to compare",
+    }
+    lines: list[Html | str] = [
+        _lead(card.method, lead, alone=len(card.leads) == 1) for lead in card.leads[:_MOST_LEADS]
+    ]
+    if len(card.leads) > _MOST_LEADS:
+        lines.append(f"and {len(card.leads) - _MOST_LEADS} more arms")
+    return _card("Is it better?", card.status, words[card.status], lines, "comparison")
+
+
+def _lead(method: str, lead: Lead, *, alone: bool) -> Html:
+    """Write a lead in accuracy; at view 0 and over K views if the card has no other."""
+    numbers = [f"{interval_text(lead.difference, 'points')} points of accuracy"]
+    if alone and lead.by_views:
+        numbers = [
+            f"{interval_text(found, 'points')} points of accuracy, "
+            f"{'view 0' if k == 1 else f'{k} views'}"
+            for k, found in lead.by_views.items()
+        ]
+    shown = "" if lead.shown or alone else ", not shown"
+    pairs = [data_text(method), " - ", data_text(lead.arm), f": {numbers[0]}{shown}"]
+    return joined([*pairs, *(element("br") for _ in numbers[1:]), *numbers[1:]])
+
+
+def _data(card: DataCard) -> Html:
+    words = {
+        "sound": "No findings",
+        "doubts": "Doubts",
+        "problems": "Problems",
+        "not audited": "Not audited",
+    }
+    lines: list[Html | str] = []
+    if card.status == "not audited":
+        lines.append(data_text(card.reason or "give --data or --audit"))
+    else:
+        lines.append(f"{card.records:,} records")
+        lines.append(f"{card.errors:,} errors, {card.warnings:,} warnings")
+        if card.failed:
+            lines.append(f"checks: {', '.join(card.failed)}")
+    return _card("Is the data sound?", card.status, words[card.status], lines, "provenance")
+
+
+def _letters(card: LettersCard) -> Html:
+    words = {
+        "answers": "Answers",
+        "letters": "Letters",
+        "not shown": "Not shown",
+        "unknown": "One view: unknown",
+    }
+    lines: list[Html | str] = [data_text(card.run)]
+    if not math.isnan(card.flip_rate.value):
+        rate = interval_text(card.flip_rate, "percent", "%")
+        lines.append(f"{rate} of the answers change with the letters")
+    found = "shown" if card.biased else "not shown"
+    bias = f"letter bias {found} ({p_value_text(card.letters.p_value)})"
+    never = [CODES[slot] for slot in card.letters.never_chosen]
+    lines.append(f"{bias}; never chosen: {', '.join(never)}" if never else bias)
+    return _card("Answers or letters?", card.status, words[card.status], lines, "diagnostics")
+
+
+def _probabilities(card: ProbabilitiesCard) -> Html:
+    words = {
+        "over-confident": "Over-confident",
+        "under-confident": "Under-confident",
+        "no error shown": "No error shown",
+        "unknown": "Unknown",
+    }
+    lines: list[Html | str] = [
+        data_text(card.run),
+        f"mean confidence {value_text(card.confidence, 'percent')}%, accuracy "
+        f"{value_text(card.accuracy, 'percent')}%",
+    ]
+    ece = card.ece
+    if isinstance(ece, CalibrationError):
+        found, chance = (value_text(each, "percent") for each in (ece.value, ece.floor))
+        lines.append(f"ECE {found}%; by chance {chance}% ({p_value_text(ece.p_value)})")
+    return _card("Probabilities?", card.status, words[card.status], lines, "figures")
