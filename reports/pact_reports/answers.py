@@ -165,7 +165,8 @@ def _run(folder: Path, provenance: Provenance, evaluation: Evaluation) -> str:
     basis = units_text(
         f"{everything.items:,} items, {everything.clusters:,} clusters", evaluation.unit
     )
-    return one_line(f"{folder}: {f'{named}; ' if named else ''}{basis}, K = {evaluation.k}")
+    made = f"K = {evaluation.k}; {evaluation.decoding}, {evaluation.calibration}"
+    return one_line(f"{folder}: {f'{named}; ' if named else ''}{basis}, {made}")
 
 
 def _rates_table(evaluation: Evaluation, rates: Sequence[DecodedRates]) -> Table:
@@ -195,7 +196,9 @@ def _rates_table(evaluation: Evaluation, rates: Sequence[DecodedRates]) -> Table
 def _findings(evaluation: Evaluation) -> Iterator[str]:
     if evaluation.letters is not None:
         yield letter_verdict(evaluation.letters, evaluation.unit, basis=False)
-    error = evaluation.groups[0].estimates["ece"]
+    estimates = evaluation.groups[0].estimates
+    yield f"NLL {interval_text(estimates['nll_nats'], 'nats')} nats."
+    error = estimates["ece"]
     if isinstance(error, CalibrationError) and not math.isnan(error.value):
         yield calibration_verdict(error)
 
