@@ -9,14 +9,16 @@ import copy
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
 
-from pact_cli.config import Config, Value, read_config
 from pact_cli.console import QUIET, announce, warn
 from pact_eval.errors import InputError
+
+if TYPE_CHECKING:  # the list of commands does not wait for settings
+    from pact_cli.config import Config, Value
 
 _HELP: Final = ("-h", "--help")
 
@@ -69,6 +71,8 @@ class PactCommand(click.Command):
         Raises:
             InputError: the settings cannot be used; help is shown without them.
         """
+        from pact_cli.config import Config, read_config
+
         config = Config()
         if config.concerns(self.name or ""):
             try:
@@ -119,6 +123,8 @@ command: Final = partial(click.command, cls=PactCommand)
 
 def config_of(ctx: click.Context) -> Config:
     """Return the settings that a command was started with."""
+    from pact_cli.config import Config
+
     return ctx.obj if isinstance(ctx.obj, Config) else Config()
 
 

@@ -102,9 +102,10 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
 
     names = [str(run.folder) for run in experiment.runs]
     with output(to_stderr=True).status("Computing intervals"):
+        comparisons = experiment.comparisons  # raises if the runs cannot be compared
         first, *others = experiment.runs
         answers = [experiment.answer(first, run) for run in others]
-        compared = list(zip(names[1:], experiment.comparisons, answers, strict=True))
+        compared = list(zip(names[1:], comparisons, answers, strict=True))
     label = experiment.settings.label
     records = None if data is None else _records(experiment, data)
     if as_json:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pact_cli.commands import command
-from pact_cli.config import NAME, find_config
-from pact_cli.found_project import Found, find_project, settings_text
 from pact_eval.errors import InputError
+
+if TYPE_CHECKING:
+    from pact_cli.found_project import Found
 
 
 @command()
@@ -20,6 +22,8 @@ def init() -> None:
     hypotheses.toml. A comment explains every line. What could be two things is left as a comment.
     An existing file of settings is not replaced.
     """
+    from pact_cli.config import NAME, find_config
+    from pact_cli.found_project import find_project, settings_text
     from pact_eval._files import write_atomically
 
     path = Path(NAME)
