@@ -90,7 +90,12 @@ def _lead(method: str, lead: Lead, *, alone: bool) -> Html:
             for k, found in lead.by_views.items()
         ]
     shown = "" if lead.shown or alone else ", not shown"
-    pairs: list[Html | str] = [data_text(method), " - ", data_text(lead.arm), f": {numbers[0]}{shown}"]
+    pairs: list[Html | str] = [
+        data_text(method),
+        " - ",
+        data_text(lead.arm),
+        f": {numbers[0]}{shown}",
+    ]
     return joined([*pairs, *(element("br") for _ in numbers[1:]), *numbers[1:]])
 
 
