@@ -78,9 +78,11 @@ class PactCommand(click.Command):
             try:
                 config = read_config()
             except InputError as error:
-                if not any(name in args for name in _HELP):
+                completing = bool(extra.get("resilient_parsing"))
+                if not completing and not any(name in args for name in _HELP):
                     raise
-                warn([f"{error}; the defaults below are those without settings"])
+                if not completing:
+                    warn([f"{error}; the defaults below are those without settings"])
         defaults = {name: each.value for name, each in config.defaults(self.name or "").items()}
         return super().make_context(
             info_name, args, parent, default_map=defaults, obj=config, **extra

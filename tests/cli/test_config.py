@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -235,3 +238,22 @@ def test_every_setting_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text(encoding="utf-8")
     for name in SETTINGS:
         assert f"| `{name}` |" in page
+
+
+def test_the_shell_completes_options_whatever_the_settings(settings: Write) -> None:
+    for text in ("k = 4", "kk = 4"):
+        settings(text)
+        done = subprocess.run(
+            [sys.executable, "-c", "from pact_cli.main import main; main(prog_name='pact-eval')"],
+            env=os.environ
+            | {
+                "_PACT_EVAL_COMPLETE": "bash_complete",
+                "COMP_WORDS": "pact-eval score --d",
+                "COMP_CWORD": "2",
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout.split() == ["plain,--data", "plain,--device", "plain,--dtype"]
+        assert done.stderr == ""

@@ -36,6 +36,7 @@ from pact_reports.plain_text import one_line
 from pact_reports.sentences import note_sentence
 from pact_reports.table import Cell, Column, Legend, Line, Mark, Part, Row, Table
 from pact_reports.tables.cells import STANDING_LEGEND, chance_text, estimate_cell
+from pact_reports.tables.differing_items import SHOWN
 from pact_reports.tables.report import items_and_units, titled
 
 _JUDGED: Final = ("accuracy", "pair_accuracy")  # JSON has the verdict of every rate
@@ -114,7 +115,7 @@ def _holm(tests: int) -> str:
 def item_lists(
     comparison: Comparison, names: tuple[str, str] = ("A", "B"), where: str = ""
 ) -> tuple[Part, ...]:
-    """List the items that only one of the two runs answers correctly.
+    """List the items that only one of the two runs answers correctly, 20 for each run.
 
     Args:
         comparison: the two runs.
@@ -124,7 +125,9 @@ def item_lists(
     parts: list[Part] = []
     for name, ids in zip(names, (comparison.only_a, comparison.only_b), strict=True):
         heading = one_line(f"{where}Only {name} is correct ({len(ids):,}):")
-        items = [one_line(f"  {item}") for item in ids] or [UNDEFINED]
+        items = [one_line(f"  {item}") for item in ids[:SHOWN]] or [UNDEFINED]
+        if len(ids) > SHOWN:
+            items.append(f"  {len(ids) - SHOWN:,} more; --json lists all")
         parts += [Line(heading, "strong"), Line("\n".join(items))]
     return tuple(parts)
 
