@@ -109,7 +109,8 @@ def write_run(
     folder: Path, frame: pl.DataFrame, *, arm: str | None = None, seed: int | None = None
 ) -> Path:
     """Writes a complete run folder."""
-    settings: dict[str, Json] = {"k": 3, "data": {"sha256": "0" * 64}, "adapter": None}
+    k = frame["view"].n_unique()
+    settings: dict[str, Json] = {"k": k, "data": {"sha256": "0" * 64}, "adapter": None}
     writer = RunWriter(folder, settings, {"arm": arm, "seed": seed, "command_line": []})
     writer.write_part(0, frame)
     writer.finish(1.0, {})

@@ -10,10 +10,12 @@ import click
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.options import json_option, runs_argument
-from pact_eval.errors import InconclusiveError, TamperedError
+from pact_eval.errors import InconclusiveError, InputError, TamperedError
 
 if TYPE_CHECKING:
-    from pact_eval.verification import CheckedRun
+    from collections.abc import Sequence
+
+    from pact_eval.verification import CheckedRun, Places
 
 _PATH = click.Path(path_type=Path)
 
@@ -42,21 +44,23 @@ def verify(
     """Check each RUN against the hashes in its run.json.
 
     It prints one line per check. A page or the JSON of `report` in place of the first RUN: is it
-    the report on the RUNs that follow? Its digest covers their rows, calibrators, settings and the
-    version of pact-eval.
+    the report on the RUNs that follow? Its digest covers their rows and calibrators, the settings,
+    the files of --data, --criteria and --clear-changes, and the version of pact-eval.
 
     The seal covers run.json and the rows. The adapter, the base model and the data are compared
     where they lie now, the tokenizer and its chat template by a probe prompt, and calibration.json
     by the adapter that it was fitted on. No weights are loaded.
 
-    Exits with 5 if anything differs.
+    Every RUN is checked. Exits with 5 if anything differs, with 1 if a folder is not a run.
     """
-    from pact_eval.verification import Places, verify_report, verify_run
+    from pact_eval.verification import Places, verify_report, verify_runs
     from pact_reports.tables.verification import checks_lines, report_lines
     from pact_reports.writers.json import to_json
     from pact_reports.writers.terminal import show
 
+    places = Places(adapter=adapter, base=base, data=data, criteria=criteria)
     if runs[0].is_file():
+        _refuse_options_of_runs(places, strict=strict)
         report = verify_report(runs[0], runs[1:])
         if as_json:
             print_json({"report": to_json(report)})
@@ -66,8 +70,7 @@ def verify(
             message = f"{report.path}: not the report on these runs"
             raise TamperedError(message)
         return
-    places = Places(adapter=adapter, base=base, data=data, criteria=criteria)
-    checked = [verify_run(folder, places) for folder in runs]
+    checked = verify_runs(runs, places)
     if as_json:
         print_json({"runs": [to_json(run) for run in checked]})
     else:
@@ -76,11 +79,32 @@ def verify(
     _judge(checked, strict=strict)
 
 
-def _judge(checked: list[CheckedRun], *, strict: bool) -> None:
+def _refuse_options_of_runs(places: Places, *, strict: bool) -> None:
+    """Refuse options that do nothing for a page or JSON."""
+    given = {
+        "--adapter": places.adapter,
+        "--base-model": places.base,
+        "--data": places.data,
+        "--criteria": places.criteria,
+        "--strict": strict,
+    }
+    idle = [name for name, value in given.items() if value]
+    if idle:
+        message = (
+            f"{idle[0]} is for run folders; a page or JSON is compared with its runs by digest. "
+            f"Use {idle[0]} with the folders alone"
+        )
+        raise click.UsageError(message)
+
+
+def _judge(checked: Sequence[CheckedRun], *, strict: bool) -> None:
     differing = [str(run.folder) for run in checked if run.differs]
     if differing:
         message = f"not what was recorded: {', '.join(differing)}"
         raise TamperedError(message)
+    unreadable = [run.unreadable for run in checked if run.unreadable is not None]
+    if unreadable:
+        raise InputError("\n".join(unreadable))
     open_questions = [str(run.folder) for run in checked if not run.complete]
     if strict and open_questions:
         message = f"not everything could be checked: {', '.join(open_questions)}"

@@ -1,13 +1,14 @@
 """The digest of a report: which sealed runs and settings it was made from.
 
-Two people who compare digests know that their reports come from the same rows, calibrators and
-settings, and from the same version of pact-eval. The numbers follow from these.
+Two people who compare digests know that their reports come from the same rows, calibrators,
+settings and other files (texts, criteria, thresholds), and from the same version of pact-eval. The
+report follows from these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 from typing import Final
 
@@ -16,7 +17,7 @@ from pact_eval.evaluation.experiment import ExperimentRun
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs import seal_digest
 
-FORMAT: Final = "pact-digest-1"
+FORMAT: Final = "pact-digest-2"
 _SETTINGS: Final = (
     *("decoding", "calibrated", "by", "unit", "resamples", "seed", "method", "margin", "holm"),
 )
@@ -28,14 +29,16 @@ class ReportDigest:
 
     Attributes:
         version: version of pact-eval.
-        settings: decoding, grouping, bootstrap, ...
+        settings: decoding, grouping, bootstrap, accepted differences, ...
         runs: for each run, its arm and `seal_digest`, and the SHA-256 of its calibrator (null if
             it has none).
+        inputs: SHA-256 of what else decides what is shown, by name: criteria, texts, ...
     """
 
     version: str
     settings: Mapping[str, Json]
     runs: tuple[Mapping[str, Json], ...]
+    inputs: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def sha256(self) -> str:
@@ -50,6 +53,7 @@ class ReportDigest:
             "version": self.version,
             "settings": dict(self.settings),
             "runs": [dict(run) for run in self.runs],
+            "inputs": dict(self.inputs),
         }
 
     @property
@@ -58,12 +62,15 @@ class ReportDigest:
         return {"sha256": self.sha256, **self.content}
 
 
-def report_digest(runs: Sequence[ExperimentRun], settings: Settings) -> ReportDigest:
+def report_digest(
+    runs: Sequence[ExperimentRun], settings: Settings, inputs: Mapping[str, Json] | None = None
+) -> ReportDigest:
     """Return the digest of a report on runs.
 
     Args:
         runs: the runs, in the order of the report.
         settings: the settings of all its numbers.
+        inputs: SHA-256 of what else decides what is shown, by name.
 
     Returns:
         The digest.
@@ -73,7 +80,8 @@ def report_digest(runs: Sequence[ExperimentRun], settings: Settings) -> ReportDi
         for run in runs
     )
     chosen: dict[str, Json] = {name: getattr(settings, name) for name in _SETTINGS}
-    return ReportDigest(metadata.version("pact-eval"), chosen, found)
+    chosen["allow"] = [*sorted(set(settings.allow))]
+    return ReportDigest(metadata.version("pact-eval"), chosen, found, inputs or {})
 
 
 def _calibrator_sha256(run: ExperimentRun) -> str | None:

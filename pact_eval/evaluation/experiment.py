@@ -54,6 +54,7 @@ from pact_eval.runs import (
     Predictions,
     Provenance,
     RunFolder,
+    check_counts,
     open_run,
     read_any_run,
     read_run,
@@ -600,7 +601,10 @@ class Experiment:
         path, settings = run.run.predictions_file, self.settings
         if calibrated or run.shortened or streamable_items(path) <= _ITEMS_IN_MEMORY:
             return run.scored(decoding, calibrated=calibrated).over(settings.unit)
-        return read_items(path, decoding, by=settings.by, unit=settings.unit)
+        items = read_items(path, decoding, by=settings.by, unit=settings.unit)
+        views = len(items) * items.k
+        check_counts(run.folder, run.provenance, items=len(items), views=views)
+        return items
 
     def resampled(
         self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool

@@ -28,7 +28,13 @@ from pact_eval.runs.rows import (
     check_values,
     collected,
 )
-from pact_eval.runs.seal import check_seal, references_sha256, seal_digest
+from pact_eval.runs.seal import (
+    check_counts,
+    check_seal,
+    references_sha256,
+    seal_digest,
+    wrong_counts,
+)
 from pact_eval.runs.training_log import SELECTION_NLL, TrainingLog, training_log_of_run
 
 __all__ = [
@@ -50,6 +56,7 @@ __all__ = [
     "Seal",
     "TrainingLog",
     "check_columns",
+    "check_counts",
     "check_seal",
     "check_values",
     "collected",
@@ -64,4 +71,5 @@ __all__ = [
     "seal_digest",
     "training_log_of_run",
     "views_written",
+    "wrong_counts",
 ]

@@ -46,7 +46,7 @@ from pact_eval.runs.provenance import (
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
 from pact_eval.runs.rows import ABLATED, check_columns, collected
 from pact_eval.runs.seal import PREDICTIONS as _PREDICTIONS
-from pact_eval.runs.seal import check_seal, rows_of_seal, seal_of_rows, sealed
+from pact_eval.runs.seal import check_counts, check_seal, rows_of_seal, seal_of_rows, sealed
 
 if sys.platform != "win32":  # on Windows, two writers in one folder are not detected
     import fcntl
@@ -178,15 +178,18 @@ def read_any_run(folder: Path) -> Run:
 
     Raises:
         RunError: the folder is not a run, has another format, is not complete, or is damaged.
-        TamperedError: its files have changed since the run was sealed.
+        TamperedError: its files have changed since the run was sealed, or its `run.json` counts
+            other items, views or K than the rows.
     """
     provenance = open_run(folder).provenance
     frame = _read_rows(folder / _PREDICTIONS)
     try:
-        return Run(folder, provenance, Predictions.from_frame(frame))
+        predictions = Predictions.from_frame(frame)
     except RunError as error:
         message = f"{folder / _PREDICTIONS}: {error}"
         raise RunError(message) from None
+    check_counts(folder, provenance, items=len(predictions), views=len(frame))
+    return Run(folder, provenance, predictions)
 
 
 def open_run(folder: Path) -> RunFolder:

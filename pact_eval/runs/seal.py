@@ -126,6 +126,51 @@ def check_seal(folder: Path, provenance: Provenance) -> Seal:
     return seal
 
 
+def check_counts(folder: Path, provenance: Provenance, *, items: int, views: int) -> None:
+    """Check the counts in `run.json`, those of the seal included, against the rows.
+
+    The hashes of a seal that somebody wrote by hand fit its rows, whatever its counts say.
+
+    Args:
+        folder: the run folder.
+        provenance: its `run.json`.
+        items: number of items in the rows.
+        views: number of rows.
+
+    Raises:
+        TamperedError: `run.json` has another number of items or views, or another K.
+    """
+    wrong = wrong_counts(provenance, items=items, views=views)
+    if wrong:
+        message = f"{folder / NAME}: not the provenance of these rows ({'; '.join(wrong)}); "
+        raise TamperedError(message + _ADVICE)
+
+
+def wrong_counts(provenance: Provenance, *, items: int, views: int) -> tuple[str, ...]:
+    """Return how the counts in `run.json` contradict the rows, one sentence each.
+
+    Example:
+        >>> recorded = Provenance.of({"counts": {"items": 12}, "settings": {"k": 2}})
+        >>> wrong_counts(recorded, items=12, views=48)
+        ('K: the rows have 4, recorded are 2',)
+    """
+    seal, counts = provenance.seal, provenance.counts
+    k = views // items if items else 0
+    compared = {
+        "items": (items, counts.items, seal and seal.items),
+        "views": (views, counts.views, seal and seal.views),
+        "K": (k, provenance.k, seal and seal.k),
+        "records of the data": (items, provenance.data.records),
+    }
+    found = (
+        f"{what}: the rows have {actual:,}, recorded are {said:,}"
+        for what, (actual, *recorded) in compared.items()
+        for said in recorded
+        if said is not None and said != actual
+    )
+    return tuple(dict.fromkeys(found))
+
+
 def seal_digest(seal: Seal) -> str:
     """Return one SHA-256 that identifies a sealed run: its rows, settings and labels.
 

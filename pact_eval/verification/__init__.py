@@ -7,6 +7,7 @@ from pact_eval.verification.run_checks import (
     Places,
     RunCheck,
     verify_run,
+    verify_runs,
 )
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "RunCheck",
     "verify_report",
     "verify_run",
+    "verify_runs",
 ]

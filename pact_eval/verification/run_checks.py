@@ -7,7 +7,7 @@ not where the run recorded it, say. No weights are loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from pact_eval.calibration import (
     calibrator_for,
     read_calibrator,
 )
-from pact_eval.errors import InputError, TamperedError
+from pact_eval.errors import InputError, RunError, TamperedError
 from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, sha256_of_weights
 from pact_eval.preregistration import check_lock, lock_path, read_hypotheses, read_lock, run_facts
 from pact_eval.prompts import NIMBLE, Encoder
@@ -38,6 +38,7 @@ from pact_eval.runs import (
     read_provenance,
     references_sha256,
     seal_digest,
+    wrong_counts,
 )
 
 Outcome = Literal["ok", "differs", "not checked"]
@@ -84,11 +85,14 @@ class CheckedRun:
         digest: SHA-256 that identifies the sealed run (`seal_digest`); None if its files differ
             from its seal.
         checks: the checks, in a fixed order.
+        unreadable: why nothing could be checked: the folder is not a run, or its `run.json` is
+            damaged. None if it could be read.
     """
 
     folder: Path
     digest: str | None
     checks: tuple[RunCheck, ...]
+    unreadable: str | None = None
 
     @property
     def differs(self) -> bool:
@@ -98,7 +102,30 @@ class CheckedRun:
     @property
     def complete(self) -> bool:
         """Whether everything could be checked."""
-        return all(check.outcome != "not checked" for check in self.checks)
+        checked = all(check.outcome != "not checked" for check in self.checks)
+        return checked and self.unreadable is None
+
+
+def verify_runs(folders: Sequence[Path], places: Places | None = None) -> tuple[CheckedRun, ...]:
+    """Check several runs; a folder that is not a run does not keep the others from being checked.
+
+    Args:
+        folders: run folders.
+        places: where to look for their files.
+
+    Returns:
+        One result per folder, in order.
+
+    Raises:
+        RecordError: the criteria cannot be understood.
+    """
+    found = []
+    for folder in folders:
+        try:
+            found.append(verify_run(folder, places))
+        except RunError as error:
+            found.append(CheckedRun(folder, None, (), unreadable=str(error)))
+    return tuple(found)
 
 
 def verify_run(folder: Path, places: Places | None = None) -> CheckedRun:
@@ -158,23 +185,15 @@ def _rows(run: _Checked) -> RunCheck:
         found = Predictions.from_frame(run.frame)
     except InputError as error:
         return RunCheck("rows", "differs", str(error))
-    seal, recorded = run.provenance.seal, run.provenance
+    seal = run.provenance.seal
     items, views = len(found), len(run.frame)
-    counted = {
-        "items": (items, recorded.counts.items, seal and seal.items),
-        "views": (views, recorded.counts.views, seal and seal.views),
-        "K": (found.k, recorded.k, seal and seal.k),
-        "records of the data": (items, recorded.data.records),
-        "references": (references_sha256(run.frame), seal and seal.references_sha256),
-    }
-    wrong = [
-        f"{what}: the rows have {_short(actual)}, recorded are {_short(said)}"
-        for what, (actual, *expected) in counted.items()
-        for said in expected
-        if said is not None and said != actual
-    ]
+    wrong = [*wrong_counts(run.provenance, items=items, views=views)]
+    references = references_sha256(run.frame)
+    if seal is not None and references != seal.references_sha256:
+        recorded = _short(seal.references_sha256)
+        wrong.append(f"references: the rows have {_short(references)}, recorded are {recorded}")
     if wrong:
-        return RunCheck("rows", "differs", "; ".join(dict.fromkeys(wrong)))
+        return RunCheck("rows", "differs", "; ".join(wrong))
     return RunCheck("rows", "ok", f"{items:,} items, {views:,} views, K = {found.k}")
 
 

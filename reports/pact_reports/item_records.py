@@ -22,10 +22,12 @@ class ItemRecords:
 
     Attributes:
         records: the records by id.
+        files: SHA-256 of the files that were given, in their order.
         different: one diagnostic for each run whose dataset is not among the given files.
     """
 
     records: Mapping[str, Record]
+    files: tuple[str, ...] = ()
     different: tuple[DifferentData, ...] = ()
 
 
@@ -68,7 +70,7 @@ def read_item_records(paths: Sequence[Path], experiment: Experiment) -> ItemReco
         _check_questions(run, records)
         for key, record in records.items():
             found.setdefault(key, record)
-    return ItemRecords(found, tuple(different))
+    return ItemRecords(found, tuple(hashes), tuple(different))
 
 
 def has_data_of(paths: Sequence[Path], experiment: Experiment) -> bool:

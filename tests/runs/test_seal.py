@@ -23,8 +23,8 @@ from pact_eval._files import sha256_of_file
 from pact_eval.errors import PactError, RunError, TamperedError
 from pact_eval.evaluation import Experiment, Settings
 from pact_eval.runs import RunWriter, check_values, open_run, read_run
-from pact_eval.runs.provenance import Seal
-from pact_eval.runs.seal import references_sha256, seal_digest
+from pact_eval.runs.provenance import Seal, write_provenance
+from pact_eval.runs.seal import references_sha256, seal_digest, sealed
 
 ROWS = "predictions.parquet"
 
@@ -223,6 +223,34 @@ def test_no_flipped_bit_changes_a_number(run: Path) -> None:
             same = True
         assert same, f"{name}, byte {place}"
         (run / name).write_bytes(before[name])
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "words"),
+    [
+        ("seal", "items", "items: the rows have 12, recorded are 13"),
+        ("seal", "views", "views: the rows have 24, recorded are 13"),
+        ("seal", "k", "K: the rows have 2, recorded are 13"),
+        ("counts", "items", "items: the rows have 12, recorded are 13"),
+        ("counts", "views", "views: the rows have 24, recorded are 13"),
+        ("settings", "k", "K: the rows have 2, recorded are 13"),
+    ],
+)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_forged_seal_with_other_counts_is_refused(
+    run: Path, monkeypatch: pytest.MonkeyPatch, where: str, name: str, words: str, streamed: bool
+) -> None:
+    recorded = json.loads((run / "run.json").read_text())
+    recorded[where] = recorded.get(where, {}) | {name: 13}
+    values = {key: value for key, value in recorded["seal"].items() if key != "provenance_sha256"}
+    write_provenance(run, sealed(recorded, values))
+    with pytest.raises(TamperedError, match=words):
+        read_run(run)
+    if streamed:
+        monkeypatch.setattr("pact_eval.evaluation.experiment._ITEMS_IN_MEMORY", 0)
+    experiment = Experiment.read([run], Settings(resamples=100))
+    with pytest.raises(TamperedError, match=words):
+        experiment.evaluation(experiment.runs[0])
 
 
 VALUES: dict[str, tuple[pl.Expr | pl.Series, str]] = {

@@ -6,9 +6,11 @@ import datetime as dt
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
+from builders import question, record, write_jsonl
 from click.testing import CliRunner, Result
 from run_frames import edit_rows, edit_run, rows, without_seal, write_run
 
@@ -181,6 +183,26 @@ def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
     assert "not a run folder" in result.stderr
 
 
+def test_every_folder_is_checked_also_after_one_that_is_no_run(run: Path, tmp_path: Path) -> None:
+    # The first folder that was no run ended the command: a changed run behind it went unseen.
+    (tmp_path / "notes").mkdir()
+    damaged = Path(shutil.copytree(run, tmp_path / "damaged"))
+    (damaged / "run.json").write_text("{")
+    result = verify(tmp_path / "notes", damaged, run)
+    assert result.exit_code == 1
+    assert "not a run folder" in result.stderr
+    assert f"{damaged / 'run.json'}: " in result.stderr
+    assert result.stdout.count("not readable") == 2
+    assert "12 items, 24 views, K = 2" in result.stdout
+    path = run / "predictions.parquet"
+    pl.read_parquet(path).head(12).write_parquet(path)
+    result = verify(tmp_path / "notes", run, "--json")
+    assert result.exit_code == 5
+    notes, changed = json.loads(result.stdout)["runs"]
+    assert "not a run folder" in notes["unreadable"]
+    assert changed["checks"][0]["outcome"] == "differs"
+
+
 @pytest.fixture
 def reported(tmp_path: Path) -> tuple[Path, Path, Path]:
     a, b = (
@@ -220,6 +242,89 @@ def test_a_page_of_other_runs_or_settings_is_refused(reported: tuple[Path, Path,
     assert '"seed":0' in text
     page.write_text(text.replace('"seed":0', '"seed":1'))
     assert "not that of the runs and settings" in " ".join(verify(page, a, b).stdout.split())
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--adapter", "x"),
+        ("--base-model", "x"),
+        ("--data", "x"),
+        ("--criteria", "x"),
+        ("--strict",),
+    ],
+)
+def test_options_of_runs_are_refused_with_a_report(tmp_path: Path, option: tuple[str, ...]) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("")
+    result = verify(page, *option)
+    assert result.exit_code == 2
+    assert f"{option[0]} is for run folders" in result.stderr
+
+
+@pytest.mark.slow
+def test_the_digest_covers_every_file_that_decides_what_a_page_shows(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", rows(1, families=9, k=2), arm="method", seed=1)
+    pairs = pl.read_parquet(run / "predictions.parquet").filter(pl.col("view") == 0)
+    records = {
+        text: [_record(row, text) for row in pairs.iter_rows(named=True)] for text in ("one", "two")
+    }
+    example = Path(__file__).parents[2] / "pact_eval" / "preregistration" / "example.toml"
+    first, second = tmp_path / "first", tmp_path / "second"
+    for home, text, change in ((first, "one", "2 points"), (second, "two", "3 points")):
+        home.mkdir()
+        write_jsonl(home / "holdout.jsonl", records[text])
+        (home / "clear.toml").write_text(f'accuracy = "{change}"\n')
+        (home / "h.toml").write_text(example.read_text() + f"# {text}\n")
+    options = {"--data": "holdout.jsonl", "--clear-changes": "clear.toml", "--criteria": "h.toml"}
+
+    def digest(**homes: Path) -> dict[str, Json]:
+        page = tmp_path / "page.html"
+        words = [
+            word
+            for option, name in options.items()
+            for word in (option, str(homes.get(option, first) / name))
+        ]
+        arguments = ["report", str(run), "--html", str(page), "--resamples", "100", *words]
+        found = CliRunner().invoke(main, arguments)
+        assert found.exit_code == 0, found.output
+        assert verify(page, run).exit_code == 0
+        held: dict[str, Json] = json.loads(page.read_text().split(PAGE)[1].split("</script>")[0])
+        return held
+
+    before = digest()
+    assert before == digest()
+    others = [digest(**{option: second}) for option in options]
+    assert before["format"] == "pact-digest-2"
+    assert len({str(each["sha256"]) for each in (before, *others)}) == 4
+    register(first / "h.toml", now=dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+    assert digest()["sha256"] != before["sha256"]
+
+
+PAGE = '<script type="application/json" id="page-digest">'
+
+
+def _record(row: dict[str, Any], text: str) -> dict[str, Any]:
+    """Returns the record of a row of a run, with this text as its context."""
+    place, n = row["reference"], row["n_choices"]
+    target = {"choice": f"answer_{place}", "boolean": place == 1, "score": place}[row["kind"]]
+    names = ("family", "source_family", "domain", "variant")
+    return record(
+        row["id"],
+        **{name: row[name] for name in names},
+        state=text,
+        decision=question(row["kind"], n),
+        reference={"target": target},
+    )
+
+
+def test_accepted_differences_are_in_the_digest(run: Path) -> None:
+    experiment = Experiment.read([run], Settings(resamples=100))
+    plain, allowed, again = (
+        report_digest(experiment.all_runs, Settings(resamples=100, allow=allow)).sha256
+        for allow in ((), ("other-data", "other-base"), ("other-base", "other-data"))
+    )
+    assert plain != allowed == again
 
 
 @pytest.mark.slow

@@ -126,7 +126,7 @@ def _document(
         tables=tables.text,
         decoding=_decoding(request).text,
         provenance=provenance_html(request).text,
-        items=script_json(items, "page-data").text + digest_data(request.experiment).text,
+        items=script_json(items, "page-data").text + digest_data(request).text,
         blocks=store.html.text,
         script=script,
     )

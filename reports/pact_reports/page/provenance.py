@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import Final
 
 from pact_eval._json import Json, dumps
-from pact_eval.evaluation import Experiment, ExperimentRun, report_digest
+from pact_eval.evaluation import ExperimentRun
 from pact_eval.verification import PAGE_ELEMENT
 from pact_reports.markup import Html, data_text, element, joined, script_json
 from pact_reports.page.request import PageRequest
@@ -67,13 +67,10 @@ def _page(request: PageRequest) -> Html:
         ("resamples", "default" if resamples is None else f"{resamples:,}"),
     ]
     note = element("p", "The same runs and options give the same bytes: no date is recorded.")
-    experiment = request.experiment
-    digest = report_digest(experiment.all_runs, experiment.settings)
-    facts.append(("digest", digest.sha256))
+    facts.append(("digest", request.digest.sha256))
     return joined([element("h3", "How this page was made"), _list(facts), note])
 
 
-def digest_data(experiment: Experiment) -> Html:
+def digest_data(request: PageRequest) -> Html:
     """Return the digest of a page as data, for `pact-eval verify`."""
-    digest = report_digest(experiment.all_runs, experiment.settings)
-    return script_json(digest.json, PAGE_ELEMENT)
+    return script_json(request.digest.json, PAGE_ELEMENT)

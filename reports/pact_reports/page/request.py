@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from pact_eval.evaluation import DataCard, Experiment
-from pact_eval.preregistration import Margin
+from pact_eval._files import sha256_of_file
+from pact_eval._json import Json
+from pact_eval.evaluation import DataCard, Experiment, ReportDigest, files_of, report_digest
+from pact_eval.preregistration import Margin, lock_path
 from pact_reports.figures import NEUTRAL, Palette
 from pact_reports.item_records import ItemRecords
 from pact_reports.tables import TableRequest
@@ -49,3 +51,24 @@ class PageRequest:
     def for_tables(self) -> TableRequest:
         """The request for the tables of the page."""
         return TableRequest(self.experiment, self.criteria, self.data, self.clear)
+
+    @cached_property
+    def digest(self) -> ReportDigest:
+        """The digest of the page: its runs, its settings, and what else decides what it shows.
+
+        Raises:
+            InputError: a folder contains no dataset.
+        """
+        lock = None if self.criteria is None else lock_path(self.criteria)
+        inputs: dict[str, Json] = {
+            "texts": None if self.records is None else [*self.records.files],
+            "data": [
+                [[file.name, file.role, sha256_of_file(file.path)] for file in files_of(folder)]
+                for folder in self.data
+            ],
+            "criteria": None if self.criteria is None else sha256_of_file(self.criteria),
+            "lock": sha256_of_file(lock) if lock is not None and lock.is_file() else None,
+            "clear_changes": {name: str(each) for name, each in sorted(self.clear.items())},
+        }
+        given = {name: value for name, value in inputs.items() if value}
+        return report_digest(self.experiment.all_runs, self.experiment.settings, given)

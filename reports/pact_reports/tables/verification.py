@@ -17,6 +17,11 @@ def checks_lines(run: CheckedRun) -> tuple[Line, ...]:
     Args:
         run: the run, checked.
     """
+    if run.unreadable is not None:
+        return (
+            Line(one_line(str(run.folder)), "strong"),
+            Line(f"  {'not readable':<13}{'run':<14}{one_line(run.unreadable)}", "bad"),
+        )
     digest = run.digest or "none (its files differ)"
     return (
         Line(one_line(str(run.folder)), "strong"),
