@@ -34,6 +34,7 @@ FORMAT: Final = "pact-calibrator-2"
 """What the released format calls itself."""
 
 _WEIGHTS: Final = ("bias", "log_choices", "log_tokens")
+_ADVICE: Final = "restore it from a copy, or fit it again with `pact-eval calibrate`"
 _MEMBERS: Final = ("format", "mode", "weights", "fit", "sha256")
 
 
@@ -81,7 +82,7 @@ def calibrator_from_json(value: Json, source: str = "calibrator") -> Calibrator:
     Raises:
         InputError: Something is missing, unknown or of the wrong type; the message says what was
             expected and what was found.
-        TamperedError: The content is not that of its "sha256".
+        TamperedError: The content is not that of its "sha256", or its "format" was removed.
 
     Examples:
         >>> from pact_eval.calibration import calibrator_from_json
@@ -98,6 +99,10 @@ def calibrator_from_json(value: Json, source: str = "calibrator") -> Calibrator:
         )
     if "format" in value:
         _check_released(value, source)
+    elif "sha256" in value or "fit" in value:
+        raise TamperedError(
+            f'{source}: changed since it was written ("fit" or "sha256", no "format"); {_ADVICE}'
+        )
     mode = value["mode"]
     if mode not in MODES:
         raise InputError(f"{source}: mode: expected one of {_quoted(MODES)}, got {_shown(mode)}")
@@ -146,8 +151,7 @@ def _check_released(value: dict[str, Json], source: str) -> None:
         raise InputError(f'{source}: expected "sha256" in a calibrator with a format')
     if value["sha256"] != sha256_of_json({key: value[key] for key in value if key != "sha256"}):
         raise TamperedError(
-            f"{source}: changed since it was written (its SHA-256 is another one); restore it from "
-            "a copy, or fit it again with `pact-eval calibrate`"
+            f"{source}: changed since it was written (its SHA-256 is another one); {_ADVICE}"
         )
 
 

@@ -369,7 +369,10 @@ class _Reader:
     def number(self, key: str) -> float | None:
         found = self.value.get(key)
         if isinstance(found, int) and not isinstance(found, bool):
-            return float(found)
+            try:
+                return float(found)
+            except OverflowError:
+                raise self._wrong(key, "a number that fits a float") from None
         return self._typed(key, float, "a number")
 
     def time(self, key: str) -> dt.datetime | None:

@@ -34,6 +34,10 @@ def test_unknown_keys_are_kept_at_every_level(tmp_path: Path) -> None:
         ({"settings": []}, "run.json: settings: expected an object, got"),
         ({"settings": {"data": {"sha256": 1}}}, "settings: data: sha256: expected text, got"),
         ({"engine": {"check": {"largest_logit_difference": "x"}}}, "expected a number, got"),
+        (
+            {"wall_seconds": 10**400},
+            "wall_seconds: expected a number that fits a float",
+        ),
         ({"versions": {"torch": 2}}, "versions: torch: expected text, got"),
     ],
 )

@@ -1,0 +1,294 @@
+"""Seeded campaigns, one per reader: a healthy folder, one mutation of it, and what must hold.
+
+`main` runs inputs one after the other in a process of its own, and writes one line before each.
+`test_campaigns.py` reads these lines, so it can name the input that hangs or ends the process.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from builders import record, write_jsonl
+from click.testing import CliRunner, Result
+from hostile.row_edits import ROWS
+from mutations import BYTES, JSON, TEXT, Mutation
+from run_frames import edit_run, forge_seal, other_items, rows, write_run
+
+from pact_cli.audit.main import main as pact_audit
+from pact_cli.main import main as pact_eval
+from pact_eval.calibration import fit_on_run
+from pact_eval.data import write_manifest
+from pact_eval.preregistration import register
+
+CPU_SECONDS: Final = 20.0
+MORE_BYTES: Final = 1 << 30
+"""An input may take this much memory more than the process had before it."""
+
+_GUARD_BYTES: Final = (
+    6 << 30
+)  # beyond it, the system refuses memory: the machine is not put at risk
+_EXIT_CODES: Final = {0, 1, 2, 3, 4, 5}
+_ROOT: Final = Path(__file__).parents[2]
+_FIXTURES: Final = _ROOT / "fixtures" / "pact_fixtures"
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """One reader.
+
+    Attributes:
+        file: the file that is mutated, in the healthy folder.
+        mutations: what may be done to it.
+        command: the command that reads it.
+        numbers: whether the output has the numbers of the healthy folder.
+        forged: the run is sealed again after the mutation, so that its content is read.
+        then: a command that reads what the first one wrote, if that succeeded.
+        weight: how often it is drawn; a command that loads a model takes seconds.
+    """
+
+    file: str
+    mutations: tuple[Mutation, ...]
+    command: tuple[str, ...]
+    numbers: bool = False
+    forged: bool = False
+    then: tuple[str, ...] = ()
+    weight: float = 1.0
+
+
+_FEW: Final = ("--resamples", "100")
+_REPORT: Final = ("report", "run", "--json", *_FEW)
+_CALIBRATED: Final = (*_REPORT, "--calibration", "calibration.json")
+_ADAPTER: Final = ("audit", "adapter", "adapter")
+_SCORECARD: Final = ("scorecard", "h.toml", "run", *_FEW)
+_ROWS: Final = "run/predictions.parquet"
+_CONFIG: Final = "adapter/adapter_config.json"
+_SCHEMA: Final = "adapter/schema_config.json"
+_HOLDOUT: Final = "data/holdout.jsonl"
+_DECIDE: Final = (
+    *("decide", "adapter", "--base-model", "model", "--device", "cpu"),
+    *("--context", "context.json", "--schema", "schema.json", "--json"),
+)
+_FIGURES: Final = ("figures", "run", "--out", "figures", "--only", "reliability", *_FEW)
+_TABLES: Final = ("tables", "run", "--out", "tables", "--only", "ablations,main", *_FEW)
+_PAGE: Final = ("report", "run", "--html", "new.html", "--data", _HOLDOUT, *_FEW)
+
+CAMPAIGNS: Final = {
+    "records": Campaign(_HOLDOUT, JSON, ("audit", "data", "data")),
+    "split records": Campaign(
+        _HOLDOUT, JSON, ("audit", "split", _HOLDOUT, "--out", "parts"), weight=0.5
+    ),
+    "changed records": Campaign(
+        _HOLDOUT, JSON, ("audit", "diff", _HOLDOUT, "healthy.jsonl"), weight=0.5
+    ),
+    "manifest": Campaign("data/manifest.json", JSON, ("audit", "data", "data")),
+    "adapter config": Campaign(_CONFIG, JSON, _ADAPTER),
+    "adapter schema": Campaign(_SCHEMA, JSON, _ADAPTER),
+    "adapter weights": Campaign("adapter/adapter_model.safetensors", BYTES, _ADAPTER),
+    "base config": Campaign("model/config.json", JSON, (*_ADAPTER, "--base-model", "model")),
+    "run.json": Campaign("run/run.json", JSON, _REPORT, numbers=True),
+    "forged run.json": Campaign("run/run.json", JSON, _REPORT, forged=True),
+    "verified run.json": Campaign("run/run.json", JSON, ("verify", "run", "--json"), weight=0.5),
+    "bits of rows": Campaign(_ROWS, BYTES, _REPORT, numbers=True),
+    "forged bits of rows": Campaign(_ROWS, BYTES, _REPORT, forged=True),
+    "edited rows": Campaign(_ROWS, ROWS, _REPORT, numbers=True),
+    "forged edits of rows": Campaign(_ROWS, ROWS, _REPORT, forged=True),
+    "verified rows": Campaign(_ROWS, ROWS, ("verify", "run", "--json"), forged=True, weight=0.5),
+    "calibrator": Campaign("calibration.json", JSON, _CALIBRATED, numbers=True),
+    "hypotheses": Campaign("h.toml", TEXT, _SCORECARD, weight=0.5),
+    "lock": Campaign("h.lock", JSON, _SCORECARD, weight=0.5),
+    "table of metrics": Campaign("metrics.csv", TEXT, ("scorecard", "h.toml", "metrics.csv")),
+    "imported rows": Campaign(
+        "rows.jsonl",
+        JSON,
+        ("import", "rows.jsonl", "--out", "imported"),
+        then=("report", "imported", *_FEW),
+    ),
+    "palette": Campaign("palette.toml", TEXT, (*_FIGURES, "--palette", "palette.toml"), weight=0.3),
+    "clear changes": Campaign(
+        "clear.toml", TEXT, (*_TABLES, "--clear-changes", "clear.toml"), weight=0.3
+    ),
+    "texts of a page": Campaign(_HOLDOUT, JSON, _PAGE, weight=0.1),
+    "page": Campaign("page.html", TEXT, ("verify", "page.html", "run")),
+    "report": Campaign("report.json", JSON, ("verify", "report.json", "run")),
+    "schema": Campaign("schema.json", JSON, _DECIDE, weight=0.3),
+    "context": Campaign("context.json", JSON, _DECIDE, weight=0.1),
+    "loaded adapter config": Campaign(_CONFIG, JSON, _DECIDE, weight=0.2),
+    "loaded adapter schema": Campaign(_SCHEMA, JSON, _DECIDE, weight=0.1),
+    "loaded base config": Campaign("model/config.json", JSON, _DECIDE, weight=0.1),
+}
+
+
+def make_healthy(home: Path) -> Path:
+    """Writes the files that the campaigns mutate, and returns their folder."""
+    pairs = [
+        f"f{number}-{variant}" for number in range(6) for variant in ("base", "counterfactual")
+    ]
+    (home / "data").mkdir(parents=True)
+    for path in (home / _HOLDOUT, home / "healthy.jsonl"):
+        write_jsonl(path, [record(name) for name in pairs])
+    write_manifest(home / "data")
+    for name, source in (("adapter", "adapters/pact"), ("model", "model")):
+        shutil.copytree(_FIXTURES / source, home / name)
+    _write_runs(home)
+    example = _ROOT / "pact_eval" / "preregistration" / "example.toml"
+    shutil.copy(example, home / "h.toml")
+    register(home / "h.toml", now=dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+    (home / "metrics.csv").write_text(
+        "run,seed,decoding,group,count,pairs,accuracy,pair_accuracy\n"
+        "method,1,single,all,12,6,0.75,0.5\nbaseline,1,single,all,12,6,0.5,0.5\n"
+    )
+    probabilities = {"reference": 1, "probabilities": [0.25, 0.75]}
+    write_jsonl(home / "rows.jsonl", [{"id": name, **probabilities} for name in pairs])
+    shutil.copy(_FIXTURES / "paper_palette.toml", home / "palette.toml")
+    shutil.copy(_FIXTURES / "paper_clear_changes.toml", home / "clear.toml")
+    shutil.copy(_ROOT / "docs" / "example" / "schema.json", home / "schema.json")
+    (home / "context.json").write_text('{"turns": ["Clerk: The seal is intact.", 3]}')
+    return home
+
+
+def _write_runs(home: Path) -> None:
+    """Writes a run, a calibrator of the same adapter, and reports on the run."""
+    model: dict[str, Any] = {"adapter": {"sha256": "a" * 64}, "base": {"sha256": "b" * 64}}
+    run = write_run(home / "run", rows(1, families=6, k=2), arm="method", seed=1)
+    edit_run(run, settings=model)
+    other = other_items(rows(2, families=30, k=2))
+    fitted = edit_run(write_run(home / "fitted", other, arm="method", seed=1), settings=model)
+    fit_on_run(fitted, [], mode="scalar", decoding="single").write(home / "calibration.json")
+    os.chdir(home)
+    assert run_command(("report", "run", "--html", "page.html", *_FEW)).exit_code == 0
+    (home / "report.json").write_text(run_command(_REPORT).stdout)
+
+
+def run_command(command: tuple[str, ...]) -> Result:
+    program, words = (pact_audit, command[1:]) if command[0] == "audit" else (pact_eval, command)
+    return CliRunner().invoke(program, list(words))
+
+
+def drawn(seed: int) -> tuple[str, Campaign, random.Random]:
+    draw = random.Random(seed)
+    names = list(CAMPAIGNS)
+    name = draw.choices(names, weights=[CAMPAIGNS[each].weight for each in names])[0]
+    return name, CAMPAIGNS[name], draw
+
+
+def numbers_of(result: Result) -> Any:
+    """Returns the numbers of a report, without names and provenance."""
+    groups = json.loads(result.stdout)["groups"]
+    return [{key: group[key] for key in ("name", "items", "metrics", "pairs")} for group in groups]
+
+
+def check_input(seed: int, healthy: Path, home: Path, expected: dict[Any, Any]) -> None:
+    """Runs one input, and asserts what must hold of every input."""
+    name, campaign, draw = drawn(seed)
+    shutil.copytree(healthy, home, dirs_exist_ok=True)
+    os.chdir(home)
+    path = home / campaign.file
+    path.write_bytes(draw.choice(campaign.mutations)(draw, path.read_bytes()))
+    if campaign.forged:
+        forge_seal(home / "run")
+    result = measured(lambda: run_command(campaign.command))
+    check_end(result)
+    if campaign.then and result.exit_code == 0:
+        check_end(measured(lambda: run_command(campaign.then)))
+    if campaign.numbers and result.exit_code == 0 and not result.stderr.strip():
+        if campaign.command not in expected:
+            os.chdir(healthy)
+            expected[campaign.command] = numbers_of(run_command(campaign.command))
+        assert numbers_of(result) == expected[campaign.command], f"{name}: numbers have changed"
+
+
+def measured(run: Callable[[], Result]) -> Result:
+    """Runs a command within its bounds of CPU time and memory."""
+    before, started = _reset_peak(), time.process_time()
+    result = run()
+    seconds, more = time.process_time() - started, _peak() - before
+    assert seconds < CPU_SECONDS, f"{seconds:.0f} s of CPU time"
+    assert more < MORE_BYTES, f"{more:,} bytes more memory"
+    return result
+
+
+def check_end(result: Result) -> None:
+    """Asserts that a command ended in one message, or in a normal result."""
+    said = f"exit code {result.exit_code}\n{result.output[-2_000:]}"
+    assert result.exit_code in _EXIT_CODES, said
+    assert result.exception is None or isinstance(result.exception, SystemExit), (
+        f"{result.exception!r}\n{said}"
+    )
+    assert "Traceback" not in result.output, said
+    errors = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+    assert len(errors) <= 1, said
+    if result.exit_code == 1:
+        assert errors, said
+    assert len(result.output) < 400_000, f"{len(result.output):,} characters of output"
+
+
+def _status(name: str) -> int:
+    """Returns a number of bytes of /proc/self/status; 0 where there is no such file."""
+    with suppress(OSError):
+        found = re.search(
+            rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE
+        )
+        return 0 if found is None else int(found[1]) * 1024
+    return 0
+
+
+def _reset_peak() -> int:
+    """Sets the peak of memory to what is used now, and returns it.
+
+    Where the system cannot do that, the old peak is returned: an input is then seen if it takes
+    more than any before it.
+    """
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return _peak()
+    return _status("VmRSS")
+
+
+def _peak() -> int:
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _limit_memory() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    used = _status("VmSize")
+    if used:
+        resource.setrlimit(resource.RLIMIT_AS, (used + _GUARD_BYTES, hard))
+
+
+def main(healthy: Path, home: Path, seeds: list[int]) -> None:
+    """Runs inputs; writes one JSON object per line: before each input, and after one that fails."""
+    expected: dict[Any, Any] = {}
+    _limit_memory()
+    for seed in seeds:
+        name = drawn(seed)[0]
+        _say({"start": seed, "campaign": name})
+        try:
+            check_input(seed, healthy, home / str(seed), expected)
+        except AssertionError as error:
+            _say({"failed": seed, "campaign": name, "reason": str(error)})
+        os.chdir(healthy)
+        shutil.rmtree(home / str(seed))
+    _say({"done": len(seeds)})
+
+
+def _say(value: dict[str, Any]) -> None:
+    sys.__stdout__.write(json.dumps(value) + "\n")  # type: ignore[union-attr] # a pipe is there
+    sys.__stdout__.flush()  # type: ignore[union-attr]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]))
