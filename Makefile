@@ -39,6 +39,7 @@ bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers
 	$(BIN)/python benchmarks/scoring.py --write docs/performance.md
 	$(BIN)/python benchmarks/shared_machine.py --write docs/performance.md
 	$(BIN)/python benchmarks/metrics_at_scale.py --write docs/performance.md
+	$(BIN)/python benchmarks/seal.py --write docs/performance.md
 
 replicate: $(VENV)/.model  ## the paper's experiment in miniature: 52 minutes on two cores
 	$(BIN)/python -m pact_fixtures replicate --out $(RUNS)/replicate
