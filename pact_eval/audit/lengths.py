@@ -49,7 +49,7 @@ def check_lengths(
     k: int = 1,
     order_seed: int = 0,
 ) -> CheckResult:
-    """Tokenise every prompt under the contract.
+    """Tokenise every prompt under the contract, unless its bytes alone show that it is too long.
 
     Args:
         index: the dataset.
@@ -58,7 +58,7 @@ def check_lengths(
         name: what findings call the tokenizer.
         contract: the prompt contract; it gives the limit.
         k: views per record.
-        order_seed: seed of the code orders.
+        order_seed: seed of the letter orders.
 
     Returns:
         The result, with `Lengths` as `measured`.
@@ -72,13 +72,20 @@ def check_lengths(
     tokens: list[int] = []
     located = index.read(range(len(index)))
     while window := list(islice(located, _WINDOW)):
-        lengths = encoder.prompt_tokens([each.record for each in window], k, order_seed)
-        for each, length in zip(window, lengths, strict=True):
-            if length > limit:
+        excess = [encoder.excess_bytes(each.record, order_seed) for each in window]
+        fitting = [each for each, size in zip(window, excess, strict=True) if size is None]
+        lengths = iter(encoder.prompt_tokens([each.record for each in fitting], k, order_seed))
+        for each, size in zip(window, excess, strict=True):
+            length = next(lengths) if size is None else None
+            if length is not None:
+                tokens.append(length)
+            if length is None or length > limit:
                 expected = f"a prompt of {limit:,} tokens at most"
-                findings.add("prompt-too-long", each.place, expected, f"{length:,}")
-        tokens += lengths
+                found = f"{size:,} bytes, not tokenised" if length is None else f"{length:,}"
+                findings.add("prompt-too-long", each.place, expected, found)
     scope = f"{len(tokens):,} records at K = {k}"
+    if len(tokens) < len(index):
+        scope += f"; {len(index) - len(tokens):,} more are too long by their bytes alone"
     if not tokens:
         return findings.result(scope)
     median, p99 = np.percentile(tokens, [50, 99])

@@ -92,6 +92,26 @@ class AdapterFiles:
         return self.folder / ADAPTER_WEIGHTS
 
 
+def require_adapter_folder(folder: Path) -> None:
+    """Refuse an adapter folder that does not exist, with advice if its name is a hub id.
+
+    Raises:
+        AdapterError: there is no such folder.
+
+    Example:
+        >>> require_adapter_folder(Path("organisation/adapter"))
+        Traceback (most recent call last):
+            ...
+        pact_eval.errors.AdapterError: organisation/adapter: no such adapter folder; an adapter is \
+read from a folder: download a hub adapter first
+    """
+    if not folder.is_dir():
+        message = f"{folder}: no such adapter folder"
+        if _HUB_ID.fullmatch(str(folder)):
+            message += "; an adapter is read from a folder: download a hub adapter first"
+        raise AdapterError(message)
+
+
 def read_adapter_files(folder: Path) -> AdapterFiles:
     """Read an adapter folder without loading its weights.
 
@@ -105,11 +125,7 @@ def read_adapter_files(folder: Path) -> AdapterFiles:
     Raises:
         AdapterError: a file is missing or damaged, the weights are pickled, or it is not a LoRA.
     """
-    if not folder.is_dir():
-        message = f"{folder}: no such adapter folder"
-        if _HUB_ID.fullmatch(str(folder)):
-            message += "; an adapter is read from a folder: download a hub adapter first"
-        raise AdapterError(message)
+    require_adapter_folder(folder)
     if not (folder / ADAPTER_CONFIG).exists() and (folder / "config.json").exists():
         message = (
             f"{folder}: expected an adapter, found a base model (config.json); to score it alone, "

@@ -182,6 +182,22 @@ class Encoder:
         lengths = [len(ids) for ids in self._tokenise(texts)]
         return [max(lengths[row * k : (row + 1) * k]) for row in range(len(records))]
 
+    def excess_bytes(self, record: Record, seed: int) -> int | None:
+        """Return the bytes of a prompt that has too many tokens; None if that is not certain.
+
+        The views of a record show the same answers in different orders, with as many bytes.
+
+        Args:
+            record: a dataset record.
+            seed: seed of the letter orders.
+        """
+        # A prompt is rendered only if its parts alone are about that long.
+        if self._bytes.excess(f"{record.state}{record.field}") is None:
+            return None
+        order = code_orders(seed, record.id, record.n_choices, 1)[0]
+        text = self._text(record.state, [record.field], record.field.name, order)
+        return self._bytes.excess(text)
+
     def _encode(
         self, records: Sequence[Record], k: int, seed: int
     ) -> tuple[list[EncodedView], list[str]]:
@@ -204,19 +220,11 @@ class Encoder:
         return views, [*beyond, *self._too_long(records, longest)]
 
     def _by_bytes(self, records: Sequence[Record], seed: int) -> tuple[list[Record], list[str]]:
-        """Return the records that may fit, and one line per record that is too long by its bytes.
-
-        The views of a record show the same answers in different orders, with as many bytes.
-        """
+        """Return the records that may fit, and one line per record with too many bytes."""
         fitting: list[Record] = []
         beyond: list[str] = []
         for record in records:
-            # A prompt is rendered only if its parts alone are about that long.
-            excess = None
-            if self._bytes.excess(f"{record.state}{record.field}") is not None:
-                order = code_orders(seed, record.id, record.n_choices, 1)[0]
-                text = self._text(record.state, [record.field], record.field.name, order)
-                excess = self._bytes.excess(text)
+            excess = self.excess_bytes(record, seed)
             if excess is None:
                 fitting.append(record)
             else:

@@ -11,11 +11,12 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pact_eval._files import write_atomically
+from pact_eval._files import write_atomically, writing
 from pact_eval._json import Json
 from pact_eval.errors import AdapterError
 from pact_eval.models import (
@@ -49,7 +50,8 @@ def save_adapter(
 
     Args:
         model: the trained model.
-        folder: destination; the files of an existing adapter are replaced.
+        folder: destination; the files of an existing adapter are replaced once all new ones are
+            written.
         base: hub id of the base model, or its folder. As in transformers, a string that names an
             existing folder is a folder. It is written as a path relative to `folder`, with the hash
             of its weights.
@@ -65,6 +67,7 @@ def save_adapter(
         facts: further keys of `schema_config.json`, none of the above.
 
     Raises:
+        InputError: a file cannot be written.
         AdapterError: the base folder has no weights, the model has no LoRA layers, it trains other
             weights, which would be lost, or a weight is not a finite number.
         PromptError: the tokenizer cannot render the contract.
@@ -86,19 +89,28 @@ def save_adapter(
         message = f"facts: these keys are reserved: {', '.join(taken)}"
         raise ValueError(message)
     state = _lora_weights(model, dtype)
-    # Written last: `score` refuses a folder without it, so a partial save is never used.
-    (folder / SCHEMA_CONFIG).unlink(missing_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder), TemporaryDirectory(dir=folder, prefix=".", suffix=".tmp") as temporary:
+        partial = Path(temporary)
+        _save_with_peft(model, partial, state)
+        _write_json(partial / SCHEMA_CONFIG, schema | dict(facts or {}))
+        # Last: `score` refuses a folder without it, so files of two adapters are never mixed.
+        (folder / SCHEMA_CONFIG).unlink(missing_ok=True)
+        for name in (ADAPTER_WEIGHTS, ADAPTER_CONFIG, SCHEMA_CONFIG):
+            (partial / name).replace(folder / name)
+    contract.check_adapter(read_adapter_files(folder).schema_config or {})
+
+
+def _save_with_peft(model: PeftModel, folder: Path, state: Mapping[str, torch.Tensor]) -> None:
+    """Let PEFT write weights and configuration, and make the configuration the same every time."""
     # By default, PEFT asks the hub for the base's configuration by name.
     model.save_pretrained(str(folder), state_dict=state, save_embedding_layers=False)
-    (folder / "README.md").unlink(missing_ok=True)  # PEFT's empty template
     config = json.loads((folder / ADAPTER_CONFIG).read_text("utf-8"))
     if isinstance(config.get("target_modules"), list):
         config["target_modules"].sort()  # a set in memory: its order would vary
     config["base_model_name_or_path"] = _public_name(config.get("base_model_name_or_path"))
     _write_json(folder / ADAPTER_CONFIG, config)
     (folder / ADAPTER_WEIGHTS).chmod(0o644)
-    _write_json(folder / SCHEMA_CONFIG, schema | dict(facts or {}))
-    contract.check_adapter(read_adapter_files(folder).schema_config or {})
 
 
 def _schema_config(

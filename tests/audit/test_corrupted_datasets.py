@@ -13,6 +13,7 @@ import pytest
 from datasets import Data, Record, audited, counts, findings, healthy
 
 from pact_eval.audit import CODES, DATA_CHECKS, NamedTokenizer, failed
+from pact_eval.prompts import Encoder
 
 pytestmark = pytest.mark.slow
 
@@ -579,3 +580,25 @@ def test_the_healthy_dataset_has_no_finding(tmp_path: Path, tokenizer: NamedToke
     assert counts(audit) == {}
     assert [check.check for check in audit.checks] == list(DATA_CHECKS)
     assert not any(check.skipped for check in audit.checks)
+
+
+def test_a_context_of_megabytes_is_not_tokenised(
+    tmp_path: Path, tokenizer: NamedTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A context of 10 MB took 7 to 10 GB before it was refused for its length.
+    data = healthy(FAMILIES)
+    data.holdout[1]["input"]["state"] = "The gate is open. " * 150_000
+    seen: list[int] = []
+    tokenise = Encoder._tokenise
+
+    def watched(self: Encoder, texts: list[str]) -> list[list[int]]:
+        seen.extend(map(len, texts))
+        return tokenise(self, texts)
+
+    monkeypatch.setattr(Encoder, "_tokenise", watched)
+    audit = audited(data.write(tmp_path), ("lengths",), tokenizer=tokenizer)
+    (finding,) = findings(audit)
+    assert (finding.code, finding.place.line) == ("prompt-too-long", 2)
+    assert "bytes, not tokenised" in finding.found
+    assert "1 more are too long by their bytes alone" in audit.checks[-1].scope
+    assert max(seen) < 100_000

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from full_disks import files_of_at_most
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
 
@@ -104,7 +105,7 @@ def test_a_folder_of_the_base_may_be_a_string_as_in_transformers(
     assert (tmp_path / "adapter" / schema["model"]).resolve() == MODEL.resolve()
 
 
-def test_a_save_that_was_interrupted_leaves_no_adapter(
+def test_a_save_that_was_interrupted_leaves_the_adapter_that_was_there(
     model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "adapter"
@@ -116,9 +117,21 @@ def test_a_save_that_was_interrupted_leaves_no_adapter(
     monkeypatch.setattr(type(model), "save_pretrained", killed)
     with pytest.raises(KeyboardInterrupt):
         save_adapter(model, folder, base=MODEL, seed=2)
-    assert not (folder / "schema_config.json").exists()
+    assert json.loads((folder / "schema_config.json").read_text("utf-8"))["seed"] == 1
+    assert len(list(folder.iterdir())) == 3
+    with pytest.raises(KeyboardInterrupt):
+        save_adapter(model, tmp_path / "new", base=MODEL, seed=2)
     with pytest.raises(PactError):
-        identify(ModelRequest(folder))
+        identify(ModelRequest(tmp_path / "new"))
+
+
+def test_a_full_disk_leaves_the_adapter_that_was_there(model: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "adapter"
+    save_adapter(model, folder, base=MODEL, seed=1)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with files_of_at_most(1000), pytest.raises(Exception, match=r"large|written|error"):
+        save_adapter(model, folder, base=MODEL, seed=2)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_trained_weights_that_would_be_lost_are_named(tmp_path: Path) -> None:

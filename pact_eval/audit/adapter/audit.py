@@ -25,7 +25,7 @@ from pact_eval.audit.adapter.tensors import TENSORS, layer_module
 from pact_eval.audit.findings import CheckResult
 from pact_eval.audit.registry import Registry
 from pact_eval.errors import AdapterError
-from pact_eval.models import ADAPTER_WEIGHTS, TensorInfo
+from pact_eval.models import ADAPTER_WEIGHTS, TensorInfo, require_adapter_folder
 
 ADAPTER_CHECKS: Final = Registry[AdapterContext](FILES, CONFIG, TENSORS, CONTRACT, PROMPTS, BASE)
 """The checks of an adapter folder, in the order in which they run."""
@@ -123,10 +123,10 @@ def audit_adapter(folder: Path, *, base_model: Path | None = None, keep: int) ->
         error file-missing adapter_config.json
         error file-missing adapter_model.safetensors
     """
-    for given in (folder, base_model):
-        if given is not None and not given.is_dir():
-            message = f"{given}: no such folder"
-            raise AdapterError(message)
+    require_adapter_folder(folder)
+    if base_model is not None and not base_model.is_dir():
+        message = f"{base_model}: no such folder"
+        raise AdapterError(message)
     context = AdapterContext.open(folder, base_model=base_model, keep=keep)
     return AdapterAudit(
         folder=folder,
