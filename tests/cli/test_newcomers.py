@@ -6,8 +6,10 @@ import gzip
 import json
 import re
 import sys
+import tarfile
 import tomllib
-from pathlib import Path
+import zipfile
+from pathlib import Path, PurePosixPath
 from types import ModuleType
 
 import polars as pl
@@ -30,6 +32,21 @@ def run(*arguments: object, code: int = 0) -> Result:
     assert result.exit_code == code, result.output
     assert "Traceback" not in result.output
     return result
+
+
+def test_an_interrupted_command_says_so_in_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Ctrl-C left nothing on stdout, which is no JSON.
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    folder = write_run(tmp_path / "a", rows(1, families=2), arm="a", seed=1)
+    monkeypatch.setattr("pact_eval.evaluation.Experiment.evaluation", interrupted)
+    result = run("report", folder, "--json", code=1)
+    error = json.loads(result.stdout)["error"]
+    assert (error["kind"], error["exit_code"]) == ("KeyboardInterrupt", 1)
+    assert result.stderr.count(error["message"]) == 1
 
 
 def test_an_error_is_json_on_stdout_with_json(tmp_path: Path) -> None:
@@ -144,9 +161,39 @@ def test_the_demo_needs_no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     run("verify", "runs/demo-pact", "--strict")
 
 
+def named_in_the_readme() -> set[str]:
+    """Returns the paths of README: its links, its pictures, and those in its commands."""
+    text = (ROOT / "README.md").read_text()
+    links = re.findall(r"\]\(([\w./-]+)\)|src=\"([\w./-]+)\"", text)
+    places = "benchmarks|cli|docs|examples|fixtures|pact_eval|pact_losses|reports|tests"
+    words = re.findall(rf"(?<![\w./-])(?:{places})/[\w./-]*\w", text)
+    return {link or image for link, image in links} | set(words) | {"Makefile", "constraints.txt"}
+
+
 def test_the_source_distribution_has_what_the_readme_names() -> None:
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     included = build["targets"]["sdist"]["include"]
-    links = re.findall(r"\]\(([\w./-]+)\)|src=\"([\w./-]+)\"", (ROOT / "README.md").read_text())
-    paths = {link or image for link, image in links} | {"Makefile", "benchmarks", "examples"}
-    assert not [path for path in sorted(paths) if path.split("/")[0] not in included]
+    places = (path.split("/")[0] for path in sorted(named_in_the_readme()))
+    assert not [place for place in places if place not in included]
+
+
+@pytest.mark.slow
+def test_what_is_built_has_what_the_readme_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = pytest.importorskip("hatchling.build")
+    monkeypatch.chdir(ROOT)
+    with tarfile.open(tmp_path / backend.build_sdist(str(tmp_path))) as sdist:
+        files = {name.partition("/")[2] for name in sdist.getnames()}
+    folders = {str(folder) for name in files for folder in PurePosixPath(name).parents}
+    assert not [path for path in named_in_the_readme() if path.rstrip("/") not in files | folders]
+    with zipfile.ZipFile(tmp_path / backend.build_wheel(str(tmp_path))) as wheel:
+        modules = set(wheel.namelist())
+    assert modules >= {
+        "pact_cli/main.py",
+        "pact_eval/preregistration/example.toml",
+        "pact_fixtures/adapters/pact/adapter_model.safetensors",
+        "pact_fixtures/data/holdout.jsonl",
+        "pact_fixtures/model/model.safetensors",
+        "pact_reports/page/assets/page.html",
+    }
