@@ -7,6 +7,7 @@ that take a run accept a `Run` or the path of a run folder.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -141,15 +142,16 @@ def evaluate(run: RunOrFolder, settings: Settings | None = None) -> Evaluation:
         settings: decoding, grouping and bootstrap; None takes the defaults.
 
     Returns:
-        Estimates by group and metric, with intervals over families, and typed notes. A notebook
-        shows it as tables.
+        Estimates by group and metric, with intervals over families, typed notes, and warnings on
+        the calibrator. A notebook shows it as tables.
 
     Raises:
         RunError: the folder is not a complete run.
         InputError: there is no such decoding of the run, or no calibrator.
     """
     experiment = _experiment([run], settings)
-    return experiment.evaluation((experiment.runs or experiment.ablated)[0])
+    evaluation = experiment.evaluation((experiment.runs or experiment.ablated)[0])
+    return replace(evaluation, warnings=experiment.applied_warnings)
 
 
 def compare(a: RunOrFolder, b: RunOrFolder, settings: Settings | None = None) -> Comparison:
@@ -160,13 +162,18 @@ def compare(a: RunOrFolder, b: RunOrFolder, settings: Settings | None = None) ->
         b: the second run, on the same items.
         settings: decoding, grouping, bootstrap and equivalence margin; None takes the defaults.
 
+    Returns:
+        Differences by group and metric, with exact tests of accuracy. Its `warnings` name accepted
+        differences between the runs, and what to know of the calibrators if they are applied.
+
     Raises:
         RunError: a folder is not a complete run with references.
         InputError: item sets differ, or a run lacks the decoding or a calibrator.
     """
     experiment = _experiment([a, b], settings)
     experiment.require_two_runs()
-    return experiment.comparison(*experiment.runs)
+    found = experiment.comparison(*experiment.runs)
+    return replace(found, warnings=experiment.applied_warnings)
 
 
 def fit_calibrator(

@@ -76,8 +76,7 @@ def compare(
         experiment = Experiment.read_arms(runs, settings)
     else:
         experiment = Experiment.read([Path(run) for run in runs], settings, unique_labels=False)
-    # Other items are an error of their own, so that only calibrators need to be read here.
-    warn(map(warning_sentence, experiment.warnings if settings.calibrated else experiment.notices))
+    warn(map(warning_sentence, experiment.applied_warnings))
     if arms:
         _print_arms(experiment, mcnemar=mcnemar, as_json=as_json)
     else:
@@ -97,7 +96,7 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
     from pact_reports.table import Line
     from pact_reports.tables.comparison import comparison_parts
     from pact_reports.tables.differing_items import differing_json, differing_parts
-    from pact_reports.writers.json import to_json
+    from pact_reports.writers.json import to_json, warnings_json
     from pact_reports.writers.terminal import show
 
     names = [str(run.folder) for run in experiment.runs]
@@ -120,6 +119,7 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
                 "decoding": {**label},
                 "intervals": intervals,
                 "unlike_runs": [to_json(each) for each in experiment.unlike],
+                "warnings": warnings_json(experiment.applied_warnings),
                 "comparisons": pairs,
             }
         )
@@ -146,7 +146,7 @@ def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None
     from pact_reports.numbers import GENERALISATION
     from pact_reports.table import Line
     from pact_reports.tables.comparison import arms_parts
-    from pact_reports.writers.json import to_json
+    from pact_reports.writers.json import to_json, warnings_json
     from pact_reports.writers.terminal import show
 
     with output(to_stderr=True).status("Computing intervals"):
@@ -159,6 +159,7 @@ def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None
                 "decoding": {**label},
                 "intervals": intervals,
                 "unlike_runs": [to_json(each) for each in experiment.unlike],
+                "warnings": warnings_json(experiment.applied_warnings),
                 "arms": to_json(compared),
             }
         )

@@ -56,13 +56,12 @@ class PactGroup(click.Group):
             where = f"{one_line(str(error.filename))}: " if error.filename else ""
             _fail(f"{where}{error.strerror or error}{advice_on_full_disk(error)}", 1)
         except KeyboardInterrupt:
-            _fail(
-                "interrupted; scored items are kept, and the same command resumes the run",
-                _INTERRUPTED,
-            )
+            message = "interrupted; scored items are kept, and the same command resumes the run"
+            _print_as_json(ctx, KeyboardInterrupt(message), _INTERRUPTED)
+            _fail(message, _INTERRUPTED)
 
 
-def _print_as_json(ctx: click.Context, error: Exception, exit_code: int) -> None:
+def _print_as_json(ctx: click.Context, error: BaseException, exit_code: int) -> None:
     """Print an error as JSON to stdout, if JSON was requested and nothing was printed yet.
 
     A gate that fails, for example, has already printed what it judged.

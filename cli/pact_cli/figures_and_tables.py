@@ -11,7 +11,14 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import output, print_json, progress_bar, warn
-from pact_cli.options import json_option, listed, output_options, runs_argument, settings_options
+from pact_cli.options import (
+    json_option,
+    left_out_files,
+    listed,
+    output_options,
+    runs_argument,
+    settings_options,
+)
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -71,14 +78,14 @@ def figures(
 
     names = tuple(FIGURES if only is None else listed("--only", only, tuple(FIGURES)))
     endings = tuple(listed("--format", formats, FORMATS))
-    written = _written(
+    written, warnings = _written(
         runs, settings, replace(outputs, figures=out, figure_names=names, figure_formats=endings)
     )
     if as_json:
         skipped = {**written.skipped_figures}
         notes: dict[str, Json] = {name: [*each] for name, each in written.notes.items()}
         files = paths_json(written.figures or {})
-        print_json({"files": files, "skipped": {**skipped}, "notes": notes})
+        print_json({"files": files, "skipped": {**skipped}, "notes": notes, "warnings": warnings})
     _check_any("no figure could be drawn", written, "not drawn")
     if not as_json:
         _print_paths(written, "not drawn")
@@ -130,24 +137,30 @@ def tables(
     names = tuple(TABLES if only is None else listed("--only", only, tuple(TABLES)))
     endings = tuple(listed("--format", formats, FORMATS))
     chosen = replace(outputs, tables=out, table_names=names, table_formats=endings, data=data)
-    written = _written(runs, settings, chosen)
+    written, warnings = _written(runs, settings, chosen)
     _check_any("no table could be made", written, "left out")
     if as_json:
         skipped = {**written.skipped_tables}
-        print_json({"files": paths_json(written.tables or {}), "skipped": {**skipped}})
+        files = paths_json(written.tables or {})
+        print_json({"files": files, "skipped": {**skipped}, "warnings": warnings})
     else:
         _print_paths(written, "left out")
     written.check_registration()
 
 
-def _written(runs: tuple[Path, ...], settings: Settings, outputs: Outputs) -> WrittenReport:
+def _written(
+    runs: tuple[Path, ...], settings: Settings, outputs: Outputs
+) -> tuple[WrittenReport, list[Json]]:
+    """Return what was written, and the warnings as JSON values; print the warnings."""
     from pact_eval.evaluation import Experiment
     from pact_reports.files import write_report
     from pact_reports.sentences import warning_sentence
+    from pact_reports.writers.json import warnings_json
 
     experiment = Experiment.read(runs, settings)
     warn(map(warning_sentence, experiment.warnings))
-    return write_report(experiment, outputs, progress=progress_bar)
+    warnings = [*left_out_files(), *warnings_json(experiment.warnings)]
+    return write_report(experiment, outputs, progress=progress_bar), warnings
 
 
 def _check_any(message: str, written: WrittenReport, why_not: str) -> None:

@@ -32,6 +32,7 @@ _ALLOWANCES: Final = (
     "other-adapter", "other-base", "other-contract", "other-prompts", "other-decoding",
     "other-data",
 )  # fmt: skip
+_LEFT_OUT: Final = "pact.left_out"
 _PATH: Final = click.Path(path_type=Path)
 _DTYPES = ["auto", "fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
 
@@ -388,10 +389,25 @@ def _folders(
     context: click.Context, parameter: click.Parameter, value: tuple[Path, ...]
 ) -> tuple[Path, ...]:
     """Leave out files, such as the page of the demo, which `runs/*` also matches."""
-    del context, parameter
+    del parameter
     kept = tuple(path for place, path in enumerate(value) if place == 0 or not path.is_file())
-    warn(f"{path}: left out: it is a file, not a run folder" for path in value if path not in kept)
+    left_out = tuple(path for path in value if path not in kept)
+    context.meta[_LEFT_OUT] = left_out
+    warn(map(_left_out_sentence, left_out))
     return kept
+
+
+def left_out_files() -> list[Json]:
+    """Return the warnings on files that were left out of RUN..., as JSON values."""
+    paths: tuple[Path, ...] = click.get_current_context().meta.get(_LEFT_OUT, ())
+    return [
+        {"kind": "SkippedFile", "path": str(path), "text": _left_out_sentence(path)}
+        for path in paths
+    ]
+
+
+def _left_out_sentence(path: Path) -> str:
+    return f"{path}: left out: it is a file, not a run folder"
 
 
 def runs_argument(command: Command) -> Command:

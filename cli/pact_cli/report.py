@@ -11,11 +11,18 @@ import click
 
 from pact_cli.commands import command, from_settings
 from pact_cli.console import output, print_json, progress_bar, warn
-from pact_cli.options import json_option, output_options, runs_argument, settings_options
+from pact_cli.options import (
+    json_option,
+    left_out_files,
+    output_options,
+    runs_argument,
+    settings_options,
+)
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
-    from pact_eval.evaluation import Experiment, Settings
+    from pact_eval.calibration import CalibrationWarning
+    from pact_eval.evaluation import Experiment, Notice, Settings
     from pact_reports.files import Outputs, WrittenReport
 
 
@@ -58,27 +65,35 @@ def report(
     from pact_eval.evaluation import Experiment
     from pact_reports.files import write_report
     from pact_reports.sentences import warning_sentence
+    from pact_reports.writers.json import warnings_json
 
     experiment = Experiment.read(runs, settings)
     warn(map(warning_sentence, experiment.warnings))
-    outputs = _with_data_of(experiment, outputs)
+    outputs, left_out = _with_data_of(experiment, outputs)
     written = write_report(experiment, outputs, progress=progress_bar)
-    warn(written.warnings)
-    _print_written(written, as_json=as_json)
+    warn(written.warning_sentences)
+    warnings = [*left_out_files(), *warnings_json(experiment.warnings), *left_out]
+    warnings += written.warnings_json()
+    _print_written(written, warnings, as_json=as_json)
     if open_page and written.html is not None:
         _open(written.html)
     written.check_registration()
 
 
-def _with_data_of(experiment: Experiment, outputs: Outputs) -> Outputs:
-    """Leave out a dataset that only the settings name, if the runs were scored on another one."""
+def _with_data_of(experiment: Experiment, outputs: Outputs) -> tuple[Outputs, list[Json]]:
+    """Leave out a dataset that only the settings name, if the runs were scored on another one.
+
+    Returns:
+        The outputs, and the warning as a JSON value if a dataset was left out.
+    """
     from pact_reports.item_records import has_data_of
 
     if not outputs.html or not from_settings("data") or has_data_of(outputs.data, experiment):
-        return outputs
-    places = " ".join(map(str, outputs.data))
-    warn([f"{places}: not the data of these runs, so the page has no texts; give --data"])
-    return replace(outputs, data=())
+        return outputs, []
+    paths = [*map(str, outputs.data)]
+    text = f"{' '.join(paths)}: not the data of these runs, so the page has no texts; give --data"
+    warn([text])
+    return replace(outputs, data=()), [{"kind": "SkippedData", "paths": [*paths], "text": text}]
 
 
 def _open(page: Path) -> None:
@@ -109,19 +124,19 @@ def print_reports(
     from pact_reports.answers import headline_parts
     from pact_reports.sentences import warning_sentence
     from pact_reports.tables.report import run_parts
-    from pact_reports.writers.json import evaluation_json, to_json
+    from pact_reports.writers.json import evaluation_json, to_json, warnings_json
     from pact_reports.writers.terminal import show
 
     kept, skipped = of_one_role([open_run(folder) for folder in folders])
     warn(map(warning_sentence, skipped))
     reports: list[dict[str, Json]] = []
+    warnings: Sequence[CalibrationWarning | Notice] = ()
     for experiment in [Experiment.read([run.folder], settings) for run in kept]:
         (run,) = experiment.all_runs
-        if experiment.settings.calibrated:
-            notes = run.calibrator_warnings(experiment.settings.decoding)
-            warn(map(warning_sentence, notes))
+        warnings = experiment.applied_warnings
+        warn(map(warning_sentence, warnings))
         with output(to_stderr=True).status("Computing intervals"):
-            evaluation = experiment.evaluation(run)
+            evaluation = replace(experiment.evaluation(run), warnings=warnings)
         if as_json:
             digest = report_digest([run], experiment.settings)
             rates = [] if run.ablated else to_json(experiment.rates(run))
@@ -135,10 +150,11 @@ def print_reports(
             headline = headline_parts(run.folder, run.provenance, evaluation, experiment.rates(run))
             show(output(), headline)
     if as_json and len(folders) == 1:
-        print_json(reports[0])
+        print_json(reports[0] | {"warnings": [*left_out_files(), *warnings_json(warnings)]})
     elif as_json:
         named = zip(kept, reports, strict=True)
-        print_json({"runs": [{"folder": str(run.folder), **each} for run, each in named]})
+        runs: list[Json] = [{"folder": str(run.folder), **each} for run, each in named]
+        print_json({"runs": runs, "warnings": [*left_out_files(), *warnings_json(skipped)]})
 
 
 def _grouped() -> bool:
@@ -190,13 +206,13 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, 
         raise click.UsageError(message)
 
 
-def _print_written(written: WrittenReport, *, as_json: bool) -> None:
+def _print_written(written: WrittenReport, warnings: list[Json], *, as_json: bool) -> None:
     from pact_reports.plain_text import cell, one_line
 
     skipped = {f"figure {name}": why for name, why in written.skipped_figures.items()}
     skipped |= {f"table {name}": why for name, why in written.skipped_tables.items()}
     if as_json:
-        print_json({"files": written.files_json(), "skipped": {**skipped}})
+        print_json({"files": written.files_json(), "skipped": {**skipped}, "warnings": warnings})
         return
     console, errors = output(), output(to_stderr=True)
     for path in written.paths:

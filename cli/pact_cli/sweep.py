@@ -13,6 +13,7 @@ from pact_cli.console import output, print_json, warn
 from pact_cli.options import json_option, path_argument, settings_options
 
 if TYPE_CHECKING:
+    from pact_eval._json import Json
     from pact_eval.evaluation import Settings
 
 
@@ -47,19 +48,23 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
     from pact_reports.sentences import warning_sentence
     from pact_reports.table import Line
     from pact_reports.tables.sweep import sweep_table
-    from pact_reports.writers.json import to_json
+    from pact_reports.writers.json import to_json, warnings_json
     from pact_reports.writers.terminal import show
 
     experiment = Experiment.read([run], settings)
     (swept,) = experiment.all_runs
     with output(to_stderr=True).status("Computing intervals"):
         points = experiment.sweep(swept, views)
-    warn(map(warning_sentence, experiment.notices))
-    if settings.calibrated:
-        warn(map(warning_sentence, swept.calibrator_warnings(settings.decoding)))
+    warnings = experiment.applied_warnings
+    warn(map(warning_sentence, warnings))
     if as_json:
-        label = settings.label
-        print_json({"run": str(run), "decoding": {**label}, "points": to_json(points)})
+        found: dict[str, Json] = {
+            "run": str(run),
+            "decoding": {**settings.label},
+            "points": to_json(points),
+            "warnings": warnings_json(warnings),
+        }
+        print_json(found)
     else:
         table = sweep_table(points, settings.calibration_name)
         last = sweep_answer(points)

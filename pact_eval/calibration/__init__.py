@@ -42,7 +42,6 @@ from pact_eval.calibration.notes import (
 )
 from pact_eval.calibration.ownership import check_decoding
 from pact_eval.calibration.runs import (
-    CALIBRATION_NAME,
     FittedRun,
     Members,
     calibrator_for,
@@ -64,6 +63,7 @@ from pact_eval.calibration.temperatures import (
     softplus,
 )
 from pact_eval.calibration.uncertainty import CONDITION_LIMIT, Parameter, Wald
+from pact_eval.runs import CALIBRATION_NAME
 
 __all__ = [
     "CALIBRATION_NAME",

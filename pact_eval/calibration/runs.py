@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from pact_eval._json import Json
 from pact_eval.calibration.effect import CalibrationEffect, calibration_effect
@@ -23,6 +23,7 @@ from pact_eval.calibration.selection import ModeChoice, choose_mode
 from pact_eval.calibration.temperatures import Calibrator, Mode
 from pact_eval.errors import InputError
 from pact_eval.runs import (
+    CALIBRATION_NAME,
     Allowance,
     Decoding,
     Predictions,
@@ -116,10 +117,6 @@ def _few(names: Iterable[str]) -> str:
     shown = sorted(names)
     more = f" and {len(shown) - _NAMES_SHOWN:,} more" if len(shown) > _NAMES_SHOWN else ""
     return ", ".join(shown[:_NAMES_SHOWN]) + more
-
-
-CALIBRATION_NAME: Final = "calibration.json"
-"""A calibrator's name in a run folder: fitted on that run, or to be applied to it."""
 
 
 @dataclass(frozen=True)

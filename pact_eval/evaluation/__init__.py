@@ -44,7 +44,6 @@ from pact_eval.evaluation.experiment import (
     Experiment,
     ExperimentRun,
     ItemMismatch,
-    Notice,
     align,
     mismatch,
 )
@@ -58,7 +57,7 @@ from pact_eval.evaluation.items import (
     read_items,
     streamable_items,
 )
-from pact_eval.evaluation.joins import SameWeights, UnlikeRuns, join, join_all
+from pact_eval.evaluation.joins import Notice, SameWeights, UnlikeRuns, join, join_all
 from pact_eval.evaluation.marks import LEVEL, Evidence, sign_of
 from pact_eval.evaluation.notes import (
     FEW_CLUSTERS,

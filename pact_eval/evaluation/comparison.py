@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +58,10 @@ from pact_eval.stats import (
     mcnemar,
     sign_flip_test,
 )
+
+if TYPE_CHECKING:  # a comparison without a calibrator need not load scipy.optimize
+    from pact_eval.calibration import CalibrationWarning
+    from pact_eval.evaluation.joins import Notice
 
 _RATES = ("percent", "points")
 
@@ -163,6 +167,7 @@ class Comparison(NotebookTables):
         notes: number of views of each run, if they differ; groups of few families; too few
             resamples for Holm's adjustment.
         differing: the items of `only_a` and then of `only_b`, with the answers.
+        warnings: warnings on the runs and their calibrators; `pact_eval.compare` fills them.
     """
 
     by: GroupBy
@@ -172,6 +177,7 @@ class Comparison(NotebookTables):
     unit: ClusterUnit = "family"
     notes: tuple[DifferentViews | SmallGroups | TooFewResamples, ...] = ()
     differing: tuple[DifferingItem, ...] = ()
+    warnings: tuple[CalibrationWarning | Notice, ...] = ()
 
 
 def compare(

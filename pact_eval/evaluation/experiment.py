@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,7 +34,7 @@ from pact_eval.evaluation.answers import (
 from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
-from pact_eval.evaluation.joins import SameWeights, UnlikeRuns, join_all, same_weights
+from pact_eval.evaluation.joins import Notice, SameWeights, UnlikeRuns, join_all, same_weights
 from pact_eval.evaluation.notes import DifferentViews, numeric_noise
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.roles import SkippedRun, of_one_role
@@ -49,6 +49,7 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.evaluation.sweep import SweepPoint, sweep
 from pact_eval.runs import (
+    CALIBRATION_NAME,
     Allowance,
     Decoding,
     Predictions,
@@ -69,15 +70,11 @@ if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optim
         UseNote,
     )
 
-_CALIBRATION_NAME = "calibration.json"
 # Runs with more items are read in slices, without their texts and logits. The numbers are the same.
 _ITEMS_IN_MEMORY = 100_000
 _SHOWN = 5
 
 Result = TypeVar("Result")
-
-Notice: TypeAlias = SkippedRun | UnlikeRuns | SameWeights
-"""What `run.json` alone shows about the runs of an experiment."""
 
 
 @dataclass(frozen=True)
@@ -205,7 +202,7 @@ class ExperimentRun:
 
     @cached_property
     def _calibrator(self) -> tuple[Calibrator | None, tuple[FitNote, ...]]:
-        path = self._calibration or self.folder / _CALIBRATION_NAME
+        path = self._calibration or self.folder / CALIBRATION_NAME
         if self._calibration is None and not path.exists():
             return None, ()
         from pact_eval.calibration import calibrator_for
@@ -280,7 +277,7 @@ class ExperimentRun:
         """
         if calibrated and self.calibrator is None:
             message = (
-                f"{self.folder}: expected {_CALIBRATION_NAME} in the run folder, found none; "
+                f"{self.folder}: expected {CALIBRATION_NAME} in the run folder, found none; "
                 "`pact-eval calibrate CALIB_RUN --holdout RUN` writes it there"
             )
             raise InputError(message)
@@ -385,8 +382,7 @@ class Experiment:
             if unique_labels and members is runs:
                 _refuse_same_label(runs, run)
             members.append(run)
-            join_all([each.run for each in members], allow=settings.allow)
-        return cls(tuple(runs), tuple(ablated), settings, skipped)
+        return cls._joined(runs, ablated, settings, skipped)
 
     @classmethod
     def read_arms(cls, arguments: Sequence[str], settings: Settings | None = None) -> Experiment:
@@ -421,8 +417,20 @@ class Experiment:
             run = ExperimentRun(opened, arm=name, first=first, allow=settings.allow)
             _refuse_no_seed(runs, run)
             runs.append(run)
-            join_all([each.run for each in runs], allow=settings.allow)
-        return cls(tuple(runs), (), settings, skipped)
+        return cls._joined(runs, (), settings, skipped)
+
+    @classmethod
+    def _joined(
+        cls,
+        runs: Sequence[ExperimentRun],
+        ablated: Sequence[ExperimentRun],
+        settings: Settings,
+        skipped: tuple[SkippedRun, ...],
+    ) -> Experiment:
+        """Return the runs as an experiment; refuse runs that do not belong together."""
+        experiment = cls(tuple(runs), tuple(ablated), settings, skipped)
+        _ = experiment.unlike  # raises
+        return experiment
 
     @property
     def all_runs(self) -> tuple[ExperimentRun, ...]:
@@ -505,6 +513,20 @@ class Experiment:
     def notices(self) -> tuple[Notice, ...]:
         """Runs that are left out, not alike, or the same twice. No predictions are read."""
         return (*self.skipped, *self.unlike, *self.same_weights)
+
+    @property
+    def applied_warnings(self) -> tuple[CalibrationWarning | Notice, ...]:
+        """Warnings on runs left out or not alike, and on calibrators if the settings apply them.
+
+        Raises:
+            InputError: a calibrator cannot be read, belongs to another run, or was fitted on
+                families of its run.
+        """
+        if not self.settings.calibrated:
+            return self.notices
+        decoding = self.settings.decoding
+        of_runs = (each for run in self.all_runs for each in run.calibrator_warnings(decoding))
+        return (*self.notices, *of_runs)
 
     @cached_property
     def warnings(

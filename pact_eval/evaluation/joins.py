@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation.roles import SkippedRun
 from pact_eval.runs import Allowance, Difference, RunFolder, join_differences
 
 
@@ -45,6 +47,10 @@ class SameWeights:
     other: str
     seeds: tuple[int, int]
     sha256: str
+
+
+Notice: TypeAlias = SkippedRun | UnlikeRuns | SameWeights
+"""What `run.json` alone shows about the runs of an experiment."""
 
 
 def same_weights(runs: Sequence[RunFolder]) -> tuple[SameWeights, ...]:
@@ -97,6 +103,10 @@ def join(
     first: RunFolder, other: RunFolder, *, allow: Collection[Allowance]
 ) -> tuple[UnlikeRuns, ...]:
     """Decide whether two runs may be compared.
+
+    Their decoding cannot differ: a run, scored or imported, records the logits of each view and no
+    decoding. The decoding is a setting of the experiment and applies to all of its runs. Only a
+    calibrator records a decoding, and `check_decoding` compares it with that of the settings.
 
     Args:
         first: a run.

@@ -39,7 +39,8 @@ from pact_eval.runs import Decoding, Predictions, Run
 from pact_eval.stats import Estimate, SlotHomogeneity, slot_homogeneity
 
 if TYPE_CHECKING:  # a report without a calibrator need not load scipy.optimize
-    from pact_eval.calibration import Calibrator
+    from pact_eval.calibration import CalibrationWarning, Calibrator
+    from pact_eval.evaluation.joins import Notice
 
 Calibration = Literal["raw", "calibrated"]
 """Whether distributions were divided by a fitted temperature."""
@@ -102,6 +103,7 @@ class Evaluation(NotebookTables):
         smallest_probability: smallest probability above 0 in the run.
         near_ties: answers that rounding could have changed; None if the precision is unknown.
         notes: notes on the numbers.
+        warnings: warnings on the run and its calibrator; `pact_eval.evaluate` fills them.
     """
 
     contexts: Contexts
@@ -117,6 +119,7 @@ class Evaluation(NotebookTables):
     smallest_probability: float
     near_ties: NearTies | None
     notes: tuple[Note, ...]
+    warnings: tuple[CalibrationWarning | Notice, ...] = ()
 
 
 def default_resamples(items: int) -> int:

@@ -1,6 +1,7 @@
 """Run folders: provenance and predictions, written part by part; imports and training logs."""
 
 from pact_eval.runs.folder import (
+    CALIBRATION_NAME,
     EVALUATION,
     Run,
     RunFolder,
@@ -40,6 +41,7 @@ from pact_eval.runs.training_log import SELECTION_NLL, TrainingLog, training_log
 __all__ = [
     "ABLATED_SCHEMA",
     "ALLOWANCES",
+    "CALIBRATION_NAME",
     "EVALUATION",
     "SCHEMA",
     "SELECTION_NLL",

@@ -51,6 +51,9 @@ from pact_eval.runs.seal import check_counts, check_seal, rows_of_seal, seal_of_
 if sys.platform != "win32":  # on Windows, two writers in one folder are not detected
     import fcntl
 
+CALIBRATION_NAME: Final = "calibration.json"
+"""A calibrator's name in a run folder: fitted on that run, or to be applied to it."""
+
 EVALUATION: Final = "evaluation"
 """The role of a run that does not record one."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from pact_eval._files import write_atomically
 from pact_eval._json import Json
@@ -22,6 +22,7 @@ from pact_reports.tables import (
 
 if TYPE_CHECKING:  # tables do not wait for matplotlib
     from pact_eval.evaluation import DataCard, Experiment
+    from pact_eval.evaluation.diagnostics import DifferentData
     from pact_eval.preregistration import Margin
     from pact_reports.figures import Palette
     from pact_reports.figures.files import DrawnFigures
@@ -98,7 +99,7 @@ class WrittenReport:
         skipped_figures: by figure, why it was not drawn.
         skipped_tables: by table, why it was not made.
         notes: by figure that was drawn, what is missing from it.
-        warnings: on the records, as sentences.
+        different: runs whose dataset is not among the files of records.
         registration: why the registration of the criteria does not hold; None if it does.
     """
 
@@ -109,7 +110,7 @@ class WrittenReport:
     skipped_figures: Mapping[str, str] = field(default_factory=dict)
     skipped_tables: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
+    different: tuple[DifferentData, ...] = ()
     registration: str | None = None
 
     @property
@@ -129,6 +130,22 @@ class WrittenReport:
             "markdown": None if self.markdown is None else str(self.markdown),
         }
         return {name: value for name, value in files.items() if value is not None}
+
+    @property
+    def warning_sentences(self) -> tuple[str, ...]:
+        """Warnings on the records, as sentences."""
+        from pact_reports.page.diagnostics import sentence
+
+        return tuple(map(sentence, self.different))
+
+    def warnings_json(self) -> list[Json]:
+        """Return the warnings on the records as JSON values: kind, values and sentence."""
+        from pact_reports.writers.json import to_json
+
+        return [
+            {"kind": type(each).__name__, **cast("dict[str, Json]", to_json(each)), "text": text}
+            for each, text in zip(self.different, self.warning_sentences, strict=True)
+        ]
 
     def check_registration(self) -> None:
         """Refuse a scorecard whose criteria are not what was registered in time.
@@ -194,7 +211,7 @@ def write_report(
         skipped_figures={} if drawn is None else drawn.skipped,
         skipped_tables=built.skipped,
         notes={} if drawn is None else drawn.notes,
-        warnings=() if page is None else _record_warnings(page),
+        different=() if page is None or page.records is None else page.records.different,
         registration=_registration_error(request) if "scorecard" in built.tables else None,
     )
 
@@ -257,12 +274,6 @@ def _clear_changes(outputs: Outputs) -> dict[str, Margin]:
     from pact_eval.preregistration import read_clear_changes
 
     return {} if outputs.clear is None else read_clear_changes(outputs.clear)
-
-
-def _record_warnings(page: PageRequest) -> tuple[str, ...]:
-    from pact_reports.page.diagnostics import sentence
-
-    return () if page.records is None else tuple(map(sentence, page.records.different))
 
 
 def _built(request: TableRequest, outputs: Outputs, progress: Progress) -> BuiltTables:

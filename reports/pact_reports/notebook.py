@@ -8,6 +8,7 @@ from typing import TypeAlias
 from pact_eval.audit import AdapterAudit, DataAudit
 from pact_eval.evaluation import ArmsComparison, Comparison, Evaluation
 from pact_reports.markup import Html, data_text, element, joined
+from pact_reports.sentences import warning_sentence
 from pact_reports.table import Legend, Line, Part, Table
 from pact_reports.tables.adapter import adapter_parts
 from pact_reports.tables.audit import data_audit_parts
@@ -35,15 +36,19 @@ def parts_of(result: Result) -> Iterable[Part]:
     """Return the tables and lines of a result, in the order of the terminal report."""
     match result:
         case Evaluation():
-            return evaluation_parts(result)
+            return (*_warnings(result), *evaluation_parts(result))
         case Comparison():
-            return comparison_parts(result, names=("A", "B"))
+            return (*_warnings(result), *comparison_parts(result, names=("A", "B")))
         case ArmsComparison():
             return arms_parts(result, show_items=False)
         case DataAudit():
             return data_audit_parts(result, fail_on="error")
         case AdapterAudit():
             return adapter_parts([result], None, fail_on="error")
+
+
+def _warnings(result: Evaluation | Comparison) -> tuple[Line, ...]:
+    return tuple(Line(f"Warning: {warning_sentence(each)}", "caution") for each in result.warnings)
 
 
 def _part(part: Part) -> Html:

@@ -62,8 +62,8 @@ def note_sentence(note: Note) -> str:
             )
         case RepeatedViews():
             return (
-                f"{_items(note.items)} fewer code orders than views (two answers have two): views "
-                "repeat, which lowers their view TV."
+                f"{_items(note.items)} fewer letter orders than views (two answers have two): "
+                "views repeat, which lowers their view TV."
             )
         case NearTies():
             counted = "1 item" if note.items == 1 else f"{note.items:,} items"

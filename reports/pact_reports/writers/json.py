@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +15,7 @@ from pact_eval.evaluation import (
     ClusterUnit,
     Evaluation,
     Group,
+    ItemMismatch,
     ListedRun,
     MetricSpec,
     Note,
@@ -62,6 +63,8 @@ def to_json(value: Any) -> Json:
     """
     if isinstance(value, Note):
         return _typed(value, note_sentence(value))
+    if isinstance(value, SkippedRun | UnlikeRuns | SameWeights | ItemMismatch):
+        return _typed(value, warning_sentence(value))
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
@@ -152,6 +155,7 @@ def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> d
         "smallest_probability": to_json(smallest),
         "near_ties": None if ties is None else asdict(ties),
         "notes": [to_json(note) for note in evaluation.notes],
+        "warnings": warnings_json(evaluation.warnings),
     }
 
 
@@ -176,15 +180,25 @@ def _letters(letters: SlotHomogeneity | None, unit: ClusterUnit) -> Json:
     }
 
 
-def _typed(note: Note | CalibrationNote | Notice, text: str) -> dict[str, Json]:
+def _typed(note: Note | CalibrationNote | ItemMismatch | Notice, text: str) -> dict[str, Json]:
     """Turn a note into JSON values: its kind, its numbers and its sentence."""
     numbers = {each.name: to_json(getattr(note, each.name)) for each in fields(note)}
     return {"kind": type(note).__name__, **numbers, "text": text}
 
 
-def _warning(warning: CalibrationWarning | Notice) -> Json:
-    if isinstance(warning, SkippedRun | UnlikeRuns | SameWeights):
-        return _typed(warning, warning_sentence(warning))
+def warnings_json(warnings: Iterable[CalibrationWarning | ItemMismatch | Notice]) -> list[Json]:
+    """Turn warnings into JSON values: the kind of each, its values, and its sentence (`text`).
+
+    Example:
+        >>> warnings_json([SkippedRun("runs/cal", "calibration", "evaluation")])[0]["role"]
+        'calibration'
+    """
+    return [_warning(each) for each in warnings]
+
+
+def _warning(warning: CalibrationWarning | ItemMismatch | Notice) -> Json:
+    if isinstance(warning, SkippedRun | UnlikeRuns | SameWeights | ItemMismatch):
+        return to_json(warning)
     return {"run": warning.run, **_typed(warning.note, warning_sentence(warning))}
 
 
@@ -243,7 +257,7 @@ def calibration_json(fitted: FittedRun) -> dict[str, Json]:
             }
             for name, effect in fitted.effects.items()
         },
-        "warnings": [_warning(each) for each in fitted.warnings],
+        "warnings": warnings_json(fitted.warnings),
     }
 
 
@@ -294,7 +308,7 @@ def scorecard_json(judged: JudgedHypotheses) -> dict[str, Json]:
             "reasons": list(registration.reasons),
             "registered_at": None if registered_at is None else registered_at.isoformat(),
         },
-        "warnings": [_warning(each) for each in judged.warnings],
+        "warnings": warnings_json(judged.warnings),
     }
 
 

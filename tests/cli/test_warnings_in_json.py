@@ -1,0 +1,119 @@
+"""Warnings in `--json`. Source of truth: the warnings that the same command prints to stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import record, write_jsonl
+from click.testing import CliRunner, Result
+from run_frames import edit_run, other_items, rows, write_run
+
+import pact_eval
+from pact_cli.main import main
+from pact_eval.calibration import Calibrator, Weights, write_calibrator
+from pact_reports.notebook import to_html
+
+RESAMPLES = ("--resamples", "100")
+CRITERIA = Path(__file__).parents[2] / "pact_eval" / "preregistration" / "example.toml"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Runs on two datasets with calibrators of unknown runs, one run of another role, one file."""
+    monkeypatch.chdir(tmp_path)
+    for seed, arm in enumerate(("method", "baseline")):
+        folder = write_run(tmp_path / arm, rows(seed, families=9, k=2), arm=arm, seed=1)
+        edit_run(folder, source="score", settings={"data": {"sha256": str(seed) * 64}})
+        weights = Weights((1.0, 1.0, 1.0), 0.0, 0.0)
+        write_calibrator(folder / "calibration.json", Calibrator("scalar", weights, None))
+    fitted = write_run(tmp_path / "fitted", other_items(rows(9, families=9, k=2)), arm="c", seed=1)
+    edit_run(fitted, role="calibration")
+    (tmp_path / "page.html").write_text("")
+    return tmp_path
+
+
+ALLOW = ("--allow", "other-data")
+COMMANDS = {
+    "report": (("report", "method", "--calibration", "method/calibration.json"), {"UnknownRun"}),
+    "report of several": (("report", "method", "fitted", "page.html"), {"SkippedRun"}),
+    "report of one and a file": (("report", "method", "page.html"), set()),
+    "compare": (("compare", "method", "baseline", *ALLOW), {"UnlikeRuns"}),
+    "calibrated": (("compare", "method", "baseline", *ALLOW, "--calibrated"), {"UnknownRun"}),
+    "arms": (("compare", "--arms", "a=method", "b=baseline", *ALLOW), {"UnlikeRuns"}),
+    "sweep": (("sweep", "method", "--calibration", "method/calibration.json"), {"UnknownRun"}),
+    "scorecard": (("scorecard", str(CRITERIA), "method", "baseline", *ALLOW), {"UnlikeRuns"}),
+    "figures": (
+        ("figures", "method", "fitted", "page.html", "--out", "figures", "--only", "reliability"),
+        {"SkippedRun", "UnknownRun"},
+    ),
+    "tables": (
+        ("tables", "method", "fitted", "page.html", "--out", "tables", "--only", "main"),
+        {"SkippedRun", "UnknownRun"},
+    ),
+    "page": (("report", "method", "fitted", "--html", "out.html"), {"SkippedRun"}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMMANDS)
+def test_json_has_every_warning_of_stderr(home: Path, name: str) -> None:
+    command, kinds = COMMANDS[name]
+    result = CliRunner().invoke(main, [*command, *RESAMPLES, "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    warnings = list(warnings_of(found))
+    said = warned(result)
+    assert sorted(each["text"] for each in warnings) == sorted(said)
+    assert said
+    assert kinds <= {each["kind"] for each in warnings}
+    if "page.html" in command:
+        assert "SkippedFile" in {each["kind"] for each in warnings}
+
+
+def warned(result: Result) -> list[str]:
+    """Returns the warnings on stderr; progress bars are there too."""
+    start = "Warning: "
+    lines = result.stderr.splitlines()
+    return [line.removeprefix(start) for line in lines if line.startswith(start)]
+
+
+def warnings_of(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields the warnings of an output, and those of each of its runs."""
+    yield from found["warnings"]
+    for run in found.get("runs", ()):
+        yield from run["warnings"]
+
+
+def test_a_page_with_the_texts_of_other_data_says_so_in_json(home: Path) -> None:
+    run = write_run(home / "texts", rows(1, families=6, k=2).head(2), arm="a", seed=1)
+    edit_run(run, source="score", settings={"data": {"sha256": "9" * 64}})
+    first = rows(1, families=6, k=2).row(0, named=True)
+    criteria = {f"answer_{place}": None for place in range(first["n_choices"])}
+    question = {"type": first["kind"], "instructions": "?", "criteria": criteria}
+    target = {"target": f"answer_{first['reference']}"}
+    write_jsonl(home / "data.jsonl", [record(first["id"], decision=question, reference=target)])
+    command = ("report", "texts", "--html", "out.html", "--data", "data.jsonl", "--json")
+    result = CliRunner().invoke(main, [*command, *RESAMPLES])
+    assert result.exit_code == 0, result.output
+    (warning,) = json.loads(result.stdout)["warnings"]
+    assert (warning["kind"], warning["sha256"]) == ("DifferentData", "9" * 64)
+    assert [warning["text"]] == warned(result)
+
+
+def test_results_of_the_python_api_have_them(home: Path) -> None:
+    settings = pact_eval.Settings(resamples=100, calibrated=True, allow=("other-data",))
+    evaluation = pact_eval.evaluate(home / "method", settings)
+    assert {type(each).__name__ for each in evaluation.warnings} == {"CalibrationWarning"}
+    comparison = pact_eval.compare(home / "method", home / "baseline", settings)
+    assert {type(each).__name__ for each in comparison.warnings} == {
+        "CalibrationWarning",
+        "UnlikeRuns",
+    }
+    html = to_html(comparison)
+    assert "Warning: " in html
+    assert "differ in their dataset" in html
+    assert pact_eval.evaluate(home / "method", pact_eval.Settings(resamples=100)).warnings == ()
