@@ -7,8 +7,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from click.testing import CliRunner
 from run_frames import rows, write_run
 
+from pact_cli.main import main
 from pact_eval.evaluation import Experiment, Settings
 
 
@@ -33,3 +35,15 @@ def test_one_long_text_does_not_make_every_item_long(tmp_path: Path, column: str
     finally:
         tracemalloc.stop()
     assert peak < 100e6
+
+
+def test_a_long_domain_is_shown_with_its_beginning(tmp_path: Path) -> None:
+    # A domain of 5 MB was printed in full.
+    domain = pl.when(pl.col("family") == "f0").then(pl.lit("x" * 5_000_000)).otherwise("domain")
+    frame = rows(1, families=12, k=1).with_columns(domain.alias("domain"))
+    run = write_run(tmp_path / "run", frame, arm="a", seed=1)
+    command = ["report", str(run), "--by", "domain", "--resamples", "100"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0, result.output
+    assert "xxxx" in result.output
+    assert len(result.output) < 50_000

@@ -121,6 +121,8 @@ CAMPAIGNS: Final = {
         "clear.toml", TEXT, (*_TABLES, "--clear-changes", "clear.toml"), weight=0.3
     ),
     "texts of a page": Campaign(_HOLDOUT, JSON, _PAGE, weight=0.1),
+    "settings": Campaign("pact.toml", TEXT, _REPORT),
+    "listed runs": Campaign("run/run.json", JSON, ("runs", ".", "--json"), weight=0.5),
     "page": Campaign("page.html", TEXT, ("verify", "page.html", "run")),
     "report": Campaign("report.json", JSON, ("verify", "report.json", "run")),
     "schema": Campaign("schema.json", JSON, _DECIDE, weight=0.3),
@@ -155,6 +157,7 @@ def make_healthy(home: Path) -> Path:
     shutil.copy(_FIXTURES / "paper_palette.toml", home / "palette.toml")
     shutil.copy(_FIXTURES / "paper_clear_changes.toml", home / "clear.toml")
     shutil.copy(_ROOT / "docs" / "example" / "schema.json", home / "schema.json")
+    (home / "pact.toml").write_text('decoding = "single"\nk = 4\nbootstrap-seed = 0\n')
     (home / "context.json").write_text('{"turns": ["Clerk: The seal is intact.", 3]}')
     return home
 

@@ -141,5 +141,5 @@ def test_the_campaigns_cover_every_reader() -> None:
         *("adapter/adapter_config.json", "adapter/schema_config.json", "model/config.json"),
         *("adapter/adapter_model.safetensors", "run/run.json", "run/predictions.parquet"),
         *("calibration.json", "h.toml", "h.lock", "palette.toml", "clear.toml", "page.html"),
-        *("report.json", "schema.json", "context.json"),
+        *("report.json", "schema.json", "context.json", "pact.toml"),
     }
