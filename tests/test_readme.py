@@ -1,8 +1,8 @@
-"""The README's outputs are the commands' own.
+"""The outputs in the README and in docs/commands.md are the commands' own.
 
-A console block is `$ command` and what it prints, or the first lines of it and `...`. Numbers may
-differ in their last digits between processors; words may not. PACT_UPDATE_README=1 writes the
-blocks anew.
+A console block is `$ command` and what it prints, or the first lines of it and `...`, or `...` and
+its last lines. Numbers may differ in their last digits between processors; words may not.
+PACT_UPDATE_README=1 writes the blocks anew.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,34 +28,30 @@ ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 BLOCK = re.compile(r"```console\n\$ (?P<command>.+)\n(?P<output>(?:(?!```).*\n)*)```\n")
 NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?")
-DEMO_LINES = 34
-
-Outputs = Callable[[str], str]
+PAGES = (README, ROOT / "docs" / "commands.md")
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The folder of the demo's runs, and what scoring them prints."""
-    runs = tmp_path_factory.mktemp("readme") / "runs"
-    command = ["make", "--dry-run", "demo", f"RUNS={runs}"]
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the fixtures, the docs and the runs of the demo, where commands are started."""
+    home = tmp_path_factory.mktemp("readme")
+    for name in ("fixtures", "docs"):
+        (home / name).symlink_to(ROOT / name)
+    command = ["make", "--dry-run", "demo"]
     planned = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     lines = [line for line in planned.splitlines() if "pact-eval score" in line]
     assert len(lines) == 2
-    text = "".join(f"{line}\n{_output(line[line.index('pact-eval ') :])}" for line in lines)
-    return runs, text.replace(str(runs), "runs")
+    for line in lines:
+        _output(line[line.index("pact-eval ") :], home)
+    return home
 
 
-@pytest.fixture(scope="module")
-def outputs(demo: tuple[Path, str]) -> Outputs:
-    return lambda command: demo[1] if command == "make demo" else _output(command)
-
-
-def _output(command: str) -> str:
+def _output(command: str, home: Path) -> str:
     program, *arguments = shlex.split(command)
     if "--help" in arguments:  # click's runner has its own width of help texts
         return _in_a_process(program, arguments)
     group = {"pact-eval": evaluation, "pact-audit": audit}[program]
-    with contextlib.chdir(ROOT):
+    with contextlib.chdir(home):
         done = CliRunner(env={"COLUMNS": "120"}).invoke(group, arguments, prog_name=program)
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -72,27 +67,35 @@ def _in_a_process(program: str, arguments: list[str]) -> str:
     return done.stdout
 
 
-def _blocks() -> dict[str, str]:
-    text = README.read_text(encoding="utf-8")
-    return {m["command"]: m["output"] for m in BLOCK.finditer(text) if m["command"] != "make test"}
+def _blocks(page: Path) -> dict[str, str]:
+    text = page.read_text(encoding="utf-8")
+    return {m["command"]: m["output"] for m in BLOCK.finditer(text)}
 
 
-def test_the_blocks_are_what_the_commands_print(outputs: Outputs) -> None:
-    blocks = _blocks()
-    assert "make demo" in blocks
-    printed = {command: outputs(command) for command in blocks}
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_blocks_are_what_the_commands_print(page: Path, project: Path) -> None:
+    blocks = _blocks(page)
+    assert len(blocks) >= 3
+    printed = {command: _output(command, project) for command in blocks}
     if os.environ.get("PACT_UPDATE_README"):
-        _update(printed)
-        blocks = _blocks()
+        _update(page, printed)
+        blocks = _blocks(page)
     for command, shown in blocks.items():
         lines = shown.rstrip("\n").split("\n")
-        real = printed[command].rstrip("\n").split("\n")
-        if lines[-1] == "...":
-            lines = lines[:-1]
-            real = real[: len(lines)]
+        real = _like(lines, printed[command])
         assert len(lines) == len(real), command
         for line, expected in zip(lines, real, strict=True):
             _assert_alike(line.rstrip(), expected.rstrip())
+
+
+def _like(shown: list[str], printed: str) -> list[str]:
+    """Return what a command printed, cut as the lines of a block are."""
+    real = [line.rstrip() for line in printed.rstrip("\n").split("\n")]
+    if shown[0] == "...":
+        return ["...", *real[1 - len(shown) :]]
+    if shown[-1] == "...":
+        return [*real[: len(shown) - 1], "..."]
+    return real
 
 
 def _assert_alike(line: str, expected: str) -> None:
@@ -105,32 +108,29 @@ def _assert_alike(line: str, expected: str) -> None:
         assert abs(float(shown) - float(real)) <= max(1.0, 0.02 * abs(float(real))), line
 
 
-def _update(printed: dict[str, str]) -> None:
+def _update(page: Path, printed: dict[str, str]) -> None:
     def block(match: re.Match[str]) -> str:
-        command = match["command"]
-        if command not in printed:
-            return match[0]
-        lines = [line.rstrip() for line in printed[command].rstrip("\n").split("\n")]
-        if command == "make demo":
-            lines = [*lines[:DEMO_LINES], "..."]
-        return "\n".join(["```console", f"$ {command}", *lines, "```", ""])
+        lines = _like(match["output"].rstrip("\n").split("\n"), printed[match["command"]])
+        return "\n".join(["```console", f"$ {match['command']}", *lines, "```", ""])
 
-    text = README.read_text(encoding="utf-8")
-    README.write_text(BLOCK.sub(block, text), encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    page.write_text(BLOCK.sub(block, text), encoding="utf-8")
 
 
-def test_the_python_examples_run(
-    demo: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "runs").symlink_to(demo[0])
-    (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
-    monkeypatch.chdir(tmp_path)
+def test_the_python_examples_run(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
     for page in (README, ROOT / "docs" / "python.md"):
         results = doctest.testfile(str(page), module_relative=False)
-        assert results.attempted > 3
+        assert results.attempted >= 3
         assert results.failed == 0
 
 
-def test_links_lead_to_files() -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", README.read_text(encoding="utf-8")):
-        assert (ROOT / target).exists(), target
+@pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").glob("*.md"))], ids=str)
+def test_links_lead_to_files(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", text) + re.findall(r'src="([^":]+)"', text):
+        assert (page.parent / target).exists(), target
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 120

@@ -146,15 +146,15 @@ def headline_parts(
         rates: accuracy and pair accuracy at view 0 and over K views.
 
     Returns:
-        The run; accuracy and pair accuracy by decoding; letters, calibration, notes; what to do
-        next.
+        The run; accuracy and pair accuracy by decoding; letters, calibration, notes; the command
+        that prints all tables.
     """
     return (
         Line(_run(folder, provenance, evaluation), "strong"),
         _rates_table(evaluation, rates),
         *(Line(text) for text in _findings(evaluation)),
         *_notes(evaluation),
-        Line(f"Next: pact-eval report {one_line(str(folder))} --full", "faint"),
+        Line(f"All tables: pact-eval report {one_line(str(folder))} --full", "faint"),
     )
 
 
