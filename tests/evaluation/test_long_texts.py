@@ -46,4 +46,4 @@ def test_a_long_domain_is_shown_with_its_beginning(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0, result.output
     assert "xxxx" in result.output
-    assert len(result.output) < 50_000
+    assert len(result.output) < 200_000  # its beginning, in every table
