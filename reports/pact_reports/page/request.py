@@ -68,7 +68,21 @@ class PageRequest:
             ],
             "criteria": None if self.criteria is None else sha256_of_file(self.criteria),
             "lock": sha256_of_file(lock) if lock is not None and lock.is_file() else None,
+            "audit": _audit(self.audit),
             "clear_changes": {name: str(each) for name, each in sorted(self.clear.items())},
         }
         given = {name: value for name, value in inputs.items() if value}
         return report_digest(self.experiment.all_runs, self.experiment.settings, given)
+
+
+def _audit(card: DataCard) -> Json:
+    """Return what a page shows of an audit; None without one."""
+    if card.status == "not audited":
+        return None
+    return {
+        "status": card.status,
+        "records": card.records,
+        "errors": card.errors,
+        "warnings": card.warnings,
+        "failed": list(card.failed),
+    }
