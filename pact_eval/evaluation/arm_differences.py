@@ -86,7 +86,7 @@ def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
         marked = bool(crossed.p_value <= LEVEL and entry.spec.better)
         found = evidence("t over seeds and families", crossed.p_value, marked=marked)
     elif test is not None:
-        found = exact_evidence(test)
+        found = exact_evidence(test, pairs[0][0].items.unit)
     sign = same_sign([each.value for each in by_seed])
     return ArmDifference(entry.spec, same_seeds, new_seeds, sign, scope, found)
 

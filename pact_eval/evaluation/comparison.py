@@ -372,7 +372,7 @@ def _metric(
     if accuracy.pairs is not None and a.items.unit == "family":
         exact["pair_accuracy"] = accuracy.pairs
     if spec.name in exact:
-        found = exact_evidence(exact[spec.name])
+        found = exact_evidence(exact[spec.name], a.items.unit)
     return MetricComparison(spec, *sides, difference, found, verdict)
 
 

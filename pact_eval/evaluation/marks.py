@@ -10,7 +10,7 @@ from typing import Final, Literal
 import numpy as np
 
 from pact_eval.evaluation.notes import TooFewResamples
-from pact_eval.evaluation.registry import Inference, Metric
+from pact_eval.evaluation.registry import ClusterUnit, Inference, Metric
 from pact_eval.stats import (
     Estimate,
     McNemarTest,
@@ -28,6 +28,7 @@ MOST_RESAMPLES: Final = 1_000_000
 
 TestName = Literal[
     "sign flip over families",
+    "sign flip over source families",
     "McNemar over pairs",
     "interval",
     "t over seeds and families",
@@ -82,11 +83,17 @@ def sign_of(difference: Estimate) -> int:
     return (difference.value > 0) - (difference.value < 0)
 
 
-def exact_evidence(test: SignFlipTest | McNemarTest) -> Evidence:
-    """Return the evidence of an exact test."""
+def exact_evidence(test: SignFlipTest | McNemarTest, unit: ClusterUnit) -> Evidence:
+    """Return the evidence of an exact test.
+
+    Args:
+        test: the test.
+        unit: what the clusters of a sign flip are.
+    """
     name: TestName = "McNemar over pairs"
     if isinstance(test, SignFlipTest):
-        name = "sign flip over families"
+        source = unit == "source_family"
+        name = "sign flip over source families" if source else "sign flip over families"
     return evidence(name, test.p_value, marked=test.p_value <= LEVEL)
 
 

@@ -77,7 +77,10 @@ def test_the_sign_flip_is_over_source_families() -> None:
     assert found.groups[0].accuracy.families.clusters == 6
     assert found.groups[0].metrics["accuracy"].difference.clusters == 6
     assert found.unit == "source_family"
-    of_families = compared("family").groups[0].accuracy
+    by_source, by_family = found.groups[0], compared("family").groups[0]
+    assert by_source.metrics["accuracy"].evidence.test == "sign flip over source families"
+    assert by_family.metrics["accuracy"].evidence.test == "sign flip over families"
+    of_families = by_family.accuracy
     assert of_families.families.clusters == 30
     assert of_families.items == found.groups[0].accuracy.items, "McNemar is over items"
 
