@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,9 @@ from pact_eval.stats._paired_arrays import FloatArray
 from pact_eval.stats.estimate import Estimate
 
 _LEVEL = 0.05
+
+LEAST_CHANGE: Final = 0.0005
+"""Half of the last digit in which losses are printed: three decimals."""
 
 _Place = TypeVar("_Place", bound=Hashable)
 
@@ -79,12 +82,16 @@ def shown_increases(
 ) -> frozenset[_Place]:
     """Returns which of several changes are shown to be increases, adjusted together by Holm.
 
+    With many items, even a change of 1e-6 is shown. Changes below `LEAST_CHANGE` do not show in
+    any table and are left out.
+
     Args:
         changes: Each with its interval.
         p_values: Of no change, two-sided; NaN is no test.
 
     Returns:
-        The keys of changes whose interval is above 0 and whose adjusted p-value is at most 5%.
+        The keys of changes of `LEAST_CHANGE` or more whose interval is above 0 and whose adjusted
+        p-value is at most 5%.
 
     Examples:
         >>> from pact_eval.stats import Estimate
@@ -99,5 +106,5 @@ def shown_increases(
     return frozenset(
         place
         for (place, change), p in zip(changes.items(), adjusted.tolist(), strict=True)
-        if change.low > 0 and p <= _LEVEL
+        if change.low > 0 and p <= _LEVEL and change.value >= LEAST_CHANGE
     )

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pact_eval.stats import holm
+from pact_eval.stats import Estimate, holm, shown_increases
+from pact_eval.stats.multiplicity import LEAST_CHANGE
 
 p_values = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 
@@ -76,3 +77,13 @@ def test_bad_arguments_are_refused() -> None:
             holm(p)
     with pytest.raises(ValueError, match=r"p_values: expected shape \(m,\), got \(1, 1\)"):
         holm([[0.5]])
+
+
+def test_a_change_that_no_table_shows_raises_no_alarm() -> None:
+    # "Brier of all items got worse: 0.1681 to 0.1681".
+    tiny, small = (
+        Estimate(value, value / 2, 2 * value, 10**6, 10**5, "t interval")
+        for value in (LEAST_CHANGE / 2, 2 * LEAST_CHANGE)
+    )
+    found = shown_increases({"tiny": tiny, "small": small}, {"tiny": 1e-9, "small": 1e-9})
+    assert found == {"small"}
