@@ -9,12 +9,15 @@ from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
+from commands import runner
+from preregistration.checks import criteria
 from run_frames import edit_run, other_items, rows, write_run
 
 from pact_cli.main import main
 from pact_eval.runs import ALLOWANCES
 
+run = runner(main)
 FAST = ("--resamples", "200")
 CONTRACT = {"name": "nimble", "fingerprint": "f" * 64}
 
@@ -38,12 +41,6 @@ def runs(tmp_path: Path) -> dict[str, Path]:
         holdout = write_run(tmp_path / arm, rows(1 + seed), arm=arm, seed=17)
         made[arm] = edit_run(holdout, settings=settings(adapter))
     return made
-
-
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
-    return result
 
 
 def calibrate(*arguments: object, code: int = 0) -> Result:
@@ -129,7 +126,8 @@ def test_every_reader_refuses_a_calibrator_of_another_adapter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "hypotheses.toml").write_text(HYPOTHESES)
+    hypotheses = criteria("nll_nats", decoding='"single_calibrated"')
+    (tmp_path / "hypotheses.toml").write_text(hypotheses)
     calibrate(runs["a-cal"], "--holdout", runs["a"])
     shutil.copy(runs["a"] / "calibration.json", runs["b"])
     fast = () if command[0] == "figures" else FAST
@@ -171,21 +169,3 @@ def test_a_run_that_does_not_record_its_model_is_noted(runs: dict[str, Path]) ->
     edit_run(runs["a"], settings={"adapter": None, "base": None, "prompts_sha256": None})
     result = calibrate(runs["a-cal"], "--holdout", runs["a"])
     assert "does not record its model" in result.stderr
-
-
-HYPOTHESES = """
-format = "pact-hypotheses-1"
-[[hypothesis]]
-id = "H"
-title = "T"
-claim = "C."
-[[hypothesis.check]]
-says = "check"
-metric = "nll_nats"
-arm = "a"
-decoding = "single_calibrated"
-is = "higher"
-than = { arm = "b" }
-judged_on = "matched"
-seeds = [17]
-"""

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from commands import runner
 from run_frames import edit_run, rows, write_run
 
 from pact_cli.main import main
 
+run = runner(main)
 SETTINGS: dict[str, Any] = {
     "data": {"sha256": "d" * 64},
     "adapter": {"sha256": "a" * 64, "config_sha256": "c" * 64},
@@ -40,13 +41,6 @@ def folders(home: Path, change: dict[str, Any]) -> tuple[Path, Path]:
     edit_run(a, source="score", settings=SETTINGS)
     edit_run(b, source="score", settings=SETTINGS | {"adapter": {"sha256": "9" * 64}} | change)
     return a, b
-
-
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return result
 
 
 def test_another_adapter_and_k_are_no_reason_to_refuse(tmp_path: Path) -> None:

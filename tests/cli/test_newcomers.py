@@ -16,7 +16,7 @@ from types import ModuleType
 
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
+from commands import runner
 from run_frames import rows, write_run
 
 from pact_cli.errors import needs_model_extra
@@ -26,14 +26,8 @@ from pact_eval.preregistration import read_hypotheses
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "fixtures" / "pact_fixtures"
+run = runner(main)
 DATA = FIXTURES / "data" / "holdout.jsonl"
-
-
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
-    assert "Traceback" not in result.output
-    return result
 
 
 def test_an_interrupted_command_says_so_in_json(

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from commands import runner
+from preregistration.checks import criteria
 from run_frames import edit_run, other_items, rows, write_run
 from scoring.conftest import FIXTURES, HOLDOUT
 
@@ -18,35 +19,17 @@ from pact_eval.runs import read_run
 
 FAST = ("--resamples", "200")
 LEFT_OUT = "its role is calibration, and the other runs are for evaluation"
-HYPOTHESES = """
-format = "pact-hypotheses-1"
-[[hypothesis]]
-id = "H"
-title = "T"
-claim = "C."
-[[hypothesis.check]]
-says = "check"
-metric = "nll_nats"
-arm = "pact"
-decoding = "single_calibrated"
-is = "higher"
-than = { arm = "nimble_recipe" }
-judged_on = "matched"
-seeds = [17]
-"""
-
-
-def run(*arguments: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert result.exit_code == code, result.output
-    return result
+run = runner(main)
 
 
 @pytest.mark.slow
 def test_the_sequence_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Five of these commands failed, and one replaced the calibrator of another adapter."""
     monkeypatch.chdir(tmp_path)
-    Path("hypotheses.toml").write_text(HYPOTHESES)
+    hypotheses = criteria(
+        "nll_nats", '{ arm = "nimble_recipe" }', arm="pact", decoding='"single_calibrated"'
+    )
+    Path("hypotheses.toml").write_text(hypotheses)
     for arm in ("pact", "nimble_recipe"):
         adapter = FIXTURES / "adapters" / arm
         named = (adapter, "--arm", arm, "--seed", 17, "--k", 2)
@@ -115,10 +98,7 @@ def test_a_comparison_with_such_a_run_names_its_role(runs: list[Path]) -> None:
 
 
 def test_a_scorecard_has_the_note_in_json(runs: list[Path], tmp_path: Path) -> None:
-    criteria = HYPOTHESES.replace("single_calibrated", "single").replace("[17]", "[1]")
-    for name, arm in (("pact", "a"), ("nimble_recipe", "b")):
-        criteria = criteria.replace(f'"{name}"', f'"{arm}"')
-    (tmp_path / "h.toml").write_text(criteria)
+    (tmp_path / "h.toml").write_text(criteria("nll_nats"))
     result = run("scorecard", tmp_path / "h.toml", *runs, *FAST, "--json")
     (warning,) = json.loads(result.stdout)["warnings"]
     assert (warning["kind"], warning["run"]) == ("SkippedRun", str(runs[0]))
