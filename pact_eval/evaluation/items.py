@@ -222,7 +222,9 @@ class ScoredItems:
         """
         # A table of all units: np.unique takes longer than all metrics of millions of items.
         present = np.zeros(self.n_clusters, dtype=np.bool_)
-        present[self.cluster[rows]] = True
+        # Rows of a mask first: an index that is a mask takes twice as long.
+        counted = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        present[self.cluster.take(counted)] = True
         return int(np.count_nonzero(present))
 
     def over(self, unit: ClusterUnit) -> ScoredItems:
@@ -820,7 +822,11 @@ def _labels(column: pl.Series) -> Labels:
 
 def _kind_labels(column: pl.Series) -> Labels:
     """Number the kinds of a slice: comparisons take a third of the time of `_labels`."""
-    is_kind = {kind: (column == kind).to_numpy() for kind in sorted(_KIND_ORDER)}
+    is_kind, left = {}, len(column)
+    for kind in sorted(_KIND_ORDER):
+        if left:
+            is_kind[kind] = (column == kind).to_numpy()
+            left -= int(np.count_nonzero(is_kind[kind]))
     present = {kind: where for kind, where in is_kind.items() if where.any()}
     codes: npt.NDArray[Any] = np.zeros(len(column), dtype=np.int8)
     for number, where in enumerate(list(present.values())[1:], start=1):
