@@ -145,7 +145,8 @@ def test_the_letter_that_is_picked_too_often_is_named(tmp_path: Path) -> None:
     rows = [{"id": f"{n}", "reference": n % 3, "probabilities": [0.1, 0.8, 0.1]} for n in range(60)]
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
     text = " ".join(run("import", path, "--out", tmp_path / "run").stdout.split())
-    assert "Letter bias: B (chosen in 100.0% of the views, correct in 33.3%) too often" in text
+    said = "B is chosen too often (in 100.0% of the views; it is correct in 33.3%)"
+    assert f"Letter bias: {said}" in text
     assert "; A is never chosen, and correct in 20 views; C is never chosen" in text
 
 

@@ -218,27 +218,27 @@ def letter_verdict(
     if letters.p_value >= _SIGNIFICANT:
         return f"No letter bias shown{never} ({test})."
     rarely = tuple(slot for slot in letters.avoided if slot not in letters.never_chosen)
-    shown = ((letters.favoured, "too often"), (rarely, "too rarely"))
-    said = [f"{_shares(letters, slots)} {how}" for slots, how in shown if slots]
+    shown = ((letters.favoured, "often"), (rarely, "rarely"))
+    said = [_share(letters, slot, how) for slots, how in shown for slot in slots]
     found = "; ".join(said)
     if not found and not never:
         found = "choices and references differ, but no single letter is shown"
     return f"Letter bias: {f'{found}{never}'.removeprefix('; ')} ({test})."
 
 
-def _shares(letters: SlotHomogeneity, slots: Sequence[int]) -> str:
-    """Write how often letters are chosen and correct.
+def _share(letters: SlotHomogeneity, slot: int, how: str) -> str:
+    """Write how often a letter is chosen and correct.
 
     Example:
-        "A (chosen in 40.1% of the views, correct in 36.3%)"
+        "A is chosen too often (in 40.1% of the views; it is correct in 36.3%)"
     """
-    total = letters.units
-    said = (
-        f"{CODES[slot]} (chosen in {100 * letters.observed[slot] / total:.1f}% of the views, "
-        f"correct in {100 * letters.expected[slot] / total:.1f}%)"
-        for slot in slots
+    chosen, correct = (
+        100 * counts[slot] / letters.units for counts in (letters.observed, letters.expected)
     )
-    return ", ".join(said)
+    return (
+        f"{CODES[slot]} is chosen too {how} (in {chosen:.1f}% of the views; it is correct in "
+        f"{correct:.1f}%)"
+    )
 
 
 def _never_chosen(letters: SlotHomogeneity) -> str:
