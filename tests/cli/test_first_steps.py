@@ -98,7 +98,8 @@ def test_the_three_commands_as_typed(home: Path) -> None:
     assert "K = 4" in first.stdout
     (home / "runs" / "adapter").rename(home / "a")
     scored(home / "b", home / "data" / "holdout.jsonl", 3)
-    edit_run(home / "b", settings=json.loads((home / "a" / "run.json").read_bytes())["settings"])
+    settings = json.loads((home / "a" / "run.json").read_bytes())["settings"]
+    edit_run(home / "b", settings=settings | {"k": 1})
     shown = typed("pact-eval compare a/ b/ --mcnemar").stdout
     assert "McNemar over 24 items, " in shown
     assert "A, correct" in shown

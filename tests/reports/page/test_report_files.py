@@ -37,6 +37,7 @@ def test_several_runs_in_turn(folders: list[Path]) -> None:
 def test_several_runs_as_one_json_object(folders: list[Path]) -> None:
     alone = [json.loads(run(folder, *FAST, "--json").stdout) for folder in folders]
     together = json.loads(run(*folders, *FAST, "--json").stdout)
+    assert together.pop("warnings") == [each for value in alone for each in value["warnings"]]
     named = zip(folders, alone, strict=True)
     assert together == {"runs": [{"folder": str(folder), **value} for folder, value in named]}
 

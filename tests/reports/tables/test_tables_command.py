@@ -64,6 +64,7 @@ def test_json_alone_on_stdout(folders: list[Path], tmp_path: Path) -> None:
     assert json.loads(result.stdout) == {
         "files": {"main": [str(out / "main.tex")]},
         "skipped": {"scorecard": "no criteria were given (--criteria HYPOTHESES.toml)"},
+        "warnings": [],
     }
 
 
