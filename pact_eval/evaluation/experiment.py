@@ -698,8 +698,12 @@ class Experiment:
         Raises:
             InputError: the items differ, or a run lacks the decoding or a calibrator.
         """
+        return self._answer(a, b, self.comparison(a, b))
+
+    def _answer(self, a: ExperimentRun, b: ExperimentRun, found: Comparison) -> ComparisonAnswer:
+        """Return the answer in a comparison under the decoding of the settings."""
         settings, views = self.settings, common_views([a.predictions.k, b.predictions.k])
-        group = self.comparison(a, b).groups[0]
+        group = found.groups[0]
         chosen = decoded_comparison(group, settings.decoding, views)
         if views == 1:
             return ComparisonAnswer(chosen, None)
@@ -727,10 +731,12 @@ class Experiment:
         found: dict[str, ComparisonAnswer | ArmPair] = {}
         for arm in by_seed:
             matches = () if arm == method else matched_seeds(by_seed[method], by_seed[arm])
-            if len(matches) == 1:
-                found[arm] = self.answer(matches[0].a, matches[0].b)
-            elif matches:
-                found[arm] = self.seeds(method, arm)
+            if not matches:
+                continue
+            pair = self.seeds(method, arm)
+            only = matches[0]
+            alone = len(matches) == 1
+            found[arm] = self._answer(only.a, only.b, pair.seeds[only.seed]) if alone else pair
         return found
 
     def rates(self, run: ExperimentRun) -> tuple[DecodedRates, ...]:
