@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from null_arms import null_hypotheses, null_scorecard
 
+from pact_eval.evaluation import metric_spec
 from pact_eval.preregistration import Check, Hypotheses, Hypothesis, Instead, Relation
 
 SEEDS: Final = (17, 18, 19)
@@ -31,7 +32,7 @@ CLAIMS: Final[tuple[tuple[str, Relation], ...]] = (
 
 def at_every_seed(metric: str, relation: Relation) -> Hypothesis:
     """Return the claim that one arm is better than another at every seed."""
-    says = f"{relation} {metric} at {len(SEEDS)} seeds"
+    says = f"{relation} {metric_spec(metric).title} at {len(SEEDS)} seeds"
     check = Check(
         says=says,
         metric=metric,
