@@ -168,7 +168,6 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, 
     given = {
         "--data": outputs.data,
         "--criteria": outputs.criteria,
-        "--audit": outputs.audit,
         "--clear-changes": outputs.clear,
         "--method": settings.method,
     }
@@ -178,6 +177,8 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, 
     message = None
     if outputs.palette is not None and not (outputs.html or outputs.figures):
         message = "--palette is for --html and --figures; neither of them was given"
+    elif outputs.audit is not None and outputs.html is None:
+        message = "--audit is for --html, which was not given"
     elif idle:
         message = f"{idle[0]} is for --html, --latex and --markdown; none of them was given"
     elif outputs.any and settings.calibration is not None:
