@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from commands import runner
 from preregistration.checks import criteria
 from reports.page.page_runs import two_runs
 
+from pact_cli.audit.main import main as audit_main
 from pact_cli.main import main
 
 pytestmark = pytest.mark.slow
@@ -40,6 +43,43 @@ def test_several_runs_as_one_json_object(folders: list[Path]) -> None:
     assert together.pop("warnings") == [each for value in alone for each in value["warnings"]]
     named = zip(folders, alone, strict=True)
     assert together == {"runs": [{"folder": str(folder), **value} for folder, value in named]}
+
+
+def cards_of(page: Path) -> list[tuple[str, str]]:
+    """Returns question and status of the cards of a page."""
+    text = page.read_text(encoding="utf-8")
+    found = re.findall(r'class="card"><h3>(.*?)</h3><p class="status \w+">(.*?)</p>', text)
+    return [(question, status) for question, status in found]
+
+
+def test_the_page_audits_its_data_or_takes_an_audit(
+    made: tuple[list[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders, data = made
+    page, audit = tmp_path / "page.html", tmp_path / "audit.json"
+    words = ["data", "--eval", str(data), "--json"]  # its exit code depends on the findings
+    audit.write_text(CliRunner().invoke(audit_main, words).stdout)
+    value = json.loads(audit.read_text())
+    write = (*folders, *FAST, "--html", page)
+    run(*write, "--audit", audit)  # the runs record another dataset than the one audited
+    assert cards_of(page)[1] == ("Is the data sound?", "Not audited")
+    assert "audit.json is about other files than the runs" in page.read_text(encoding="utf-8")
+    recorded = json.loads((folders[0] / "run.json").read_bytes())["settings"]["data"]["sha256"]
+    value["files"][0]["sha256"] = recorded
+    audit.write_text(json.dumps(value))
+    counts = value["counts"]
+    expected = "Problems" if counts["error"] else "Doubts" if counts["warning"] else "No findings"
+    for given in (("--data", data), ("--audit", audit)):
+        run(*write, *given)
+        questions, statuses = zip(*cards_of(page), strict=True)
+        assert questions == (
+            *("Is it better?", "Is the data sound?", "Answers or letters?", "Probabilities?"),
+        )
+        assert statuses[1] == expected, given
+    monkeypatch.setattr("pact_reports.files._MOST_AUDITED", 1)
+    run(*write, "--data", data)
+    assert cards_of(page)[1] == ("Is the data sound?", "Not audited")
+    assert "more than 1 records: give --audit" in page.read_text(encoding="utf-8")
 
 
 def test_everything_is_written_and_named(made: tuple[list[Path], Path], tmp_path: Path) -> None:

@@ -1,0 +1,91 @@
+"""What commands say last, against the numbers of their own JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commands import runner
+from preregistration.checks import criteria
+from run_frames import other_items, rows, write_run
+
+from pact_cli.main import main
+
+run = runner(main)
+FAST = ("--resamples", 200)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("last")
+    for arm, skill in (("a", 3.0), ("b", 0.5)):
+        for seed in (1, 2):
+            frame = rows(seed if arm == "a" else 10 + seed, skill=skill)
+            write_run(home / f"{arm}-{seed}", frame, arm=arm, seed=seed)
+    write_run(home / "fit", other_items(rows(5)), arm="a", seed=1)
+    (home / "h.toml").write_text(criteria())
+    return home
+
+
+def said(*arguments: object) -> str:
+    return " ".join(run(*arguments).stdout.split())
+
+
+def points(value: float) -> str:
+    return f"{100 * value:+.1f}"
+
+
+def test_compare_ends_with_its_answer(home: Path) -> None:
+    pair = ("compare", home / "a-1", home / "b-1", *FAST)
+    (found,) = json.loads(run(*pair, "--json").stdout)["comparisons"]
+    answer, whole = found["answer"], found["comparison"]["groups"][0]["metrics"]["accuracy"]
+    assert answer["chosen"]["accuracy"] == whole
+    text = said(*pair)
+    last = text[text.rindex("A is more accurate than B") :]
+    for side in ("chosen", "other"):
+        assert points(answer[side]["accuracy"]["difference"]["value"]) in last
+    assert "Detectable here" in last
+
+
+def test_compare_of_arms_ends_with_its_answer(home: Path) -> None:
+    text = said("compare", "--arms", f"a={home}/a-*", f"b={home}/b-*", *FAST)
+    last = text[text.rindex(": a - b ") :]
+    assert "points over 2 seeds" in last
+    assert last.endswith("Tested for new families, same seeds.")
+
+
+def test_sweep_ends_with_the_gain_of_views(home: Path) -> None:
+    value = json.loads(run("sweep", home / "a-1", *FAST, "--json").stdout)["points"][-1]
+    gain = value["group"]["estimates"]["ensemble_gain"]["value"]
+    flips = value["group"]["estimates"]["flip_rate"]["value"]
+    last = said("sweep", home / "a-1", *FAST).rpartition("3 views - view 0 ")[2]
+    shown = points(gain) if gain else "0.0"
+    assert last.startswith(shown)
+    assert f"to {100 * flips:.1f} [" in last
+
+
+def test_calibrate_ends_with_its_effect(home: Path) -> None:
+    words = ("calibrate", home / "fit", "--mode", "scalar", "--holdout", home / "a-1")
+    result = json.loads(run(*words, "--json").stdout)["result"]
+    text = said(*words)
+    assert str(home / "a-1") in json.dumps(result)
+    last = text.rpartition(f"{home / 'a-1'}: ")[2]
+    assert last.startswith(("No effect", "The probabilities get"))
+    assert last.endswith("] nats.")
+
+
+def test_scorecard_ends_with_counts(home: Path) -> None:
+    runs = (home / "a-1", home / "b-1")
+    text = said("scorecard", home / "h.toml", *runs, *FAST)
+    last = text[text.rindex("Of 1 hypotheses") :]
+    assert "by value 1 supported (H1)" in last
+    assert last.endswith("Not registered.")
+
+
+def test_the_rates_of_a_report_are_in_its_json(home: Path) -> None:
+    value = json.loads(run("report", home / "a-1", *FAST, "--json").stdout)
+    single, ensemble = value["rates"]
+    assert (single["k"], ensemble["k"]) == (1, 3)
+    metric = value["groups"][0]["metrics"]["accuracy"]["value"]
+    assert single["accuracy"]["value"] == metric
