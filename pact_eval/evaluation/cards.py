@@ -214,9 +214,10 @@ def _probabilities(experiment: Experiment, run: ExperimentRun) -> ProbabilitiesC
 
 
 def _p_value(card: ProbabilitiesCard) -> float:
-    ece = card.ece
-    known = isinstance(ece, CalibrationError) and not math.isnan(ece.p_value)
-    return ece.p_value if isinstance(ece, CalibrationError) and known else math.inf
+    """Return the p-value of "calibrated", infinity without one: cards without come last."""
+    if not isinstance(card.ece, CalibrationError) or math.isnan(card.ece.p_value):
+        return math.inf
+    return card.ece.p_value
 
 
 def data_card(audit: DataAudit) -> DataCard:
