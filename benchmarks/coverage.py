@@ -20,12 +20,14 @@ HERE: Final = Path(__file__).parent
 SECTIONS: Final[dict[str, tuple[str, int]]] = {
     "rates": ("coverage_rates.py", 500),
     "ece": ("coverage_calibration.py --part intervals", 400),
-    "gaps": ("coverage_gaps.py", 400),
+    "gaps": ("coverage_gaps.py --part intervals", 400),
+    "gap-differences": ("coverage_gaps.py --part differences", 200),
     "ece-differences": ("coverage_calibration.py --part differences", 200),
     "temperatures": ("coverage_calibration.py --part temperatures", 400),
     "marks": ("coverage_arms.py --only compare --resamples 1000", 400),
     "crossed": ("coverage_arms.py --only crossed", 400),
     "arms": ("coverage_arms.py --only arms --resamples 1000", 60),
+    "shortcuts": ("coverage_shortcuts.py", 100),
     "verdicts": ("coverage_verdicts.py --resamples 1000", 300),
 }
 

@@ -40,6 +40,31 @@ SIZES = (8, 12, 32, 162, 1_000)
 
 
 @dataclass(frozen=True)
+class Shown:
+    """What ECE sees of a run: (n,) confidences, whether the answer is right, and units."""
+
+    confidence: FloatArray
+    right: npt.NDArray[np.bool_]
+    units: npt.NDArray[np.int64]
+
+    @property
+    def n_units(self) -> int:
+        """Number of units."""
+        return int(self.units[-1]) + 1
+
+    def statistic(self) -> TotalsStatistic:
+        """Return ECE as a function of how often each unit is drawn."""
+        bins = metrics.bin_index(self.confidence)
+        gap = RowSums(self.confidence - self.right, bins, metrics.BINS)
+        return TotalsStatistic(
+            (RowSums(None), gap),
+            lambda totals: metrics.ece_of_gaps(totals[:, 0], totals[:, 1:]),
+            self.units,
+            self.n_units,
+        )
+
+
+@dataclass(frozen=True)
 class Sample:
     """Items of one data set: (n, 6) logits, true probability and outcome of the top answer."""
 
@@ -53,6 +78,10 @@ class Sample:
         """Return (n,) top probabilities of a model that shows the logits times a gain."""
         shown = np.exp(gain * (self.logits - self.logits.max(axis=1, keepdims=True)))
         return np.asarray(shown.max(axis=1) / shown.sum(axis=1))
+
+    def shown(self, gain: float) -> Shown:
+        """Return what ECE sees of a model that shows the logits times a gain."""
+        return Shown(self.confidence(gain), self.right, self.family)
 
 
 def draw(rng: np.random.Generator, families: int) -> Sample:
@@ -82,16 +111,25 @@ def true_error(gain: float) -> float:
     return 0.0 if gain == 1 else float(np.abs(gaps).sum() / confidence.size)
 
 
-def ece_statistic(sample: Sample, gain: float) -> TotalsStatistic:
-    """Return ECE as a function of how often each family is drawn."""
-    confidence = sample.confidence(gain)
-    gap = RowSums(confidence - sample.right, metrics.bin_index(confidence), metrics.BINS)
-    return TotalsStatistic(
-        (RowSums(None), gap),
-        lambda totals: metrics.ece_of_gaps(totals[:, 0], totals[:, 1:]),
-        sample.family,
-        int(sample.family[-1]) + 1,
+def difference(one: Shown, other: Shown, rng: np.random.Generator) -> Estimate:
+    """Return the difference of ECE of two runs on the same items, with its interval."""
+    runs = {"a": one, "b": other}
+    drawn = resample(
+        {name: run.statistic() for name, run in runs.items()},
+        n_clusters=one.n_units,
+        n=one.units.size,
+        rng=rng,
+        resamples=RESAMPLES,
     )
+    errors = {
+        name: calibration_error(
+            run.confidence, run.right, run.units, run.n_units, rng=rng, resamples=RESAMPLES
+        )
+        for name, run in runs.items()
+    }
+    signs = {"a": 1, "b": -1}
+    parts = [DifferencePart(signs[name], errors[name], drawn[name]) for name in runs]
+    return ece_difference(drawn["a"] - drawn["b"], parts).estimate()
 
 
 def interval_rows(sets: int, sizes: Sequence[int], gains: Sequence[float]) -> list[list[str]]:
@@ -113,7 +151,7 @@ def interval_rows(sets: int, sizes: Sequence[int], gains: Sequence[float]) -> li
                     resamples=RESAMPLES,
                 )
                 drawn = resample(
-                    {"ece": ece_statistic(sample, gain)},
+                    {"ece": sample.shown(gain).statistic()},
                     n_clusters=families,
                     n=2 * families,
                     rng=rng,
@@ -200,40 +238,15 @@ def difference_rows(sets: int, sizes: Sequence[int]) -> list[list[str]]:
         row = [two.name, f"{100 * two.truth:.1f}"]
         for families in sizes:
             rng = np.random.default_rng([5, families])
-            found = [_difference(two, rng, families) for _ in range(sets)]
+            found = []
+            for _ in range(sets):
+                samples = zip(two.draw(rng, families), two.gains, strict=True)
+                found.append(difference(*(each.shown(gain) for each, gain in samples), rng))
             held = np.mean([each.low <= two.truth <= each.high for each in found])
             marked = np.mean([each.low > 0 or each.high < 0 for each in found])
             row += [f"{100 * held:.1f}", f"{100 * marked:.1f}"]
         rows.append(row)
     return rows
-
-
-def _difference(two: TwoRuns, rng: np.random.Generator, families: int) -> Estimate:
-    samples = dict(zip("ab", two.draw(rng, families), strict=True))
-    gains = dict(zip("ab", two.gains, strict=True))
-    drawn = resample(
-        {name: ece_statistic(sample, gains[name]) for name, sample in samples.items()},
-        n_clusters=families,
-        n=2 * families,
-        rng=rng,
-        resamples=RESAMPLES,
-    )
-    parts = [
-        DifferencePart(
-            sign,
-            calibration_error(
-                sample.confidence(gains[name]),
-                sample.right,
-                sample.family,
-                families,
-                rng=rng,
-                resamples=RESAMPLES,
-            ),
-            drawn[name],
-        )
-        for sign, (name, sample) in zip((1, -1), samples.items(), strict=True)
-    ]
-    return ece_difference(drawn["a"] - drawn["b"], parts).estimate()
 
 
 def _sample(logits: FloatArray, like: Sample, chance: FloatArray) -> Sample:

@@ -1,11 +1,11 @@
-"""Coverage of the interval of ECE in harder settings: source families, and gaps that jump.
+"""Coverage of what is reported on ECE in harder settings: source families, and gaps that jump.
 
-    python benchmarks/coverage_gaps.py [--sets 400]
+    python benchmarks/coverage_gaps.py [--sets 400] [--part differences]
 
 Source families: 324 items in six or more, each of which is over- or underconfident in its own way;
 they are the units, and the true error is that of new ones. Gaps that jump: families of two whose
 model is wrong in one or two bins alone, or by turns too sure and not sure enough. The outcomes of
-a family share a draw half of the time.
+a family share a draw half of the time. Differences: two runs on the same source families.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from common import markdown_table
+from coverage_calibration import Shown, difference
 
 from pact_eval import metrics
 from pact_eval.evaluation import calibration_error
@@ -120,11 +121,23 @@ def settings() -> list[Setting]:
 
 def true_error(setting: Setting) -> float:
     """Return the binned calibration error of the population, in new units."""
-    confidence, truth, _, units = setting.draw(np.random.default_rng(0), LARGE // setting.size)
+    confidence, truth, *_ = setting.draw(np.random.default_rng(0), LARGE // setting.size)
+    return error_of(confidence, truth)
+
+
+def error_of(confidence: FloatArray, truth: FloatArray) -> float:
+    """Return the binned calibration error of items with true probabilities."""
     if np.array_equal(confidence, truth):
         return 0.0
     gaps = np.bincount(metrics.bin_index(confidence), weights=confidence - truth)
-    return float(np.abs(gaps).sum() / units.size)
+    return float(np.abs(gaps).sum() / truth.size)
+
+
+def luck(rng: np.random.Generator, family: npt.NDArray[np.int64]) -> FloatArray:
+    """Return a uniform number per item, which the items of a family share half of the time."""
+    own = rng.random(family.size)
+    shares = rng.random(family.max() + 1) < 0.5
+    return np.where(shares[family], rng.random(shares.size)[family], own)
 
 
 def row(setting: Setting, sets: int) -> list[str]:
@@ -133,13 +146,9 @@ def row(setting: Setting, sets: int) -> list[str]:
     found = []
     for _ in range(sets):
         confidence, truth, family, units = setting.draw(rng, setting.units)
-        luck = rng.random(family.size)
-        shares = rng.random(family.max() + 1) < 0.5
-        luck = np.where(shares[family], rng.random(shares.size)[family], luck)
+        right = luck(rng, family) < truth
         found.append(
-            calibration_error(
-                confidence, luck < truth, units, setting.units, rng=rng, resamples=RESAMPLES
-            )
+            calibration_error(confidence, right, units, setting.units, rng=rng, resamples=RESAMPLES)
         )
     shares_of = (
         [each.low <= true <= each.high for each in found],
@@ -155,20 +164,106 @@ def row(setting: Setting, sets: int) -> list[str]:
     return [setting.name, *(f"{100 * number:.1f}" for number in numbers)]
 
 
-def main() -> None:
-    """Print the table."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--sets", type=int, default=400, help="data sets of each row")
-    sets = arguments.parse_args().sets
+@dataclass(frozen=True)
+class TwoRuns:
+    """Two runs on the same source families.
+
+    Attributes:
+        name: what they have in common.
+        gains: their over-confidence.
+        effect: deviation of the logits of a source family.
+        shared: whether they see the same items: their true probabilities and outcomes are the
+            same; otherwise each has effects and outcomes of its own.
+    """
+
+    name: str
+    gains: tuple[float, float]
+    effect: float = 0.6
+    shared: bool = False
+
+    def draw(
+        self, rng: np.random.Generator, sources: int, families: int
+    ) -> tuple[list[Drawn], list[npt.NDArray[np.bool_]]]:
+        """Draw the items of both runs, and which of them are right."""
+        made = [of_sources(gain, self.effect, families) for gain in self.gains]
+        states = [rng.integers(2**63), rng.integers(2**63)]
+        seeds = [states[0], states[0] if self.shared else states[1]]
+        rngs = [np.random.default_rng(seed) for seed in seeds]
+        runs = [each(own, sources) for each, own in zip(made, rngs, strict=True)]
+        drawn = zip(runs, rngs, strict=True)
+        return runs, [luck(own, family) < truth for (_, truth, family, _), own in drawn]
+
+    def truth(self) -> float:
+        """Return the difference of the calibration errors in new source families."""
+        runs, _ = self.draw(np.random.default_rng(0), LARGE // 27, 27)
+        first, second = (error_of(confidence, truth) for confidence, truth, *_ in runs)
+        return first - second
+
+
+TWO_RUNS: Final = (
+    TwoRuns("no effects, both calibrated", (1.0, 1.0), effect=0.0),
+    TwoRuns("effects, same error", (1.5, 1.5)),
+    TwoRuns("effects, same large error", (2.2, 2.2)),
+    TwoRuns("effects, small and large error", (1.0, 2.2)),
+    TwoRuns("effects, one run before and after a temperature", (1.0, 2.2), shared=True),
+    TwoRuns("large effects, small and large error", (1.0, 2.2), effect=1.0),
+)
+
+
+def difference_rows(sets: int) -> list[list[str]]:
+    """Return coverage and marks of differences, for 6 and for 12 source families."""
+    rows = []
+    for two in TWO_RUNS:
+        true = two.truth()
+        cells = [two.name, f"{100 * true:.1f}"]
+        for sources in (6, 12):
+            rng, found = np.random.default_rng([15, sources]), []
+            for _ in range(sets):
+                runs, right = two.draw(rng, sources, FAMILIES // sources)
+                shown = (Shown(run[0], hits, run[3]) for run, hits in zip(runs, right, strict=True))
+                found.append(difference(*shown, rng))
+            held = np.mean([each.low <= true <= each.high for each in found])
+            marked = np.mean([each.low > 0 or each.high < 0 for each in found])
+            cells += [f"{100 * held:.1f}", f"{100 * marked:.1f}"]
+        rows.append(cells)
+    return rows
+
+
+def interval_text(sets: int) -> str:
+    """Return the table on intervals of single runs."""
     columns = ["", "true error", "median debiased", "mean width", "coverage"]
     columns += ["too high", "too low", "rejected"]
     table = markdown_table(columns, [row(setting, sets) for setting in settings()])
     error = 100 * np.sqrt(0.95 * 0.05 / sets)
-    sys.stdout.write(
+    return (
         f"{sets} data sets each (standard error of coverage {error:.1f} points); all numbers in %. "
         f"*Too high* and *too low* are the shares of intervals above and below the true error.\n\n"
-        f"{table}\n"
+        f"{table}"
     )
+
+
+def difference_text(sets: int) -> str:
+    """Return the table on differences of two runs."""
+    columns = ["two runs", "true difference"]
+    for sources in (6, 12):
+        columns += [f"{sources} source families: coverage", "marked"]
+    table = markdown_table(columns, difference_rows(sets))
+    return (
+        f"Differences of ECE with source families as the units ({sets} data sets each); all "
+        f"numbers in %.\n\n{table}"
+    )
+
+
+PARTS: Final = {"intervals": interval_text, "differences": difference_text}
+
+
+def main() -> None:
+    """Print one of the tables."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--sets", type=int, default=400, help="data sets of each row")
+    arguments.add_argument("--part", choices=PARTS, default="intervals")
+    chosen = arguments.parse_args()
+    sys.stdout.write(f"{PARTS[chosen.part](chosen.sets)}\n")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ comes from a mere guess towards the best that any function of that text could re
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
@@ -27,23 +28,18 @@ from pact_eval.audit.registry import Check
 from pact_eval.audit.word_clues import Clues, View, WordItem, candidate_clues, read_words
 from pact_eval.data import MAX_ANSWERS, Index
 from pact_eval.errors import Place
-from pact_eval.stats import (
-    Estimate,
-    bootstrap_intervals,
-    cluster_sums,
-    mean_statistic,
-    totals_statistic,
-)
+from pact_eval.stats import Estimate, cluster_sums, linear_inference, linearised_ratio
 
 _CODES: Final[Mapping[View, str]] = {
     "question": "question-shortcut",
     "ablated context": "ablated-shortcut",
 }
-_GAIN_OF_AN_ERROR = 0.10  # that the lower end of the widened interval must exceed
+_GAIN_OF_AN_ERROR = 0.10  # that the lower end of the interval must exceed
 _GAIN_OF_A_WARNING = 0.0
 _FAMILIES_OF_AN_ERROR = 4  # source families; a leak in fewer is suspected at most
 _LEAST_POINTS = 0.01  # accuracy above the baseline; less is ignored, however certain
 _FOLDS = 5
+_ROUNDING = 1e-9
 _MOST_BYTES = 64_000_000  # lines that are read; of long records fewer than `max_records`
 
 
@@ -118,23 +114,20 @@ def check_shortcuts(
     *,
     rng: np.random.Generator,
     max_records: int = 20_000,
-    resamples: int = 10_000,
 ) -> CheckResult:
     """Probe the question, the ablated context and the full context for the reference.
 
     A finding takes a point of accuracy above the baseline, and a lower end of the gain's 95%
-    interval above 10% (error) or 0 (warning). For that the interval is widened by
-    t(F - 1) / z * sqrt(F / (F - 1)), since percentile intervals over few source families F are
-    too narrow, and an error takes four of them: on shuffled references about one dataset in 300
-    is then called an error, one in 30 is given a warning. The full context is measured and never a
-    finding: it holds the evidence.
+    interval above 10% (error) or 0 (warning). The interval is that of Student's t over source
+    families, see `pact_eval.stats.LinearInference`; an error takes four of them.
+    `benchmarks/coverage_shortcuts.py` measures how often shuffled references are called a
+    shortcut. The full context is measured and never a finding: it holds the evidence.
 
     Args:
         index: the dataset.
         findings: takes what is found.
-        rng: draws the sample and the resamples.
+        rng: draws the sample.
         max_records: beyond it (or 64 MB) complete families are drawn, of every source family first.
-        resamples: bootstrap resamples of source families.
 
     Returns:
         The result; `measured` is a `Shortcuts`.
@@ -151,7 +144,7 @@ def check_shortcuts(
     """
     rows = _sample(index.frame, max_records, rng)
     items, words = read_words(index, rows)
-    probes = tuple(_probe(items, words, view, resamples, rng) for view in get_args(View))
+    probes = tuple(_probe(items, words, view) for view in get_args(View))
     place = Place(", ".join(file.name for file in index.files))
     for probe in probes:
         code = _verdict(probe)
@@ -183,13 +176,7 @@ def _sample(frame: pl.DataFrame, max_records: int, rng: np.random.Generator) -> 
     return frame["family"].is_in(kept["family"].implode()).arg_true().to_list()
 
 
-def _probe(
-    every: Sequence[WordItem],
-    words: Sequence[str],
-    view: View,
-    resamples: int,
-    rng: np.random.Generator,
-) -> Probe:
+def _probe(every: Sequence[WordItem], words: Sequence[str], view: View) -> Probe:
     """Answer every record from one view, out of fold, and compare that with the baseline."""
     items = [item for item in every if view in item.words]
     names, cluster = np.unique([item.source_family for item in items], return_inverse=True)
@@ -204,40 +191,32 @@ def _probe(
     )
     chance = np.array([1 / len(item.keys) for item in items])
     guess_hit = majority_hit if majority_hit.sum() >= chance.sum() else chance
-    statistics = {
-        "accuracy": mean_statistic(hit, cluster, len(names)),
-        "difference": mean_statistic(hit - guess_hit, cluster, len(names)),
-        "gain": totals_statistic(
-            _ratio,
-            cluster_sums(hit - guess_hit, cluster, len(names)),
-            cluster_sums(best_hit - guess_hit, cluster, len(names)),
-        ),
-    }
-    # Plain percentiles: the rule of the findings widens them itself.
-    estimates = bootstrap_intervals(
-        statistics,
-        n_clusters=len(names),
-        n=len(items),
-        rng=rng,
-        resamples=resamples,
-        expanded=False,
-    )
-    if math.isnan(estimates["gain"].value):
-        reason = "no function of this text beats the baseline"
-        estimates["gain"] = replace(estimates["gain"], reason=reason)
+    share = functools.partial(_share, cluster=cluster)
+    gain = share(hit - guess_hit, best_hit - guess_hit)
+    if math.isnan(gain.value):
+        gain = replace(gain, reason="no function of this text beats the baseline")
     return Probe(
         view=view,
         majority=float(majority_hit.mean()),
         chance=float(chance.mean()),
         ceiling=float(best_hit.mean()),
         telling=telling,
-        **estimates,
+        accuracy=share(hit, np.ones_like(hit)),
+        difference=share(hit - guess_hit, np.ones_like(hit)),
+        gain=gain,
     )
 
 
-def _ratio(above: FloatArray, headroom: FloatArray) -> FloatArray:
-    defined = headroom > 1e-9
-    return np.where(defined, above / np.where(defined, headroom, 1), np.nan)
+def _share(above: FloatArray, of: FloatArray, cluster: IntArray) -> Estimate:
+    """Return the ratio of two sums over records with its interval over source families."""
+    families = int(cluster.max()) + 1
+    if of.sum() <= _ROUNDING:
+        return Estimate(math.nan, math.nan, math.nan, len(of), families, "none")
+    linear = linearised_ratio(*(cluster_sums(each, cluster, families) for each in (above, of)))
+    # A source family without headroom counts: its guesses were right or wrong like the others'.
+    linear = replace(linear, present=np.ones(families, dtype=bool))
+    value = float(above.sum() / of.sum())
+    return linear_inference(value, linear, n=len(of), outer=True).estimate()
 
 
 def _undefined(view: View, n: int, n_families: int) -> Probe:
@@ -321,14 +300,10 @@ def _verdict(probe: Probe) -> str | None:
     # NaN compares as False: a probe of which nothing is defined is not a finding.
     if probe.view not in _CODES or not (probe.difference.value >= _LEAST_POINTS):
         return None
-    from scipy.stats import norm, t  # slow to import
-
-    n = gain.clusters
-    widening = t.ppf(0.975, n - 1) / norm.ppf(0.975) * math.sqrt(n / (n - 1))
     # The same gain in every source family has no interval, and is the clearest finding of all.
-    same = n > 1 and math.isnan(gain.low)
-    low = gain.value if same else gain.value - widening * (gain.value - gain.low)
-    if low > _GAIN_OF_AN_ERROR and n >= _FAMILIES_OF_AN_ERROR:
+    same = gain.clusters > 1 and math.isnan(gain.low)
+    low = gain.value if same else gain.low
+    if low > _GAIN_OF_AN_ERROR and gain.clusters >= _FAMILIES_OF_AN_ERROR:
         return _CODES[probe.view]
     return "shortcut-suspected" if low > _GAIN_OF_A_WARNING else None
 
@@ -337,7 +312,7 @@ def _found(probe: Probe) -> str:
     gain = probe.gain
     ends = f"{gain.low:.0%} to {gain.high:.0%}"
     if math.isnan(gain.low):
-        ends = "the same in every resample"
+        ends = "the same in every source family"
     return (
         f"{probe.view}: a bag of words finds {probe.accuracy.value:.1%} of the references, the "
         f"baseline {probe.baseline:.1%}, the ceiling {probe.ceiling:.1%}; normalised gain "

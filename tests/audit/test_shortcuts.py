@@ -35,7 +35,6 @@ def check(path: Path, rows: Iterable[Any], seed: int = 7, **settings: int) -> Ch
     files = []
     for name, part in (("train.jsonl", every[:-2]), ("eval.jsonl", every[-2:])):
         files.append(DataFile(name, "train", write_jsonl(path / name, part)))
-    settings = {"resamples": 2_000} | settings
     rng = np.random.default_rng(seed)
     return check_shortcuts(index_of_records(files), Collector("shortcuts", 5), rng=rng, **settings)
 
@@ -254,7 +253,7 @@ def test_shuffled_references_are_no_leak(paired: bool, tmp_path: Path) -> None:
     for seed in range(20):
         n_families = (4, 6, 9, 18)[seed % 4]
         rows = shuffled(seed, n_families, 20, paired=paired)
-        result = check(tmp_path, rows, resamples=500)
+        result = check(tmp_path, rows)
         gains += [probe.gain.value for probe in probes(result)[:FULL]]
         for code, n in result.counts.items():
             counts[code] = counts.get(code, 0) + n
@@ -312,7 +311,7 @@ def test_the_scale_against_hand_computation(tmp_path: Path) -> None:
     assert probe.accuracy.value == pytest.approx(25 / 30)
     assert probe.gain.value == pytest.approx((25 - 20) / (30 - 20))
     assert math.isnan(probe.accuracy.low)
-    assert "all resamples agree" in (probe.accuracy.reason or "")
+    assert "all families agree" in (probe.accuracy.reason or "")
     assert probe.telling[0] in ('"plus" in the question', '"minus" in the question')
 
 
@@ -334,13 +333,11 @@ def test_members_of_a_pair_share_their_ceiling(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("low", "code"),
-    [(0.29, "question-shortcut"), (0.28, "shortcut-suspected"), (0.23, None)],
+    [(0.11, "question-shortcut"), (0.09, "shortcut-suspected"), (-0.01, None)],
 )
-def test_the_widened_interval_against_hand_computation(low: float, code: str | None) -> None:
-    """Four families: t(3) = 3.182 for 1.960, times the root of 4 / 3, is 1.875 times as wide."""
+def test_findings_against_the_rule(low: float, code: str | None) -> None:
+    """The lower end above 10% is an error, above 0 a warning; less than a point is ignored."""
     gain = Estimate(0.5, low, 0.7, 100, 4, "")
-    widened = 0.5 - 1.875 * (0.5 - low)
-    assert (widened > 0.1, widened > 0) == (code == "question-shortcut", code is not None)
     difference = Estimate(0.2, 0.1, 0.3, 100, 4, "")
     assert verdict(Probe("question", gain, 0.3, 0.3, 0.7, difference, gain, ())) == code
     assert verdict(Probe("full context", gain, 0.3, 0.3, 0.7, difference, gain, ())) is None
