@@ -5,6 +5,7 @@ with an interval over families. The report also has the outcomes of pairs and a 
 letter bias. This package only computes; `pact_reports` shows the results.
 """
 
+from pact_eval.evaluation.alignment import ItemMismatch, align, mismatch
 from pact_eval.evaluation.answers import (
     PLANNED_DIFFERENCE,
     ComparisonAnswer,
@@ -40,13 +41,8 @@ from pact_eval.evaluation.comparison import (
 )
 from pact_eval.evaluation.data_splits import Split, data_splits, files_of, splits_of_folder
 from pact_eval.evaluation.digest import ReportDigest, report_digest
-from pact_eval.evaluation.experiment import (
-    Experiment,
-    ExperimentRun,
-    ItemMismatch,
-    align,
-    mismatch,
-)
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import (
     ScoredItems,
     group_rows,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pact_eval import metrics
 from pact_eval.evaluation.chance_miscalibration import ChanceMiscalibration
 from pact_eval.evaluation.diagnostics import calibrated_items
-from pact_eval.evaluation.experiment import Experiment, ExperimentRun
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.report import Calibration
 
 

@@ -18,7 +18,8 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.answers import ComparisonAnswer
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.diagnostics import FLIPS, LETTER_LEVEL
-from pact_eval.evaluation.experiment import Experiment, ExperimentRun
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.marks import LEVEL
 from pact_eval.evaluation.seeds import ArmPair
 from pact_eval.stats import Estimate, SlotHomogeneity

@@ -18,7 +18,8 @@ from pact_eval.data import (
     read_manifest,
     read_records,
 )
-from pact_eval.evaluation.experiment import Experiment, ExperimentRun
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.runs import Predictions
 
 _KINDS: Final = ("choice", "boolean", "score")

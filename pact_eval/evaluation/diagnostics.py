@@ -20,8 +20,10 @@ from pact_eval import metrics
 from pact_eval._json import Json, dumps
 from pact_eval.errors import InputError
 from pact_eval.evaluation import notes as report_notes
+from pact_eval.evaluation.alignment import ItemMismatch
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
-from pact_eval.evaluation.experiment import Experiment, ExperimentRun, ItemMismatch
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.joins import SameWeights, UnlikeRuns
 from pact_eval.evaluation.marks import sign_of

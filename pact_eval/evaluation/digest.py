@@ -13,7 +13,7 @@ from importlib import metadata
 from typing import Final
 
 from pact_eval._json import Json, sha256_of_json
-from pact_eval.evaluation.experiment import ExperimentRun
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.settings import Settings
 from pact_eval.runs import seal_digest
 

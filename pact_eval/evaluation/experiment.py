@@ -13,16 +13,14 @@ The items of every run are put in the order of the first run.
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation.alignment import ItemMismatch
 from pact_eval.evaluation.answers import (
     ComparisonAnswer,
     DecodedRates,
@@ -33,6 +31,7 @@ from pact_eval.evaluation.answers import (
 )
 from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.joins import Notice, SameWeights, UnlikeRuns, join_all, same_weights
 from pact_eval.evaluation.notes import DifferentViews, numeric_noise
@@ -48,290 +47,14 @@ from pact_eval.evaluation.seeds import (
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.evaluation.sweep import SweepPoint, sweep
-from pact_eval.runs import (
-    CALIBRATION_NAME,
-    Allowance,
-    Decoding,
-    Predictions,
-    Provenance,
-    RunFolder,
-    check_counts,
-    open_run,
-    read_any_run,
-    read_run,
-)
+from pact_eval.runs import Decoding, check_counts, open_run, read_run
 
 if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
-    from pact_eval.calibration import (
-        CalibrationWarning,
-        Calibrator,
-        FitNote,
-        TemperatureSummary,
-        UseNote,
-    )
+    from pact_eval.calibration import CalibrationWarning
 
 # Runs with more items are read in slices, without their texts and logits. The numbers are the same.
 _ITEMS_IN_MEMORY = 100_000
 _SHOWN = 5
-
-Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class ItemMismatch:
-    """Two runs that cannot be compared item by item.
-
-    Attributes:
-        first: name of the first run.
-        other: name of the run that does not match it.
-        only_first: ids of items that only the first run has.
-        only_other: ids of items that only the other run has.
-        column: column that differs for items of both; "" if the item sets differ.
-        differing: ids of the items that differ in the column.
-    """
-
-    first: str
-    other: str
-    only_first: tuple[str, ...] = ()
-    only_other: tuple[str, ...] = ()
-    column: str = ""
-    differing: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        if self.column:
-            return (
-                f"{self.first} and {self.other} differ in {self.column} for "
-                f"{len(self.differing):,} items: {_some(self.differing)}"
-            )
-        return (
-            f"item sets differ: {len(self.only_first):,} items only in {self.first} "
-            f"({_some(self.only_first)}), {len(self.only_other):,} only in {self.other} "
-            f"({_some(self.only_other)})"
-        )
-
-
-class ExperimentRun:
-    """One run of an experiment; its predictions and calibrator are read when they are first needed.
-
-    Attributes:
-        run: the folder and its provenance.
-        arm: its recipe: the recorded arm, or without one the name of the resolved folder.
-        seed: seed of the training; None for a base model, or if the run does not record one.
-        name: name of the resolved folder.
-        label: arm and seed, for legends and rows: "pact, seed 17", or "base" without a seed.
-    """
-
-    def __init__(
-        self,
-        run: RunFolder,
-        *,
-        arm: str | None = None,
-        first: ExperimentRun | None = None,
-        calibration: Path | None = None,
-        allow: tuple[Allowance, ...] = (),
-        views: int | None = None,
-    ) -> None:
-        self.run = run
-        self.name = run.name
-        self.arm = arm or run.arm
-        self.seed = run.seed
-        self.label = self.arm if self.seed is None else f"{self.arm}, seed {self.seed}"
-        self._first = first
-        self._calibration = calibration
-        self._allow = allow
-        self._views = views
-        self._cache: dict[Hashable, Any] = {}
-
-    def __repr__(self) -> str:
-        return f"ExperimentRun({self.label!r}, {str(self.folder)!r})"
-
-    @property
-    def folder(self) -> Path:
-        """The run folder as it was given."""
-        return self.run.folder
-
-    @property
-    def provenance(self) -> Provenance:
-        """What `run.json` records."""
-        return self.run.provenance
-
-    @cached_property
-    def ablated(self) -> bool:
-        """Whether the run is on ablated contexts, which have no references."""
-        return self.run.ablated
-
-    @property
-    def shortened(self) -> bool:
-        """Whether only the first views are used; see `with_views`."""
-        return self._views is not None
-
-    @property
-    def predictions(self) -> Predictions:
-        """The scored views, in the order of the experiment's first run of their type.
-
-        Raises:
-            RunError: the file is damaged.
-        """
-        return self._read[0]
-
-    @property
-    def mismatch(self) -> ItemMismatch | None:
-        """How the items differ from those of the first run; None if they are the same."""
-        return self._read[1]
-
-    @cached_property
-    def _read(self) -> tuple[Predictions, ItemMismatch | None]:
-        own = read_any_run(self.folder).predictions
-        if self._views is not None:
-            own = own.first_views(self._views)
-        if self._first is None:
-            return own, None
-        first = self._first.predictions
-        different = mismatch(first, own, names=(str(self._first.folder), str(self.folder)))
-        return (own if different else _reordered(first, own)), different
-
-    @property
-    def calibrator(self) -> Calibrator | None:
-        """The calibrator in the run folder; None if there is none.
-
-        Raises:
-            InputError: it cannot be read, belongs to another run, or was fitted on families of
-                this run.
-        """
-        return self._calibrator[0]
-
-    @cached_property
-    def _calibrator(self) -> tuple[Calibrator | None, tuple[FitNote, ...]]:
-        path = self._calibration or self.folder / CALIBRATION_NAME
-        if self._calibration is None and not path.exists():
-            return None, ()
-        from pact_eval.calibration import calibrator_for
-
-        return calibrator_for(path, self.provenance, self.predictions, allow=self._allow)
-
-    @cached_property
-    def temperature(self) -> TemperatureSummary | None:
-        """Mean and range of T(x) over the items; None without a calibrator.
-
-        Raises:
-            InputError: the calibrator needs prompt lengths that the run does not record.
-        """
-        if self.calibrator is None:
-            return None
-        from pact_eval.calibration import TemperatureSummary
-
-        views = self.predictions
-        at = self.calibrator.temperatures(views.kind, views.n_choices, views.prompt_tokens)
-        return TemperatureSummary.of(at)
-
-    @property
-    def fit_notes(self) -> tuple[FitNote, ...]:
-        """Notes on the run and the data that its calibrator was fitted on."""
-        return self._calibrator[1]
-
-    def use_notes(self, decoding: Decoding) -> tuple[UseNote, ...]:
-        """Return notes on the use of the calibrator outside the data of its fit.
-
-        Args:
-            decoding: decoding to which it is applied.
-        """
-        if self.calibrator is None:
-            return ()
-        from pact_eval.calibration import calibration_notes
-
-        views = self.predictions
-        return calibration_notes(
-            self.calibrator,
-            kind=views.kind,
-            n_choices=views.n_choices,
-            prompt_tokens=views.prompt_tokens,
-            decoding=decoding,
-        )
-
-    def calibrator_warnings(
-        self, decoding: Decoding | None = None
-    ) -> tuple[CalibrationWarning, ...]:
-        """Return warnings about applying the calibrator to this run.
-
-        Args:
-            decoding: decoding to which it is applied; None leaves out `use_notes`.
-        """
-        if self.calibrator is None:
-            return ()
-        from pact_eval.calibration import CalibrationWarning
-
-        notes = (*self.fit_notes, *(() if decoding is None else self.use_notes(decoding)))
-        return tuple(CalibrationWarning(str(self.folder), note) for note in notes)
-
-    def applied(self, decoding: Decoding | None = None, *, calibrated: bool) -> Calibrator | None:
-        """Return the calibrator to apply, or None for raw distributions.
-
-        Args:
-            decoding: the decoding that the user chose; None for outputs that show every decoding,
-                which use the same calibrator for all of them.
-            calibrated: whether one is applied.
-
-        Raises:
-            InputError: `calibrated` is true and there is no calibrator, or it was fitted on another
-                decoding.
-        """
-        if calibrated and self.calibrator is None:
-            message = (
-                f"{self.folder}: expected {CALIBRATION_NAME} in the run folder, found none; "
-                "`pact-eval calibrate CALIB_RUN --holdout RUN` writes it there"
-            )
-            raise InputError(message)
-        if not calibrated or self.calibrator is None:
-            return None
-        if decoding is not None:
-            from pact_eval.calibration import check_decoding
-
-            check_decoding(self.calibrator, decoding, allow=self._allow, where=str(self.folder))
-        return self.calibrator
-
-    def scored(self, decoding: Decoding = "single", *, calibrated: bool = False) -> ScoredItems:
-        """Return the items under a decoding; computed once.
-
-        Args:
-            decoding: single or ensemble.
-            calibrated: apply the run's calibrator.
-
-        Raises:
-            InputError: the run does not have this decoding, or has no calibrator.
-        """
-        calibrator = self.applied(calibrated=calibrated)
-        return self._once(
-            ("scored", decoding, calibrated),
-            lambda: ScoredItems.of(self.predictions, decoding, calibrator),
-        )
-
-    def with_views(self, k: int) -> ExperimentRun:
-        """Return the run as if it had been scored with its first k views only; computed once."""
-        if k >= self.predictions.k:
-            return self
-        return self._once(
-            ("views", k),
-            lambda: ExperimentRun(
-                self.run,
-                arm=self.arm,
-                first=self._first,
-                calibration=self._calibration,
-                allow=self._allow,
-                views=k,
-            ),
-        )
-
-    def _once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
-        if key not in self._cache:
-            try:
-                self._cache[key] = compute()
-            except InputError:
-                raise
-            except ValueError as error:  # views without a common answer have no ensemble
-                message = f"{self.label}: {error}"
-                raise InputError(message) from None
-        found: Result = self._cache[key]
-        return found
 
 
 @dataclass(frozen=True)
@@ -599,7 +322,7 @@ class Experiment:
             run.applied(self.settings.decoding, calibrated=self.settings.calibrated)
         decoding, calibrated = self._choice(decoding, calibrated)
         key = ("evaluation", decoding, calibrated, self.settings)
-        return run._once(key, lambda: self._evaluated(run, decoding, calibrated=calibrated))
+        return run.once(key, lambda: self._evaluated(run, decoding, calibrated=calibrated))
 
     def _choice(self, decoding: Decoding | None, calibrated: bool | None) -> tuple[Decoding, bool]:
         settings = self.settings
@@ -653,7 +376,7 @@ class Experiment:
                 resamples=settings.resamples or default_resamples(len(items)),
             )
 
-        return run._once(key, drawn)
+        return run.once(key, drawn)
 
     def comparison(self, a: ExperimentRun, b: ExperimentRun) -> Comparison:
         """Compare two runs under the decoding of the settings; computed once.
@@ -674,7 +397,7 @@ class Experiment:
             if run.mismatch is not None:
                 raise InputError(str(run.mismatch))
         settings = self.settings
-        return a._once(
+        return a.once(
             ("comparison", id(b), settings),
             lambda: compare(
                 self._scored(a),
@@ -762,7 +485,7 @@ class Experiment:
             resamples = settings.resamples or default_resamples(len(items))
             return decoded_rates(items, rng=settings.rng(), resamples=resamples)
 
-        other = run._once(("rates", decoding, settings), found)
+        other = run.once(("rates", decoding, settings), found)
         return tuple(sorted((chosen, other), key=lambda each: each.k))
 
     @cached_property
@@ -818,7 +541,7 @@ class Experiment:
             InputError: an arm is unknown, the arms have no seed in common, or items differ.
         """
         settings = self.settings
-        return self.arms[a][0]._once(
+        return self.arms[a][0].once(
             ("seeds", a, b, settings),
             lambda: compare_seeds(
                 (a, self._scored_seeds(a)),
@@ -850,65 +573,6 @@ class Experiment:
     def _scored_seeds(self, arm: str) -> dict[int | None, ScoredItems]:
         self.require_same_items()
         return {run.seed: self._scored(run) for run in self.arms[arm]}
-
-
-def align(a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")) -> Predictions:
-    """Return the second run's items in the order of the first.
-
-    Args:
-        a: views of the first run.
-        b: views of the second run, of the same type: with references, or ablated.
-        names: names of the runs in messages.
-
-    Returns:
-        The items of `b`, one for each item of `a`. Domains, source families and variants are those
-        of `a`, because an import may lack them.
-
-    Raises:
-        InputError: the item sets differ, or an item differs in its reference (its two answers if it
-            is ablated), number of answers, kind or family.
-    """
-    different = mismatch(a, b, names=names)
-    if different is not None:
-        raise InputError(str(different))
-    return _reordered(a, b)
-
-
-def mismatch(
-    a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")
-) -> ItemMismatch | None:
-    """Return how the items of two runs differ; None if they can be compared. See `align`."""
-    in_a, in_b = set(a.ids.tolist()), set(b.ids.tolist())
-    if in_a != in_b:
-        only_a = tuple(item for item in a.ids.tolist() if item not in in_b)
-        return ItemMismatch(*names, only_first=only_a, only_other=tuple(sorted(in_b - in_a)))
-    rows = _rows_in_order(a, b)
-    columns = {
-        "reference": (a.references, b.references),
-        "answers": (a.answers, b.answers),
-        "n_choices": (a.n_choices, b.n_choices),
-        "kind": (a.kind, b.kind),
-        "family": (a.family, b.family),
-    }
-    for column, (of_a, of_b) in columns.items():
-        if of_a is None or of_b is None:
-            continue
-        unlike = of_a != of_b[rows]
-        differs = np.flatnonzero(unlike.any(axis=1) if unlike.ndim == 2 else unlike)
-        if differs.size:
-            differing = tuple(a.ids[differs].tolist())
-            return ItemMismatch(*names, column=column, differing=differing)
-    return None
-
-
-def _reordered(a: Predictions, b: Predictions) -> Predictions:
-    aligned = b.taken(_rows_in_order(a, b))
-    return replace(aligned, source_family=a.source_family, domain=a.domain, variant=a.variant)
-
-
-def _rows_in_order(a: Predictions, b: Predictions) -> npt.NDArray[np.int64]:
-    row_of = {item: row for row, item in enumerate(b.ids.tolist())}
-    return np.array([row_of[item] for item in a.ids.tolist()], dtype=np.int64)
 
 
 def _named_pattern(argument: str) -> tuple[str, str]:
@@ -948,8 +612,3 @@ def _refuse_no_seed(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
         if (run.arm, run.seed) == (new.arm, new.seed):
             message = f"arm {new.arm}: two runs with seed {new.seed}: {run.folder} and {new.folder}"
             raise InputError(message)
-
-
-def _some(items: Sequence[str]) -> str:
-    shown = ", ".join(items[:_SHOWN])
-    return f"{shown}, ..." if len(items) > _SHOWN else shown or "none"

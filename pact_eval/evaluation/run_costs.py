@@ -11,7 +11,8 @@ from typing import Final
 from pact_eval._files import read_json
 from pact_eval._json import Json
 from pact_eval.errors import InputError
-from pact_eval.evaluation.experiment import Experiment, ExperimentRun
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.runs import RunFolder
 
 TRAINING_NAME: Final = "training.json"

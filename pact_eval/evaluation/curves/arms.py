@@ -13,7 +13,8 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.distributions import shared_items
-from pact_eval.evaluation.experiment import Experiment, ExperimentRun
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import label_codes
 from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
 from pact_eval.stats import (

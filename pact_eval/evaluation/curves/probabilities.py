@@ -12,7 +12,8 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval.evaluation.curves.bands import FloatArray, band_resamples, curve_band
 from pact_eval.evaluation.curves.recalibration import RecalibratedCurve, recalibrated_curve
-from pact_eval.evaluation.experiment import Experiment, ExperimentRun
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, label_codes
 from pact_eval.evaluation.settings import Settings
 from pact_eval.stats import Estimate, cluster_sums, rate_estimate

@@ -13,7 +13,8 @@ import numpy.typing as npt
 from pact_eval.calibration import Calibrator
 from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.bands import FloatArray
-from pact_eval.evaluation.experiment import Experiment, ExperimentRun
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 
 _LENGTHS: Final = 60
 _MIDDLE: Final = (5.0, 95.0)

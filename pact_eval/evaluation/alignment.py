@@ -1,0 +1,112 @@
+"""The items of two runs: whether they are the same, and how to put them in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval.errors import InputError
+from pact_eval.runs import Predictions
+
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class ItemMismatch:
+    """Two runs that cannot be compared item by item.
+
+    Attributes:
+        first: name of the first run.
+        other: name of the run that does not match it.
+        only_first: ids of items that only the first run has.
+        only_other: ids of items that only the other run has.
+        column: column that differs for items of both; "" if the item sets differ.
+        differing: ids of the items that differ in the column.
+    """
+
+    first: str
+    other: str
+    only_first: tuple[str, ...] = ()
+    only_other: tuple[str, ...] = ()
+    column: str = ""
+    differing: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.column:
+            return (
+                f"{self.first} and {self.other} differ in {self.column} for "
+                f"{len(self.differing):,} items: {_some(self.differing)}"
+            )
+        return (
+            f"item sets differ: {len(self.only_first):,} items only in {self.first} "
+            f"({_some(self.only_first)}), {len(self.only_other):,} only in {self.other} "
+            f"({_some(self.only_other)})"
+        )
+
+
+def align(a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")) -> Predictions:
+    """Return the second run's items in the order of the first.
+
+    Args:
+        a: views of the first run.
+        b: views of the second run, of the same type: with references, or ablated.
+        names: names of the runs in messages.
+
+    Returns:
+        The items of `b`, one for each item of `a`. Domains, source families and variants are those
+        of `a`, because an import may lack them.
+
+    Raises:
+        InputError: the item sets differ, or an item differs in its reference (its two answers if it
+            is ablated), number of answers, kind or family.
+    """
+    different = mismatch(a, b, names=names)
+    if different is not None:
+        raise InputError(str(different))
+    return in_order_of(a, b)
+
+
+def mismatch(
+    a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")
+) -> ItemMismatch | None:
+    """Return how the items of two runs differ; None if they can be compared. See `align`."""
+    in_a, in_b = set(a.ids.tolist()), set(b.ids.tolist())
+    if in_a != in_b:
+        only_a = tuple(item for item in a.ids.tolist() if item not in in_b)
+        return ItemMismatch(*names, only_first=only_a, only_other=tuple(sorted(in_b - in_a)))
+    rows = _rows_in_order(a, b)
+    columns = {
+        "reference": (a.references, b.references),
+        "answers": (a.answers, b.answers),
+        "n_choices": (a.n_choices, b.n_choices),
+        "kind": (a.kind, b.kind),
+        "family": (a.family, b.family),
+    }
+    for column, (of_a, of_b) in columns.items():
+        if of_a is None or of_b is None:
+            continue
+        unlike = of_a != of_b[rows]
+        differs = np.flatnonzero(unlike.any(axis=1) if unlike.ndim == 2 else unlike)
+        if differs.size:
+            differing = tuple(a.ids[differs].tolist())
+            return ItemMismatch(*names, column=column, differing=differing)
+    return None
+
+
+def in_order_of(a: Predictions, b: Predictions) -> Predictions:
+    """Return the items of `b` in the order of those of `a`, which are the same; see `align`."""
+    aligned = b.taken(_rows_in_order(a, b))
+    return replace(aligned, source_family=a.source_family, domain=a.domain, variant=a.variant)
+
+
+def _rows_in_order(a: Predictions, b: Predictions) -> npt.NDArray[np.int64]:
+    row_of = {item: row for row, item in enumerate(b.ids.tolist())}
+    return np.array([row_of[item] for item in a.ids.tolist()], dtype=np.int64)
+
+
+def _some(items: Sequence[str]) -> str:
+    shown = ", ".join(items[:_SHOWN])
+    return f"{shown}, ..." if len(items) > _SHOWN else shown or "none"

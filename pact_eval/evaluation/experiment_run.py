@@ -1,0 +1,261 @@
+"""One run of an experiment, with its calibrator and its scored items.
+
+Predictions and calibrators are read when they are first needed. What is computed of a run is kept
+with it, so that all outputs show the same objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pact_eval.errors import InputError
+from pact_eval.evaluation.alignment import ItemMismatch, in_order_of, mismatch
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.runs import (
+    CALIBRATION_NAME,
+    Allowance,
+    Decoding,
+    Predictions,
+    Provenance,
+    RunFolder,
+    read_any_run,
+)
+
+if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
+    from pact_eval.calibration import (
+        CalibrationWarning,
+        Calibrator,
+        FitNote,
+        TemperatureSummary,
+        UseNote,
+    )
+
+Result = TypeVar("Result")
+
+
+class ExperimentRun:
+    """One run of an experiment; its predictions and calibrator are read when they are first needed.
+
+    Attributes:
+        run: the folder and its provenance.
+        arm: its recipe: the recorded arm, or without one the name of the resolved folder.
+        seed: seed of the training; None for a base model, or if the run does not record one.
+        name: name of the resolved folder.
+        label: arm and seed, for legends and rows: "pact, seed 17", or "base" without a seed.
+    """
+
+    def __init__(
+        self,
+        run: RunFolder,
+        *,
+        arm: str | None = None,
+        first: ExperimentRun | None = None,
+        calibration: Path | None = None,
+        allow: tuple[Allowance, ...] = (),
+        views: int | None = None,
+    ) -> None:
+        self.run = run
+        self.name = run.name
+        self.arm = arm or run.arm
+        self.seed = run.seed
+        self.label = self.arm if self.seed is None else f"{self.arm}, seed {self.seed}"
+        self._first = first
+        self._calibration = calibration
+        self._allow = allow
+        self._views = views
+        self._cache: dict[Hashable, Any] = {}
+
+    def __repr__(self) -> str:
+        return f"ExperimentRun({self.label!r}, {str(self.folder)!r})"
+
+    @property
+    def folder(self) -> Path:
+        """The run folder as it was given."""
+        return self.run.folder
+
+    @property
+    def provenance(self) -> Provenance:
+        """What `run.json` records."""
+        return self.run.provenance
+
+    @cached_property
+    def ablated(self) -> bool:
+        """Whether the run is on ablated contexts, which have no references."""
+        return self.run.ablated
+
+    @property
+    def shortened(self) -> bool:
+        """Whether only the first views are used; see `with_views`."""
+        return self._views is not None
+
+    @property
+    def predictions(self) -> Predictions:
+        """The scored views, in the order of the experiment's first run of their type.
+
+        Raises:
+            RunError: the file is damaged.
+        """
+        return self._read[0]
+
+    @property
+    def mismatch(self) -> ItemMismatch | None:
+        """How the items differ from those of the first run; None if they are the same."""
+        return self._read[1]
+
+    @cached_property
+    def _read(self) -> tuple[Predictions, ItemMismatch | None]:
+        own = read_any_run(self.folder).predictions
+        if self._views is not None:
+            own = own.first_views(self._views)
+        if self._first is None:
+            return own, None
+        first = self._first.predictions
+        different = mismatch(first, own, names=(str(self._first.folder), str(self.folder)))
+        return (own if different else in_order_of(first, own)), different
+
+    @property
+    def calibrator(self) -> Calibrator | None:
+        """The calibrator in the run folder; None if there is none.
+
+        Raises:
+            InputError: it cannot be read, belongs to another run, or was fitted on families of
+                this run.
+        """
+        return self._calibrator[0]
+
+    @cached_property
+    def _calibrator(self) -> tuple[Calibrator | None, tuple[FitNote, ...]]:
+        path = self._calibration or self.folder / CALIBRATION_NAME
+        if self._calibration is None and not path.exists():
+            return None, ()
+        from pact_eval.calibration import calibrator_for
+
+        return calibrator_for(path, self.provenance, self.predictions, allow=self._allow)
+
+    @cached_property
+    def temperature(self) -> TemperatureSummary | None:
+        """Mean and range of T(x) over the items; None without a calibrator.
+
+        Raises:
+            InputError: the calibrator needs prompt lengths that the run does not record.
+        """
+        if self.calibrator is None:
+            return None
+        from pact_eval.calibration import TemperatureSummary
+
+        views = self.predictions
+        at = self.calibrator.temperatures(views.kind, views.n_choices, views.prompt_tokens)
+        return TemperatureSummary.of(at)
+
+    @property
+    def fit_notes(self) -> tuple[FitNote, ...]:
+        """Notes on the run and the data that its calibrator was fitted on."""
+        return self._calibrator[1]
+
+    def use_notes(self, decoding: Decoding) -> tuple[UseNote, ...]:
+        """Return notes on the use of the calibrator outside the data of its fit.
+
+        Args:
+            decoding: decoding to which it is applied.
+        """
+        if self.calibrator is None:
+            return ()
+        from pact_eval.calibration import calibration_notes
+
+        views = self.predictions
+        return calibration_notes(
+            self.calibrator,
+            kind=views.kind,
+            n_choices=views.n_choices,
+            prompt_tokens=views.prompt_tokens,
+            decoding=decoding,
+        )
+
+    def calibrator_warnings(
+        self, decoding: Decoding | None = None
+    ) -> tuple[CalibrationWarning, ...]:
+        """Return warnings about applying the calibrator to this run.
+
+        Args:
+            decoding: decoding to which it is applied; None leaves out `use_notes`.
+        """
+        if self.calibrator is None:
+            return ()
+        from pact_eval.calibration import CalibrationWarning
+
+        notes = (*self.fit_notes, *(() if decoding is None else self.use_notes(decoding)))
+        return tuple(CalibrationWarning(str(self.folder), note) for note in notes)
+
+    def applied(self, decoding: Decoding | None = None, *, calibrated: bool) -> Calibrator | None:
+        """Return the calibrator to apply, or None for raw distributions.
+
+        Args:
+            decoding: the decoding that the user chose; None for outputs that show every decoding,
+                which use the same calibrator for all of them.
+            calibrated: whether one is applied.
+
+        Raises:
+            InputError: `calibrated` is true and there is no calibrator, or it was fitted on another
+                decoding.
+        """
+        if calibrated and self.calibrator is None:
+            message = (
+                f"{self.folder}: expected {CALIBRATION_NAME} in the run folder, found none; "
+                "`pact-eval calibrate CALIB_RUN --holdout RUN` writes it there"
+            )
+            raise InputError(message)
+        if not calibrated or self.calibrator is None:
+            return None
+        if decoding is not None:
+            from pact_eval.calibration import check_decoding
+
+            check_decoding(self.calibrator, decoding, allow=self._allow, where=str(self.folder))
+        return self.calibrator
+
+    def scored(self, decoding: Decoding = "single", *, calibrated: bool = False) -> ScoredItems:
+        """Return the items under a decoding; computed once.
+
+        Args:
+            decoding: single or ensemble.
+            calibrated: apply the run's calibrator.
+
+        Raises:
+            InputError: the run does not have this decoding, or has no calibrator.
+        """
+        calibrator = self.applied(calibrated=calibrated)
+        return self.once(
+            ("scored", decoding, calibrated),
+            lambda: ScoredItems.of(self.predictions, decoding, calibrator),
+        )
+
+    def with_views(self, k: int) -> ExperimentRun:
+        """Return the run as if it had been scored with its first k views only; computed once."""
+        if k >= self.predictions.k:
+            return self
+        return self.once(
+            ("views", k),
+            lambda: ExperimentRun(
+                self.run,
+                arm=self.arm,
+                first=self._first,
+                calibration=self._calibration,
+                allow=self._allow,
+                views=k,
+            ),
+        )
+
+    def once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
+        """Return what was computed under this key; computed at the first call."""
+        if key not in self._cache:
+            try:
+                self._cache[key] = compute()
+            except InputError:
+                raise
+            except ValueError as error:  # views without a common answer have no ensemble
+                message = f"{self.label}: {error}"
+                raise InputError(message) from None
+        found: Result = self._cache[key]
+        return found
