@@ -35,7 +35,7 @@ _RESAMPLES: Final = 2_000
 _HALVINGS: Final = 20
 _LEVEL: Final = 0.05
 _ROUNDING: Final = 1e-12
-# The table of coverage in docs/statistics.md: gaps that jump, and source families unlike each other.
+# As in docs/statistics.md: gaps that jump, and source families unlike each other.
 METHOD: Final = "95% test inversion interval over clusters (ECE; covers 91% or more in simulations)"
 
 
