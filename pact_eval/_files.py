@@ -90,7 +90,7 @@ def open_regular(path: Path) -> BinaryIO:
         InputError: it is a pipe, a socket or a device, also behind a link.
         OSError: it is missing, a folder, or cannot be opened; see `reading`.
 
-    Example:
+    Examples:
         >>> open_regular(Path("/dev/zero"))
         Traceback (most recent call last):
             ...
@@ -120,7 +120,7 @@ def reading(path: Path, *, missing: str = "no such file") -> Iterator[None]:
     Raises:
         InputError: the block met a file that is missing, a folder, unreadable, or not UTF-8.
 
-    Example:
+    Examples:
         >>> with reading(Path("lock.json"), missing="no such lock"):
         ...     text = Path("lock.json").read_text()
         Traceback (most recent call last):
@@ -212,7 +212,7 @@ def decoded(raw: bytes, number: int) -> str:
     Raises:
         ValueError: the bytes are not UTF-8, or start with a byte order mark.
 
-    Example:
+    Examples:
         >>> decoded("é".encode(), 1)
         'é'
     """
@@ -251,7 +251,7 @@ def writing(path: Path) -> Iterator[None]:
         InputError: the block met an error of the file system.
         BrokenPipeError: nobody reads the pipe any more, which is not a fault.
 
-    Example:
+    Examples:
         >>> with writing(Path("/dev/full")):
         ...     _ = Path("/dev/full").write_text("page")
         Traceback (most recent call last):
@@ -272,7 +272,7 @@ some space or write to another disk, then repeat the command
 def advice_on_full_disk(error: OSError) -> str:
     """Return the end of a message: what to do if the disk or a quota is full, otherwise nothing.
 
-    Example:
+    Examples:
         >>> advice_on_full_disk(OSError(errno.ENOSPC, "No space left on device"))
         '; free some space or write to another disk, then repeat the command'
         >>> advice_on_full_disk(FileNotFoundError())
@@ -297,7 +297,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     Raises:
         InputError: the file cannot be written.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = Path(folder, "counts.txt")

@@ -41,7 +41,7 @@ def loads(text: str) -> Json:
             more than 200 levels deep, or holds an escaped lone surrogate. The message says which,
             with the column.
 
-    Example:
+    Examples:
         >>> loads('{"level": 2}')
         {'level': 2}
         >>> loads('{"level": 2, "level": 3}')
@@ -80,7 +80,7 @@ def loads(text: str) -> Json:
 def dumps(value: Json) -> str:
     """Render a value as the dataset formats do: default separators, non-ASCII kept, no NaN.
 
-    Example:
+    Examples:
         >>> dumps({"name": "Zoë", "n": [1, 2]})
         '{"name": "Zoë", "n": [1, 2]}'
     """
@@ -95,7 +95,7 @@ def dumps_indented(value: Json) -> str:
 def sha256_of_json(value: Json) -> str:
     """Return the SHA-256 of a value's JSON: sorted keys, no spaces, non-ASCII kept, UTF-8.
 
-    Example:
+    Examples:
         >>> sha256_of_json({"b": 1, "a": 2})[:8]
         'd3626ac3'
     """
@@ -108,7 +108,7 @@ def sha256_of_json(value: Json) -> str:
 def describe(value: Json) -> str:
     """Say in words what kind of JSON value this is, for messages.
 
-    Example:
+    Examples:
         >>> describe([1]), describe(None), describe(1.5)
         ('a list', 'null', 'a number')
     """

@@ -31,7 +31,7 @@ def loads(text: str) -> dict[str, Any]:
     Raises:
         TomlError: it is not TOML, nests too deeply, or has a number of thousands of digits.
 
-    Example:
+    Examples:
         >>> loads("margin = " + "1" * 5_000)
         Traceback (most recent call last):
             ...

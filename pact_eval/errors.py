@@ -55,7 +55,7 @@ class Place:
         line: 1-based line number, or None if the file as a unit is meant.
         record_id: id of the record, or None if it could not be read.
 
-    Example:
+    Examples:
         >>> print(Place("eval.jsonl", 17, "a-1"), Place("manifest.json"), sep="; ")
         eval.jsonl:17 (id a-1); manifest.json
     """
@@ -88,7 +88,7 @@ class Problem:
         record_id: id of the record, where it could be read.
         message: what was expected and what was found.
 
-    Example:
+    Examples:
         >>> print(Problem(17, "a-1", "expected 2 to 26 answers, got 1"))
         17 (id a-1): expected 2 to 26 answers, got 1
     """
@@ -110,7 +110,7 @@ class RecordError(InputError):
         source: the file's name as the user gave it.
         problems: every problem found; the message shows the first 20 and counts the rest.
 
-    Example:
+    Examples:
         >>> print(RecordError("eval.jsonl", [Problem(3, None, "not valid JSON")]))
         eval.jsonl:3: not valid JSON
     """

@@ -58,7 +58,7 @@ class PactBatch:
     Raises:
         BatchError: shapes, types, ranges or tables do not fit; the message names the record.
 
-    Example:
+    Examples:
         >>> batch = PactBatch.of([[1, 0], [0, 1]], [0, 1], pairs=[[0, 1]])
         >>> batch.mask.tolist(), batch.is_labelled.tolist()
         ([[True, True], [True, True]], [True, True])
@@ -294,7 +294,7 @@ class PactCollator:
         FamilyError: `require_pairs`, and a family is incomplete.
         ValueError: an argument is out of range.
 
-    Example:
+    Examples:
         >>> def view(variant, reference, tokens):
         ...     return TrainingView(
         ...         record_id=f"a-{variant}", family="a", variant=variant, view=0, kind="boolean",

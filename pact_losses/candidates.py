@@ -38,7 +38,7 @@ def candidate_logits(model: nn.Module, batch: PactBatch) -> Tensor:
         BatchError: the batch has no token ids, a row ends with padding, or the model returns logits
             of another shape.
 
-    Example:
+    Examples:
         >>> from inspect import signature
         >>> list(signature(candidate_logits).parameters)
         ['model', 'batch']

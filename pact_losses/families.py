@@ -52,7 +52,7 @@ def group_families(views: Sequence[TrainingView]) -> list[Family]:
             permuted view without its primary view, or an ablated view whose answers are not the
             references of the pair. One line per family, up to 20; each names a record.
 
-    Example:
+    Examples:
         >>> def view(variant, reference):
         ...     return TrainingView(
         ...         record_id=f"a-{variant}", family="a", variant=variant, view=0, kind="boolean",
@@ -178,7 +178,7 @@ class FamilyBatchSampler(Sampler[list[int]]):
         FamilyError: as for `group_families`.
         ValueError: an argument is out of range, there are no families, or `drop_last` leaves none.
 
-    Example:
+    Examples:
         >>> def view(family, variant, reference, tokens):
         ...     return TrainingView(
         ...         record_id=f"{family}-{variant}", family=family, variant=variant, view=0,

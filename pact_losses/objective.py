@@ -45,7 +45,7 @@ class PactWeights:
     Raises:
         PactLossError: a weight is below 0 or not finite.
 
-    Example:
+    Examples:
         >>> PactWeights(nr=0.0)
         PactWeights(cf=0.5, pc=0.5, nr=0.0, emd=0.3)
     """
@@ -115,7 +115,7 @@ class PactLoss(nn.Module):
     Raises:
         PactLossError: a setting is out of its range.
 
-    Example:
+    Examples:
         >>> batch = PactBatch.of([[0, 1], [0, 1]], [0, 1], pairs=[[0, 1]])
         >>> loss_fn = PactLoss()
         >>> out = loss_fn(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), batch, progress=1.0)
@@ -153,7 +153,7 @@ class PactLoss(nn.Module):
         Raises:
             PactLossError: progress is outside [0, 1].
 
-        Example:
+        Examples:
             >>> [PactLoss(ramp=0.1).ramp_at(progress) for progress in (0.0, 0.05, 0.1, 1.0)]
             [0.0, 0.5, 1.0, 1.0]
         """
@@ -251,7 +251,7 @@ def unit_totals(batches: Iterable[PactBatch]) -> dict[str, float]:
     Returns:
         A number for each of "ce", "cf", "pc", "nr", "emd" that has units in the batches.
 
-    Example:
+    Examples:
         >>> batch = PactBatch.of([[0, 1], [0, 1]], [0, 1], pairs=[[0, 1]])
         >>> unit_totals([batch, batch])
         {'ce': 4.0, 'cf': 2.0}

@@ -59,7 +59,7 @@ class PaperSettings:
         evaluation_views: K.
         seeds: seeds of the main arms.
 
-    Example:
+    Examples:
         >>> PACT_SETTINGS.pairs_per_step, PACT_SETTINGS.n_steps(1167)
         (4, 584)
         >>> PACT_SETTINGS.select_every(584)
@@ -165,7 +165,7 @@ def lora_config(
     Raises:
         ModuleNotFoundError: peft is not installed.
 
-    Example:
+    Examples:
         >>> config = lora_config()
         >>> config.r, config.lora_alpha, config.use_rslora
         (16, 32, True)
@@ -244,7 +244,7 @@ def learning_rate_schedule(
         ModuleNotFoundError: transformers is not installed.
         PactLossError: no steps, a share outside [0, 1], or another schedule.
 
-    Example:
+    Examples:
         >>> weight = torch.nn.Parameter(torch.zeros(1))
         >>> optimizer = torch.optim.AdamW([weight], lr=1.0)
         >>> rates, steps = [], learning_rate_schedule(optimizer, "linear", n_steps=10, warmup=0.2)
@@ -282,7 +282,7 @@ def nf4_config() -> Any:
     Raises:
         ModuleNotFoundError: transformers is not installed.
 
-    Example:
+    Examples:
         >>> config = nf4_config()
         >>> config.bnb_4bit_quant_type, config.bnb_4bit_use_double_quant
         ('nf4', True)

@@ -40,7 +40,7 @@ def selection_nll(
         BatchError: the batches have no labelled primary view.
         NonFiniteError: the NLL of a view is not a finite number; the message names the record.
 
-    Example:
+    Examples:
         >>> import torch
         >>> batch = PactBatch.of([[1, 0], [0, 1]], [0, 1])
         >>> round(selection_nll(torch.nn.Identity(), [batch], code_logits=lambda model, batch:
@@ -102,7 +102,7 @@ class BestCheckpoint:
         nll: NLL of the best checkpoint, in nats; infinite before the first.
         history: (step, nll) of every offered checkpoint.
 
-    Example:
+    Examples:
         >>> import torch
         >>> model, best = torch.nn.Linear(1, 1), BestCheckpoint()
         >>> [best.offer(model, step, nll) for step, nll in ((146, 0.9), (292, 0.7), (438, 0.7))]

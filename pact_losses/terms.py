@@ -33,7 +33,7 @@ def to_canonical(code_logits: Tensor, code_order: Tensor) -> Tensor:
     Returns:
         Shape (..., C), float32 or float64; `MASKED_LOGIT` in unused slots.
 
-    Example:
+    Examples:
         >>> to_canonical(torch.tensor([[3.0, 1.0, 2.0]]), torch.tensor([[2, 0, 1]])).tolist()
         [[1.0, 2.0, 3.0]]
     """
@@ -55,7 +55,7 @@ def cross_entropy(logits: Tensor, reference: Tensor) -> Tensor:
     Returns:
         Shape (...), nats, 0 or above.
 
-    Example:
+    Examples:
         >>> value = cross_entropy(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
         >>> [round(nats, 4) for nats in value.tolist()]
         [0.6931]
@@ -86,7 +86,7 @@ def pair_margin(
     Returns:
         Shape (...), nats, any sign; higher is better.
 
-    Example:
+    Examples:
         >>> base, flipped = torch.tensor([[1.5, 0.0]]), torch.tensor([[0.0, 2.0]])
         >>> pair_margin(base, flipped, torch.tensor([0]), torch.tensor([1])).tolist()
         [3.5]
@@ -109,7 +109,7 @@ def counterfactual_margin_loss(margins: Tensor, margin: float = 2.0) -> Tensor:
     Returns:
         Shape (...), 0 or above; log 2 at d = m, about m - d far below.
 
-    Example:
+    Examples:
         >>> loss = counterfactual_margin_loss(torch.tensor([2.0, 12.0]))
         >>> [round(value, 4) for value in loss.tolist()]
         [0.6931, 0.0]
@@ -133,7 +133,7 @@ def jensen_shannon(logits_one: Tensor, logits_other: Tensor) -> Tensor:
     Returns:
         Shape (...), nats, from 0 (equal distributions) to log 2 (disjoint distributions).
 
-    Example:
+    Examples:
         >>> one = torch.tensor([[0.0, 0.0], [1e4, -1e4]])
         >>> other = torch.tensor([[5.0, 5.0], [-1e4, 1e4]])
         >>> [round(nats, 4) for nats in jensen_shannon(one, other).tolist()]
@@ -158,7 +158,7 @@ def ablated_gap(logits: Tensor, answer_base: Tensor, answer_counterfactual: Tens
     Returns:
         Shape (...), nats, 0 or above; lower is better.
 
-    Example:
+    Examples:
         >>> gap = ablated_gap(torch.tensor([[0.5, 9.0, 2.0]]), torch.tensor([0]), torch.tensor([2]))
         >>> gap.tolist()
         [1.5]
@@ -179,7 +179,7 @@ def necessity_loss(gap: Tensor, epsilon: float = 0.0) -> Tensor:
     Returns:
         Shape (...), squared nats, 0 or above.
 
-    Example:
+    Examples:
         >>> necessity_loss(torch.tensor([1.5, 0.25]), epsilon=0.5).tolist()
         [1.0, 0.0]
     """
@@ -201,7 +201,7 @@ def ordinal_transport_loss(logits: Tensor, reference: Tensor) -> Tensor:
     Returns:
         Shape (...), from 0 (all mass on y) to C - 1; a one-hot prediction costs its distance to y.
 
-    Example:
+    Examples:
         >>> sure_of_level_2 = torch.tensor([[0.0, 0.0, 99.0]])
         >>> ordinal_transport_loss(sure_of_level_2, torch.tensor([0])).tolist()
         [2.0]

@@ -46,7 +46,7 @@ class TrainingView:
     Raises:
         ViewError: the attributes are inconsistent; the message names the record.
 
-    Example:
+    Examples:
         >>> view = TrainingView(
         ...     record_id="a-base", family="a", variant="base", view=1, kind="boolean",
         ...     token_ids=(5, 6, 7), code_tokens=(8, 9), code_order=(1, 0), reference=1)

@@ -31,7 +31,7 @@ class Finding:
         found: what is there instead.
         comparison: two texts word by word, if the finding is about a difference.
 
-    Example:
+    Examples:
         >>> finding = Finding("reference-same", Place("eval.jsonl", 2, "a-cf"),
         ...                   "another reference than the base record's", "true in both")
         >>> finding.severity, finding.check
@@ -87,7 +87,7 @@ class Collector:
         check: its name; codes of other checks are refused.
         keep: findings of each code that are kept in full.
 
-    Example:
+    Examples:
         >>> collector = Collector("schema", keep=1)
         >>> for line in (3, 5):
         ...     collector.add("malformed", Place("train.jsonl", line), "a record", "a list")
@@ -160,7 +160,7 @@ def count(checks: Iterable[CheckResult], severity: Severity) -> int:
 def failed_checks(checks: Iterable[CheckResult], fail_on: Severity) -> list[CheckResult]:
     """Return the checks with a finding of a severity, or of a worse one.
 
-    Example:
+    Examples:
         >>> checks = [CheckResult("schema", "3 lines", counts={"reference-like-key": 1})]
         >>> len(failed_checks(checks, "error")), len(failed_checks(checks, "note"))
         (0, 1)

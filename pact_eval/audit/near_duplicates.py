@@ -64,7 +64,7 @@ def add_near_duplicates(index: Index, findings: Collector, *, threshold: float) 
         ValueError: the threshold is out of its range.
         InputError: a file has changed since the index was built.
 
-    Example:
+    Examples:
         >>> import pact_fixtures
         >>> from pathlib import Path
         >>> from pact_eval.data.index import index_of_records

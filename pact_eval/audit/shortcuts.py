@@ -135,7 +135,7 @@ def check_shortcuts(
     Raises:
         InputError: a file has changed since the index was built.
 
-    Example:
+    Examples:
         >>> from pact_eval.data.index import index_of_records
         >>> result = check_shortcuts(
         ...     index_of_records([]), Collector("shortcuts", 5), rng=np.random.default_rng(7))

@@ -109,7 +109,7 @@ def without_focus(record: Record) -> Record | None:
     Returns:
         The record; None if there is no certificate or a sentence cannot be deleted.
 
-    Example:
+    Examples:
         >>> from pact_eval.data.records import parse_record
         >>> record = parse_record({
         ...     "id": "a-base", "family": "a", "source_family": "s", "split": "train",
@@ -187,7 +187,7 @@ def candidate_clues(items: Sequence[WordItem], words: Sequence[str], view: View)
     Returns:
         One row a candidate.
 
-    Example:
+    Examples:
         >>> item = WordItem("choice", 0, 0, ("red", "blue"), (
         ...     {"key": frozenset({0}), "description": frozenset()},
         ...     {"key": frozenset({1}), "description": frozenset()}),

@@ -58,7 +58,7 @@ def ablate(record: Record, sentence: FocusSentence) -> Ablation:
         ValueError: the sentence is not in the context in either wording, or it occurs where it
             cannot be deleted (in a key), or its deletion joins words into it anew.
 
-    Example:
+    Examples:
         >>> from pact_eval.data.records import parse_record
         >>> record = parse_record({
         ...     "id": "a-base", "family": "a", "source_family": "s", "split": "train",
@@ -98,7 +98,7 @@ def find_sentence(state: Json, wording: str, path: LeafPath) -> FoundBy | None:
     Returns:
         How it was found, or None. "other wording" is for the caller to say.
 
-    Example:
+    Examples:
         >>> find_sentence(["It rains. It pours."], "It pours.", ("0",))
         'path'
         >>> find_sentence(["It rains. It pours."], "It pours.", ("1",))
@@ -117,7 +117,7 @@ def find_sentence(state: Json, wording: str, path: LeafPath) -> FoundBy | None:
 def occurrences(state: Json, wording: str) -> int:
     """Return how often a sentence occurs in the texts of a context.
 
-    Example:
+    Examples:
         >>> occurrences([{"text": "Shut. Then open. Shut."}, "Shut."], "Shut.")
         3
     """

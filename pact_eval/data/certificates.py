@@ -83,7 +83,7 @@ def parse_certificate(value: Mapping[str, Json]) -> Certificate:
         ValueError: a part is missing or of another type, the focus atom is none of the atoms, or a
             fact is in no state that there is.
 
-    Example:
+    Examples:
         >>> certificate = parse_certificate({
         ...     "spec": {"atoms": [{"id": "open", "statement": "It is open."}],
         ...              "focus_atom": "open", "focus_evidence": [

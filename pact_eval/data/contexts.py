@@ -18,7 +18,7 @@ LeafPath = tuple[str | int, ...]
 def string_leaves(value: Json, path: LeafPath = ()) -> Iterator[tuple[LeafPath, str]]:
     """Yield (path, text) of every string value inside a JSON value; keys are not leaves.
 
-    Example:
+    Examples:
         >>> list(string_leaves({"turns": [{"text": "a"}, "b"], "n": 1}))
         [(('turns', 0, 'text'), 'a'), (('turns', 1), 'b')]
     """
@@ -35,7 +35,7 @@ def string_leaves(value: Json, path: LeafPath = ()) -> Iterator[tuple[LeafPath, 
 def context_text(state: Json) -> str:
     r"""Return all texts of a context, one a line.
 
-    Example:
+    Examples:
         >>> context_text([{"speaker": "Clerk", "text": "Noted."}, {"n": 3}])
         'Clerk\nNoted.'
     """
@@ -45,7 +45,7 @@ def context_text(state: Json) -> str:
 def readable(text: str) -> str:
     r"""Return a text as a reader sees it: compatible forms made one, invisible signs left out.
 
-    Example:
+    Examples:
         >>> readable("Ｓｅａｌ in\u200btact")
         'Seal intact'
     """
@@ -63,7 +63,7 @@ def readable(text: str) -> str:
 def folded(text: str) -> str:
     r"""Return a text for comparison: as a reader sees it, in one case, with single spaces.
 
-    Example:
+    Examples:
         >>> folded(" The\u00a0SEAL\n is in\u00adtact. ")
         'the seal is intact.'
     """

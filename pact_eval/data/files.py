@@ -217,7 +217,7 @@ def named_files(manifest: Mapping[str, Json]) -> list[str]:
 def lies_inside(folder: Path, name: str) -> bool:
     """Tell whether a name in a manifest leads to a place inside the manifest's folder.
 
-    Example:
+    Examples:
         >>> lies_inside(Path("data"), "parts/a.jsonl"), lies_inside(Path("data"), "../a.jsonl")
         (True, False)
     """
@@ -265,7 +265,7 @@ def make_manifest(
         The manifest. `train_sha256` and `training_rows` are present if there is one training file,
         `eval_rows` and `eval_record_fingerprint` if there is one evaluation file.
 
-    Example:
+    Examples:
         >>> train = DataFile("train.jsonl", "train", Path("train.jsonl"))
         >>> manifest = make_manifest([train], [FileFacts("ab12", 3, None)])
         >>> manifest["training_rows"], manifest["roles"]

@@ -227,7 +227,7 @@ def parse_record(
     Raises:
         ValueError: with the first thing that is wrong, in words.
 
-    Example:
+    Examples:
         >>> record = parse_record({
         ...     "id": "a-base", "family": "a", "source_family": "s", "split": "train",
         ...     "domain": "travel", "variant": "base",
@@ -281,7 +281,7 @@ def parse_field(name: str, value: Json) -> Field:
     Raises:
         ValueError: with the first thing that is wrong, in words.
 
-    Example:
+    Examples:
         >>> field = parse_field("urgency", {"type": "score", "instructions": "How urgent?",
         ...                                 "criteria": ["Routine", "Urgent"]})
         >>> [answer.key for answer in field.answers]

@@ -67,7 +67,7 @@ def assign_roles(
     Raises:
         InputError: no source family would be left to train on.
 
-    Example:
+    Examples:
         >>> assign_roles("abcd", select=1, calibrate=1, seed=17)
         {'a': 'selection', 'b': 'train', 'c': 'calibration', 'd': 'train'}
     """

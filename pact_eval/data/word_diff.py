@@ -56,7 +56,7 @@ class WordDiff:
 def words(text: str) -> list[str]:
     """Split a text, as a reader sees it, into words and signs.
 
-    Example:
+    Examples:
         >>> words("Box B-17 doesn't hold 3.5 kg.")
         ['Box', 'B', '-', '17', "doesn't", 'hold', '3.5', 'kg', '.']
     """
@@ -66,7 +66,7 @@ def words(text: str) -> list[str]:
 def same_words(left: str, right: str) -> bool:
     """Tell whether two texts have the same words, whatever their case and signs.
 
-    Example:
+    Examples:
         >>> same_words("The seal is intact.", "THE SEAL is in\u200btact!")
         True
     """
@@ -86,7 +86,7 @@ def word_diff(left: str, right: str) -> WordDiff:
     Returns:
         Their segments and the number of edited words.
 
-    Example:
+    Examples:
         >>> diff = word_diff("The seal is intact today.", "The seal is not intact.")
         >>> diff.edited_words, [(s.left, s.right) for s in diff.segments if s.kind == "changed"]
         (2, [('', 'not'), ('today', '')])

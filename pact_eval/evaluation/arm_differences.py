@@ -167,7 +167,7 @@ def best_mean(means: Mapping[str, float], spec: MetricSpec) -> str | None:
     Returns:
         None if neither direction is better, fewer than two arms have a value, or it is infinite.
 
-    Example:
+    Examples:
         >>> best_mean({"a": 0.3, "b": 0.2, "c": math.nan}, find_metric("nll_nats").spec)
         'b'
     """

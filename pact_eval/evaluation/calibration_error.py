@@ -118,7 +118,7 @@ def calibration_error(
         Dobriban, "A confidence interval for the l2 expected calibration error", 2024.
         Upper end: Read, "Presentation of search results: the CLs technique", 2002.
 
-    Example:
+    Examples:
         >>> rng = np.random.default_rng(1)
         >>> confidence = rng.uniform(0.5, 1, size=324)
         >>> right = rng.random(324) < confidence

@@ -28,7 +28,7 @@ class ChanceError:
     def of(cls, errors: Sequence[Estimate | None]) -> ChanceError | None:
         """Summarise the inference on the ECE of runs; None if one of them has none.
 
-        Example:
+        Examples:
             >>> runs = [CalibrationError(0.07, 0, 0.1, 324, 162, "", None, floor, 0.1, p)
             ...         for floor, p in ((0.06, 0.3), (0.05, 0.02))]
             >>> found = ChanceError.of(runs)

@@ -21,7 +21,7 @@ def common_views(ks: Iterable[int]) -> int:
     Args:
         ks: number of views of each run, one or more.
 
-    Example:
+    Examples:
         >>> common_views([4, 2, 4])
         2
     """

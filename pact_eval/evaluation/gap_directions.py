@@ -46,7 +46,7 @@ def gap_directions(gaps: FloatArray, confidence: FloatArray) -> list[FloatArray]
     Returns:
         (bins,) gaps, the likely direction first.
 
-    Example:
+    Examples:
         >>> confidence = np.repeat([0.5, 0.7, 0.9], 8)
         >>> right = np.tile([True, False], 12)
         >>> gaps = np.zeros((24, 15))

@@ -695,7 +695,7 @@ def repeated_views(n_choices: npt.NDArray[np.integer], k: int) -> int:
         n_choices: (n,) number of answers of each item.
         k: number of views per item.
 
-    Example:
+    Examples:
         >>> repeated_views(np.array([2, 3]), 4)
         1
     """

@@ -72,7 +72,7 @@ def sign_of(difference: Estimate) -> int:
 
     The difference of two published ECE can lie outside the interval of the true difference.
 
-    Example:
+    Examples:
         >>> sign_of(Estimate(0.01, -0.09, -0.02, 324, 162, "MOVER interval"))
         -1
         >>> sign_of(Estimate(0.01, -0.02, 0.04, 324, 162, "MOVER interval"))
@@ -121,7 +121,7 @@ def too_few_resamples(found: Sequence[tuple[str, Evidence]]) -> tuple[TooFewResa
     Args:
         found: titles of metrics, and their evidence after `adjusted`.
 
-    Example:
+    Examples:
         >>> drawn = evidence("interval", 0.01, marked=False)
         >>> drawn = replace(drawn, tests=60, least_p_value=0.003, resamples=999, clusters=99)
         >>> (note,) = too_few_resamples([("Margin", drawn)])
@@ -150,7 +150,7 @@ def adjusted(found: Sequence[Evidence]) -> list[Evidence]:
     Args:
         found: those of one output; a p-value of NaN is no test.
 
-    Example:
+    Examples:
         >>> one, two = (evidence("McNemar over pairs", p, marked=p <= 0.05) for p in (0.03, 0.01))
         >>> [(each.adjusted_p_value, each.marked) for each in adjusted([one, two])]
         [(0.03, True), (0.02, True)]

@@ -200,7 +200,7 @@ def numeric_noise(provenance: Provenance) -> float | None:
     Args:
         provenance: provenance of the run.
 
-    Example:
+    Examples:
         >>> from pact_eval.runs import Provenance
         >>> numeric_noise(Provenance.of({"settings": {"dtype": "bfloat16"}}))
         0.125
@@ -221,7 +221,7 @@ def small_groups(
         unit: what is counted.
         differences: whether the intervals are of differences between runs.
 
-    Example:
+    Examples:
         >>> (note,) = small_groups({"all": 162, "tax": 12, "law": 1}, "family")
         >>> note.groups
         (SmallGroup(name='tax', clusters=12),)
@@ -239,7 +239,7 @@ def near_ties(logit_gap: npt.NDArray[np.float64], noise: float) -> NearTies:
         logit_gap: (n,) distance of the two best logits.
         noise: possible rounding error of a logit.
 
-    Example:
+    Examples:
         >>> near_ties(np.array([0.1, 3.0]), 0.125)
         NearTies(items=1, noise=0.125)
     """

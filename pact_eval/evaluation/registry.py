@@ -292,7 +292,7 @@ def register_metric(metric: Metric) -> None:
     Raises:
         ValueError: a metric of that name is registered already.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from pact_eval.evaluation import Metric, MetricSpec
         >>> from pact_eval.evaluation import registered_metrics, temporary_metric
@@ -355,7 +355,7 @@ def find_metric(name: str) -> Metric:
 def metric_spec(name: str) -> MetricSpec:
     """Return name, title, unit and direction of a metric.
 
-    Example:
+    Examples:
         >>> metric_spec("aurc").title
         'AURC'
     """

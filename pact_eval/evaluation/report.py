@@ -128,7 +128,7 @@ def default_resamples(items: int) -> int:
     The default is 10,000 up to 20,000 items. It falls to 1,000 at 200,000 items and stays there up
     to 2,000,000; then it falls to 200.
 
-    Example:
+    Examples:
         >>> [default_resamples(n) for n in (324, 100_000, 1_000_000, 10_000_000)]
         [10000, 2000, 1000, 200]
     """

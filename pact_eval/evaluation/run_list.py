@@ -79,7 +79,7 @@ def list_runs(folders: Sequence[Path]) -> tuple[ListedRun, ...]:
     Raises:
         InputError: a folder does not exist, or is a file.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     list_runs([Path(folder)])

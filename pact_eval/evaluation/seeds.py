@@ -302,7 +302,7 @@ def matched_seeds(
     Returns:
         The matches in ascending order of seeds; none if the arms share no seed.
 
-    Example:
+    Examples:
         >>> runs = {1: "a1", 2: "a2"}
         >>> matched_seeds(runs, {2: "b2"})
         (SeedMatch(seed=2, a='a2', b='b2'),)

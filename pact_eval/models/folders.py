@@ -98,7 +98,7 @@ def require_adapter_folder(folder: Path) -> None:
     Raises:
         AdapterError: there is no such folder.
 
-    Example:
+    Examples:
         >>> require_adapter_folder(Path("organisation/adapter"))
         Traceback (most recent call last):
             ...
@@ -162,7 +162,7 @@ def named_base_model(
         config: the parsed `adapter_config.json`, or None if it cannot be read.
         schema_config: the parsed `schema_config.json`, which takes precedence; or None.
 
-    Example:
+    Examples:
         >>> named_base_model({"base_model_name_or_path": "Qwen/Qwen3-0.6B"}, {"model": ""})
         'Qwen/Qwen3-0.6B'
     """
@@ -175,7 +175,7 @@ def named_base_revision(
 ) -> str | None:
     """Return the revision of the base model that an adapter names; as `named_base_model`.
 
-    Example:
+    Examples:
         >>> named_base_revision({"revision": "c1899de"}, None)
         'c1899de'
     """

@@ -47,7 +47,7 @@ def unsafe_settings(config: Mapping[str, Json]) -> tuple[UnsafeSetting, ...]:
     Args:
         config: the parsed `adapter_config.json`.
 
-    Example:
+    Examples:
         >>> [found] = unsafe_settings({"peft_type": "LORA", "init_lora_weights": "pissa"})
         >>> found.kind, found.found
         ('base-changed', 'init_lora_weights "pissa"')

@@ -46,7 +46,7 @@ def full_matches(patterns: Sequence[str], names: Sequence[str]) -> list[frozense
     Raises:
         PatternError: they fail together, or take longer than some seconds.
 
-    Example:
+    Examples:
         >>> [sorted(found) for found in full_matches(["q.proj", "v.*"], ["q_proj", "v_proj"])]
         [['q_proj'], ['v_proj']]
     """

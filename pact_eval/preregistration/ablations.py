@@ -113,7 +113,7 @@ def change_mark(metric: str, change: float, clear: Margin) -> Change | None:
         change: in its unit, rates as fractions.
         clear: the change that is called clear.
 
-    Example:
+    Examples:
         >>> change_mark("accuracy", -0.031, Margin(2, "points"))
         'clearly worse'
         >>> change_mark("flip_rate", 0.0154, Margin(2, "points"))

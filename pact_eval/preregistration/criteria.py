@@ -27,7 +27,7 @@ _DECODING_NAMES: Final[dict[tuple[Decoding, Calibration], DecodingName]] = {
 def decoding_name(decoding: Decoding, calibration: Calibration) -> DecodingName:
     """Return the name of a decoding in hypotheses and tables.
 
-    Example:
+    Examples:
         >>> decoding_name("single", "raw"), decoding_name("ensemble", "calibrated")
         ('single', 'ensemble_calibrated')
     """
@@ -37,7 +37,7 @@ def decoding_name(decoding: Decoding, calibration: Calibration) -> DecodingName:
 def decoding_parts(name: DecodingName) -> tuple[Decoding, bool]:
     """Return a decoding, and whether it is calibrated; the inverse of `decoding_name`.
 
-    Example:
+    Examples:
         >>> decoding_parts("ensemble_calibrated")
         ('ensemble', True)
     """
@@ -73,7 +73,7 @@ class Margin:
         amount: at least 0.
         unit: points, nats, levels, or nothing (Brier).
 
-    Example:
+    Examples:
         >>> margin = Margin(2.0, "points")
         >>> str(margin), margin.distance
         ('2 points', 0.02)
@@ -98,7 +98,7 @@ NO_MARGIN: Final = Margin(0.0, "")
 def margin_unit(metric: str) -> str:
     """Return the unit of differences of a metric; empty if it has none.
 
-    Example:
+    Examples:
         >>> margin_unit("accuracy"), margin_unit("score_mae"), margin_unit("brier")
         ('points', 'levels', '')
     """
@@ -115,7 +115,7 @@ def parse_margin(text: str, metric: str) -> Margin:
     Raises:
         ValueError: it is not a number of at least 0 in that unit.
 
-    Example:
+    Examples:
         >>> parse_margin("2 points", "accuracy")
         Margin(amount=2.0, unit='points')
         >>> parse_margin("2", "accuracy")
@@ -149,7 +149,7 @@ class Cell:
         decoding: how the probabilities are made.
         group: "all", a kind, or a domain.
 
-    Example:
+    Examples:
         >>> print(Cell("ece", "pact_full", "single", "all"))
         ece of pact_full (single, all)
     """
@@ -170,7 +170,7 @@ class Instead:
     Attributes:
         metric, arm, decoding, group: parts of a `Cell`; None keeps the part of the other cell.
 
-    Example:
+    Examples:
         >>> print(Instead(arm="ce_only").of(Cell("ece", "pact_full", "single", "all")))
         ece of ce_only (single, all)
     """
@@ -205,7 +205,7 @@ class Instead:
 class Quantity:
     """A cell, or a cell minus another.
 
-    Example:
+    Examples:
         >>> ensemble = Cell("accuracy", "pact_full", "ensemble", "all")
         >>> print(Quantity(ensemble, Instead(decoding="single").of(ensemble)))
         accuracy of pact_full (ensemble, all) minus accuracy of pact_full (single, all)
@@ -309,7 +309,7 @@ class Hypotheses:
 def describe_check(check: Check) -> str:
     """Say what a check decides, from its parts alone: its own words may say something else.
 
-    Example:
+    Examples:
         >>> describe_check(Check(
         ...     says="TV falls", metric="view_tv", arms=("pact",), decodings=("ensemble",),
         ...     groups=("all",), relation="lower", than=Instead(arm="ce"), judged_on="means"))

@@ -74,7 +74,7 @@ def by_test(test: SignFlipTest, level: float = LEVEL) -> ShownBy:
         test: of the two runs; two-sided.
         level: two-sided.
 
-    Example:
+    Examples:
         >>> from pact_eval.stats import sign_flip_test
         >>> eight = sign_flip_test([True] * 8, [False] * 8, range(8))
         >>> by_test(eight).shown, by_test(eight, 0.05 / 10).shown, eight.p_value
@@ -118,7 +118,7 @@ def by_interval(
         Schuirmann, "A comparison of the two one-sided tests procedure and the power approach",
         Journal of Pharmacokinetics and Biopharmaceutics 1987.
 
-    Example:
+    Examples:
         >>> gap = Estimate(0.004, -0.003, 0.011, n=9000, clusters=4500, method="bootstrap")
         >>> by_interval("similar", Margin(2, "points"), gap, holds=True).shown
         True

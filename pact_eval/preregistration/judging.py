@@ -84,7 +84,7 @@ def judge(
     Raises:
         InputError: a table of metrics counts different items for arms that are compared.
 
-    Example:
+    Examples:
         >>> from pact_eval.preregistration import MetricTable, judge, pact_hypotheses
         >>> judge(pact_hypotheses(), MetricTable([])).verdicts["H1"]
         'UNTESTED'
@@ -119,7 +119,7 @@ def holds(relation: Relation, margin: Margin, difference: float) -> bool:
         margin: m.
         difference: d, first quantity minus second.
 
-    Example:
+    Examples:
         >>> points = Margin(2.0, "points")
         >>> holds("similar", points, 0.02), holds("higher", points, 0.02)
         (True, False)

@@ -89,7 +89,7 @@ def write_example(path: Path) -> None:
 def pact_hypotheses() -> Hypotheses:
     """Return the five hypotheses of the PACT paper, which ship with the package.
 
-    Example:
+    Examples:
         >>> [hypothesis.id for hypothesis in pact_hypotheses().hypotheses]
         ['H1', 'H2', 'H3', 'H4', 'H5']
     """
@@ -109,7 +109,7 @@ def parse_hypotheses(text: str, source: str) -> Hypotheses:
     Raises:
         RecordError: as for `read_hypotheses`.
 
-    Example:
+    Examples:
         >>> parse_hypotheses('format = "pact-hypotheses-1"', "mine.toml")
         Traceback (most recent call last):
             ...
@@ -382,7 +382,7 @@ def _in_words(value: object) -> str:
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the end of a message: the nearest known word, or all of them.
 
-    Example:
+    Examples:
         >>> _did_you_mean("metrik", ["metric", "arm"])
         '; did you mean metric?'
         >>> _did_you_mean("x", ["metric", "arm"])

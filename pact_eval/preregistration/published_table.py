@@ -186,7 +186,7 @@ def _contradiction(line: _Line) -> str | None:
 def _half_a_digit(text: str) -> float:
     """Return half a unit of the last digit of a number; at most half a percent.
 
-    Example:
+    Examples:
         >>> _half_a_digit("0.842"), _half_a_digit("8.4e-1"), _half_a_digit("1.0")
         (0.0005, 0.005, 0.005)
     """

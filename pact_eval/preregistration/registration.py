@@ -36,7 +36,7 @@ from pact_eval.runs import RunFolder
 def canonical_criteria(hypotheses: Hypotheses) -> dict[str, Json]:
     """Return the criteria as JSON; hypotheses by id, checks by what they say.
 
-    Example:
+    Examples:
         >>> from pact_eval.preregistration import pact_hypotheses
         >>> canonical_criteria(pact_hypotheses())["format"]
         'pact-hypotheses-1'
@@ -60,7 +60,7 @@ def criteria_changes(registered: Json, now: Json) -> tuple[str, ...]:
     Returns:
         One sentence per difference; none if they are equal.
 
-    Example:
+    Examples:
         >>> criteria_changes({"hypotheses": {"H4": {"claim": "a"}}},
         ...                  {"hypotheses": {"H4": {"claim": "b"}}})
         ('H4, claim: registered "a", now "b"',)
@@ -188,7 +188,7 @@ class Lock:
 def lock_path(path: Path) -> Path:
     """Return the path of the lock of a file of hypotheses, in the same folder.
 
-    Example:
+    Examples:
         >>> lock_path(Path("hypotheses.toml")).name
         'hypotheses.lock'
     """
@@ -431,7 +431,7 @@ def check_lock(hypotheses: Hypotheses, lock: Lock | None, runs: Sequence[RunFact
         REGISTERED AFTER THE RUNS if a run began earlier; otherwise NOT VERIFIABLE if the start or
         the data of a run are unknown. Reasons of all three kinds are given.
 
-    Example:
+    Examples:
         >>> from pact_eval.preregistration import pact_hypotheses
         >>> check_lock(pact_hypotheses(), None, []).status
         'NOT REGISTERED'

@@ -198,7 +198,7 @@ def repeated_arms(table: MetricTable) -> tuple[tuple[str, ...], tuple[str, ...]]
         Arms with several seeds and base models, then arms with one seed; all of them first where
         no arm has several.
 
-    Example:
+    Examples:
         >>> cell = Cell("ece", "pact", "single", "all")
         >>> rows = [MetricRow(cell, 17, 0.1), MetricRow(cell, 18, 0.1)]
         >>> more = [MetricRow(replace(cell, arm=arm), seed, 0.1) for arm, seed in
@@ -378,7 +378,7 @@ def metric_sizes(table: MetricTable) -> dict[str, tuple[int, int]]:
     Returns:
         By metric, the lowest and the highest number; a metric without any is left out.
 
-    Example:
+    Examples:
         >>> cells = [Cell(name, "pact", "single", "all") for name in ("accuracy", "pair_accuracy")]
         >>> rows = [MetricRow(cell, 17, 0.8, n) for cell, n in zip(cells, (324, 162))]
         >>> metric_sizes(MetricTable(rows))

@@ -96,7 +96,7 @@ def outcomes_of(comparisons: Iterable[bool | None]) -> frozenset[Outcome]:
     Args:
         comparisons: whether each comparison holds; None if it lacks data.
 
-    Example:
+    Examples:
         >>> sorted(outcomes_of([True, True])), sorted(outcomes_of([True, False, None]))
         (['holds'], ['lacks', 'mixed'])
     """
@@ -119,7 +119,7 @@ def verdict_on(checks: Iterable[frozenset[Outcome]]) -> Verdict:
     Raises:
         ValueError: there are no checks.
 
-    Example:
+    Examples:
         >>> verdict_on([frozenset({"holds"}), frozenset({"lacks"})])
         'PARTLY TESTED'
     """
@@ -359,7 +359,7 @@ class Scorecard:
 def weighted_rows(left: Reading, right: Reading) -> tuple[WeightedRow, ...]:
     """Return the difference of two readings as a weighted sum of numbers.
 
-    Example:
+    Examples:
         >>> from pact_eval.preregistration import Cell
         >>> one, other = (MetricRow(Cell("ece", arm, "single", "all"), 17, 0.1) for arm in "ab")
         >>> [each.weight for each in weighted_rows(Reading(0.1, (one,)), Reading(0.1, (other,)))]

@@ -78,7 +78,7 @@ class MetricTable:
     Raises:
         InputError: two different numbers for one place, or an unknown metric or decoding.
 
-    Example:
+    Examples:
         >>> cell = Cell("ece", "pact", "single", "all")
         >>> table = MetricTable([MetricRow(cell, 17, 0.126), MetricRow(cell, 18, 0.092)])
         >>> table.row(cell, 18).value

@@ -38,7 +38,7 @@ def code_orders(seed: int, record_id: str, n_choices: int, k: int) -> list[Order
     Raises:
         ValueError: fewer than 2 answers, or fewer than 1 view.
 
-    Example:
+    Examples:
         >>> code_orders(0, "scale-001-base", 3, 4)
         [(0, 1, 2), (2, 0, 1), (1, 2, 0), (0, 2, 1)]
         >>> code_orders(0, "scale-001-base", 2, 4)
@@ -58,7 +58,7 @@ def code_orders(seed: int, record_id: str, n_choices: int, k: int) -> list[Order
 def code_order(seed: int, record_id: str, n_choices: int, view: int) -> Order:
     """Return the letter order of one view; see `code_orders`.
 
-    Example:
+    Examples:
         >>> code_order(0, "scale-001-base", 3, 3)
         (0, 2, 1)
     """
@@ -80,7 +80,7 @@ def to_canonical(
     Raises:
         ValueError: `code_order` is not a permutation of the C positions.
 
-    Example:
+    Examples:
         >>> to_canonical(np.array([0.1, 0.2, 0.7]), (2, 0, 1))
         array([0.2, 0.7, 0.1])
     """

@@ -19,7 +19,7 @@ from pact_eval.prompts.contract import CODES, Message, canonical_code_order, con
 class NimbleContract:
     """The published contract: JSON of context and schema, then the name of the requested field.
 
-    Example:
+    Examples:
         >>> from pact_eval.data import parse_field
         >>> gate = parse_field("decision", {"type": "noul", "instructions": "Is the gate open?"})
         >>> system, user = NIMBLE.messages("Gate shut.", [gate], "decision", (1, 0))
@@ -74,7 +74,7 @@ class NimbleContract:
     def schema_config(self) -> dict[str, Json]:
         """Return the keys of an adapter's `schema_config.json` that identify this contract.
 
-        Example:
+        Examples:
             >>> list(NIMBLE.schema_config())
             ['task', 'system_prompt', 'prompt_code_sha256', 'contract_fingerprint']
         """
@@ -97,7 +97,7 @@ class NimbleContract:
         Raises:
             ContractMismatchError: with the key that differs, what was expected and what was found.
 
-        Example:
+        Examples:
             >>> NIMBLE.check_adapter({"task": NIMBLE.task,
             ...                       "contract_fingerprint": NIMBLE.fingerprint})
         """
@@ -118,7 +118,7 @@ NIMBLE: Final = NimbleContract()
 def safe_json(value: Json) -> str:
     r"""Render JSON whose angle brackets cannot be read as markup or special tokens.
 
-    Example:
+    Examples:
         >>> print(safe_json({"a": "<b> é"}))
         {"a": "\u003cb\u003e é"}
     """

@@ -56,7 +56,7 @@ def parse_schema(value: Json) -> tuple[Field, ...]:
     Raises:
         RequestError: it is not an object, is empty, or a question is malformed.
 
-    Example:
+    Examples:
         >>> [field.name for field in parse_schema(
         ...     {"questions": {"refund": {"type": "noul", "instructions": "A refund?"}}})]
         ['refund']
@@ -97,7 +97,7 @@ def read_context(file_or_text: str) -> Json:
     Raises:
         RequestError: the file cannot be read, or a `.json` file is not strict JSON.
 
-    Example:
+    Examples:
         >>> read_context("The gate is open.")
         'The gate is open.'
     """

@@ -80,7 +80,7 @@ class TrainingPrompts:
             stated: the parsed `schema_config.json`.
             where: name of the base in messages.
 
-        Example:
+        Examples:
             >>> here = TrainingPrompts(chat_template_sha256="a" * 64)
             >>> here.differences({"chat_template_sha256": "b" * 64}, "model")
             ('trained with another chat template than that of model: schema_config.json has chat_template_sha256 bbbbbbbbbbbb..., expected aaaaaaaaaaaa...',)

@@ -61,7 +61,7 @@ class Difference:
     def allowance(self) -> str:
         """The value of `--allow` that accepts it.
 
-        Example:
+        Examples:
             >>> Difference("base", "1bda35cb688a", "c1899de289a0").allowance
             'other-base'
         """
@@ -115,7 +115,7 @@ class RunIdentity:
     def differences(self, other: RunIdentity) -> tuple[Difference, ...]:
         """Return the facts that both know and in which they differ.
 
-        Example:
+        Examples:
             >>> first = RunIdentity(adapter_sha256="a" * 64, prompts_sha256="c" * 64)
             >>> [each.fact for each in first.differences(RunIdentity("b" * 64))]
             ['adapter']
@@ -150,7 +150,7 @@ def join_differences(first: Provenance, other: Provenance) -> tuple[Difference, 
     These are the dataset (of runs that were scored: the hash of an import is that of its rows), the
     contract, the prompts, and the base model if both runs have an adapter.
 
-    Example:
+    Examples:
         >>> runs = [{"source": "score", "settings": {"data": {"sha256": hash}}} for hash in "ab"]
         >>> [each.fact for each in join_differences(*map(Provenance.of, runs))]
         ['data']

@@ -75,7 +75,7 @@ class Predictions:
             RunError: an item lacks a view or a reference, only some rows are ablated contexts, or
                 an ablated context has a reference or lacks its two different answers.
 
-        Example:
+        Examples:
             >>> frame = pl.DataFrame({
             ...     "id": ["a", "a"], "family": "f", "source_family": "s", "domain": "d",
             ...     "kind": "boolean", "variant": "base", "reference": 1, "n_choices": 2,

@@ -109,7 +109,7 @@ def check_values(frame: pl.DataFrame, k: int) -> None:
             the views of an item differ in their id, kind, family, reference or number of answers.
             A logit of minus infinity (an imported probability of 0) is allowed.
 
-    Example:
+    Examples:
         >>> check_values(pl.DataFrame({"n_choices": [2, 2], "answer_mass": [0.5, 7.5]}), 2)
         Traceback (most recent call last):
             ...

@@ -74,7 +74,7 @@ def references_sha256(frame: pl.DataFrame) -> str:
     Two runs on the same items have the same hash, whatever the order of their rows. Each item gives
     the bytes `<length of the id in bytes>:<id>=<reference>;`, without a reference if it is null.
 
-    Example:
+    Examples:
         >>> frame = pl.DataFrame({"id": ["b", "a", "b"], "reference": [1, 0, 1]})
         >>> references_sha256(frame) == hashlib.sha256(b"1:a=0;1:b=1;").hexdigest()
         True
@@ -149,7 +149,7 @@ def check_counts(folder: Path, provenance: Provenance, *, items: int, views: int
 def wrong_counts(provenance: Provenance, *, items: int, views: int) -> tuple[str, ...]:
     """Return how the counts in `run.json` contradict the rows, one sentence each.
 
-    Example:
+    Examples:
         >>> recorded = Provenance.of({"counts": {"items": 12}, "settings": {"k": 2}})
         >>> wrong_counts(recorded, items=12, views=48)
         ('K: the rows have 4, recorded are 2',)
@@ -174,7 +174,7 @@ def wrong_counts(provenance: Provenance, *, items: int, views: int) -> tuple[str
 def seal_digest(seal: Seal) -> str:
     """Return one SHA-256 that identifies a sealed run: its rows, settings and labels.
 
-    Example:
+    Examples:
         >>> seal_digest(Seal("aa", "bb", "cc", 1, 2, 2))[:8]
         '27c29f9e'
     """

@@ -17,7 +17,7 @@ def length_sorted_batches(lengths: Sequence[int], batch_tokens: int) -> list[lis
         Indices into `lengths`, longest first. The first batch needs the most memory. The grouping
         depends on the lengths alone; equal lengths keep their order.
 
-    Example:
+    Examples:
         >>> length_sorted_batches([5, 9, 5, 2], batch_tokens=10)
         [[1], [0, 2], [3]]
     """
@@ -45,7 +45,7 @@ def tight_batches(
     Returns:
         Indices into `lengths`, longest first; a row over the budgets gets its own batch.
 
-    Example:
+    Examples:
         >>> lengths = [30, 29, 30, 12]
         >>> tight_batches(lengths, prefix=90, new_tokens=99, cached_tokens=999, padding=0.05)
         [[0, 2, 1], [3]]
@@ -82,7 +82,7 @@ def consecutive_batches(
     Returns:
         Indices into `lengths`; a segment over the budgets gets its own batch.
 
-    Example:
+    Examples:
         >>> consecutive_batches([30, 12, 40, 30], [90, 90, 5, 5], 80, cached_tokens=999)
         [[0, 1], [2, 3]]
         >>> consecutive_batches([30, 12, 40, 30], [90, 90, 5, 5], 80, cached_tokens=200)

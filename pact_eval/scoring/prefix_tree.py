@@ -96,7 +96,7 @@ def prefix_tree(prompts: Sequence[Ids], min_saving: int = _MIN_SAVING) -> Prefix
     Raises:
         ValueError: there is no prompt, or an empty one.
 
-    Example:
+    Examples:
         >>> tree = prefix_tree([(1, 2, 3, 4), (1, 2, 3, 5), (1, 2, 6), (1, 2, 6)], min_saving=0)
         >>> tree.root.ids, tree.root.branches[0].ids, tree.root.leaves
         ((1, 2), (3,), (Leaf(ids=(6,), prompts=(2, 3)),))

@@ -296,7 +296,7 @@ def check_views(views: Sequence[EncodedView]) -> list[EncodedView]:
     Args:
         views: views of the data that will be scored, at least one.
 
-    Example:
+    Examples:
         >>> view = EncodedView("a", 0, tuple(range(100)), (7, 8), (0, 1))
         >>> [len(piece.token_ids) for piece in check_views([view])]
         [100, 99, 98, 95, 5, 80, 81, 81, 82]
@@ -375,7 +375,7 @@ def _ran(
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an error says that memory ran out.
 
-    Example:
+    Examples:
         >>> is_out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED"))
         True
     """

@@ -33,7 +33,7 @@ def load_tokenizer(folder: Path) -> Any:
 def reason(error: Exception | None) -> str:
     r"""Return the first line of an error of transformers; two if the first introduces the second.
 
-    Example:
+    Examples:
         >>> reason(ValueError("Validation error for field 'pad_token_id':\n  expected an int"))
         "Validation error for field 'pad_token_id': expected an int"
         >>> reason(KeyError())

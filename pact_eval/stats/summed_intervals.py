@@ -31,7 +31,7 @@ class SummedInterval:
     def at(self, confidence: float) -> tuple[float, float]:
         """Return the ends at another confidence, by the quantiles of t with F - 1 degrees.
 
-        Example:
+        Examples:
             >>> SummedInterval(0.0, 1.96, 1.96, 10_000).at(0.99)[1].__round__(2)
             2.58
         """
@@ -42,7 +42,7 @@ class SummedInterval:
     def p_value(self) -> float:
         """Return the level at which the interval ends at 0; NaN without a reach.
 
-        Example:
+        Examples:
             >>> SummedInterval(2.0, 2.0, 3.0, 162).p_value().__round__(3)
             0.05
         """
@@ -94,7 +94,7 @@ def summed_interval(
         approach", Statistics in Medicine 27, 2008. Zou, "Toward using confidence intervals to
         compare correlations", Psychological Methods 12, 2007, for dependent estimates.
 
-    Example:
+    Examples:
         >>> found = summed_interval([1, -1], [0.5, 0.1], [0.2, 0.0], [0.8, 0.4], [[1, 0], [0, 1]],
         ...     n_clusters=162)
         >>> [round(end, 3) for end in found.at(0.95)]

@@ -73,7 +73,7 @@ def save_adapter(
         PromptError: the tokenizer cannot render the contract.
         ValueError: `facts` names a reserved key.
 
-    Example:
+    Examples:
         >>> from inspect import signature
         >>> [name for name in signature(save_adapter).parameters][:3]
         ['model', 'folder', 'base']

@@ -66,7 +66,7 @@ def training_views(
             cannot be made; one error lists all of them.
         PromptError: a prompt is over the limit.
 
-    Example:
+    Examples:
         >>> ViewPlan(permuted=1, ablated=True)
         ViewPlan(permuted=1, ablated=True, seed=0)
     """

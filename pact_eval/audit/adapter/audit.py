@@ -114,7 +114,7 @@ def audit_adapter(folder: Path, *, base_model: Path | None = None, keep: int) ->
     Raises:
         AdapterError: one of the two folders does not exist.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as empty:
         ...     audit = audit_adapter(Path(empty), keep=20)

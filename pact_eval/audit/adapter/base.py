@@ -318,7 +318,7 @@ def _as_loaded(stored: Mapping[str, TensorInfo], wanted: Iterable[str]) -> dict[
     Returns:
         The weights by module; a part that this reading does not load is left out.
 
-    Example:
+    Examples:
         >>> weight = TensorInfo("model.language_model.layers.0.q.weight", "F32", (4, 4), 0, 64)
         >>> stored = {"model.language_model.layers.0.q": weight}
         >>> list(_as_loaded(stored, ["model.layers.0.q"]))

@@ -89,7 +89,7 @@ def compare_adapters(left: AdapterAudit, right: AdapterAudit) -> AdapterComparis
     Returns:
         What differs. The weights are read again, unless the two files have the same hash.
 
-    Example:
+    Examples:
         >>> import tempfile
         >>> from pact_eval.audit.adapter.audit import audit_adapter
         >>> with tempfile.TemporaryDirectory() as folder:

@@ -92,7 +92,7 @@ class LoraSettings:
 def lora_scale(alpha: float, rank: int, *, rslora: bool) -> float:
     """Return alpha/r, or alpha/sqrt(r) for rank-stabilised LoRA (Kalajdzievski 2023).
 
-    Example:
+    Examples:
         >>> lora_scale(32, 16, rslora=False), lora_scale(32, 16, rslora=True)
         (2.0, 8.0)
     """
@@ -106,7 +106,7 @@ def read_settings(config: Mapping[str, Json], collector: Collector) -> LoraSetti
         config: the parsed `adapter_config.json`.
         collector: of the check "config".
 
-    Example:
+    Examples:
         >>> config = {"peft_type": "LORA", "r": 16, "lora_alpha": 32, "target_modules": ["q_proj"]}
         >>> read_settings(config, Collector("config", keep=5)).scale
         2.0

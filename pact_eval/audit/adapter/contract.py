@@ -28,7 +28,7 @@ def check_contract(schema_config: Mapping[str, Json] | None, collector: Collecto
         schema_config: the parsed `schema_config.json`, or None if there is none.
         collector: of the check "contract".
 
-    Example:
+    Examples:
         >>> result = check_contract({"task": NIMBLE.task}, Collector("contract", keep=5))
         >>> found = result.findings
         >>> found[0].code, found[0].found  # doctest: +ELLIPSIS
@@ -54,7 +54,7 @@ def check_contract(schema_config: Mapping[str, Json] | None, collector: Collecto
 def max_length_tokens(schema_config: Mapping[str, Json]) -> int | None:
     """Return the longest prompt that an adapter names, in tokens; None if it names none.
 
-    Example:
+    Examples:
         >>> max_length_tokens({"max_length": 2048}), max_length_tokens({"max_length": "2048"})
         (2048, None)
     """

@@ -110,7 +110,7 @@ def check_files(files: Iterable[FileRecord], collector: Collector) -> CheckResul
 def shown(text: str) -> str:
     r"""Return a name from a foreign file in printable form: no control characters, not too long.
 
-    Example:
+    Examples:
         >>> shown("q_proj\x1b[2J")
         'q_proj\\x1b[2J'
     """
@@ -221,7 +221,7 @@ def is_pickle(head: bytes) -> bool:
         True if the opcodes call something, import something and end, end where the file does, or
         are too many for a text.
 
-    Example:
+    Examples:
         >>> is_pickle(b"cos\nsystem\n(S'id'\ntR."), is_pickle(b"cos and system.")
         (True, False)
     """

@@ -31,7 +31,7 @@ def check_prompts(
         base: folder of the base model, or None if it is not at hand.
         collector: of the check "prompts".
 
-    Example:
+    Examples:
         >>> check_prompts({}, None, Collector("prompts", keep=5)).findings[0].code
         'prompts-not-stated'
     """

@@ -28,7 +28,7 @@ def targeted(settings: LoraSettings, names: Sequence[str]) -> frozenset[str] | N
     Raises:
         PatternError: a regular expression takes too long.
 
-    Example:
+    Examples:
         >>> settings = LoraSettings(targets=("q_proj",), layers=(1,))
         >>> targeted(settings, ["model.layers.0.q_proj", "model.layers.1.q_proj"])
         frozenset({'model.layers.1.q_proj'})
@@ -62,7 +62,7 @@ def without_module(settings: LoraSettings, names: Sequence[str]) -> tuple[str, .
     Raises:
         PatternError: a regular expression takes too long.
 
-    Example:
+    Examples:
         >>> settings = LoraSettings(targets=("q_proj", "fc1", "fc2"), excluded=("fc2",))
         >>> without_module(settings, ["model.layers.0.q_proj"])
         ('fc1',)
@@ -90,7 +90,7 @@ def by_pattern(
     Raises:
         PatternError: the expressions take too long.
 
-    Example:
+    Examples:
         >>> by_pattern({"q_proj": 8, "k_proj": 4}, ["model.layers.0.q_proj", "v_proj"])
         ({'model.layers.0.q_proj': 8}, ('k_proj',))
     """
@@ -111,7 +111,7 @@ def by_pattern(
 def is_target_parameter(settings: LoraSettings, module: str) -> bool:
     """Say whether an adapted module corresponds to a parameter of `target_parameters`.
 
-    Example:
+    Examples:
         >>> settings = LoraSettings(target_parameters=("mlp.experts.gate_up_proj",))
         >>> is_target_parameter(settings, "model.layers.0.mlp.experts.base_layer")
         True

@@ -93,7 +93,7 @@ class LoraTensors:
 def group_tensors(tensors: Iterable[TensorInfo]) -> LoraTensors:
     """Sort the tensors of an adapter by the module that they adapt.
 
-    Example:
+    Examples:
         >>> key = "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
         >>> list(group_tensors([TensorInfo(key, "F32", (4, 64), 0, 1024)]).modules)
         ['model.layers.0.self_attn.q_proj']
@@ -349,7 +349,7 @@ class LayerModule(NamedTuple):
 def layer_module(name: str) -> LayerModule | None:
     """Split a module's name at its first number; None if it is not in a layer.
 
-    Example:
+    Examples:
         >>> layer_module("model.layers.3.self_attn.q_proj")
         LayerModule(stack='model.layers', layer=3, block='self_attn', leaf='q_proj')
         >>> layer_module("lm_head") is None
@@ -417,7 +417,7 @@ def _has_number(name: str) -> bool:
 def _missing(numbers: set[int]) -> list[int]:
     """Return the first layers that are missing; none if the numbers are evenly spaced.
 
-    Example:
+    Examples:
         >>> _missing({0, 1, 3}), _missing({1, 2}), _missing({3, 7, 11})
         ([2], [0], [])
     """

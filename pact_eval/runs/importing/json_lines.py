@@ -57,7 +57,7 @@ def parse_mapping(pairs: Sequence[str]) -> dict[str, str]:
     Raises:
         InputError: a pair has no `=`, or names a column that a run does not have.
 
-    Example:
+    Examples:
         >>> parse_mapping(["reference=label", "id=example_id"])
         {'reference': 'label', 'id': 'example_id'}
     """
