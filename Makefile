@@ -23,7 +23,7 @@ test: lint  ## everything that CI runs, in two processes
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 test-fast: $(VENV)/.dev  ## for use during development: the tests that are neither slow nor in a browser
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not browser'
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not browser' --hypothesis-profile=fast
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -23,6 +23,7 @@ from hypothesis import settings
 
 # A busy machine is not a failure: benchmarks measure speed, tests do not.
 settings.register_profile("pact", deadline=None)
+settings.register_profile("fast", deadline=None, max_examples=25)  # for `make test-fast`
 settings.load_profile("pact")
 
 

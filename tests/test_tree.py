@@ -32,6 +32,7 @@ PACKAGES = sorted(
 )
 
 
+@pytest.mark.slow
 def test_functions_fit_a_screen() -> None:
     long = [
         f"{path.relative_to(ROOT)}: {node.name} has {_lines_of_code(node)} lines"
@@ -60,6 +61,7 @@ def test_a_package_exports_what_it_says(name: str) -> None:
     assert all(hasattr(package, each) for each in exported)
 
 
+@pytest.mark.slow
 def test_the_architecture_page_shows_the_real_tree_and_layers() -> None:
     page = architecture_tree.PAGE.read_text(encoding="utf-8")
     hint = "run: python tests/architecture_tree.py"

@@ -195,6 +195,7 @@ def test_settings_that_only_files_use_do_not_refuse_a_report(home: Path, setting
     assert "--method is for --html" in refused("report", folder, "--method", "pact", code=2)
 
 
+@pytest.mark.slow
 def test_a_page_has_no_texts_of_a_dataset_that_the_runs_were_not_scored_on(
     home: Path, settings: Write
 ) -> None:

@@ -274,6 +274,7 @@ def test_init_does_not_replace_settings(home: Path, name: str) -> None:
     assert (home / name).read_text() == text
 
 
+@pytest.mark.slow
 def test_the_page_is_opened_after_it_was_written(
     home: Path, two: Runs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,7 @@ def warnings_of(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from run["warnings"]
 
 
+@pytest.mark.slow
 def test_a_page_with_the_texts_of_other_data_says_so_in_json(home: Path) -> None:
     run = write_run(home / "texts", rows(1, families=6, k=2).head(2), arm="a", seed=1)
     edit_run(run, source="score", settings={"data": {"sha256": "9" * 64}})

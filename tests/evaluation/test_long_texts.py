@@ -14,6 +14,7 @@ from pact_cli.main import main
 from pact_eval.evaluation import Experiment, Settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["id", "family", "source_family", "domain"])
 def test_one_long_text_does_not_make_every_item_long(tmp_path: Path, column: str) -> None:
     """With room for the longest text in every item, the column alone takes 400 MB."""

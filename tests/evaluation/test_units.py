@@ -85,6 +85,7 @@ def test_the_sign_flip_is_over_source_families() -> None:
     assert of_families.items == found.groups[0].accuracy.items, "McNemar is over items"
 
 
+@pytest.mark.slow
 def test_an_experiment_has_the_units_of_its_settings(tmp_path: Path) -> None:
     folders = [write_run(tmp_path / f"{n}", rows(n), arm=f"{n}", seed=1) for n in (1, 2)]
     experiment = Experiment.read(folders, Settings(resamples=300, seed=3, unit="source_family"))

@@ -95,6 +95,7 @@ def test_intervals_are_those_of_a_comparison(
         assert found.shown == (wanted <= 0.05)
 
 
+@pytest.mark.slow
 def test_tv_under_a_calibrated_decoding_is_that_of_calibrated_views(
     tmp_path: Path, runs: list[Path]
 ) -> None:
@@ -143,6 +144,7 @@ def result_on_runs(
     return judge_sources(path, runs, Settings(resamples=resamples, seed=3)).scorecard["H1"]
 
 
+@pytest.mark.slow
 def test_other_metrics_and_margins_are_decided_by_the_interval(
     tmp_path: Path, runs: list[Path]
 ) -> None:
@@ -174,6 +176,7 @@ def test_a_number_alone_has_the_interval_of_the_report(metric: str) -> None:
     assert wider.low < wider.value < wider.high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["flip_rate", "accuracy"])
 def test_runs_of_different_k_are_compared_at_the_smallest(tmp_path: Path, metric: str) -> None:
     """One model scored with 4 and with 2 views: the difference at two views is 0."""
@@ -196,6 +199,7 @@ def test_runs_of_different_k_are_compared_at_the_smallest(tmp_path: Path, metric
         assert of_view_0.views == ()
 
 
+@pytest.mark.slow
 def test_a_stricter_level_draws_the_resamples_that_it_needs(
     tmp_path: Path, runs: list[Path]
 ) -> None:

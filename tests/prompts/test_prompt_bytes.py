@@ -29,6 +29,7 @@ def tokens(tokenizer: Any, text: str) -> int:
     return len(tokenizer([text], add_special_tokens=False)["input_ids"][0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokenizer", [TINY, WITH_NFC])
 @given(parts=st.lists(st.sampled_from(SHRINKING) | st.text(max_size=8), max_size=12))
 def test_what_is_refused_has_too_many_tokens(tokenizer: Any, parts: list[str]) -> None:

@@ -207,6 +207,7 @@ def test_a_killed_and_resumed_run_is_sealed_and_equal(tmp_path: Path) -> None:
     assert sha256_of_file(tmp_path / "cut" / ROWS) == cut.predictions_sha256
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_changes_a_number(run: Path) -> None:
     """Of 400 flips, 34 gave other numbers and 19 gave tracebacks."""
     draw = random.Random(16)

@@ -127,6 +127,7 @@ def test_a_registration_that_does_not_hold_comes_first_and_mutes(
     assert "verdict good" not in page
 
 
+@pytest.mark.slow
 def test_paired_tests_name_decoding_n_and_that_p_is_unadjusted(
     folders: list[Path], tmp_path: Path
 ) -> None:
@@ -179,6 +180,7 @@ def test_a_rate_of_1_has_an_interval_and_a_constant_has_the_reason_for_none(
     assert "all families agree, which does not mean certainty: no interval" in page
 
 
+@pytest.mark.slow
 def test_runs_on_ablated_contexts_have_a_table(folders: list[Path], tmp_path: Path) -> None:
     folder = write_run(tmp_path / "ablated", ablated_rows(1), arm="a", seed=17)
     page = page_of([*folders, folder])

@@ -124,6 +124,7 @@ def test_an_infinite_nll_is_shown_with_its_reason() -> None:
     assert (cell.text, cell.reason) == ("–", "no items")
 
 
+@pytest.mark.slow
 def test_paired_tests_match_seeds_and_base_models(arms: list[Path]) -> None:
     table = made(arms, "paired")
     assert texts(table, "B", "Seed", "Acc. A", "Acc. B", "A - B", "Only A/B") == [
@@ -366,6 +367,7 @@ def test_choices_that_cannot_be_met_are_refused(arms: list[Path], tmp_path: Path
         build_tables(TableRequest(collection, data=(data,)), ["splits"])
 
 
+@pytest.mark.slow
 def test_hostile_arm_names_do_no_harm(tmp_path: Path) -> None:
     folders = [
         write_run(
@@ -404,6 +406,7 @@ def test_the_same_bytes_every_time(tmp_path: Path, arms: list[Path]) -> None:
     }
 
 
+@pytest.mark.slow
 def test_every_table_names_its_decoding(arms: list[Path]) -> None:
     for decoding, words in (("single", "single pass (view 0), raw"), ("ensemble", "K views")):
         built = build(arms[:4], decoding=decoding)
@@ -416,6 +419,7 @@ def test_every_table_names_its_decoding(arms: list[Path]) -> None:
             assert all(f", {decoding})" in number or "ensemble" in number for number in rates)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["views", "main"])
 def test_runs_of_different_k_are_shown_at_the_views_that_all_have(
     tmp_path: Path, name: str
@@ -446,6 +450,7 @@ def test_runs_of_different_k_are_shown_at_the_views_that_all_have(
     assert "best" in {cell.mark for row in long.rows for cell in row.cells}
 
 
+@pytest.mark.slow
 def test_means_are_marked_as_compare_marks_them(tmp_path: Path) -> None:
     """Best if the difference is shown, otherwise tied; ECE has the noise floor of its runs."""
     folders = [
