@@ -9,7 +9,7 @@ DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-fast lint fuzz bench replicate clean
+.PHONY: demo docs test test-fast lint fuzz bench replicate clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
@@ -41,11 +41,14 @@ bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers
 	$(BIN)/python benchmarks/metrics_at_scale.py --write docs/performance.md
 	$(BIN)/python benchmarks/seal.py --write docs/performance.md
 
+docs: $(VENV)/.dev  ## the docs site, in site/: open site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 replicate: $(VENV)/.model  ## the paper's experiment in miniature: 52 minutes on two cores
 	$(BIN)/python -m pact_fixtures replicate --out $(RUNS)/replicate
 
 clean:
-	rm -rf $(VENV) runs
+	rm -rf $(VENV) runs site
 
 # Every install uses constraints.txt. Without it, pip may choose another torch, with gigabytes of CUDA.
 $(VENV)/.model: pyproject.toml constraints.txt

@@ -16,6 +16,7 @@ _ROUNDING = 1e-9
 # the last digits (so 6 of 53 tied confidences broke in a published run, and 1 in 12 tied ensembles
 # of four views). No model means such a difference: numbers this close are tied.
 TIE = 1e-12
+"""Probabilities closer than this are tied."""
 
 
 def rows_of(mask: npt.NDArray[np.bool_], numbers: IntArray | None = None) -> str:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from pact_eval.metrics._arrays import BoolArray, FloatArray, IntArray, check_confidence
 
 BINS = 15
+"""Number of equal-width bins of ECE."""
 
 
 def _check_bins(bins: int) -> None:

@@ -42,7 +42,6 @@ from pact_eval.stats.multiplicity import HolmAdjustment, holm, shown_increases
 from pact_eval.stats.paired_intervals import (
     item_accuracy_difference,
 )
-from pact_eval.stats.paired_rates import PairedRates, paired_rates
 from pact_eval.stats.paired_tests import (
     McNemarTest,
     SignFlipTest,
@@ -59,6 +58,7 @@ from pact_eval.stats.power import (
     mcnemar_power,
 )
 from pact_eval.stats.proportions import effective_rows, rate_estimate, wilson_interval
+from pact_eval.stats.rate_differences import PairedRates, paired_rates
 from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 
 __all__ = [

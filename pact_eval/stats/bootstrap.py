@@ -27,6 +27,7 @@ from pact_eval.stats.linearised import Linearisation, linearised_ratio
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Statistic: TypeAlias = Callable[[FloatArray], FloatArray]
+"""A function of weights (b, F), or of totals (b, m), that returns the (b,) values."""
 
 # Numbers in one batch of weights (8 MiB): the only thing that grows with rows times resamples.
 _BATCH_NUMBERS = 2**20

@@ -1,0 +1,146 @@
+"""What the docs site adds to the pages: the reference of the commands, and links to the repository.
+
+mkdocs calls the functions `on_...`. The tables of codes are in the pages themselves, where a code
+host shows them too; a test compares them with the registries:
+
+    python docs/site_hooks.py    # writes the tables of codes into docs/reference/codes.md
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from pact_cli.audit.main import main as audit
+from pact_cli.main import main as evaluation
+from pact_eval.audit import ADAPTER_CHECKS, DATA_CHECKS
+from pact_eval.audit.registry import Registry
+from pact_reports.page.diagnostics import EXPLANATIONS
+
+if TYPE_CHECKING:
+    from mkdocs.structure.pages import Page
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+REPOSITORY: Final = "https://github.com/pact-eval/pact-eval/blob/main"
+CODES: Final = ROOT / "docs" / "reference" / "codes.md"
+
+_LINK: Final = re.compile(r"\]\((?P<target>\.\./[^)#]+)(?P<anchor>#[^)]*)?\)")
+_COMMANDS: Final = "<!-- commands -->"
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Fill in the commands, and let links that leave `docs` lead to the repository.
+
+    Raises:
+        FileNotFoundError: a link leads to nothing.
+    """
+    folder = (ROOT / "docs" / page.file.src_uri).parent
+
+    def resolved(match: re.Match[str]) -> str:
+        path = (folder / match["target"]).resolve(strict=True)
+        if path.is_relative_to(ROOT / "docs"):
+            return match[0]
+        return f"]({REPOSITORY}/{path.relative_to(ROOT).as_posix()}{match['anchor'] or ''})"
+
+    text = _LINK.sub(resolved, markdown)
+    return text.replace(_COMMANDS, commands()) if _COMMANDS in text else text
+
+
+def commands() -> str:
+    """Return the help of every command as Markdown, in the order of the programs' own help."""
+    parts = []
+    for name, group in (("pact-eval", evaluation), ("pact-audit", audit)):
+        parent = click.Context(group, info_name=name)
+        parts += [f"## {name}", _help(group, parent)]
+        for each in group.list_commands(parent):
+            command = group.commands[each]
+            parts.append(f"### {name} {each}")
+            parts.append(_help(command, click.Context(command, parent, info_name=each)))
+    return "\n\n".join(parts)
+
+
+def codes() -> dict[str, str]:
+    """Return the tables of codes by the name of their block."""
+    return {
+        "data-codes": _codes(DATA_CHECKS),
+        "adapter-codes": _codes(ADAPTER_CHECKS),
+        "diagnostics": _table(
+            ("code", "title", "why it matters"),
+            [(f"`{kind.kind}`", each.title, each.why) for kind, each in EXPLANATIONS.items()],
+        ),
+    }
+
+
+def with_blocks(page: str, blocks: dict[str, str]) -> str:
+    """Return a page with the text between the markers of each block replaced.
+
+    Raises:
+        ValueError: the page lacks a block.
+    """
+    for name, text in blocks.items():
+        begin, end = f"<!-- {name}:begin -->\n", f"\n<!-- {name}:end -->"
+        before, found, rest = page.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not (found and closed):
+            message = f"no block {name}"
+            raise ValueError(message)
+        page = f"{before}{begin}{text}{end}{after}"
+    return page
+
+
+def _codes(checks: Registry[Any]) -> str:
+    rows = [
+        (f"`{code}`", check.name, severity, meaning)
+        for check in checks.values()
+        for code, (severity, meaning) in check.codes.items()
+    ]
+    return _table(("code", "check", "severity", "meaning"), rows)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _help(command: click.Command, ctx: click.Context) -> str:
+    formatter = _MarkdownFormatter()
+    command.format_help(ctx, formatter)
+    return formatter.getvalue()
+
+
+class _MarkdownFormatter(click.HelpFormatter):
+    """Writes the help of a command, in the groups that the command makes, as Markdown."""
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        del prefix
+        self.write(f"```text\n{prog} {args}\n```\n")
+
+    def write_heading(self, heading: str) -> None:
+        self.write(f"**{heading}**\n\n")
+
+    def write_text(self, text: str) -> None:
+        self.write("\n\n".join(_escaped(part) for part in text.split("\n\n")) + "\n")
+
+    def write_dl(
+        self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
+    ) -> None:
+        del col_max, col_spacing
+        self.write("\n".join(f"`{term}`\n:   {_escaped(text)}\n" for term, text in rows) + "\n")
+
+
+def _escaped(text: str) -> str:
+    """Return plain text as Markdown; what is between backticks is code already."""
+    plain, *rest = re.split(r"(`[^`]*`)", " ".join(text.split()))
+    parts = [plain, *rest]
+    return "".join(
+        part if index % 2 else re.sub(r"([\\*_<>\[\]#])", r"\\\1", part)
+        for index, part in enumerate(parts)
+    )
+
+
+if __name__ == "__main__":
+    CODES.write_text(with_blocks(CODES.read_text(encoding="utf-8"), codes()), encoding="utf-8")
