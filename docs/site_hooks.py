@@ -9,7 +9,7 @@ host shows them too; a test compares them with the registries:
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -126,7 +126,7 @@ class _MarkdownFormatter(click.HelpFormatter):
         self.write("\n\n".join(_escaped(part) for part in text.split("\n\n")) + "\n")
 
     def write_dl(
-        self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
+        self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
     ) -> None:
         del col_max, col_spacing
         self.write("\n".join(f"`{term}`\n:   {_escaped(text)}\n" for term, text in rows) + "\n")
