@@ -69,6 +69,7 @@ from pact_eval.evaluation.notes import (
     UnmatchedSeeds,
     numeric_noise,
 )
+from pact_eval.evaluation.paired_differences import PairedDifference, paired_differences
 from pact_eval.evaluation.registry import (
     ABLATED_CONFIDENCE,
     ABLATED_GAP,
@@ -184,6 +185,7 @@ __all__ = [
     "Note",
     "Notice",
     "PairOutcomes",
+    "PairedDifference",
     "ProbabilitiesCard",
     "RepeatedViews",
     "ReportDigest",
@@ -239,6 +241,7 @@ __all__ = [
     "of_one_role",
     "ordered_groups",
     "pair_partners",
+    "paired_differences",
     "point_estimates",
     "point_values",
     "read_data_card",

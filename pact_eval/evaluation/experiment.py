@@ -437,7 +437,7 @@ class Experiment:
         return ComparisonAnswer(chosen, decoded_comparison(rates, decoding, views))
 
     def answers(self, method: str) -> dict[str, ComparisonAnswer | ArmPair]:
-        """Say whether an arm is better than each of the others, at the seeds that both have.
+        """Say whether an arm is better than each of the others at shared seeds; computed once.
 
         Args:
             method: name of the arm.
@@ -450,6 +450,11 @@ class Experiment:
             InputError: items differ.
         """
         self.require_same_items()
+        return self.arms[method][0].once(
+            ("answers", method, self.settings), lambda: self._answers(method)
+        )
+
+    def _answers(self, method: str) -> dict[str, ComparisonAnswer | ArmPair]:
         by_seed = {arm: {run.seed: run for run in runs} for arm, runs in self.arms.items()}
         found: dict[str, ComparisonAnswer | ArmPair] = {}
         for arm in by_seed:

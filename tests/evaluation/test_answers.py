@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from run_frames import edit_run, rows, write_run
 
-from pact_eval.evaluation import Experiment, ExperimentRun, Settings
+from pact_eval.evaluation import Experiment, ExperimentRun, Settings, paired_differences
 from pact_eval.runs import Decoding
 from pact_eval.stats import SlotHomogeneity
 from pact_reports.answers import comparison_answer
@@ -83,6 +83,39 @@ def test_an_answer_says_what_is_shown_and_what_would_be_needed(tmp_path: Path) -
     assert "(view 0)" in text
     assert "(3 views)" in text
     assert "2 points would need about" in text
+
+
+def test_the_differences_of_a_plot_are_those_of_the_answer(tmp_path: Path) -> None:
+    found = experiment(tmp_path)
+    answer = found.answer(*pair(found))
+    drawn = paired_differences(found, "a")
+    assert [(each.arm, each.metric, each.k) for each in drawn] == [
+        *(("b", "Accuracy", k) for k in (1, 3)),
+        *(("b", "Pair accuracy", k) for k in (1, 3)),
+    ]
+    accuracies = [each.accuracy for each in answer.by_views]
+    pairs = [each.pair_accuracy for each in answer.by_views]
+    for shown, metric in zip(drawn, [*accuracies, *pairs], strict=True):
+        assert (shown.difference, shown.marked) == (metric.difference, metric.marked)
+
+
+@pytest.mark.parametrize("decoding", ["single", "ensemble"])
+def test_over_seeds_a_plot_has_the_mean_of_both_decodings(
+    tmp_path: Path, decoding: Decoding
+) -> None:
+    folders = [
+        write_run(tmp_path / f"{arm}{seed}", rows(at + seed, k=3), arm=arm, seed=seed)
+        for at, arm in enumerate("ab")
+        for seed in (1, 5)
+    ]
+    found = Experiment.read(folders, replace(SETTINGS, decoding=decoding))
+    drawn = {(each.metric, each.k): each for each in paired_differences(found, "a")}
+    assert {each.seeds for each in drawn.values()} == {2}
+    for other, k in (("single", 1), ("ensemble", 3)):
+        same = Experiment.read(folders, replace(SETTINGS, decoding=other))
+        expected = same.seeds("a", "b").differences["all"]
+        assert drawn["Accuracy", k].difference == expected["accuracy"].same_seeds
+        assert drawn["Pair accuracy", k].marked == expected["pair_accuracy"].marked
 
 
 def test_two_seeds_of_the_same_weights(tmp_path: Path) -> None:

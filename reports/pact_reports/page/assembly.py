@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 from typing import Final
@@ -10,22 +10,27 @@ from typing import Final
 from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment
 from pact_eval.preregistration import decoding_name
-from pact_reports.markup import Html, csp_hash, data_text, element, joined, script_json
+from pact_reports.markup import Html, csp_hash, element, joined, script_json
+from pact_reports.page.colours import stylesheet
 from pact_reports.page.item_blocks import item_tables, pack_items, pack_run
 from pact_reports.page.item_columns import FLAGS
 from pact_reports.page.packing import BlockStore
 from pact_reports.page.provenance import digest_data, provenance_html
 from pact_reports.page.request import PageRequest, Progress
-from pact_reports.page.sections import figures_html, tables_html
-from pact_reports.page.summary import summary_html
+from pact_reports.page.sections import (
+    DrawnFigures,
+    drawn_figures,
+    figures_html,
+    tables_html,
+)
+from pact_reports.page.summary import headline_html, summary_html
+from pact_reports.page.title import heading_html, title_text
 from pact_reports.tables import BuiltTables, build_tables
 from pact_reports.tables.metric_values import DECODING_WORDS
 
 _ASSETS: Final = Path(__file__).parent / "assets"
 _SCRIPTS: Final = ("blocks.js", "texts.js", "columns.js", "detail.js", "search.js", "browser.js")
-_MOST_NAMED: Final = 6
 
 
 def make_page(
@@ -63,12 +68,18 @@ def make_page(
     if built is None:
         names = request.tables
         built = build_tables(request.for_tables, names, _span(step, 10, 25))
-    summary = summary_html(request, built)
+    summary = summary_html(request)
     step(30, 100)
-    figures = figures_html(request, _span(step, 30, 80))
+    drawn = drawn_figures(request, _span(step, 30, 80))
+    sections = {
+        "summary": summary,
+        "calibration": _calibration(drawn, built),
+        "figures": figures_html(drawn, calibration=False) or element("p", "No figure."),
+        "tables": joined([headline_html(request, built), tables_html(built, calibration=False)]),
+    }
     store = BlockStore()
     items = _packed(store, request, _span(step, 80, 98))
-    page = _document(request, store, items, (summary, figures, tables_html(built)))
+    page = _document(request, store, items, sections)
     step(100, 100)
     return page
 
@@ -105,10 +116,9 @@ def _packed(store: BlockStore, request: PageRequest, progress: Progress) -> Json
 
 
 def _document(
-    request: PageRequest, store: BlockStore, items: Json, sections: Sequence[Html]
+    request: PageRequest, store: BlockStore, items: Json, sections: Mapping[str, Html]
 ) -> str:
-    summary, figures, tables = sections
-    style = _asset("page.css")
+    style = _asset("page.css") + stylesheet(sections.values())
     script = "".join(map(_asset, _SCRIPTS))
     policy = (
         f"default-src 'none'; script-src {csp_hash(script)}; style-src {csp_hash(style)}; "
@@ -117,13 +127,10 @@ def _document(
     )
     return Template(_asset("page.html")).substitute(
         policy=policy,
-        title=element("title", _title(request)).text,
+        title=element("title", title_text(request.experiment)).text,
         style=style,
-        heading=element("h1", data_text(_title(request))).text,
-        lead=_lead(request).text,
-        summary=summary.text,
-        figures=figures.text,
-        tables=tables.text,
+        heading=heading_html(request).text,
+        **{name: section.text for name, section in sections.items()},
         decoding=_decoding(request).text,
         provenance=provenance_html(request).text,
         items=script_json(items, "page-data").text + digest_data(request).text,
@@ -132,42 +139,9 @@ def _document(
     )
 
 
-def _title(request: PageRequest) -> str:
-    arms = list(request.experiment.arms)
-    named = ", ".join(arms[:_MOST_NAMED])
-    more = f" and {len(arms) - _MOST_NAMED:,} more" if len(arms) > _MOST_NAMED else ""
-    return f"pact-eval: {named}{more}"
-
-
-def _lead(request: PageRequest) -> Html:
-    experiment = request.experiment
-    runs = len(experiment.runs)
-    first = experiment.runs[0].predictions
-    families = len(set(first.family.tolist()))
-    items = f"{len(first):,} items of {families:,} families" if experiment.same_items else ""
-    parts = [f"{runs:,} {'run' if runs == 1 else 'runs'}", items or "on different items"]
-    parts += _scored(experiment)
-    if experiment.ablated:
-        parts.append(f"{len(experiment.ablated):,} more on ablated contexts")
-    texts = "texts are in the page" if request.records is not None else "without texts"
-    return joined([element("p", f"{', '.join(parts)}; {texts}.", class_="lead")])
-
-
-def _scored(experiment: Experiment) -> list[str]:
-    """Say what the runs scored: dataset files, K, seeds, and the days on which they began."""
-    runs = experiment.runs
-    files = {Path(run.provenance.data_file).name for run in runs if run.provenance.data_file}
-    seeds = sorted({run.seed for run in runs if run.seed is not None})
-    ks = sorted({run.predictions.k for run in runs})
-    days = sorted({run.provenance.created.date() for run in runs if run.provenance.created})
-    said = [f"of {', '.join(sorted(files))}"] if files else []
-    said.append(f"K = {' and '.join(map(str, ks))}")
-    if seeds:
-        said.append(f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}")
-    if days:
-        until = f" to {days[-1]}" if len(days) > 1 else ""
-        said.append(f"scored {days[0]}{until}")
-    return said
+def _calibration(drawn: DrawnFigures, built: BuiltTables) -> Html:
+    found = [figures_html(drawn, calibration=True), tables_html(built, calibration=True)]
+    return joined(found if any(found) else [element("p", "No figure and no table.")])
 
 
 def _decoding(request: PageRequest) -> Html:

@@ -1,27 +1,102 @@
-"""The last part of a page: the provenance of every run, and the command that made the page."""
+"""The last part of a page: where the runs come from, and the command that made the page.
+
+A table has one row per run and a column for every key in which the runs differ; keys that all runs
+share are listed once. The full `run.json` of a run is folded below, and is not printed.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Final
 
 from pact_eval._json import Json, dumps
 from pact_eval.evaluation import ExperimentRun
+from pact_eval.runs import Provenance
 from pact_eval.verification import PAGE_ELEMENT
 from pact_reports.markup import Html, data_text, element, joined, script_json
 from pact_reports.page.request import PageRequest
+from pact_reports.table import Cell, Column, Row, Table
+from pact_reports.writers.html import table_html
 
 _FIRST: Final = ("arm", "seed", "source", "adapter", "base_model", "data", "command_line")
+_HASH: Final = 12
+_UNKNOWN: Final = "–"
+
+_KEYS: Final[Mapping[str, Callable[[Provenance], object]]] = {
+    "Scored": lambda run: run.created and f"{run.created:%Y-%m-%d %H:%M}",
+    "Source": lambda run: run.source,
+    "Role": lambda run: run.role,
+    "K": lambda run: run.k,
+    "Items": lambda run: run.counts.items,
+    "Data": lambda run: run.data_file,
+    "Data SHA-256": lambda run: _short(run.data.sha256),
+    "Adapter": lambda run: run.adapter_folder,
+    "Adapter SHA-256": lambda run: _short(run.adapter.sha256 if run.adapter else None),
+    "Base model": lambda run: run.base_model,
+    "Base SHA-256": lambda run: _short(run.base.sha256 if run.base else None),
+    "Contract": lambda run: run.contract.name,
+    "Contract fingerprint": lambda run: _short(run.contract.fingerprint),
+    "Order seed": lambda run: run.settings.get("order_seed"),
+    "Precision": lambda run: run.dtype,
+    "Device": lambda run: run.device,
+    "Engine": lambda run: run.engine.name,
+    "Seconds": lambda run: run.wall_seconds and f"{run.wall_seconds:,.0f}",
+    "Versions": lambda run: ", ".join(f"{name} {each}" for name, each in run.versions.items()),
+    "Seal": lambda run: _short(run.seal.predictions_sha256 if run.seal else None),
+}
+"""What the table has of a run: the name of the column, and its value."""
 
 
 def provenance_html(request: PageRequest) -> Html:
-    """Write `run.json` of every run, and the version, command and settings of the page."""
+    """Write the provenance of the runs by keys, and what made the page."""
     experiment = request.experiment
-    runs = [_run(run.label, run) for run in experiment.runs]
-    runs += [_run(f"{run.label} on ablated contexts", run) for run in experiment.ablated]
-    return joined([*runs, _page(request)])
+    runs = {run.label: run for run in experiment.runs}
+    runs |= {f"{run.label} on ablated contexts": run for run in experiment.ablated}
+    return joined([*_by_keys(runs), _page(request), _full(runs)])
+
+
+def _by_keys(runs: Mapping[str, ExperimentRun]) -> Iterator[Html]:
+    values = {
+        key: [_text(value(run.provenance)) for run in runs.values()] for key, value in _KEYS.items()
+    }
+    shared = {key: found[0] for key, found in values.items() if len(set(found)) == 1}
+    columns = {key: found for key, found in values.items() if key not in shared}
+    if len(runs) > 1:
+        table = Table(
+            name="provenance",
+            title="What differs between the runs",
+            caption="",
+            columns=(Column("Run", "left"), *(Column(key, "left") for key in columns)),
+            rows=tuple(
+                Row((Cell(label), *(Cell(found[at]) for found in columns.values())))
+                for at, label in enumerate(runs)
+            ),
+        )
+        yield table_html(table)
+        yield element("h3", "What all runs share")
+    else:
+        yield element("h3", next(iter(runs)))
+    yield _list([(key, value) for key, value in shared.items() if value != _UNKNOWN])
+
+
+def _text(value: object) -> str:
+    return _UNKNOWN if value in (None, "") else str(value)
+
+
+def _short(sha256: str | None) -> str | None:
+    return None if sha256 is None else sha256[:_HASH]
+
+
+def _full(runs: Mapping[str, ExperimentRun]) -> Html:
+    """Write the content of `run.json` of every run, folded."""
+    return element(
+        "div",
+        element("h3", "Full run.json"),
+        *(_run(label, run) for label, run in runs.items()),
+        class_="on-screen",
+    )
 
 
 def _run(label: str, run: ExperimentRun) -> Html:

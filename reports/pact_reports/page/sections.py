@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from pact_eval.errors import InputError
 from pact_reports.figures import FIGURES, FigureFile, Looks, reason
 from pact_reports.figures.files import inline_svg
 from pact_reports.markup import Html, data_text, element, joined
+from pact_reports.page.colours import themed
 from pact_reports.page.request import PageRequest, Progress
 from pact_reports.page.svg import strict_svg
-from pact_reports.tables import BuiltTables, Table
+from pact_reports.tables import BuiltTables
 from pact_reports.writers.html import table_html
 
-_IN_SUMMARY: Final = ("main",)
+CALIBRATION_FIGURES: Final = (
+    *("reliability", "confidence", "ece-kind"),
+    *("temperature-length", "temperature-choices"),
+)
+"""Figures in the section on calibration; the others are in the section of figures."""
+
+CALIBRATION_TABLES: Final = ("calibration", "answer-scores")
+"""Tables in the section on calibration."""
+
 _OPEN_FILES: Final = 4
 
 
-def figures_html(request: PageRequest, progress: Progress | None = None) -> Html:
-    """Draw the figures as inline SVG; list figures that lack data, with the reason."""
+@dataclass(frozen=True)
+class DrawnFigures:
+    """The figures of a page.
+
+    Attributes:
+        elements: by figure, its files.
+        missing: by figure that is not drawn, the reason.
+        partly: by figure that is drawn in part, the reason.
+    """
+
+    elements: Mapping[str, Sequence[Html]]
+    missing: Mapping[str, str]
+    partly: Mapping[str, str]
+
+
+def drawn_figures(request: PageRequest, progress: Progress | None = None) -> DrawnFigures:
+    """Draw the figures that a page shows as inline SVG."""
     looks = Looks.of(request.experiment, request.palette)
     wanted = list(FIGURES) if request.figures is None else list(request.figures)
-    drawn: list[Html] = []
-    folded: list[Html] = []
+    found: dict[str, list[Html]] = {}
     missing: dict[str, str] = {}
     partly: dict[str, str] = {}
     for number, name in enumerate(wanted, start=1):
@@ -35,44 +59,92 @@ def figures_html(request: PageRequest, progress: Progress | None = None) -> Html
             why = reason(error) if isinstance(error, InputError) else f"drawing failed: {error}"
             missing[name] = why
         else:
-            if len(elements) > _OPEN_FILES:
-                folded.append(_folded(FIGURES[name].title, elements))
-            else:
-                drawn += elements
+            if elements:
+                found[name] = elements
             if figure.missing:
                 (partly if elements else missing)[name] = "; ".join(figure.missing)
         if progress is not None:
             progress(number, len(wanted))
-    grid = element("div", *drawn, class_="figures") if drawn else None
-    if not drawn and not folded:
-        grid = element("p", "No figure.")
+    return DrawnFigures(found, missing, partly)
+
+
+def figures_html(drawn: DrawnFigures, *, calibration: bool) -> Html | None:
+    """Lay out the figures of a section; list those that lack data, with the reason.
+
+    Args:
+        drawn: the figures of the page.
+        calibration: those on calibration, or all others.
+
+    Returns:
+        None if the section has no figure and none is missing.
+    """
+
+    def here(name: str) -> bool:
+        return (name in CALIBRATION_FIGURES) == calibration
+
+    shown: list[Html] = []
+    folded: list[Html] = []
+    for name, elements in drawn.elements.items():
+        if not here(name):
+            continue
+        if len(elements) > _OPEN_FILES:
+            folded.append(_folded(FIGURES[name].title, elements))
+        else:
+            shown += elements
+    missing = {name: why for name, why in drawn.missing.items() if here(name)}
+    partly = {name: why for name, why in drawn.partly.items() if here(name)}
+    if not (shown or folded or missing or partly):
+        return None
+    grid = element("div", *shown, class_="figures") if shown else None
     return joined(
         [grid, *folded, _left_out("Not drawn", missing), _left_out("Drawn in part", partly)]
     )
 
 
-def _folded(title: str, elements: list[Html]) -> Html:
+def _folded(title: str, elements: Sequence[Html]) -> Html:
     """Collapse a figure that has one file per run, for many runs."""
     summary = element("summary", f"{title[:1].upper()}{title[1:]}: {len(elements):,} figures")
     return element("details", summary, element("div", *elements, class_="figures"))
 
 
 def _figure(file: FigureFile) -> Html:
+    title, _, rest = file.title.partition(": ")
+    shows = f"{rest[:1].upper()}{rest[1:]}." if rest else None
     return element(
         "figure",
-        strict_svg(inline_svg(file)),
-        element("figcaption", data_text(file.title), f". {file.caption}" if file.caption else None),
+        element(
+            "figcaption",
+            element("strong", data_text(title)),
+            element("span", data_text(shows)) if shows else None,
+        ),
+        themed(strict_svg(inline_svg(file))),
+        _how_to_read(file.caption),
         id=f"figure-{file.name}",
     )
 
 
-def tables_html(built: BuiltTables) -> Html:
-    """Write the tables that the summary does not show; list those that lack data."""
-    shown: Mapping[str, Table] = {
-        name: table for name, table in built.tables.items() if name not in _IN_SUMMARY
-    }
-    written = [table_html(table) for table in shown.values()]
-    return joined([*(written or [element("p", "No table.")]), _left_out("Not made", built.skipped)])
+def _how_to_read(caption: str) -> Html | None:
+    if not caption:
+        return None
+    return element("details", element("summary", "How to read it"), element("p", caption))
+
+
+def tables_html(built: BuiltTables, *, calibration: bool) -> Html | None:
+    """Write the tables of a section; list those that lack data.
+
+    Args:
+        built: the tables of the page.
+        calibration: those on calibration, or all others.
+    """
+
+    def here(name: str) -> bool:
+        return (name in CALIBRATION_TABLES) == calibration
+
+    written = [table_html(table) for name, table in built.tables.items() if here(name)]
+    missing = {name: why for name, why in built.skipped.items() if here(name)}
+    if not written and not missing:
+        return None
+    return joined([*written, _left_out("Not made", missing)])
 
 
 def _left_out(heading: str, missing: Mapping[str, str]) -> Html | None:

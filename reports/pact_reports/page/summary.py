@@ -1,4 +1,4 @@
-"""The first section of a page: verdicts, paired tests, headline numbers, diagnostics."""
+"""The first section of a page: answers, cards, paired differences, verdicts, diagnostics."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import ArmPair, Experiment, cards
+from pact_eval.evaluation import ArmPair, Experiment, cards, paired_differences
 from pact_eval.evaluation.diagnostics import Diagnostic, MatchedRuns, diagnose, matched_runs
 from pact_eval.preregistration import (
+    DecodingName,
     JudgedHypotheses,
     decoding_name,
     on_registration,
@@ -20,17 +21,17 @@ from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import interval_text, p_value_text
 from pact_reports.page.cards import cards_html
 from pact_reports.page.diagnostics import diagnostics_html
+from pact_reports.page.forest import forest_html
 from pact_reports.page.request import PageRequest
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html
-from pact_reports.table import Table
 from pact_reports.tables import BuiltTables
 from pact_reports.tables.metric_values import DECODING_WORDS
 from pact_reports.writers.html import table_html
 
 
-def summary_html(request: PageRequest, built: BuiltTables) -> Html:
-    """Write the first section: verdicts, paired tests, headline numbers, diagnostics."""
+def summary_html(request: PageRequest) -> Html:
+    """Write the first section: answers, cards, paired differences, verdicts, diagnostics."""
     experiment = request.experiment
     method = experiment.main_arm
     judged = _judged(request)
@@ -39,11 +40,17 @@ def summary_html(request: PageRequest, built: BuiltTables) -> Html:
         matched = matched_runs(experiment.at_common_views, method)
     except InputError as error:
         matched = reason(error)
-    decoding = decoding_name(experiment.settings.decoding, "raw")
+    diagnostics = _diagnostics(request, judged, () if isinstance(matched, str) else matched)
     return joined(
         [
             *_answers(experiment, method),
             cards_html(cards(experiment, request.audit)),
+            element(
+                "section",
+                element("h3", "Differences"),
+                _forest(experiment, method),
+                id="comparison",
+            ),
             element(
                 "section",
                 element("h3", "Verdicts"),
@@ -51,17 +58,37 @@ def summary_html(request: PageRequest, built: BuiltTables) -> Html:
                     judged if isinstance(judged, str) else judged.scorecard,
                     None if isinstance(judged, str) else judged.registration,
                 ),
-                _tests(matched, method, DECODING_WORDS[decoding]),
-                id="comparison",
+                _tests(matched, method, DECODING_WORDS[_decoding(experiment)]),
+                id="verdicts",
             ),
-            _headline(built, runs_table(experiment)),
-            _ablated(request),
-            diagnostics_html(
-                _diagnostics(request, judged, () if isinstance(matched, str) else matched),
-                [run.label for run in experiment.runs],
-            ),
+            diagnostics_html(diagnostics, [run.label for run in experiment.runs]),
         ]
     )
+
+
+def headline_html(request: PageRequest, built: BuiltTables) -> Html:
+    """Write the tables of every run, and of runs on ablated contexts."""
+    return joined(
+        [
+            None if "main" in built.tables else _no_main(built),
+            table_html(runs_table(request.experiment)),
+            _ablated(request),
+        ]
+    )
+
+
+def _decoding(experiment: Experiment) -> DecodingName:
+    return decoding_name(experiment.settings.decoding, "raw")
+
+
+def _forest(experiment: Experiment, method: str) -> Html:
+    try:
+        found = paired_differences(experiment, method)
+    except InputError as error:
+        return element("p", "Nothing to compare: ", data_text(reason(error)), ".")
+    if not found:
+        return element("p", "Nothing to compare: no other arm has a seed in common.")
+    return forest_html(found, method)
 
 
 def _answers(experiment: Experiment, method: str) -> list[Html]:
@@ -145,16 +172,9 @@ def _test(pair: MatchedRuns) -> Html:
     )
 
 
-def _headline(built: BuiltTables, runs: Table) -> Html:
-    """Write the table of main results of arms, and the table of every run."""
-    main = built.tables.get("main")
-    if main is None:
-        why = built.skipped.get("main", "it was not requested")
-        return joined(
-            [element("p", "No table of main results: ", data_text(why), "."), table_html(runs)]
-        )
-    every = element("details", element("summary", "Every run"), table_html(runs))
-    return joined([table_html(main), every])
+def _no_main(built: BuiltTables) -> Html:
+    why = built.skipped.get("main", "it was not requested")
+    return element("p", "No table of main results: ", data_text(why), ".")
 
 
 def _ablated(request: PageRequest) -> Html | None:

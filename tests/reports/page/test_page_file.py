@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reports.figures.figure_runs import rows
 from reports.page.page_runs import experiment_of, page_of, records_of, two_runs
-from run_frames import ablated_rows, write_run
+from run_frames import ablated_rows, edit_run, write_run
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
@@ -28,7 +28,10 @@ from pact_reports.page.packing import BlockStore, bytes_of, to_permille, to_step
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return two_runs(tmp_path_factory.mktemp("runs"), families=12)[0]
+    folders = two_runs(tmp_path_factory.mktemp("runs"), families=12)[0]
+    for folder in folders:
+        edit_run(folder, data="data/eval.jsonl")
+    return folders
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +58,11 @@ def test_the_same_runs_give_the_same_bytes(experiment: Experiment, folders: list
 
 
 def test_sections_stand_in_order(text: str) -> None:
-    names = ("summary", "figures", "tables", "items", "provenance")
+    names = ("summary", "items", "calibration", "figures", "tables", "provenance")
     places = [text.index(f'<section id="{name}"') for name in names]
     assert places == sorted(places)
-    assert text.index("Verdicts") < text.index("Main results") < text.index("Diagnostics")
+    assert text.index('class="cards"') < text.index('class="forest"') < text.index("Verdicts")
+    assert text.index("Verdicts") < text.index("Main results")
     for each in ("No criteria were given", "pact</bdi> against <bdi>other</bdi> at seed 17"):
         assert each in text
     assert "pact-eval report &#x27;a b&#x27; --html page.html" in text
@@ -85,11 +89,41 @@ def test_nothing_is_named_that_would_be_fetched(text: str) -> None:
     assert not re.findall(r"url\((?!#)", body)
 
 
-def test_provenance_of_every_run_is_there(text: str, folders: list[Path]) -> None:
+def test_the_title_has_dataset_items_k_seeds_and_the_day_of_the_runs(
+    text: str, experiment: Experiment
+) -> None:
+    scored = experiment.runs[0].provenance.created
+    assert scored is not None
+    facts = f"24 items, K = 4, seed 17, {scored.date()}"
+    assert f"<title>pact, other on eval.jsonl: {facts}</title>" in text
+    heading = re.search(r"<h1>(.*?)</h1>", text, re.DOTALL)[1]  # type: ignore[index]
+    assert re.sub("<[^>]+>", "", heading) == f"pact, other on eval.jsonl {facts}"
+
+
+def test_provenance_by_keys_and_in_full(text: str, folders: list[Path]) -> None:
     for folder in folders:
         assert str(folder) in unescape(text)
-    assert text.count("<dd><bdi>float32</bdi></dd>") == 0
     assert text.count("settings.data.sha256") == 2
+    table = re.search(r'id="table-provenance".*?</section>', text, re.DOTALL)[0]  # type: ignore[index]
+    runs = re.findall(r'scope="row"[^>]*><bdi>([^<]*)', table)
+    assert runs == ["pact, seed 17", "other, seed 17"]
+    heads = re.findall(r'scope="col"[^>]*><bdi>([^<]*)', table)
+    assert "Seal" in heads
+    assert "Data SHA-256" not in heads
+    assert "<dt><bdi>Data SHA-256</bdi></dt>" in text
+
+
+def test_figures_have_no_background_and_colours_of_both_themes(text: str) -> None:
+    figure = re.search(r'<figure id="figure-confidence-pact-17".*?</figure>', text, re.DOTALL)[0]  # type: ignore[index]
+    assert "<strong><bdi>Confidence of right and wrong answers of pact" in figure
+    assert not re.findall(r'(?:fill|stroke)="#', figure)
+    # A path that is filled with paper and has no line would be a background.
+    assert not re.findall(r'<path d="[^"]*" fill="var\(--paper\)"/>', figure)
+    used = set(re.findall(r"var\(--(c-[0-9a-f]{6})\)", figure))
+    assert used
+    for name in used:
+        # Light; dark by the system; dark by choice.
+        assert len(re.findall(rf"--{name}:#[0-9a-f]{{6}};", text)) == 3
 
 
 def test_what_is_packed_comes_out(text: str, experiment: Experiment) -> None:

@@ -207,4 +207,4 @@ def test_figures_that_are_drawn_are_not_called_not_drawn(tmp_path: Path) -> None
     assert "reliability" not in section(page, "<h3>Not drawn</h3>", "</ul>")
     assert "reliability: a, seed 2" in section(page, "<h3>Drawn in part</h3>", "</ul>")
     assert re.search(r"<details><summary>[^<]*: 5 figures</summary>", page)
-    assert "The ECE of a sample is biased upwards" in section(page, "<figcaption>", "</figcaption>")
+    assert "The ECE of a sample is biased upwards" in section(page, "How to read it", "</details>")

@@ -1,0 +1,116 @@
+"""Paired differences of a method from every other arm, at view 0 and over K views, for one plot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pact_eval.evaluation.answers import ComparisonAnswer, other_decoding
+from pact_eval.evaluation.arm_differences import ArmDifference, arm_difference
+from pact_eval.evaluation.common_views import common_views
+from pact_eval.evaluation.comparison import MetricComparison
+from pact_eval.evaluation.registry import find_metric
+from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.seeds import ArmPair, SeedMatch, matched_seeds
+from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
+from pact_eval.stats import Estimate
+
+if TYPE_CHECKING:
+    from pact_eval.evaluation.experiment import Experiment, ExperimentRun
+    from pact_eval.runs import Decoding
+
+_METRICS: Final = ("accuracy", "pair_accuracy")
+
+_Found = MetricComparison | ArmDifference
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """The difference between a method and another arm in one rate, under one decoding.
+
+    Attributes:
+        arm: the other arm.
+        seeds: number of shared seeds, or 1 if neither arm has a seed.
+        metric: title of the rate, such as "Accuracy".
+        k: number of views: 1 for view 0.
+        difference: method minus arm, with its interval over families.
+        marked: whether it is shown at the 5% level.
+    """
+
+    arm: str
+    seeds: int
+    metric: str
+    k: int
+    difference: Estimate
+    marked: bool
+
+
+def paired_differences(experiment: Experiment, method: str) -> tuple[PairedDifference, ...]:
+    """Return the differences of a method from each other arm: accuracy and pair accuracy.
+
+    Args:
+        experiment: runs on the same items.
+        method: name of the arm.
+
+    Returns:
+        By other arm, metric and number of views, in this order. Pair accuracy is left out without
+        pairs, and K views without them. Over several shared seeds, a difference is the mean.
+
+    Raises:
+        InputError: items differ.
+    """
+    found: list[PairedDifference] = []
+    for arm, answer in experiment.answers(method).items():
+        seeds = len(answer.seeds) if isinstance(answer, ArmPair) else 1
+        by_views = dict(sorted(_by_views(experiment, answer)))
+        for at in range(len(_METRICS)):
+            for k, metrics in by_views.items():
+                each, value = metrics[at], _difference(metrics[at])
+                if not math.isnan(value.value):
+                    found.append(
+                        PairedDifference(arm, seeds, each.spec.title, k, value, each.marked)
+                    )
+    return tuple(found)
+
+
+def _difference(found: _Found) -> Estimate:
+    return found.difference if isinstance(found, MetricComparison) else found.same_seeds
+
+
+def _by_views(
+    experiment: Experiment, answer: ComparisonAnswer | ArmPair
+) -> Iterator[tuple[int, Sequence[_Found]]]:
+    """Return number of views, and the differences in both rates."""
+    if isinstance(answer, ComparisonAnswer):
+        for each in answer.by_views:
+            yield each.k, (each.accuracy, each.pair_accuracy)
+        return
+    settings = experiment.settings
+    a, b = ({run.seed: run for run in experiment.arms[arm]} for arm in (answer.a, answer.b))
+    matches = matched_seeds(a, b)
+    views = common_views([run.predictions.k for each in matches for run in (each.a, each.b)])
+    chosen = answer.differences["all"]
+    k = {"single": 1, "ensemble": views}
+    yield k[settings.decoding], [chosen[name] for name in _METRICS]
+    if views > 1:
+        decoding = other_decoding(settings.decoding)
+        drawn = [_drawn(experiment, each, decoding, views) for each in matches]
+        yield k[decoding], [arm_difference(name, drawn) for name in _METRICS]
+
+
+def _drawn(
+    experiment: Experiment, match: SeedMatch[ExperimentRun], decoding: Decoding, views: int
+) -> tuple[ResampledGroup, ResampledGroup]:
+    """Resample both rates of two runs under a decoding."""
+    settings = experiment.settings
+    wanted = [find_metric(name) for name in _METRICS]
+
+    def group(run: ExperimentRun) -> ResampledGroup:
+        items = run.with_views(views).scored(decoding).over(settings.unit)
+        resamples = settings.resamples or default_resamples(len(items))
+        found = items.with_sorted_families()
+        return resampled_group("all", found, rng=settings.rng(), resamples=resamples, wanted=wanted)
+
+    return group(match.a), group(match.b)

@@ -1,0 +1,171 @@
+"""The forest plot of a page: paired differences of the method, one row per difference.
+
+Each row is a row of a table with a small SVG in percent of its width, so text keeps its size on a
+narrow screen, and the numbers can be read aloud and copied.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from pact_eval.evaluation import Estimate, PairedDifference
+from pact_reports.markup import Html, data_text, element, joined
+from pact_reports.numbers import estimate_text, value_text
+
+_STEPS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+_MOST_TICKS: Final = 3
+_MARGIN: Final = 4.0
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A symmetric axis of differences, with 0 in the middle.
+
+    Attributes:
+        step: distance of two ticks, as a fraction.
+        end: largest value on it.
+    """
+
+    step: float
+    end: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Axis:
+        """Choose the axis that holds some values, with at most three ticks on either side of 0.
+
+        Examples:
+            >>> Axis.of([-0.115, 0.04])
+            Axis(step=0.05, end=0.115)
+        """
+        end = max((abs(value) for value in values if not math.isnan(value)), default=0.0)
+        end = max(end, _STEPS[0])
+        step = next((each for each in _STEPS if end / each < _MOST_TICKS + 1), _STEPS[-1])
+        return cls(step, end)
+
+    @property
+    def ticks(self) -> tuple[float, ...]:
+        """The values of the ticks, ascending."""
+        n = math.floor(self.end / self.step + 1e-9)
+        return tuple(at * self.step for at in range(-n, n + 1))
+
+    def place(self, value: float) -> str:
+        """Return where a value is, in percent of the width.
+
+        Examples:
+            >>> Axis(0.05, 0.1).place(0.0), Axis(0.05, 0.1).place(0.1)
+            ('50%', '96%')
+        """
+        share = 50 + (50 - _MARGIN) * value / self.end
+        return f"{share:.2f}".rstrip("0").rstrip(".") + "%"
+
+
+def forest_html(found: Sequence[PairedDifference], method: str) -> Html:
+    """Draw the differences of a method from the other arms.
+
+    Args:
+        found: the differences, by arm; one or more.
+        method: name of the arm.
+    """
+    ends = [each.difference for each in found]
+    axis = Axis.of([end for each in ends for end in (each.value, each.low, each.high)])
+    rows = [
+        row
+        for arm, of_arm in groupby(found, key=lambda each: each.arm)
+        for row in _arm(method, arm, list(of_arm), axis)
+    ]
+    arms = list(dict.fromkeys(each.arm for each in found))
+    return joined(
+        [
+            element(
+                "table",
+                element("tbody", *rows),
+                element("tfoot", *_foot(method, arms, axis)),
+                class_="forest",
+                aria_label="Paired differences",
+            ),
+            element(
+                "p",
+                "Points of accuracy, method minus other arm, with 95% intervals over families. "
+                "Filled: shown at the 5% level by its test; hollow: not shown, also where the "
+                "interval alone excludes 0.",
+                class_="hint",
+            ),
+        ]
+    )
+
+
+def _arm(method: str, arm: str, found: Sequence[PairedDifference], axis: Axis) -> Iterator[Html]:
+    seeds = found[0].seeds
+    over = f", mean of {seeds} seeds" if seeds > 1 else ""
+    title = joined([data_text(method), " − ", data_text(arm), over])
+    yield element("tr", element("th", title, colspan="3", scope="rowgroup", class_="left"))
+    for each in found:
+        views = "view 0" if each.k == 1 else f"{each.k} views"
+        yield element(
+            "tr",
+            element("th", f"{each.metric}, {views}", scope="row", class_="left"),
+            element("td", _drawn(each.difference, axis, shown=each.marked), class_="plot"),
+            element("td", _number(each.difference)),
+        )
+
+
+def _number(difference: Estimate) -> Html:
+    value, _, interval = estimate_text(difference, "points").partition(" ")
+    return joined([element("strong", value), f" {interval}" if interval else None])
+
+
+def _drawn(difference: Estimate, axis: Axis, *, shown: bool) -> Html:
+    """Draw the line of 0, the interval and the value; the number is in the next cell."""
+    interval = None
+    if not math.isnan(difference.low):
+        low, high = axis.place(difference.low), axis.place(difference.high)
+        interval = element("line", x1=low, x2=high, y1="50%", y2="50%", class_="interval-line")
+    return element(
+        "svg",
+        _line_of_zero(),
+        interval,
+        element(
+            "circle",
+            cx=axis.place(difference.value),
+            cy="50%",
+            r="4.5",
+            class_="shown" if shown else "not-shown",
+        ),
+        aria_hidden="true",
+    )
+
+
+def _line_of_zero() -> Html:
+    return element("line", x1="50%", x2="50%", y1="0", y2="100%", class_="zero")
+
+
+def _foot(method: str, arms: Sequence[str], axis: Axis) -> Iterator[Html]:
+    """Write the ticks, and which end is better for whom."""
+    ticks = [
+        element(
+            "text",
+            value_text(tick, "points").removesuffix(".0"),
+            x=axis.place(tick),
+            y="1em",
+            text_anchor="middle",
+        )
+        for tick in axis.ticks
+    ]
+    drawn = element("svg", *ticks, aria_hidden="true", class_="ticks")
+    yield element("tr", element("td"), element("td", drawn, class_="plot"), element("td"))
+    other: Html | str = data_text(arms[0]) if len(arms) == 1 else "the other arm"
+    yield element(
+        "tr",
+        element(
+            "td",
+            element("span", "← ", other, " better"),
+            " ",
+            element("span", data_text(method), " better →"),
+            colspan="3",
+            class_="ends",
+        ),
+    )
