@@ -44,6 +44,7 @@ from pact_eval.evaluation.digest import ReportDigest, report_digest
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import (
+    RELIABILITY_BINS,
     ScoredItems,
     group_rows,
     label_codes,
@@ -137,6 +138,7 @@ __all__ = [
     "LEVEL",
     "MEAN_CONFIDENCE",
     "PLANNED_DIFFERENCE",
+    "RELIABILITY_BINS",
     "TRAINING_NAME",
     "AnswerScores",
     "Arm",

@@ -30,6 +30,9 @@ from pact_eval.runs import Decoding, Predictions, check_columns, check_values, c
 if TYPE_CHECKING:  # items without a calibrator need not load scipy.optimize
     from pact_eval.calibration import Calibrator
 
+RELIABILITY_BINS: Final = metrics.BINS
+"""Bins of equal width, from 0 to 1, of ECE and of reliability diagrams."""
+
 _KIND_ORDER = ("choice", "boolean", "score")
 _GROUPINGS: Final[tuple[GroupBy, ...]] = ("kind", "domain", "source_family")
 # Rows of a slice: as many as polars writes into a row group, so no row is decoded twice.
@@ -297,6 +300,11 @@ class ScoredItems:
         if self.calibrator is not None:
             return self.calibrator.decode(self.predictions, self.decoding)
         return self.predictions.log_probs(self.decoding)
+
+    @cached_property
+    def confidence_bin(self) -> IntArray:
+        """(n,) reliability bin of the confidence: 0 to `RELIABILITY_BINS` - 1, of equal width."""
+        return metrics.bin_index(self.confidence)
 
     def taken(self, rows: IntArray) -> ScoredItems:
         """Return the items of some rows, in their order, with new codes for their families."""

@@ -139,8 +139,7 @@ def _reliability_curve(
 
 def _bin_intervals(items: ScoredItems) -> tuple[FloatArray, FloatArray]:
     """Return both ends of the interval of the accuracy in every bin."""
-    in_bin = metrics.bin_index(items.confidence)
-    members = in_bin[:, None] == np.arange(metrics.BINS)
+    members = items.confidence_bin[:, None] == np.arange(metrics.BINS)
     counted = cluster_sums(members, items.family, items.n_families)
     positive = cluster_sums(members & items.correct[:, None], items.family, items.n_families)
     bins = [rate_estimate(*each) for each in zip(positive.T, counted.T, strict=True)]

@@ -13,8 +13,7 @@ from pact_eval.errors import InputError
 from pact_eval.preregistration import decoding_name
 from pact_reports.markup import Html, csp_hash, element, joined, script_json
 from pact_reports.page.colours import stylesheet
-from pact_reports.page.item_blocks import item_tables, pack_items, pack_run
-from pact_reports.page.item_columns import FLAGS
+from pact_reports.page.item_blocks import pack_experiment
 from pact_reports.page.packing import BlockStore
 from pact_reports.page.provenance import digest_data, provenance_html
 from pact_reports.page.request import PageRequest, Progress
@@ -30,7 +29,13 @@ from pact_reports.tables import BuiltTables, build_tables
 from pact_reports.tables.metric_values import DECODING_WORDS
 
 _ASSETS: Final = Path(__file__).parent / "assets"
-_SCRIPTS: Final = ("blocks.js", "texts.js", "columns.js", "detail.js", "search.js", "browser.js")
+_SCRIPTS: Final = tuple(
+    f"{name}.js"
+    for name in (
+        *("blocks", "texts", "columns", "place"),
+        *("prompt", "bars", "detail", "search", "list", "browser"),
+    )
+)
 
 
 def make_page(
@@ -78,7 +83,7 @@ def make_page(
         "tables": joined([headline_html(request, built), tables_html(built, calibration=False)]),
     }
     store = BlockStore()
-    items = _packed(store, request, _span(step, 80, 98))
+    items = pack_experiment(store, request.experiment, request.records, _span(step, 80, 98))
     page = _document(request, store, items, sections)
     step(100, 100)
     return page
@@ -99,20 +104,6 @@ def write_page(page: str, path: Path) -> None:
 def _span(step: Progress, start: int, end: int) -> Progress:
     """Return a callback that reports the progress of a part as progress of the page."""
     return lambda done, total: step(start + (end - start) * done // max(total, 1), 100)
-
-
-def _packed(store: BlockStore, request: PageRequest, progress: Progress) -> Json:
-    records = None if request.records is None else request.records.records
-    tables: list[Json] = []
-    runs: list[Json] = []
-    place: dict[int, int] = {}
-    experiment = request.experiment
-    for run, owner in zip(experiment.runs, item_tables(experiment), strict=True):
-        if owner not in place:
-            place[owner] = len(tables)
-            tables.append(pack_items(store, run.predictions, records, progress))
-        runs.append(pack_run(store, experiment, run, place[owner]))
-    return {"items": tables, "runs": runs, "flags": {**FLAGS}, "blocks": store.index}
 
 
 def _document(

@@ -13,6 +13,7 @@ from pact_eval.preregistration import RegistrationProblem, WeakVerdict
 from pact_reports.calibration_sentences import calibration_sentence
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import has_width, interval_text, no_interval, value_text
+from pact_reports.page.item_links import items_href
 from pact_reports.sentences import note_sentence, same_weights_sentence, unlike_sentence
 from pact_reports.tables.report import letter_verdict
 from pact_reports.tables.scorecard import difference_text
@@ -38,13 +39,14 @@ class Explanation:
         title: a few words.
         why: a sentence on why it matters.
         sentence: a function from a diagnostic of the type to a sentence on the finding.
-        show: filter of the item browser that shows the items concerned, or None.
+        items: a function from a diagnostic and the index of its run to a link that lists the items
+            concerned; None if it is not about some items.
     """
 
     title: str
     why: str
     sentence: Callable[[Any], str]
-    show: str | None = None
+    items: Callable[[Any, int], str] | None = None
 
 
 def _different_data(found: d.DifferentData) -> str:
@@ -223,25 +225,26 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
         "Users act on answers with a confidence of 90% or more; if confidence means what it says, "
         "at most one in ten of them is wrong.",
         _confident_errors,
-        show="confident",
+        items=lambda _, run: items_href(run, outcome="confident"),
     ),
     d.NearChance: Explanation(
         "Near chance",
         "If the model may be guessing on a field kind, the accuracy over all kinds hides it.",
         _chance,
+        items=lambda found, run: items_href(run, kind=found.group),
     ),
     d.ManyFlips: Explanation(
         "Answers change with the letters",
         "The letter next to an answer has no meaning: an answer that changes with it does not come "
         "from the context.",
         _flips,
-        show="flips",
+        items=lambda _, run: items_href(run, outcome="flips"),
     ),
     d.SameAnswer: Explanation(
         "Both members of a pair get the same answer",
         "Their references differ: a model that answers both alike did not see the edited fact.",
         _same_answer,
-        show="pair-same",
+        items=lambda _, run: items_href(run, pair="pair-same"),
     ),
     WeakVerdict: Explanation(
         "Supported, but not shown",
@@ -396,14 +399,10 @@ def _type_html(
 def _line(found: d.Diagnostic, explained: Explanation, labels: Sequence[str]) -> Html:
     about = None if found.run is None else joined([data_text(found.run), ": "])
     link = None
-    if explained.show is not None and found.run in labels:
-        # The link has the index of the run, since labels may have characters shown as escapes.
-        place = str(labels.index(found.run))
+    if explained.items is not None and found.run in labels:
+        # The link has the number of the run, since labels may have characters shown as escapes.
         link = joined(
-            [
-                " ",
-                element("a", "show them", href="#items", data_show=explained.show, data_run=place),
-            ]
+            [" ", element("a", "show them", href=explained.items(found, labels.index(found.run)))]
         )
     return element("li", about, data_text(sentence(found)), link)
 

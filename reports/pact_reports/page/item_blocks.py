@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -10,16 +13,31 @@ import numpy.typing as npt
 
 from pact_eval._json import Json
 from pact_eval.data import Record
-from pact_eval.evaluation import Experiment, ExperimentRun, most_probable, pair_partners
+from pact_eval.evaluation import (
+    RELIABILITY_BINS,
+    Experiment,
+    ExperimentRun,
+    most_probable,
+    pair_partners,
+)
 from pact_eval.evaluation.diagnostics import calibrated_items
+from pact_eval.prompts import PromptContract, canonical_code_order
 from pact_eval.runs import Predictions
+from pact_reports.item_records import ItemRecords
 from pact_reports.page.item_columns import (
+    FLAGS,
     KINDS,
     Column,
     item_columns,
     run_columns,
 )
-from pact_reports.page.item_texts import item_text
+from pact_reports.page.item_prompts import (
+    contract_of,
+    system_message,
+    user_message,
+    view_changes,
+)
+from pact_reports.page.item_texts import item_text, marked
 from pact_reports.page.packing import BlockStore, bytes_of, to_permille
 
 Progress = Callable[[int, int], None]
@@ -30,10 +48,72 @@ _TEXTS: Final = 64
 _VIEWS: Final = 512
 
 
+def pack_experiment(
+    store: BlockStore,
+    experiment: Experiment,
+    given: ItemRecords | None,
+    progress: Progress | None = None,
+) -> Json:
+    """Pack the items of all runs.
+
+    Args:
+        store: stores the blocks.
+        experiment: the runs.
+        given: the records of the items; None leaves the texts out.
+        progress: called while texts are packed.
+
+    Returns:
+        The numbers of the blocks, and what the script must know to read them.
+    """
+    records = None if given is None else given.records
+    # A run whose dataset was not given may have read other texts than those on the page.
+    doubtful = set() if given is None else {found.run for found in given.different}
+    tables: list[Json] = []
+    runs: list[Json] = []
+    place: dict[int, int] = {}
+    prompts: dict[tuple[int, bytes], Json] = {}
+    for run, owner in zip(experiment.runs, item_tables(experiment), strict=True):
+        views, contract = run.predictions, contract_of(run)
+        if owner not in place:
+            place[owner] = len(tables)
+            tables.append(pack_items(store, views, records, contract, progress))
+        packed = pack_run(store, experiment, run, place[owner])
+        key = (owner, views.code_order.tobytes())
+        if records is not None and contract is not None and key not in prompts:
+            prompts[key] = pack_prompts(store, views, records, contract)
+        packed["prompts"] = None if contract is None else prompts.get(key)
+        packed["same_data"] = run.label not in doubtful
+        runs.append(packed)
+    return {
+        "items": tables,
+        "runs": runs,
+        "compared": [*compared_runs(experiment)],
+        "flags": {**FLAGS},
+        "bins": RELIABILITY_BINS,
+        "blocks": store.index,
+    }
+
+
+def compared_runs(experiment: Experiment) -> tuple[int, int | None]:
+    """Return the two runs that a page compares first, as indices.
+
+    Returns:
+        The first run of the main arm, and a run of another arm on the same items: at the same
+        seed, if there is one. Without another arm, the second is another run, or None.
+    """
+    runs, tables = experiment.runs, item_tables(experiment)
+    a = next(at for at, run in enumerate(runs) if run.arm == experiment.main_arm)
+    others = [at for at in range(len(runs)) if at != a and tables[at] == tables[a]]
+    # False sorts before True, and the first of equal runs is taken.
+    unlike = {at: (runs[at].arm == runs[a].arm, runs[at].seed != runs[a].seed) for at in others}
+    return a, min(others, key=unlike.__getitem__, default=None)
+
+
 def pack_items(
     store: BlockStore,
     views: Predictions,
     records: Mapping[str, Record] | None,
+    contract: PromptContract | None = None,
     progress: Progress | None = None,
 ) -> Json:
     """Pack the data of the items that all runs on them share.
@@ -42,6 +122,7 @@ def pack_items(
         store: stores the blocks.
         views: the views of one of the runs.
         records: the records of all items by id; None leaves the texts out.
+        contract: the contract that rendered the prompts; None leaves the prompts out.
         progress: called while texts are packed.
 
     Returns:
@@ -60,14 +141,19 @@ def pack_items(
             "blocks": [store.add_json(ids[at : at + _IDS]) for at in range(0, n, _IDS)],
         },
         "texts": None,
+        "system": None,
     }
     if records is not None:
-        blocks = list(_text_blocks(store, views, records, progress))
-        packed["texts"] = {"size": _TEXTS, "blocks": [*blocks]}
+        texts = _Texts(views, records, contract)
+        packed["texts"] = {"size": _TEXTS, "blocks": [*texts.blocks(store, progress)]}
+        if contract is not None:
+            packed["system"] = system_message(contract, records[ids[0]])
     return packed
 
 
-def pack_run(store: BlockStore, experiment: Experiment, run: ExperimentRun, items: int) -> Json:
+def pack_run(
+    store: BlockStore, experiment: Experiment, run: ExperimentRun, items: int
+) -> dict[str, Json]:
     """Pack the answers and probabilities of one run.
 
     Args:
@@ -112,10 +198,15 @@ def pack_run(store: BlockStore, experiment: Experiment, run: ExperimentRun, item
 
 
 def item_tables(experiment: Experiment) -> list[int]:
-    """Return for each run the index of the run that has its items: the first run, or itself."""
-    if experiment.same_items:
-        return [0] * len(experiment.runs)
-    return list(range(len(experiment.runs)))
+    """Return for each run the index of the first run that has its items, in its order."""
+    first: dict[tuple[bytes, ...], int] = {}
+    return [first.setdefault(_items_key(run), at) for at, run in enumerate(experiment.runs)]
+
+
+def _items_key(run: ExperimentRun) -> tuple[bytes, ...]:
+    views = run.predictions
+    ids = hashlib.sha256("\0".join(views.ids.tolist()).encode("utf-8", errors="replace"))
+    return ids.digest(), views.reference.tobytes(), views.n_choices.tobytes()
 
 
 def _flat(values: npt.NDArray[np.integer], slots: npt.NDArray[np.bool_]) -> npt.NDArray[np.integer]:
@@ -158,21 +249,72 @@ def _columns(store: BlockStore, columns: Sequence[Column]) -> Json:
     }
 
 
-def _text_blocks(
-    store: BlockStore,
-    views: Predictions,
-    records: Mapping[str, Record],
-    progress: Progress | None,
-) -> Iterator[int]:
-    ids = views.ids.tolist()
-    other = pair_partners(views).tolist()
+@dataclass(frozen=True)
+class _Texts:
+    """The texts of the items that some runs share."""
+
+    views: Predictions
+    records: Mapping[str, Record]
+    contract: PromptContract | None
+
+    def blocks(self, store: BlockStore, progress: Progress | None) -> Iterator[int]:
+        ids = self.views.ids.tolist()
+        other = pair_partners(self.views).tolist()
+        prompt = _prompts(self.contract, self.records)
+        for at in range(0, len(ids), _TEXTS):
+            rows = range(at, min(at + _TEXTS, len(ids)))
+            texts: list[Json] = []
+            for row in rows:
+                pair = [ids[row]] if other[row] < 0 else [ids[row], ids[other[row]]]
+                record, partner = self.records[pair[0]], self.records[pair[-1]]
+                marks = marked(prompt(pair[0]), prompt(pair[-1])) if prompt else None
+                texts.append(item_text(record, partner if len(pair) > 1 else None, marks))
+            yield store.add_json(texts)
+            if progress is not None:
+                progress(rows.stop, len(ids))
+
+
+def _prompts(
+    contract: PromptContract | None, records: Mapping[str, Record]
+) -> Callable[[str], str] | None:
+    """Return a function from an id to the user message in canonical order."""
+    if contract is None:
+        return None
+
+    # The members of a pair need each other's message, and are near each other.
+    @lru_cache(maxsize=_TEXTS)
+    def message(item: str) -> str:
+        record = records[item]
+        return user_message(contract, record, canonical_code_order(record.field))
+
+    return message
+
+
+def pack_prompts(
+    store: BlockStore, views: Predictions, records: Mapping[str, Record], contract: PromptContract
+) -> Json:
+    """Pack how the prompts of a run's views differ from the prompts in canonical order.
+
+    Args:
+        store: stores the blocks.
+        views: the views of the run.
+        records: the records of all items by id.
+        contract: the contract of the run.
+
+    Returns:
+        The numbers of the blocks; None if the run does not record the letter order of a view.
+    """
+    known = (views.code_order >= 0).sum(axis=2) == views.n_choices[:, np.newaxis]
+    if not known.all():
+        return None
+    ids, sizes = views.ids.tolist(), views.n_choices.tolist()
+    blocks: list[Json] = []
     for at in range(0, len(ids), _TEXTS):
         rows = range(at, min(at + _TEXTS, len(ids)))
-        yield store.add_json(
-            [
-                item_text(records[ids[row]], records[ids[other[row]]] if other[row] >= 0 else None)
-                for row in rows
-            ]
-        )
-        if progress is not None:
-            progress(rows.stop, len(ids))
+        orders = (views.code_order[row, :, : sizes[row]].tolist() for row in rows)
+        changes = [
+            view_changes(contract, records[ids[row]], order)
+            for row, order in zip(rows, orders, strict=True)
+        ]
+        blocks.append(store.add_json([*changes]))
+    return {"size": _TEXTS, "blocks": blocks}

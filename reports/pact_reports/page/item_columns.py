@@ -84,6 +84,7 @@ def run_columns(experiment: Experiment, run: ExperimentRun) -> list[Column]:
         Column("answer", "u1", raw.predicted),
         Column("flags", "u1", outcome_flags(raw)),
         Column("confidence", "u2", to_steps(raw.confidence)),
+        Column("bin", "u1", raw.confidence_bin),
         Column("of_reference", "u2", to_steps(of_reference)),
         Column("view_tv", "u2", to_steps(raw.view_tv)),
         Column("tokens", "u2" if tokens.max(initial=0) < NOT_KNOWN else "u4", tokens),
@@ -91,6 +92,7 @@ def run_columns(experiment: Experiment, run: ExperimentRun) -> list[Column]:
     ]
     if calibrated is not None:
         columns.append(Column("calibrated", "u2", to_steps(calibrated.confidence)))
+        columns.append(Column("calibrated_bin", "u1", calibrated.confidence_bin))
     return columns
 
 

@@ -1,4 +1,4 @@
-"""The texts of an item: its context in lines with the edited words marked, question and answers.
+"""The texts of an item: context and prompt with the edited words marked, question and answers.
 
 `pact_eval.data.word_diff` compares texts on one line and without invisible characters. A page shows
 line feeds and invisible characters, so this module marks edits in the original text.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from pact_eval._json import Json, dumps
 from pact_eval.data import Record
+from pact_reports.page.item_prompts import common_prefix
 
 Part: TypeAlias = str | tuple[str, str]
 """Text that both members share, or the text of this member and that of the other in its place."""
@@ -79,17 +80,18 @@ def _turn(value: Mapping[str, Json]) -> Line | None:
     return None
 
 
-def item_text(record: Record, other: Record | None) -> Json:
+def item_text(record: Record, other: Record | None, prompt: list[Part] | None = None) -> Json:
     """Return the texts of an item as the browser reads them.
 
     Args:
         record: the record of the item.
         other: the other member of its pair, or None.
+        prompt: the user message in canonical order, as from `marked`; None leaves it out.
 
     Returns:
-        `[context, instructions, answers]`. Context lines are `[label, parts]`; a part is text that
-        both members share, or `[text of this member, text of the other]`. Answers are
-        `[key, description]`.
+        `[context, instructions, answers, prompt]`. Context lines are `[label, parts]`; a part is
+        text that both members share, or `[text of this member, text of the other]`. Answers are
+        `[key, description]`. The prompt is parts too.
     """
     lines = context_lines(record.state)
     context: list[Json]
@@ -102,6 +104,7 @@ def item_text(record: Record, other: Record | None) -> Json:
         context,
         question if isinstance(question, str) else dumps(question),
         [[answer.key, answer.description] for answer in record.field.answers],
+        None if prompt is None else _json(prompt),
     ]
 
 
@@ -143,18 +146,24 @@ def marked(mine: str, other: str) -> list[Part]:
     """
     if mine == other:
         return [mine] if mine else []
-    a, b = _TOKEN.findall(mine), _TOKEN.findall(other)
-    start = _common(a, b)
-    end = _common(a[start:][::-1], b[start:][::-1])
-    inner_a, inner_b = a[start : len(a) - end], b[start : len(b) - end]
-    parts: list[Part] = ["".join(a[:start]), *_inner(inner_a, inner_b)]
-    parts.append("".join(a[len(a) - end :]))
+    start = _between_tokens(mine, other, common_prefix(mine, other))
+    a, b = mine[start:][::-1], other[start:][::-1]
+    end = _between_tokens(a, b, common_prefix(a, b))
+    inner = (_TOKEN.findall(text[start : len(text) - end]) for text in (mine, other))
+    parts: list[Part] = [mine[:start], *_inner(*inner), mine[len(mine) - end :]]
     return [part for part in parts if part not in ("", ("", ""))]
 
 
-def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    pairs = zip(a, b, strict=False)
-    return next((n for n, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
+def _between_tokens(a: str, b: str, length: int) -> int:
+    """Shorten a common prefix until it ends between two tokens of both texts."""
+    while length and not all(_splits(text[length - 1 : length + 1]) for text in (a, b)):
+        length -= 1
+    return length
+
+
+def _splits(pair: str) -> bool:
+    """Whether a token ends between two characters, or at the end of the text."""
+    return len(_TOKEN.findall(pair)) == len(pair)
 
 
 def _inner(a: list[str], b: list[str]) -> list[Part]:

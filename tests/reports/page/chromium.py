@@ -56,7 +56,9 @@ class Page:
     def __init__(self, driver: Chrome) -> None:
         self.driver = driver
 
-    def open(self, path: Path, *, width: int = 1280, scheme: str = "light") -> Page:
+    def open(
+        self, path: Path, fragment: str = "", *, width: int = 1280, scheme: str = "light"
+    ) -> Page:
         """Opens a file and waits until its items are there; forgets what earlier pages said."""
         self.driver.get("about:blank")
         self.driver.set_window_size(width, 1000)
@@ -67,7 +69,7 @@ class Page:
         )
         for log in ("browser", "performance"):
             self.driver.get_log(log)  # type: ignore[no-untyped-call]
-        self.driver.get(path.resolve().as_uri())
+        self.driver.get(path.resolve().as_uri() + fragment)
         self.until(lambda: self.js("return document.documentElement.dataset.ready === 'yes'"))
         return self
 
@@ -129,7 +131,7 @@ class Page:
         script = (
             "const at = columnsShown().findIndex(c => c.name === arguments[0]);"
             "return [...document.querySelectorAll('#rows > tr[data-row]')]"
-            ".map(tr => tr.children[at].innerText)"
+            ".map(tr => (tr.children[at].querySelector('button') ?? tr.children[at]).innerText)"
         )
         found: list[str] = self.js(script, column)
         return found

@@ -15,6 +15,7 @@ from selenium.webdriver import ActionChains, Keys
 from pact_eval import metrics
 from pact_eval.evaluation import Experiment
 from pact_reports.page import PageRequest, make_page, read_item_records, write_page
+from pact_reports.page.item_links import items_href
 from pact_reports.page.packing import to_steps
 
 
@@ -46,7 +47,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 @pytest.fixture
 def opened(page: Page, made: Made) -> Page:
-    return page.open(made.path)
+    """The items of the first run alone."""
+    return page.open(made.path, items_href(0))
 
 
 def test_no_error_and_no_request_but_the_file(opened: Page, made: Made) -> None:
@@ -262,7 +264,14 @@ def test_probabilities_against_numpys_softmax(opened: Page, made: Made, place: i
         order = run.predictions.code_order[row, :, :n]
         assert letters == ["ABCDEF"[list(view).index(answer)] for view in order]
     heads = [head.text for head in opened.all(".answers thead th")]
-    assert heads[1:] == ["view 0", "view 1", "view 2", "view 3", "ensemble", "single after T(x)"]
+    assert heads[1:] == [
+        "view 0",
+        "view 1",
+        "view 2",
+        "view 3",
+        "mean of views",
+        "single after T(x)",
+    ]
 
 
 def test_an_open_item_marks_the_edited_words(opened: Page) -> None:
@@ -274,15 +283,15 @@ def test_an_open_item_marks_the_edited_words(opened: Page) -> None:
     assert "Which one?" in box.text
     assert "reference" in [each.text for each in box.find_elements("css selector", ".badge")]
     # Not through `settled`, which draws the list again: that closes what is open.
-    opened.js("arguments[0].querySelector('button').click()", box)
+    opened.js("arguments[0].querySelector('.tools button').click()", box)
     assert opened_items(opened, 2) == ["f0-base", "f0-counterfactual"]
-    opened.js("arguments[0].querySelector('button').click()", box)
+    opened.js("arguments[0].querySelector('.tools button').click()", box)
     assert opened_items(opened, 1) == ["f0-base"]
 
 
 def opened_items(page: Page, n: int) -> list[str]:
     """Returns the ids of the items that are shown in full, once there are so many."""
-    heads = ".detail-box:has(.answers) h4"
+    heads = ".detail-box:has(.answers) h3"
     page.until(lambda: len(page.all(heads)) == n)
     return [each.text for each in page.all(heads)]
 
@@ -294,7 +303,9 @@ def test_what_is_copied_keeps_the_edited_words_apart(opened: Page) -> None:
     assert copied.endswith("is intact broken.")
 
 
-def test_keyboard_alone(opened: Page) -> None:
+def test_keyboard_alone(page: Page, made: Made) -> None:
+    opened = page.open(made.path)
+
     def press(*keys: str) -> None:
         ActionChains(opened.driver).send_keys(*keys).perform()
 
@@ -316,7 +327,7 @@ def test_keyboard_alone(opened: Page) -> None:
     assert focused() == names[1]
     press(Keys.ENTER)
     opened.until(lambda: opened.all(".detail-box .answers"))
-    assert opened.one(".detail-box h4").text == names[1]
+    assert opened.one(".detail-box h3").text == names[1]
     press(Keys.ESCAPE)
     opened.until(lambda: not opened.all(".detail-box"))
     assert focused() == names[1]
@@ -328,7 +339,7 @@ def test_keyboard_alone(opened: Page) -> None:
 
 
 def test_a_diagnostic_shows_its_items(opened: Page, made: Made) -> None:
-    link = opened.one("a[data-show=flips][data-run='1']")
+    link = opened.one(f"a[href='{items_href(1, outcome='flips')}']")
     opened.settled(lambda: opened.js("arguments[0].click()", link))
     flipped = np.flatnonzero(made.experiment.runs[1].scored().flipped == 1)
     assert set(opened.rows()) == set(flipped.tolist())

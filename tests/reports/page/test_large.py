@@ -11,12 +11,14 @@ import polars as pl
 import pytest
 from reports.page.chromium import Page
 from reports.page.page_runs import experiment_of
-from run_frames import write_run
+from run_frames import edit_run, write_run
 
 from pact_eval.data import Answer, Field, Record
 from pact_eval.evaluation import Settings
+from pact_eval.prompts import NIMBLE
 from pact_eval.runs import SCHEMA
 from pact_reports.page import ItemRecords, PageRequest, make_page, write_page
+from pact_reports.page.item_links import item_href
 from pact_reports.page.packing import to_steps
 
 ITEMS = 100_000
@@ -114,6 +116,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Large:
     folder = tmp_path_factory.mktemp("large")
     frame = large_frame()
     run = write_run(folder / "run", frame, arm="pact", seed=17)
+    contract = {"name": NIMBLE.name, "fingerprint": NIMBLE.fingerprint}
+    edit_run(run, settings={"contract": contract})
     experiment = experiment_of([run], Settings(resamples=100))
     request = PageRequest(
         experiment,
@@ -131,6 +135,11 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Large:
 def opened(page: Page, large: Large) -> Page:
     page.cdp("Page.addScriptToEvaluateOnNewDocument", source=WATCH)
     return page.open(large.path)
+
+
+def test_an_address_of_one_item_among_many(page: Page, large: Large) -> None:
+    page.open(large.path, item_href("family-049999-base"))
+    assert page.one(".detail-box h3").text == "family-049999-base"
 
 
 def longest_task(page: Page) -> float:
@@ -157,6 +166,7 @@ def test_opening_sorting_and_searching_do_not_freeze(
     searching = longest_task(opened)
     opened.open_item()
     assert "Clerk 49999" in opened.one(".context").text
+    assert "Clerk 49999" in opened.one(".prompt > div .message").text
     with capsys.disabled():
         print(  # noqa: T201
             f"\n{ITEMS:,} items: {megabytes:.1f} MB, made in {large.seconds:.0f} s, opened in "

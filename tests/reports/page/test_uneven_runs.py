@@ -14,6 +14,7 @@ from run_frames import write_run
 
 from pact_eval.evaluation import Experiment
 from pact_reports.page import PageRequest, make_page, write_page
+from pact_reports.page.item_links import items_href
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def uneven(tmp_path_factory: pytest.TempPathFactory) -> Uneven:
 
 def test_a_run_without_the_column_that_was_sorted_by(page: Page, uneven: Uneven) -> None:
     """The first run has a calibrator, the second none."""
-    page.open(uneven.path)
+    page.open(uneven.path, items_href(0))
     page.sort("calibrated")
     assert page.one("#order").text == "By After T(x), largest first."
     page.choose("run", "b, seed 1")
@@ -58,7 +59,7 @@ def test_a_run_without_the_column_that_was_sorted_by(page: Page, uneven: Uneven)
 
 def test_a_name_with_unprintable_signs_has_items_to_show(page: Page, uneven: Uneven) -> None:
     page.open(uneven.path)
-    link = page.one("a[data-show=confident][data-run='2']")
+    link = page.one(f"a[href='{items_href(2, outcome='confident')}']")
     page.settled(lambda: page.js("arguments[0].click()", link))
     items = uneven.experiment.runs[2].scored()
     wrong = np.flatnonzero(~items.correct & (items.confidence >= 0.9))

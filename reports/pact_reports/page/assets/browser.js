@@ -1,40 +1,22 @@
-/* The item browser: which items, in which order, which of them are open. */
+/* The item browser: which runs, which items, in which order, and which of them are open. */
 
-const COLUMNS = [
-  { name: "item", title: "Item", left: true, values: (items) => items.rank.map((distance, row) => row + distance) },
-  { name: "kind", title: "Kind", left: true, values: (items) => items.kind },
-  { name: "domain", title: "Domain", left: true, extra: true, values: (items) => items.domain },
-  { name: "answer", title: "Answer", left: true, values: (_, run) => run.answer },
-  { name: "reference", title: "Reference", left: true, extra: true, values: (items) => items.reference },
-  { name: "outcome", title: "Outcome", left: true, values: (_, run) => run.flags.map((flag) => flag & packed.flags.right) },
-  { name: "confidence", title: "Confidence %", values: (_, run) => run.confidence, unknown: NOT_KNOWN },
-  { name: "calibrated", title: "After T(x) %", extra: true, values: (_, run) => run.calibrated, unknown: NOT_KNOWN },
-  { name: "of_reference", title: "Reference %", extra: true, values: (_, run) => run.of_reference, unknown: NOT_KNOWN },
-  { name: "view_tv", title: "TV %", values: (_, run) => run.view_tv, unknown: NOT_KNOWN },
-  { name: "pair", title: "Pair right", left: true, extra: true, values: (_, run) => Uint16Array.from(run.flags, pairState), unknown: NOT_KNOWN },
-  { name: "tokens", title: "Tokens", extra: true, values: (_, run) => run.tokens, unknown: 0 },
-];
-const PAIR_WORDS = { 0: "neither", 1: "one", 2: "both", [NOT_KNOWN]: "–" };
-const state = { run: 0, sort: "worst", descending: true, page: 0, matches: null, words: "", order: null, orderKey: "", shown: [], drawn: 0, searches: 0 };
+const state = {
+  ...{ a: 0, b: -1, sort: "differ", descending: true, page: 0 },
+  ...{ compare: "", bin: -1, calibrated: false, ids: null, matches: null, words: "" },
+  ...{ order: null, orderKey: "", shown: [], drawn: 0, searches: 0, here: "" },
+};
+const FILTERS = ["outcome", "pair", "kind", "domain"];
+const COMPARE_WORDS = { "": "All", "only-a": "Only A right", "only-b": "Only B right", "both-wrong": "Both wrong", "both-right": "Both right" };
 const byId = (name) => document.getElementById(name);
 
-function columnsShown(place = state.run) {
-  const calibrated = "calibrated" in packed.runs[place].columns;
-  return COLUMNS.filter((column) => column.name !== "calibrated" || calibrated);
-}
-
-function columnNamed(name, place = state.run) {
-  return columnsShown(place).find((column) => column.name === name);
-}
-
-/* All rows of a run in the order that was chosen; kept until another is. */
-function currentOrder(place, items, run) {
-  const key = `${place} ${state.sort} ${state.descending}`;
+/* All rows of the runs in the order that was chosen; kept until another is. */
+function currentOrder(items, a, b) {
+  const key = `${state.a} ${state.b} ${state.sort} ${state.descending}`;
   if (state.orderKey === key) return state.order;
-  const column = columnNamed(state.sort, place);
-  const keys = column
-    ? sortKeys(column.values(items, run), column.unknown ?? -1, state.descending)
-    : worstKeys(run);
+  const column = columnNamed(state.sort);
+  let keys = null;
+  if (column) keys = sortKeys(column.values(items, a, b), column.unknown ?? -1, state.descending);
+  else keys = state.sort === "differ" ? differKeys(a, b) : worstKeys(a);
   state.order = orderBy(keys);
   state.orderKey = key;
   return state.order;
@@ -43,6 +25,11 @@ function currentOrder(place, items, run) {
 function codeOf(select) {
   const { value } = byId(select);
   return value === "" ? -1 : Number(value);
+}
+
+function wantedNow() {
+  const { compare, bin, calibrated, ids, matches } = state;
+  return { outcome: byId("outcome").value, pair: byId("pair").value, kind: codeOf("kind"), domain: codeOf("domain"), compare, bin, calibrated, ids: ids?.mask, matches };
 }
 
 /* Draws the list; where that fails it is empty, and says so: never the rows of another choice. */
@@ -60,44 +47,48 @@ async function draw() {
 
 async function drawList() {
   state.drawn += 1;
-  const [mine, place] = [state.drawn, state.run];
-  const [items, run] = [await loadItems(packed.runs[place].items), await loadRun(place)];
+  const mine = state.drawn;
+  const items = await loadItems(packed.runs[state.a].items);
+  const [a, b] = [await loadRun(state.a), state.b < 0 ? null : await loadRun(state.b)];
   if (mine !== state.drawn) return;
-  const order = currentOrder(place, items, run);
-  const wanted = { outcome: byId("outcome").value, pair: byId("pair").value, kind: codeOf("kind"), domain: codeOf("domain"), matches: state.matches };
-  const shown = filtered(order, items, run, wanted);
+  const order = currentOrder(items, a, b);
+  const [shown, counts] = filtered(order, items, a, b, wantedNow());
   const size = Number(byId("size").value);
   const pages = Math.max(1, Math.ceil(shown.length / size));
   state.page = Math.min(Math.max(0, Math.trunc(state.page)), pages - 1);
   const rows = shown.subarray(state.page * size, (state.page + 1) * size);
-  const lines = [];
-  for (const row of rows) lines.push(await rowOf(place, row, items, run));
+  const lines = await Promise.all(Array.from(rows, (row) => rowOf(row, items, a, b)));
   // Another choice was made meanwhile: it draws the list.
   if (mine !== state.drawn) return;
   state.shown = shown;
   drawHeads();
+  drawCompare(counts);
+  drawOnly();
   byId("rows").replaceChildren(...lines);
   drawCount(rows.length, shown.length, order.length, pages, size);
 }
 
-function drawHeads() {
-  const heads = columnsShown().map((column) => {
-    const button = made("button", "", column.title);
-    button.type = "button";
-    button.dataset.sort = column.name;
-    const head = made("th", classOf(column), button);
-    head.scope = "col";
-    const sorted = state.sort === column.name;
-    head.setAttribute("aria-sort", sorted ? (state.descending ? "descending" : "ascending") : "none");
-    return head;
-  });
-  const focused = document.activeElement?.dataset?.sort;
-  byId("heads").replaceChildren(...heads);
-  if (focused) byId("heads").querySelector(`[data-sort="${focused}"]`)?.focus();
+/* Buttons with the number of items that each would leave. */
+function drawCompare(counts) {
+  byId("compare").hidden = state.b < 0;
+  for (const button of byId("compare").children) {
+    const { compare } = button.dataset;
+    const n = compare ? counts[COMPARED.indexOf(compare)] : counts.reduce((sum, each) => sum + each, 0);
+    button.replaceChildren(`${COMPARE_WORDS[compare]} `, made("strong", "", n.toLocaleString("en")));
+    button.setAttribute("aria-pressed", String(state.compare === compare));
+  }
 }
 
-function classOf(column) {
-  return `${column.left ? "left" : ""}${column.extra ? " narrow-hidden" : ""}`;
+/* What only a link can choose: a bin of confidence, or ids. */
+function drawOnly() {
+  const said = [];
+  if (state.bin >= 0) {
+    const [low, high] = [state.bin, state.bin + 1].map((edge) => ((100 * edge) / packed.bins).toFixed(1));
+    said.push(`a confidence${state.calibrated ? " after T(x)" : ""} of ${low}% to ${high}%${state.b < 0 ? "" : " (A)"}`);
+  }
+  if (state.ids) said.push(state.ids.missing ? `listed ids (${state.ids.missing} of them not on this page)` : "listed ids");
+  byId("only").hidden = !said.length;
+  byId("only-words").textContent = `Only items with ${said.join(" and ")}.`;
 }
 
 function drawCount(here, n, all, pages, size) {
@@ -106,10 +97,7 @@ function drawCount(here, n, all, pages, size) {
   const ofAll = n < all ? ` (${all.toLocaleString("en")} in all)` : "";
   const found = state.matches ? `, found for "${state.words}"` : "";
   byId("count").textContent = `${said}${ofAll}${found}.`;
-  const column = columnNamed(state.sort);
-  byId("order").textContent = column
-    ? `By ${column.title.replace(" %", "")}, ${orderWords(column)}.`
-    : "Worst first: confident errors by confidence, flips by TV, other errors.";
+  byId("order").textContent = orderLine();
   byId("page").value = state.page + 1;
   byId("page").max = pages;
   byId("pages").textContent = `of ${pages.toLocaleString("en")}`;
@@ -123,99 +111,125 @@ function drawCount(here, n, all, pages, size) {
   }
 }
 
-/* Numbers are sorted largest or smallest first; words and answers, in ascending or descending order. */
-function orderWords(column) {
-  if (column.left) return state.descending ? "descending" : "ascending";
-  return state.descending ? "largest first" : "smallest first";
-}
-
-async function rowOf(place, row, items, run) {
-  const table = packed.items[packed.runs[place].items];
-  const ids = await inBlocks(table.ids, row, jsonOf);
-  const kind = table.kinds[items.kind[row]];
-  const button = made("button", "item", isolated(cut(ids[row % table.ids.size], 120)));
-  button.type = "button";
-  button.setAttribute("aria-expanded", "false");
-  const flag = run.flags[row];
-  const right = flag & packed.flags.right;
-  const outcome = made("span", right ? "right" : "wrong", right ? "right" : "wrong");
-  const cells = {
-    item: button,
-    kind,
-    domain: isolated(cut(table.domains[items.domain[row]], 60)),
-    answer: answerName(kind, run.answer[row]),
-    reference: answerName(kind, items.reference[row]),
-    outcome,
-    confidence: percentOfSteps(run.confidence[row]),
-    calibrated: run.calibrated ? percentOfSteps(run.calibrated[row]) : "",
-    of_reference: percentOfSteps(run.of_reference[row]),
-    view_tv: percentOfSteps(run.view_tv[row]),
-    pair: PAIR_WORDS[pairState(flag)],
-    tokens: run.tokens[row] ? run.tokens[row].toLocaleString("en") : "–",
-  };
-  const line = made("tr");
-  line.dataset.row = row;
-  for (const column of columnsShown(place)) {
-    const cell = made(column.name === "item" ? "th" : "td", classOf(column), cells[column.name]);
-    if (column.name === "item") cell.scope = "row";
-    line.append(cell);
-  }
-  if (flag & packed.flags.confident_error) outcome.after(made("span", "badge wrong", "confident"));
-  if (flag & packed.flags.flip) outcome.parentNode.append(made("span", "badge open", "flips"));
-  return line;
-}
-
-async function toggle(line) {
+async function open(line) {
   const button = line.querySelector("button.item");
-  if (button.getAttribute("aria-expanded") === "true") {
-    button.setAttribute("aria-expanded", "false");
-    line.nextElementSibling.remove();
-    return;
-  }
+  if (button.getAttribute("aria-expanded") === "true") return;
   button.setAttribute("aria-expanded", "true");
   const cell = made("td", "", made("p", "meta", "Unpacking"));
   cell.colSpan = line.children.length;
   line.after(made("tr", "detail", cell));
   try {
-    cell.replaceChildren(await detailOf(state.run, Number(line.dataset.row)));
+    cell.replaceChildren(await detailOf(state.a, state.b, Number(line.dataset.row)));
   } catch (error) {
     cell.replaceChildren(made("p", "meta", `This item could not be shown (${error.message}).`));
     console.error(error);
   }
 }
 
+function close(line) {
+  const button = line.querySelector("button.item");
+  if (button.getAttribute("aria-expanded") !== "true") return;
+  button.setAttribute("aria-expanded", "false");
+  line.nextElementSibling.remove();
+}
+
+function openLines() {
+  return [...byId("rows").querySelectorAll("tr.detail")].map((detail) => detail.previousElementSibling);
+}
+
+async function toggle(line) {
+  const isOpen = line.querySelector("button.item").getAttribute("aria-expanded") === "true";
+  if (isOpen) {
+    close(line);
+    await noteItem(openLines().at(-1));
+    return;
+  }
+  const opened = open(line);
+  await noteItem(line);
+  await opened;
+}
+
+/* The runs, where they are not the page's own pair. */
+function runsInAddress(a, b) {
+  const usual = a === packed.compared[0] && b === (packed.compared[1] ?? -1);
+  return usual ? {} : { a: a + 1, b: b < 0 ? null : b + 1 };
+}
+
+/* Writes what is shown into the address: as a new entry of the history, or in place of the last. */
+function note(fragment, anew) {
+  if (fragment === location.hash) return;
+  if (anew) location.hash = fragment;
+  else location.replace(fragment);
+  state.here = location.hash;
+}
+
+async function noteItem(line) {
+  if (!line) {
+    noteList();
+    return;
+  }
+  const { ids } = packed.items[packed.runs[state.a].items];
+  const row = Number(line.dataset.row);
+  const id = (await inBlocks(ids, row, jsonOf))[row % ids.size];
+  note(fragmentOf(`item=${encodeURIComponent(id)}`, runsInAddress(state.a, state.b)), true);
+}
+
+function noteList() {
+  const table = packed.items[packed.runs[state.a].items];
+  const named = (values, select) => (codeOf(select) < 0 ? null : values[codeOf(select)]);
+  const choices = {
+    ...{ a: state.a + 1, b: state.b < 0 ? null : state.b + 1, compare: state.compare },
+    ...{ outcome: byId("outcome").value, pair: byId("pair").value },
+    ...{ kind: named(table.kinds, "kind"), domain: named(table.domains, "domain") },
+    ...{ bin: state.bin < 0 ? null : state.bin + 1, calibrated: state.calibrated ? 1 : null },
+    ids: state.ids?.asked ?? null,
+  };
+  note(fragmentOf("items", choices), location.hash.startsWith("#item="));
+}
+
 function clearFilters() {
-  for (const name of ["outcome", "pair", "kind", "domain", "search"]) byId(name).value = "";
+  for (const name of [...FILTERS, "search"]) byId(name).value = "";
   cancelSearch();
-  state.matches = null;
-  state.page = 0;
+  Object.assign(state, { compare: "", bin: -1, calibrated: false, ids: null, matches: null, page: 0 });
 }
 
 function again() {
   state.page = 0;
+  noteList();
   return draw();
 }
 
 function sortBy(name) {
-  const numbers = !COLUMNS.find((column) => column.name === name).left;
+  const numbers = !columnNamed(name).left;
   state.descending = state.sort === name ? !state.descending : numbers;
   state.sort = name;
-  return again();
+  state.page = 0;
+  return draw();
 }
 
-async function chooseRun(place) {
-  const other = packed.runs[place].items !== packed.runs[state.run].items;
-  state.run = place;
-  byId("run").value = place;
+function usualOrder() {
+  [state.sort, state.descending] = [state.b < 0 ? "worst" : "differ", true];
+}
+
+/* Shows one run, or two next to each other; what the new ones cannot have is forgotten. */
+function setRuns(a, b) {
+  const other = packed.runs[a].items !== packed.runs[state.a].items;
+  const usual = state.sort === "differ" || (state.sort === "worst" && state.b < 0);
+  Object.assign(state, { a, b: comparable(a).includes(b) ? b : -1 });
   if (other) clearFilters();
-  // Not every run has the column by which the last one was sorted.
-  if (!columnNamed(state.sort)) [state.sort, state.descending] = ["worst", true];
+  if (state.b < 0) state.compare = "";
+  if (usual || (state.sort !== "worst" && !columnNamed(state.sort))) usualOrder();
   fillChoices();
-  await again();
 }
 
 function fillChoices() {
-  const table = packed.items[packed.runs[state.run].items];
+  const others = comparable(state.a).map((place) => new Option(visibleName(packed.runs[place].label), place));
+  byId("other").replaceChildren(new Option("none", -1), ...others);
+  byId("run").value = state.a;
+  byId("other").value = state.b;
+  byId("differ").hidden = state.b < 0;
+  byId("worst").textContent = state.b < 0 ? "Worst first" : "Worst of A first";
+  const table = packed.items[packed.runs[state.a].items];
   for (const [name, values] of [["kind", table.kinds], ["domain", table.domains]]) {
     const select = byId(name);
     const before = select.value;
@@ -228,6 +242,12 @@ function fillChoices() {
 /* An option holds text alone: unseen signs become their code points. */
 function visibleName(text) {
   return cut(text, 60).replace(UNSEEN, (sign) => `[${codePoint(sign)}]`);
+}
+
+/* The run that was chosen may be the other one: then the two change places. */
+function chooseRun(place) {
+  setRuns(place, state.b === place ? state.a : state.b);
+  return again();
 }
 
 async function search() {
@@ -246,7 +266,7 @@ async function search() {
     byId("searched").textContent = `${Math.floor(100 * share)}% searched`;
   };
   told(0);
-  const matches = await searchItems(packed.runs[state.run].items, words, told, stopped);
+  const matches = await searchItems(packed.runs[state.a].items, words, told, stopped);
   if (matches === null) return undefined;
   byId("searching").hidden = true;
   state.matches = matches;
@@ -289,18 +309,131 @@ async function keyInList(event) {
   }
 }
 
-function showItems(event) {
-  const link = event.target.closest("a[data-show]");
-  if (!link) return;
-  clearFilters();
-  byId(link.dataset.show.startsWith("pair") ? "pair" : "outcome").value = link.dataset.show;
-  state.sort = "worst";
-  chooseRun(Number(link.dataset.run));
+/* The row of an id: in the runs that are shown, else in the first run that has it. */
+async function findItem(id) {
+  const places = [state.a, ...packed.runs.keys()];
+  for (const place of places.filter((each, at) => packed.runs.findIndex((run) => run.items === packed.runs[each].items) === each || at === 0)) {
+    const [row] = await rowsOfIds(packed.runs[place].items, new Set([id]));
+    if (row !== undefined) return [place, row];
+  }
+  return null;
 }
 
-function listen() {
+async function showItem(place) {
+  const [a, b] = runsOfPlace(place);
+  if (a !== state.a || b !== state.b) {
+    setRuns(a, b);
+    await draw();
+  }
+  const found = await findItem(place.item);
+  if (!found) {
+    byId("items-message").textContent = `No item of this page has the id "${visibleName(place.item)}".`;
+    byId("items").scrollIntoView();
+    return;
+  }
+  const [run, row] = found;
+  if (packed.runs[run].items !== packed.runs[state.a].items) setRuns(run, comparable(run)[0] ?? -1);
+  await showRow(row);
+}
+
+/* Opens one row and no other; shows all items where the filters leave it out. */
+async function showRow(row) {
+  const lineOf = () => byId("rows").querySelector(`tr[data-row="${row}"]`);
+  if (!lineOf()) {
+    if (state.shown.indexOf(row) < 0) {
+      clearFilters();
+      await draw();
+    }
+    state.page = Math.floor(state.shown.indexOf(row) / Number(byId("size").value));
+    await draw();
+  }
+  const line = lineOf();
+  for (const each of openLines()) if (each !== line) close(each);
+  await open(line);
+  line.scrollIntoView({ block: "start" });
+  line.querySelector("button.item").focus({ preventScroll: true });
+}
+
+async function showList(place) {
+  setRuns(...runsOfPlace(place));
+  clearFilters();
+  for (const name of ["outcome", "pair"]) if (CHOICES[name].includes(place[name])) byId(name).value = place[name];
+  const table = packed.items[packed.runs[state.a].items];
+  for (const [name, values] of [["kind", table.kinds], ["domain", table.domains]]) {
+    const code = values.indexOf(place[name]);
+    if (code >= 0) byId(name).value = code;
+  }
+  if (state.b >= 0 && CHOICES.compare.includes(place.compare)) state.compare = place.compare;
+  const bin = Number(place.bin);
+  if (Number.isInteger(bin) && bin >= 1 && bin <= packed.bins) {
+    state.bin = bin - 1;
+    state.calibrated = place.calibrated === "1" && "calibrated_bin" in packed.runs[state.a].columns;
+  }
+  if (place.ids) {
+    const rows = await rowsOfIds(packed.runs[state.a].items, new Set(place.ids));
+    const mask = new Uint8Array(table.n);
+    for (const row of rows) mask[row] = 1;
+    state.ids = { asked: place.ids, mask, missing: new Set(place.ids).size - rows.length };
+  }
+  usualOrder();
+  await draw();
+}
+
+/* Shows what the address says. After a link, or at the start, the items come into sight. */
+async function follow(jump) {
+  if (location.hash === state.here) return;
+  const before = openLines().at(-1);
+  state.here = location.hash;
+  const place = readPlace(location.hash);
+  if (!place) return;
+  if ("item" in place) {
+    await showItem(place);
+    return;
+  }
+  await showList(place);
+  if (jump) {
+    byId("items").scrollIntoView();
+    byId("items").focus({ preventScroll: true });
+  } else if (before) {
+    byId("rows").querySelector(`tr[data-row="${before.dataset.row}"] button.item`)?.focus({ preventScroll: true });
+  }
+}
+
+function listenToAddress() {
+  let jump = false;
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#items&'], a[href^='#item=']");
+    if (!link) return;
+    jump = true;
+    // The address says it already: it does not change, but the items may have.
+    if (link.hash === location.hash) {
+      state.here = "";
+      follow(true);
+    }
+  });
+  addEventListener("hashchange", () => {
+    follow(jump);
+    jump = false;
+  });
+}
+
+function listenToControls() {
   byId("run").addEventListener("change", (event) => chooseRun(Number(event.target.value)));
-  for (const name of ["outcome", "pair", "kind", "domain", "size"]) byId(name).addEventListener("change", again);
+  byId("other").addEventListener("change", (event) => {
+    setRuns(state.a, Number(event.target.value));
+    again();
+  });
+  for (const name of FILTERS) byId(name).addEventListener("change", again);
+  byId("size").addEventListener("change", () => {
+    state.page = 0;
+    draw();
+  });
+  byId("compare").addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (!button) return;
+    state.compare = button.dataset.compare;
+    again();
+  });
   byId("controls").addEventListener("submit", (event) => {
     event.preventDefault();
     search();
@@ -309,14 +442,23 @@ function listen() {
     if (!byId("search").value.trim()) search();
   });
   byId("cancel").addEventListener("click", cancelSearch);
-  byId("worst").addEventListener("click", () => {
-    state.sort = "worst";
-    again();
-  });
-  byId("reset").addEventListener("click", () => {
-    clearFilters();
-    draw();
-  });
+  for (const name of ["worst", "differ"]) {
+    byId(name).addEventListener("click", () => {
+      Object.assign(state, { sort: name, descending: true, page: 0 });
+      draw();
+    });
+  }
+  for (const name of ["reset", "only-reset"]) {
+    byId(name).addEventListener("click", () => {
+      clearFilters();
+      again();
+    });
+  }
+}
+
+function listen() {
+  listenToControls();
+  listenToAddress();
   byId("heads").addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (button) sortBy(button.dataset.sort);
@@ -329,7 +471,6 @@ function listen() {
   byId("previous").addEventListener("click", () => turn(-1));
   byId("next").addEventListener("click", () => turn(1));
   byId("page").addEventListener("change", (event) => turn(Number(event.target.value) - 1 - state.page));
-  document.addEventListener("click", showItems);
 }
 
 function themes() {
@@ -357,10 +498,20 @@ async function start() {
     return;
   }
   packed.runs.forEach((run, place) => byId("run").append(new Option(visibleName(run.label), place)));
+  for (const compare of Object.keys(COMPARE_WORDS)) {
+    const button = made("button");
+    button.type = "button";
+    button.dataset.compare = compare;
+    byId("compare").append(button);
+  }
+  setRuns(packed.compared[0], packed.compared[1] ?? -1);
+  usualOrder();
   fillChoices();
   listen();
   byId("browser").hidden = false;
+  byId("without-texts").hidden = packed.items.some((table) => table.texts);
   await draw();
+  await follow(true);
   document.documentElement.dataset.ready = "yes";
 }
 

@@ -92,6 +92,22 @@ function outcomeHolds(flag, wanted) {
   }[wanted];
 }
 
+/* Where one of two runs alone is right: by the confidence of the one that is wrong. Then both wrong,
+   by the larger confidence; then both right, those with a flip first. */
+function differKeys(a, b) {
+  const { right, flip } = packed.flags;
+  const keys = new Float64Array(a.flags.length);
+  for (let row = 0; row < keys.length; row += 1) {
+    const [ofA, ofB] = [a.flags[row] & right, b.flags[row] & right];
+    let [group, size] = [3, 0];
+    if (ofA && ofB) group = (a.flags[row] | b.flags[row]) & flip ? 2 : 3;
+    else if (!ofA && !ofB) [group, size] = [1, Math.max(a.confidence[row], b.confidence[row])];
+    else [group, size] = [0, ofA ? b.confidence[row] : a.confidence[row]];
+    keys[row] = group * 65536 + (65535 - size);
+  }
+  return keys;
+}
+
 /* The outcome is one of 128: what it allows is looked up, not computed for every row. */
 function allowedFlags(outcome, pair) {
   return Uint8Array.from({ length: 256 }, (_, flag) =>
@@ -99,17 +115,31 @@ function allowedFlags(outcome, pair) {
   );
 }
 
-function filtered(order, items, columns, wanted) {
+/* By whether A is right (2) and B is right (1). */
+const COMPARED = ["both-wrong", "only-b", "only-a", "both-right"];
+
+/* The rows that are wanted, in their order, and how many there would be for each of COMPARED. */
+function filtered(order, items, a, b, wanted) {
   const allowed = allowedFlags(wanted.outcome, wanted.pair);
+  const { right } = packed.flags;
+  const bins = wanted.calibrated ? a.calibrated_bin : a.bin;
   const kept = new Uint32Array(order.length);
+  const counts = [0, 0, 0, 0];
   let n = 0;
   for (const row of order) {
-    if (!allowed[columns.flags[row]]) continue;
+    if (!allowed[a.flags[row]]) continue;
     if (wanted.kind >= 0 && items.kind[row] !== wanted.kind) continue;
     if (wanted.domain >= 0 && items.domain[row] !== wanted.domain) continue;
+    if (wanted.bin >= 0 && bins?.[row] !== wanted.bin) continue;
+    if (wanted.ids && !wanted.ids[row]) continue;
     if (wanted.matches && !wanted.matches[row]) continue;
+    if (b) {
+      const compared = (a.flags[row] & right ? 2 : 0) + (b.flags[row] & right ? 1 : 0);
+      counts[compared] += 1;
+      if (wanted.compare && COMPARED[compared] !== wanted.compare) continue;
+    }
     kept[n] = row;
     n += 1;
   }
-  return kept.subarray(0, n);
+  return [kept.subarray(0, n), counts];
 }

@@ -27,11 +27,16 @@ function appendText(node, text) {
   return node;
 }
 
-/* A text with an isolated direction. */
+/* A text with an isolated direction; a name of words joined by underscores may break after each. */
 function isolated(text) {
   const node = document.createElement("bdi");
   node.dir = "auto";
-  return appendText(node, text);
+  if (!/^\S*_\S*$/.test(text)) return appendText(node, text);
+  text.split(/(?<=_)/).forEach((part, at) => {
+    if (at) node.append(made("wbr"));
+    appendText(node, part);
+  });
+  return node;
 }
 
 function cut(text, length) {
@@ -67,6 +72,13 @@ function fillContext(box, lines, variant, limit) {
     box.append(line);
   }
   return limit - left;
+}
+
+/* An answer in a few words: its key, or the level of a score with what it means. */
+function answerText(kind, answers, index, length) {
+  if (!answers) return answerName(kind, index);
+  const [key, description] = answers[index];
+  return isolated(cut(kind === "score" && description ? `${key}: ${description}` : key, length));
 }
 
 function fillPart(line, part, variant, left) {

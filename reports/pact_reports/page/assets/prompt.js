@@ -1,0 +1,113 @@
+/* The prompt of an item as it was scored, and next to it the context with the edit of its pair. */
+
+function lengthOf(part) {
+  return typeof part === "string" ? part.length : part[0].length;
+}
+
+/* The prompt of a view: parts of the canonical prompt, with the text of one place replaced. */
+function promptOfView(parts, change) {
+  if (!change) return parts;
+  const [start, end, text] = change;
+  const [before, after] = [[], []];
+  let at = 0;
+  for (const part of parts) {
+    const [mine, other] = typeof part === "string" ? [part, null] : part;
+    const first = mine.slice(0, Math.max(0, start - at));
+    const last = mine.slice(Math.max(0, end - at));
+    if (first || (other !== null && at < start)) before.push(other === null ? first : [first, other]);
+    if (last || (other !== null && !mine && at >= end)) after.push(other === null ? last : [last, other]);
+    at += mine.length;
+  }
+  return [...before, text, ...after];
+}
+
+/* Text as it was; words that the other member of the pair does not have are marked. */
+function fillPrompt(box, parts, limit) {
+  let left = limit;
+  for (const part of parts) {
+    if (left <= 0) break;
+    const [mine, other] = typeof part === "string" ? [part, null] : part;
+    const shown = isolated(cut(mine, left));
+    if (other === null) box.append(shown);
+    else {
+      const mark = made("mark", mine ? "edit" : "edit gap", shown);
+      mark.title = other ? `the other member of the pair has: ${cut(other, 200)}` : "not in the other member of the pair";
+      box.append(mark);
+    }
+    left -= mine.length;
+  }
+}
+
+function message(role, parts) {
+  const text = made("div", "message");
+  const total = parts.reduce((sum, part) => sum + lengthOf(part), 0);
+  fillPrompt(text, parts, TEXT_SHOWN);
+  const box = made("div", "", made("p", "meta", role), text);
+  if (total > TEXT_SHOWN) {
+    const button = made("button", "", `Show all ${total.toLocaleString("en")} signs`);
+    button.type = "button";
+    button.addEventListener("click", () => {
+      text.replaceChildren();
+      fillPrompt(text, parts, Infinity);
+      button.remove();
+    });
+    box.append(button);
+  }
+  return box;
+}
+
+function viewChoice(k, chosen) {
+  const select = made("select");
+  for (let view = 0; view < k; view += 1) select.append(new Option(`view ${view}`, view));
+  select.addEventListener("change", () => chosen(Number(select.value)));
+  return made("label", "meta", "Letters of ", select);
+}
+
+async function promptBox(run, row, texts) {
+  const place = packed.runs[run];
+  const table = packed.items[place.items];
+  const box = made("div", "prompt", made("h4", "", "Scored prompt"));
+  const parts = texts[3];
+  if (!parts || !place.prompts) {
+    box.append(made("p", "meta", "The prompt cannot be made again: the run is an import, has a prompt contract that this version does not know, or does not record its letter orders."));
+    return box;
+  }
+  if (!place.same_data) box.append(made("p", "meta", "The data given are not the file that this run scored, so its prompt may have been another."));
+  const changes = (await inBlocks(place.prompts, row, jsonOf))[row % place.prompts.size];
+  const shown = made("div");
+  const show = (view) => shown.replaceChildren(message("user", promptOfView(parts, changes[view])));
+  if (place.k > 1) box.append(viewChoice(place.k, show));
+  const system = made("details", "", made("summary", "", "system, the same for every item"), fillText(made("div", "message"), table.system));
+  box.append(system, shown);
+  show(0);
+  return box;
+}
+
+function contextBox(lines, variant) {
+  const total = lines.reduce(
+    (sum, [, parts]) => sum + parts.reduce((n, part) => n + (typeof part === "string" ? part.length : part[0].length + part[1].length), 0),
+    0,
+  );
+  const box = made("div", "context");
+  fillContext(box, lines, variant, TEXT_SHOWN);
+  if (total > TEXT_SHOWN) {
+    const button = made("button", "", `Show all ${total.toLocaleString("en")} signs`);
+    button.type = "button";
+    button.addEventListener("click", () => {
+      box.replaceChildren();
+      fillContext(box, lines, variant, Infinity);
+    });
+    box.append(button);
+  }
+  return box;
+}
+
+function editBox(texts, variant) {
+  const edited = texts[0].some(([, parts]) => parts.some((part) => typeof part !== "string"));
+  const box = made("div", "edit-box", made("h4", "", edited ? "Context, with the edit of its pair" : "Context"));
+  box.append(contextBox(texts[0], variant));
+  if (edited) {
+    box.append(made("p", "meta", "Edited words: ", made("del", "", "base"), " ", made("ins", "", "counterfactual"), `; this is the ${VARIANTS[variant] || "first"}.`));
+  }
+  return box;
+}

@@ -1,0 +1,336 @@
+"""Two runs next to each other in a real browser, and addresses that open items or list them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from axe_core_python.selenium import Axe
+from reports.figures.figure_runs import rows
+from reports.page.chromium import Page
+from reports.page.page_runs import experiment_of, page_of, records_of, two_runs
+from run_frames import edit_run, write_run
+from selenium.webdriver import ActionChains, Keys
+
+from pact_eval import metrics
+from pact_eval._typing import BoolArray
+from pact_eval.data import Record
+from pact_eval.evaluation import Experiment
+from pact_eval.prompts import NIMBLE
+from pact_reports.page import PageRequest, make_page, read_item_records, write_page
+from pact_reports.page.item_links import item_href, items_href
+from pact_reports.page.packing import to_steps
+
+CONTRACT = {"name": NIMBLE.name, "fingerprint": NIMBLE.fingerprint}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A page of two runs and what it was made of."""
+
+    path: Path
+    experiment: Experiment
+    records: dict[str, Record]
+
+    @property
+    def right(self) -> tuple[BoolArray, BoolArray]:
+        a, b = (run.scored().correct for run in self.experiment.runs)
+        return a, b
+
+    def rows(self, ids: list[str]) -> list[int]:
+        names = self.experiment.runs[0].predictions.ids.tolist()
+        return [names.index(each) for each in ids]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    folder = tmp_path_factory.mktemp("compared")
+    folders, data = two_runs(folder)
+    for each in folders:
+        edit_run(each, settings={"contract": CONTRACT})
+    experiment = experiment_of(folders)
+    records = read_item_records([data], experiment)
+    request = PageRequest(experiment, records, figures=(), tables=("main",))
+    write_page(make_page(request), folder / "page.html")
+    return Compared(folder / "page.html", experiment, dict(records.records))
+
+
+@pytest.fixture
+def opened(page: Page, made: Compared) -> Page:
+    return page.open(made.path)
+
+
+def address(page: Page) -> str:
+    found: str = page.js("return location.hash")
+    return found
+
+
+def open_ids(page: Page) -> list[str]:
+    return [each.text for each in page.all(".detail-box:has(.answers) h3")]
+
+
+def press(page: Page, *keys: str) -> None:
+    ActionChains(page.driver).send_keys(*keys).perform()
+
+
+def test_which_run_is_right_against_numpy(opened: Page, made: Compared) -> None:
+    a, b = made.right
+    wanted = {
+        "only-a": a & ~b,
+        "only-b": ~a & b,
+        "both-wrong": ~a & ~b,
+        "both-right": a & b,
+        "": np.full(len(a), fill_value=True),
+    }
+    for name, mask in wanted.items():
+        button = opened.one(f"#compare [data-compare='{name}']")
+        assert int(button.text.split()[-1]) == mask.sum()
+        opened.settled(button.click)
+        assert set(opened.rows()) == set(np.flatnonzero(mask).tolist()), name
+        assert (
+            opened.one("#compare [aria-pressed=true]").text
+            == opened.one(f"#compare [data-compare='{name}']").text
+        )
+    opened.choose("kind", "score")
+    kinds = made.experiment.runs[0].predictions.kind
+    counted = int(opened.one("#compare [data-compare='only-a']").text.split()[-1])
+    assert counted == (a & ~b & (kinds == "score")).sum()
+
+
+def test_differences_first_against_hand_order(opened: Page, made: Compared) -> None:
+    a, b = (run.scored() for run in made.experiment.runs)
+
+    def key(row: int) -> tuple[int, float]:
+        right = (bool(a.correct[row]), bool(b.correct[row]))
+        if right == (True, True):
+            return (2 if a.flipped[row] or b.flipped[row] else 3), 0
+        if right == (False, False):
+            return 1, -max(a.confidence[row], b.confidence[row])
+        return 0, -(b if right[0] else a).confidence[row]
+
+    assert opened.rows() == sorted(range(len(a.correct)), key=key)
+    assert opened.one("#order").text.startswith("Differences first")
+
+
+def test_questions_and_answers_are_in_the_list(opened: Page, made: Compared) -> None:
+    a, b = made.experiment.runs
+    for place, name in enumerate(opened.cells("item")[:10]):
+        record = made.records[name]
+        row = made.rows([name])[0]
+        keys = [answer.key for answer in record.field.answers]
+        reference = record.reference
+        assert reference is not None
+        line = opened.all("#rows tr[data-row]")[place]
+        assert str(record.field.instructions) in line.text
+        for column, index in (
+            ("reference", reference),
+            ("answer", int(a.scored().predicted[row])),
+            ("answer_b", int(b.scored().predicted[row])),
+        ):
+            said = opened.cells(column)[place].split("\n")[0]
+            assert said.split(":")[0] == keys[index], (column, name)
+
+
+def test_b_has_its_own_columns_to_sort_by(opened: Page, made: Compared) -> None:
+    opened.sort("confidence_b")
+    confidence = made.experiment.runs[1].scored().confidence
+    keys = to_steps(confidence).tolist()
+    assert opened.rows() == sorted(range(len(keys)), key=lambda row: (-keys[row], row))
+    assert opened.one("#order").text == "By Confidence of B, largest first."
+
+
+def test_choosing_b_as_a_makes_them_change_places(opened: Page) -> None:
+    opened.choose("run", "other, seed 17")
+    assert [opened.js(f"return state.{name}") for name in "ab"] == [1, 0]
+    opened.choose("other", "none")
+    assert not opened.one("#compare").is_displayed()
+    assert opened.one("#order").text.startswith("Worst first")
+    assert address(opened) == items_href(1)
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_a_bin_lists_its_items_against_the_reliability_curve(
+    page: Page, made: Compared, calibrated: bool
+) -> None:
+    items = made.experiment.runs[1].scored(calibrated=calibrated)
+    bins = metrics.reliability(items.confidence, items.correct)
+    filled = int(np.argmax(bins.count))
+    page.open(made.path, items_href(1, bin_=filled, calibrated=calibrated))
+    assert len(page.rows()) == bins.count[filled]
+    assert (metrics.bin_index(items.confidence)[page.rows()] == filled).all()
+    assert f"{100 * bins.edges[filled]:.1f}% to" in page.one("#only").text
+    page.settled(page.one("#only-reset").click)
+    assert len(page.rows()) == len(items)
+
+
+def test_links_list_ids_kinds_and_who_is_right(page: Page, made: Compared) -> None:
+    ids = ["f3-base", "f1-counterfactual", "not there"]
+    page.open(made.path, items_href(0, b=1, ids=ids))
+    assert sorted(page.rows()) == sorted(made.rows(ids[:2]))
+    assert "1 of them not on this page" in page.one("#only").text
+    link = items_href(0, b=1, compared="only-a", kind="choice", outcome="flips")
+    page.settled(lambda: page.js("location.hash = arguments[0]", link))
+    a, b = made.experiment.runs
+    kinds = a.predictions.kind
+    mask = a.scored().correct & ~b.scored().correct & (kinds == "choice")
+    mask &= a.scored().flipped == 1
+    assert set(page.rows()) == set(np.flatnonzero(mask).tolist())
+    assert not page.one("#only").is_displayed()
+
+
+def test_an_address_opens_an_item_and_survives_a_reload(page: Page, made: Compared) -> None:
+    for name in ("f17-counterfactual", "f0-base"):
+        page.open(made.path, item_href(name))
+        for again in (False, True):
+            if again:
+                page.driver.refresh()
+                page.until(lambda: page.js("return document.documentElement.dataset.ready"))
+            assert open_ids(page) == [name]
+            assert page.js("return document.activeElement.innerText") == name
+            top = page.js("return document.activeElement.getBoundingClientRect().top")
+            assert 0 <= top < 1000
+            assert address(page) == item_href(name)
+    assert page.one(".tools a").get_attribute("href") == page.js("return location.href")
+    assert page.console() == []
+
+
+def test_back_and_forward(opened: Page, made: Compared) -> None:
+    opened.settled(opened.one("#compare [data-compare=both-wrong]").click)
+    listed = address(opened)
+    assert listed == items_href(0, b=1, compared="both-wrong")
+    names = opened.cells("item")
+    for place in (0, 1):
+        opened.open_item(place)
+        opened.until(lambda: len(open_ids(opened)) == place + 1)  # noqa: B023
+    assert address(opened) == item_href(names[1])
+    opened.driver.back()
+    opened.until(lambda: open_ids(opened) == [names[0]])
+    opened.driver.back()
+    opened.until(lambda: open_ids(opened) == [] and address(opened) == listed)
+    assert opened.cells("item") == names
+    opened.driver.forward()
+    opened.until(lambda: open_ids(opened) == [names[0]])
+    outside = made.experiment.runs[0].predictions.ids[np.flatnonzero(made.right[0])[0]]
+    opened.js("location.hash = arguments[0]", item_href(outside))
+    opened.until(lambda: open_ids(opened) == [outside])
+    assert opened.one("#compare [aria-pressed=true]").text.startswith("All")
+
+
+def test_addresses_that_name_nothing(page: Page, made: Compared) -> None:
+    page.open(made.path, item_href("</p><b>gone\u202e"))
+    assert 'has the id "</p><b>gone[U+202E]"' in page.one("#items-message").text
+    for fragment in ("#item=%E0%A4%A", "#items&a=9&b=x&bin=99&kind=none", "#nowhere"):
+        page.open(made.path, fragment)
+        assert len(page.rows()) == 80
+        assert page.console() == []
+
+
+def test_the_prompt_of_every_view_is_that_of_the_contract(page: Page, made: Compared) -> None:
+    run = made.experiment.runs[0].predictions
+    for name in ("f0-counterfactual", "f5-base"):
+        record = made.records[name]
+        page.open(made.path, item_href(name))
+        page.until(lambda: page.all(".prompt .message"))
+        row = made.rows([name])[0]
+        texts = "return [...document.querySelectorAll('.prompt .message')].map(m => m.textContent)"
+        for view in range(run.k):
+            change = (
+                "const s = document.querySelector('.prompt select'); s.value = arguments[0];"
+                "s.dispatchEvent(new Event('change'))"
+            )
+            page.js(change, view)
+            order = run.code_order[row, view, : record.n_choices].tolist()
+            messages = NIMBLE.messages(record.state, [record.field], record.field.name, order)
+            assert page.js(texts) == [message["content"] for message in messages]
+        edited = {"base": "intact", "counterfactual": "broken"}[record.variant]
+        assert [each.text for each in page.all(".prompt mark")] == [edited]
+
+
+def test_bars_are_as_wide_as_the_probabilities(opened: Page) -> None:
+    opened.open_item()
+    opened.until(lambda: len(opened.all(".run-box")) == 2)
+    found = opened.js(
+        "const width = (td, name) => td.querySelector(name).getBoundingClientRect().width;"
+        "return [...document.querySelectorAll('.answers td')].map(td =>"
+        "[td.innerText.split(/\\s/).at(-1), width(td, '.fill') / width(td, '.bar')])"
+    )
+    assert len(found) > 10
+    for text, share in found:
+        assert float(text.strip("%")) / 100 == pytest.approx(share, abs=0.01)
+
+
+def test_a_flip_is_told_in_words(page: Page, made: Compared) -> None:
+    run = made.experiment.runs[0]
+    views = run.predictions
+    row = int(np.flatnonzero(run.scored().flipped == 1)[0])
+    name = str(views.ids[row])
+    page.open(made.path, item_href(name))
+    page.until(lambda: page.all(".run-box"))
+    tops = views.log_probs_by_view[row, :, : views.n_choices[row]].argmax(axis=1).tolist()
+    parts = page.one(".run-box .flips").text.rstrip(".").split(": ", 1)[1].split("; ")
+    told = [part.partition(" in view") for part in parts]
+    said = {key.split(":")[0]: [int(view) for view in re.findall(r"\d", at)] for key, _, at in told}
+    keys = [answer.key for answer in made.records[name].field.answers]
+    assert said == {keys[top]: [v for v in range(4) if tops[v] == top] for top in tops}
+
+
+def test_a_run_that_records_no_contract_has_no_prompt(page: Page, tmp_path: Path) -> None:
+    frame = rows(1, families=4)
+    page.open(page_of(tmp_path, frame, records_of(frame)), item_href("f0-base"))
+    page.until(lambda: page.all(".prompt"))
+    assert "cannot be made again" in page.one(".prompt").text
+    assert not page.all(".prompt .message")
+    assert "seal" in page.one(".edit-box").text
+
+
+def test_runs_on_the_same_items_are_compared_whatever_the_others(
+    page: Page, tmp_path: Path
+) -> None:
+    a = write_run(tmp_path / "a", rows(1, families=6), arm="a", seed=1)
+    other = write_run(tmp_path / "b", rows(1, families=9), arm="b", seed=1)
+    again = write_run(tmp_path / "c", rows(1, families=9), arm="c", seed=2)
+    request = PageRequest(experiment_of([a, other, again]), figures=(), tables=("splits",))
+    write_page(make_page(request), tmp_path / "page.html")
+    page.open(tmp_path / "page.html")
+    assert page.js("return [state.a, state.b]") == [0, -1]
+    page.choose("run", "b, seed 1")
+    options = "return [...byId('other').options].map(o => o.text)"
+    assert page.js(options) == ["none", "c, seed 2"]
+    page.choose("other", "c, seed 2")
+    assert len(page.rows()) == 18
+    page.open(tmp_path / "page.html", item_href("f8-base"))
+    assert open_ids(page) == ["f8-base"]
+
+
+def test_an_item_is_opened_and_left_with_the_keyboard(page: Page, made: Compared) -> None:
+    page.open(made.path)
+    page.js("document.querySelector('#rows button.item').focus()")
+    name = page.cells("item")[0]
+    press(page, Keys.ENTER)
+    page.until(lambda: open_ids(page) == [name])
+    press(page, Keys.TAB)
+    assert page.js("return document.activeElement.textContent") == "Link to this item"
+    press(page, Keys.ESCAPE)
+    page.until(lambda: open_ids(page) == [])
+    assert page.js("return document.activeElement.innerText") == name
+    assert not address(page).startswith("#item=")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+def test_axe_finds_no_violation_with_an_item_open(
+    page: Page, made: Compared, width: int, scheme: str
+) -> None:
+    metrics_ = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    page.cdp("Emulation.setDeviceMetricsOverride", **metrics_)
+    try:
+        page.open(made.path, item_href("f0-base"), scheme=scheme)
+        page.until(lambda: page.all(".prompt .message"))
+        assert page.js("return document.documentElement.scrollWidth") <= width
+        found = Axe().run(page.driver)
+        assert len(found["passes"]) > 20
+        assert [each["id"] for each in found["violations"]] == []
+    finally:
+        page.cdp("Emulation.clearDeviceMetricsOverride")
