@@ -133,3 +133,14 @@ def test_long_sentences_are_found() -> None:
         f"# {long}\n\nA short one. `{long}` is code. {long}.\n\n- {long}\n\n```text\n{long}\n```\n"
     )
     assert [len(each.split()) >= LONG for each in sentences(page)] == [False, False, True, True]
+
+
+def test_the_essay_on_ece_has_the_numbers_of_the_statistics_page() -> None:
+    essay = (DOCS / "why" / "ece.md").read_text(encoding="utf-8")
+    measured = (DOCS / "statistics.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\d,]+) \| ([\d.]+)% \| ([\d.]+)% \|$", essay, re.MULTILINE)
+    assert len(rows) == 4
+    for families, mean, covered in rows:
+        (row,) = re.findall(rf"^\| {families} \| 0\.0 \| (.+) \|$", measured, re.MULTILINE)
+        cells = row.split(" | ")
+        assert (cells[0], float(cells[4])) == (mean, float(covered)), families
