@@ -119,8 +119,8 @@ def score(
         RunError: the folder belongs to other settings.
     """
     from pact_eval.scoring.model import ModelRequest, identify
-    from pact_eval.scoring.score import read_dataset
     from pact_eval.scoring.score import score as score_dataset
+    from pact_eval.scoring.windows import read_dataset
 
     request = ModelRequest(
         adapter=None if adapter is None else Path(adapter),

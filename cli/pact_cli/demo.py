@@ -36,7 +36,8 @@ def demo(out: Path, k: int, limit: int | None) -> None:
     """
     with needs_model_extra():
         from pact_eval.scoring.model import ModelRequest, identify
-        from pact_eval.scoring.score import read_dataset, score
+        from pact_eval.scoring.score import score
+        from pact_eval.scoring.windows import read_dataset
     from pact_eval.evaluation import Experiment, Settings
     from pact_reports.files import Outputs, write_report
     from pact_reports.plain_text import one_line

@@ -64,8 +64,8 @@ def score(
     """
     with needs_model_extra():
         from pact_eval.scoring.model import identify
-        from pact_eval.scoring.score import read_dataset
         from pact_eval.scoring.score import score as score_dataset
+        from pact_eval.scoring.windows import read_dataset
 
     file, why = chosen_data(data)
     folder, why_there = (out, ()) if out is not None else chosen_run(model, labels)

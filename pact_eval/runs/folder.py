@@ -3,6 +3,8 @@
     run.json              provenance; `settings` determines the numbers and is compared on resuming
     predictions.parquet   one row per item and view, once the run is complete (rows of ablated
                           contexts have no references and one more column)
+    unanswered.parquet    one row per item without an answer, with its status and the reason; absent
+                          if all items are answered
     parts/                the same rows while the run is being written, one file per window of
                           records
 
@@ -44,8 +46,9 @@ from pact_eval.runs.provenance import (
     write_provenance,
 )
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
-from pact_eval.runs.rows import ABLATED, check_columns, collected
+from pact_eval.runs.rows import ABLATED, answered, check_columns, collected, unanswered
 from pact_eval.runs.seal import PREDICTIONS as _PREDICTIONS
+from pact_eval.runs.seal import UNANSWERED as _UNANSWERED
 from pact_eval.runs.seal import check_counts, check_seal, rows_of_seal, seal_of_rows, sealed
 
 if sys.platform != "win32":  # on Windows, two writers in one folder are not detected
@@ -293,21 +296,50 @@ class RunWriter:
             write_provenance(self.folder, self._provenance)
         self._done[number] = len(frame)
 
-    def finish(self, wall_seconds: float, facts: Mapping[str, Json]) -> None:
+    def rows(self) -> pl.DataFrame:
+        """Return the rows of all parts, in order."""
+        return pl.concat([_read_rows(part) for part in _checked_parts(self.folder)])
+
+    def noted(self, key: str) -> Json:
+        """Return a value that `note` has kept, in this process or an earlier one."""
+        return self._provenance.get(key)
+
+    def note(self, facts: Mapping[str, Json]) -> None:
+        """Keep facts in the `run.json` of an unfinished run."""
+        self._provenance.update(facts)
+        write_provenance(self.folder, self._provenance)
+
+    def finish(
+        self, wall_seconds: float, facts: Mapping[str, Json], rows: pl.DataFrame | None = None
+    ) -> None:
         """Join the parts into `predictions.parquet`, seal the run and close it.
 
         Args:
             wall_seconds: time this process spent scoring; added to that of earlier processes.
-            facts: results of scoring (counts, largest difference, ...), kept in `run.json`.
+            facts: results of scoring (largest difference, ...), kept in `run.json`.
+            rows: the rows of the run; None takes those of the parts.
+
+        Raises:
+            RunError: no item was answered.
         """
-        frame = pl.concat([_read_rows(part) for part in _checked_parts(self.folder)])
+        everything = self.rows() if rows is None else rows
+        frame, without = answered(everything), unanswered(everything)
+        if frame.is_empty():
+            message = f"{self.folder}: no item was answered: {_reasons(without)}"
+            raise RunError(message)
         self._provenance.update({"status": "complete", "finished": _now(), **facts})
+        self._provenance["counts"] = _counts(frame, without)
         self._add_wall_seconds(wall_seconds)
+        beside = self.folder / _UNANSWERED
+        if not without.is_empty():
+            with atomic_path(beside) as partial:
+                write_parquet(partial, without)
         # The rows are renamed last: they mark the run as complete. A run that is killed before this
         # is finished again, from its parts.
         with atomic_path(self.folder / _PREDICTIONS) as partial:
             write_parquet(partial, frame)
-            self._provenance = sealed(self._provenance, seal_of_rows(partial, frame))
+            seal = seal_of_rows(partial, frame, None if without.is_empty() else beside)
+            self._provenance = sealed(self._provenance, seal)
             write_provenance(self.folder, self._provenance)
         self._close_run()
 
@@ -338,6 +370,21 @@ class RunWriter:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _counts(frame: pl.DataFrame, without: pl.DataFrame) -> dict[str, Json]:
+    """Return the counts of `run.json`: items and views, and unanswered items by status."""
+    counts: dict[str, Json] = {"items": frame["id"].n_unique(), "views": len(frame)}
+    if not without.is_empty():
+        found = without["status"].value_counts().sort("status")
+        counts["unanswered"] = dict(found.iter_rows())
+    return counts
+
+
+def _reasons(without: pl.DataFrame) -> str:
+    """Return the statuses of unanswered items, with the first reason."""
+    found = _counts(without.with_columns(view=0), without).get("unanswered")
+    return f"{dumps(found)}; the first: {without['reason'][0]}"
 
 
 def _provenance_of(

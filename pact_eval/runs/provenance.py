@@ -17,7 +17,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -105,10 +105,23 @@ class Counts:
     Attributes:
         items: number of items.
         views: number of views over all items.
+        unanswered: number of items without an answer, by status; they are not among `items`.
     """
 
     items: int | None = None
     views: int | None = None
+    unanswered: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def coverage(self) -> float:
+        """Share of the items that were answered.
+
+        Example:
+            >>> Counts(items=3, views=3, unanswered={"refused": 1}).coverage
+            0.75
+        """
+        without = sum(self.unanswered.values())
+        return 1.0 if not without else (self.items or 0) / ((self.items or 0) + without)
 
 
 @dataclass(frozen=True)
@@ -122,6 +135,7 @@ class Seal:
         items: number of items.
         views: number of views over all items.
         k: views per item.
+        unanswered_sha256: SHA-256 of `unanswered.parquet`; None if all items are answered.
     """
 
     predictions_sha256: str
@@ -130,6 +144,7 @@ class Seal:
     items: int
     views: int
     k: int
+    unanswered_sha256: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +260,11 @@ class Provenance(Mapping[str, Json]):
             engine=Engine(
                 top.object("engine").text("name"), check.number("largest_logit_difference")
             ),
-            counts=Counts(top.object("counts").whole("items"), top.object("counts").whole("views")),
+            counts=Counts(
+                top.object("counts").whole("items"),
+                top.object("counts").whole("views"),
+                top.object("counts").object("unanswered").wholes(),
+            ),
             seal=top.seal("seal"),
             parts=top.object("parts").texts(),
             versions=top.object("versions").texts(),
@@ -358,10 +377,13 @@ class _Reader:
         if missing:
             message = f"{self._where}: {key}: expected {', '.join(missing)}, found none"
             raise RunError(message)
-        return Seal(**texts, **counts)  # type: ignore[arg-type] # none of them is None
+        return Seal(**texts, **counts, unanswered_sha256=found.text("unanswered_sha256"))  # type: ignore[arg-type] # none of them is None
 
     def texts(self) -> dict[str, str]:
         return {key: text for key in self.value if (text := self.text(key)) is not None}
+
+    def wholes(self) -> dict[str, int]:
+        return {key: number for key in self.value if (number := self.whole(key)) is not None}
 
     def whole(self, key: str) -> int | None:
         return self._typed(key, int, "an integer")

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
 import polars as pl
@@ -43,8 +43,19 @@ ABLATED_SCHEMA: Final = pl.Schema({**SCHEMA, "answers": pl.List(pl.Int16())})
 """Columns of a run on ablated contexts: `reference` is null, `variant` is "ablated", and `answers`
 holds the two canonical indices between which the context no longer decides."""
 
+UNANSWERED: Final = pl.Schema({"status": pl.String(), "reason": pl.String()})
+"""Further columns of rows that may be of unanswered items. `status` is null in the row of a view;
+otherwise it is one of `STATUSES`, the item has this one row, and `reason` says more."""
+
+Status: TypeAlias = Literal["missing", "refused", "unsupported", "failed"]
+"""Why an item has no answer: the server left it out, the model refused it, the server does not take
+such a request, or no usable answer came."""
+
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
+
 ABLATED: Final = "ablated"
 
+_OF_A_VIEW: Final = ("view", "code_order", "logits", "prompt_tokens", "answer_mass")
 _KINDS: Final = get_args(FieldKind)
 _SAME_IN_EVERY_VIEW: Final = (
     *("id", "kind", "family", "source_family", "domain", "variant", "reference", "n_choices"),
@@ -72,8 +83,27 @@ def collected(path: Path, rows: pl.LazyFrame) -> pl.DataFrame:
         raise RunError(message) from None
 
 
+def answered(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of answered items, without the columns of `UNANSWERED`."""
+    if "status" not in frame.columns:
+        return frame
+    return frame.filter(pl.col("status").is_null()).drop(*UNANSWERED)
+
+
+def unanswered(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of unanswered items, one per item, without the columns of a view."""
+    if "status" not in frame.columns:
+        return frame.head(0).with_columns(
+            pl.lit(None, pl.String()).alias(name) for name in UNANSWERED
+        )
+    kept = [name for name in frame.columns if name not in _OF_A_VIEW]
+    return frame.filter(pl.col("status").is_not_null()).select(kept)
+
+
 def check_columns(frame: pl.DataFrame) -> None:
     """Check that a frame holds the rows of a run.
+
+    Rows of unanswered items have no logits and are not checked.
 
     Raises:
         RunError: a column is missing or has another type, or the length of a list is not the
@@ -88,6 +118,7 @@ def check_columns(frame: pl.DataFrame) -> None:
         if type_family(found) != type_family(dtype) and found != pl.Null:
             message = f"column {name}: expected {dtype}, got {found}"
             raise RunError(message)
+    frame = answered(frame)
     n_choices = frame["n_choices"]
     orders = frame["code_order"].list.len()
     if not (frame["logits"].list.len() == n_choices).all() or not (

@@ -29,16 +29,22 @@ from pact_eval.runs.provenance import NAME, Provenance, Seal, as_written
 PREDICTIONS = "predictions.parquet"
 """Name of the file of rows in a run folder."""
 
+UNANSWERED = "unanswered.parquet"
+"""Name of the file of items without an answer, if there are any."""
+
 _NOT_HASHED = ("seal", "parts")
 _ADVICE = "restore the folder from a copy, or repeat the run in another folder"
 
 
-def seal_of_rows(file: Path, frame: pl.DataFrame) -> dict[str, Json]:
+def seal_of_rows(
+    file: Path, frame: pl.DataFrame, unanswered: Path | None = None
+) -> dict[str, Json]:
     """Return the values of a seal that depend on the rows alone.
 
     Args:
         file: the rows as they were written.
         frame: the same rows; columns as in `SCHEMA` or `ABLATED_SCHEMA`.
+        unanswered: the file of unanswered items; None if all are answered.
     """
     items = frame["id"].n_unique()
     return {
@@ -47,6 +53,7 @@ def seal_of_rows(file: Path, frame: pl.DataFrame) -> dict[str, Json]:
         "items": items,
         "views": len(frame),
         "k": len(frame) // items if items else 0,
+        **({} if unanswered is None else {"unanswered_sha256": sha256_of_file(unanswered)}),
     }
 
 
@@ -116,13 +123,14 @@ def check_seal(folder: Path, provenance: Provenance) -> Seal:
     if provenance_sha256(provenance, rows_of_seal(seal)) != seal.provenance_sha256:
         message = f"{folder / NAME}: changed since the run was sealed; {_ADVICE}"
         raise TamperedError(message)
-    found = _sha256_of_rows(folder / PREDICTIONS)
-    if found != seal.predictions_sha256:
-        message = (
-            f"{folder / PREDICTIONS}: changed since the run was sealed (SHA-256: expected "
-            f"{seal.predictions_sha256[:12]}, got {found[:12]}); {_ADVICE}"
-        )
-        raise TamperedError(message)
+    files = {PREDICTIONS: seal.predictions_sha256, UNANSWERED: seal.unanswered_sha256}
+    for name, expected in files.items():
+        if expected is not None and (found := _sha256_of_rows(folder / name)) != expected:
+            message = (
+                f"{folder / name}: changed since the run was sealed (SHA-256: expected "
+                f"{expected[:12]}, got {found[:12]}); {_ADVICE}"
+            )
+            raise TamperedError(message)
     return seal
 
 
@@ -156,11 +164,12 @@ def wrong_counts(provenance: Provenance, *, items: int, views: int) -> tuple[str
     """
     seal, counts = provenance.seal, provenance.counts
     k = views // items if items else 0
+    unanswered = sum(counts.unanswered.values())
     compared = {
         "items": (items, counts.items, seal and seal.items),
         "views": (views, counts.views, seal and seal.views),
         "K": (k, provenance.k, seal and seal.k),
-        "records of the data": (items, provenance.data.records),
+        "records of the data": (items + unanswered, provenance.data.records),
     }
     found = (
         f"{what}: the rows have {actual:,}, recorded are {said:,}"
@@ -178,12 +187,17 @@ def seal_digest(seal: Seal) -> str:
         >>> seal_digest(Seal("aa", "bb", "cc", 1, 2, 2))[:8]
         '27c29f9e'
     """
-    return sha256_of_json(asdict(seal))
+    return sha256_of_json(_recorded(seal))
 
 
 def rows_of_seal(seal: Seal) -> dict[str, Json]:
     """Return the values of `seal_of_rows` in a seal."""
-    return {key: value for key, value in asdict(seal).items() if key != "provenance_sha256"}
+    return {key: value for key, value in _recorded(seal).items() if key != "provenance_sha256"}
+
+
+def _recorded(seal: Seal) -> dict[str, Json]:
+    """Return the values that the seal has in `run.json`."""
+    return {key: value for key, value in asdict(seal).items() if value is not None}
 
 
 def _sha256_of_rows(path: Path) -> str:

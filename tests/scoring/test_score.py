@@ -22,8 +22,9 @@ from pact_eval.errors import AdapterError, PromptError, RunSettingsError
 from pact_eval.models import sha256_of_weights
 from pact_eval.runs import read_run
 from pact_eval.scoring.model import ModelRequest, ScoringModel, identify
-from pact_eval.scoring.score import WINDOW_RECORDS, read_dataset, score
+from pact_eval.scoring.score import score
 from pact_eval.scoring.scorer import Scorer
+from pact_eval.scoring.windows import WINDOW_RECORDS, read_dataset
 from scoring.conftest import HOLDOUT, Make
 
 pytestmark = pytest.mark.slow

@@ -87,7 +87,6 @@ def write_import(
     }
     names: dict[str, Json] = {"source": "import", "data": str(path), **labels}
     facts: dict[str, Json] = {
-        "counts": {"items": rows.frame["id"].n_unique(), "views": len(rows.frame)},
         "ignored_columns": [*rows.ignored_columns],
         "renormalised": rows.renormalised,
         "zero_on_reference": rows.zero_on_reference,

@@ -1,0 +1,199 @@
+"""Score a dataset in windows of records, whatever answers them: a model here, or a server.
+
+A window is a fixed number of records in file order. Batching, writing and resuming all work on
+windows. Batches therefore do not depend on where a run was interrupted, and a written window is
+never scored again.
+
+A `RowSource` names the settings of its run, checks the dataset before anything is scored, and opens
+a `WindowScorer`. That is all that differs between a local model (`score.py`) and a server
+(`servers/source.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+import polars as pl
+
+from pact_eval._files import sha256_of_file
+from pact_eval._json import Json
+from pact_eval.data import Record, read_records
+from pact_eval.runs import RunWriter
+
+WINDOW_RECORDS: Final = 64
+"""Records per window."""
+
+Progress = Callable[[int, int], None]
+"""Called with (items done, total items) after every batch."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The records to be scored, and their views.
+
+    Attributes:
+        path: the file.
+        sha256: SHA-256 of the full file.
+        records: the records that are scored, in file order.
+        k: views per record.
+        order_seed: seed of the letter orders.
+    """
+
+    path: Path
+    sha256: str
+    records: Sequence[Record]
+    k: int
+    order_seed: int
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """The settings that identify the dataset and its views in `run.json`."""
+        return {
+            "data": {"sha256": self.sha256, "records": len(self.records)},
+            "k": self.k,
+            "order_seed": self.order_seed,
+            "window_records": WINDOW_RECORDS,
+        }
+
+
+class WindowScorer(Protocol):
+    """Scores windows of records, after everything that comes before the first of them."""
+
+    @property
+    def facts(self) -> Mapping[str, Json]:
+        """How the records were scored, for `run.json`."""
+
+    def score(self, window: Sequence[Record], on_views: Callable[[int], None]) -> pl.DataFrame:
+        """Score the K views of some records.
+
+        Args:
+            window: the records.
+            on_views: called with the number of views of the window that are done.
+
+        Returns:
+            One row per record and view; columns as in `SCHEMA`, and those of `UNANSWERED` if the
+            source may leave records unanswered.
+        """
+
+    def completed(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of the run, given those of all windows."""
+
+
+class RowSource(Protocol):
+    """What answers the records of a run."""
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """What identifies the source in `run.json`; a run resumes only with the same settings."""
+
+    @property
+    def names(self) -> Mapping[str, Json]:
+        """Values for `run.json` that do not affect any number: `adapter`, `base_model`."""
+
+    def check(self, dataset: Dataset) -> Mapping[str, Json]:
+        """Check the dataset before the run folder is opened; return facts for `run.json`."""
+
+    def open(self, dataset: Dataset, writer: RunWriter) -> AbstractContextManager[WindowScorer]:
+        """Prepare for the first window that is missing."""
+
+
+def read_dataset(path: Path, *, k: int, order_seed: int = 0, limit: int | None = None) -> Dataset:
+    """Read the records to be scored.
+
+    Args:
+        path: a dataset file: records with references, or ablated contexts as `pact-audit ablate`
+            writes them.
+        k: views per record, at least 1.
+        order_seed: seed of the letter orders.
+        limit: score only this many records, from the start of the file.
+
+    Raises:
+        InputError: the file cannot be read.
+        RecordError: a record is malformed, even beyond the limit, or the file mixes ablated
+            contexts and records with references.
+    """
+    records = read_records(path, allow_ablated=True)
+    return Dataset(path, sha256_of_file(path), records[:limit], k, order_seed)
+
+
+def score_windows(
+    source: RowSource,
+    dataset: Dataset,
+    out: Path,
+    *,
+    labels: Mapping[str, Json],
+    progress: Progress = lambda _done, _total: None,
+) -> None:
+    """Score every view of a dataset into a run folder, or resume one.
+
+    A complete run is not changed.
+
+    Args:
+        source: what answers the records.
+        dataset: the records and their views.
+        out: the run folder.
+        labels: values that do not affect any number: arm, seed, command line.
+        progress: called after every batch.
+
+    Raises:
+        PactError: the source cannot score the dataset; windows that are written are kept.
+        RunError: the folder cannot be used, or has a run with other settings.
+    """
+    facts = dict(source.check(dataset))
+    settings = {**source.settings, **dataset.settings}
+    names = {"source": "score", **source.names, "data": str(dataset.path), **labels}
+    with RunWriter(out, settings, names) as writer:
+        if writer.complete:
+            return
+        started = time.monotonic()
+        try:
+            with source.open(dataset, writer) as scorer:
+                _score_missing(scorer, dataset, writer, progress)
+                rows = scorer.completed(writer.rows())
+                facts |= scorer.facts
+        except BaseException:
+            writer.add_wall_seconds(time.monotonic() - started)
+            raise
+        writer.finish(time.monotonic() - started, facts, rows)
+
+
+def record_columns(record: Record) -> dict[str, Json]:
+    """Return the columns of a run's row that depend on the record alone."""
+    return {
+        "id": record.id,
+        "family": record.family,
+        "source_family": record.source_family,
+        "domain": record.domain,
+        "kind": record.field.kind,
+        "variant": record.variant,
+        "reference": record.reference,
+        "n_choices": record.n_choices,
+        **({} if record.ablation is None else {"answers": [*record.ablation.answers]}),
+    }
+
+
+def _score_missing(
+    scorer: WindowScorer, dataset: Dataset, writer: RunWriter, progress: Progress
+) -> None:
+    """Score the windows that are not written yet."""
+    total = len(dataset.records)
+    windows = [
+        dataset.records[start : start + WINDOW_RECORDS] for start in range(0, total, WINDOW_RECORDS)
+    ]
+    done = sum(len(window) for number, window in enumerate(windows) if writer.has_part(number))
+    progress(done, total)
+    for number, window in enumerate(windows):
+        if writer.has_part(number):
+            continue
+
+        def on_views(views: int, before: int = done) -> None:
+            progress(before + views // dataset.k, total)
+
+        writer.write_part(number, scorer.score(window, on_views))
+        done += len(window)
+        progress(done, total)
