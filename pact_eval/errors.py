@@ -7,9 +7,10 @@
     │   ├── PromptError                   a prompt that cannot be scored (too long, ...)
     │   ├── AdapterError                  an adapter or base-model folder that cannot be used
     │   │   └── ContractMismatchError     ... because it was trained on another prompt contract
+    │   ├── ServerError                   a server that cannot be reached, used or believed
     │   └── RunError                      a run folder that cannot be read or written
     │       └── RunSettingsError          ... because it belongs to other settings
-    ├── MissingExtraError (also ImportError)  exit 1: torch, transformers or peft is not installed
+    ├── MissingExtraError (also ImportError)  exit 1: a library of an extra is not installed
     ├── GateError                         exit 3: a gate failed (findings, threshold, contradicted)
     ├── InconclusiveError                 exit 4: a verdict was demanded and the data give none
     └── TamperedError                     exit 5: a hash or a registration does not match
@@ -40,6 +41,7 @@ __all__ = [
     "RequestError",
     "RunError",
     "RunSettingsError",
+    "ServerError",
     "TamperedError",
 ]
 
@@ -147,6 +149,10 @@ class ContractMismatchError(AdapterError):
     """The adapter was trained on another prompt contract than the one it would be scored on."""
 
 
+class ServerError(InputError):
+    """A server cannot be reached, used or believed."""
+
+
 class RunError(InputError):
     """A run folder cannot be read or written."""
 
@@ -156,7 +162,7 @@ class RunSettingsError(RunError):
 
 
 class MissingExtraError(PactError, ImportError):
-    """A command needs the `model` extra and it is not installed."""
+    """A command needs an extra (`model` or `server`) that is not installed."""
 
 
 class GateError(PactError):

@@ -15,6 +15,7 @@ from pact_eval._json import Json
 if TYPE_CHECKING:
     from pact_eval.runs import Provenance
     from pact_eval.scoring.model import ModelRequest
+    from pact_eval.scoring.servers.request import ServerRequest
 
 DATA: Final = Path("data")
 """Folder of the dataset if none is given."""
@@ -49,19 +50,18 @@ def chosen_data(given: Path | None) -> tuple[Path, tuple[str, ...]]:
     return file, (f"--data {file} (evaluation file of {place / 'manifest.json'})",)
 
 
-def chosen_run(model: ModelRequest, labels: Mapping[str, Json]) -> tuple[Path, tuple[str, ...]]:
+def chosen_run(
+    asked: ModelRequest | ServerRequest, labels: Mapping[str, Json]
+) -> tuple[Path, tuple[str, ...]]:
     """Return the run folder to write, and what was chosen: `runs/<arm or adapter>-<seed>`.
 
     Args:
-        model: the adapter and the base model.
+        asked: the adapter and the base model, or the model of a server.
         labels: arm, training seed and role of the run.
     """
-    if model.adapter is not None and model.apply_adapter:
-        name = model.adapter.resolve().name
-    else:
-        name = Path(model.base_model or "base").name
-    if model.adapter is not None and not model.apply_adapter:
-        name = f"{name}-without-{model.adapter.resolve().name}"
+    from pact_eval.scoring.servers.request import ServerRequest
+
+    name = Path(asked.model).name if isinstance(asked, ServerRequest) else _name_of(asked)
     parts = [str(labels.get("arm") or name)]
     seed, role = labels.get("seed"), labels.get("role")
     parts += [] if seed is None else [str(seed)]
@@ -69,6 +69,13 @@ def chosen_run(model: ModelRequest, labels: Mapping[str, Json]) -> tuple[Path, t
     folder = config_of(click.get_current_context()).get("runs", _RUNS)
     out = Path(folder) / "-".join(parts).replace("/", "_")
     return out, (f"--out {out}",)
+
+
+def _name_of(model: ModelRequest) -> str:
+    if model.adapter is not None and model.apply_adapter:
+        return model.adapter.resolve().name
+    base = Path(model.base_model or "base").name
+    return base if model.adapter is None else f"{base}-without-{model.adapter.resolve().name}"
 
 
 def next_command(folder: Path) -> str:

@@ -31,6 +31,10 @@ _GROUPS: Final = {
         *("--base-model", "--no-adapter", "--merge", "--allow-contract-mismatch", "--adapter"),
         *("--tokenizer", "--arm", "--train-seed", "--role"),
     ),
+    "Server": (
+        *("--server", "--model", "--wire", "--api-key-env", "--concurrency", "--timeout"),
+        *("--requests-per-minute", "--score-views", "--local"),
+    ),
     "Views": ("--k", "--order-seed", "--decoding"),
     "Numbers": (
         *("--by", "--unit", "--calibrated", "--calibration", "--mode", "--allow", "--arms"),

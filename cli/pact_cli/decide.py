@@ -10,7 +10,8 @@ import click
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.errors import needs_model_extra
-from pact_cli.options import json_option, model_options, order_seed_option
+from pact_cli.model_options import model_options
+from pact_cli.options import json_option, order_seed_option
 
 if TYPE_CHECKING:
     from pact_eval.scoring.model import ModelRequest

@@ -96,6 +96,21 @@ def error_text(error: PactError) -> str:
 
 
 @contextmanager
+def needs_server_extra() -> Iterator[None]:
+    """Raise an error that names the extra to install if httpx2 is missing."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "httpx2":
+            raise
+        message = (
+            "--server needs httpx2, which is not installed; install the extra: "
+            "pip install --constraint constraints.txt '.[server]'"
+        )
+        raise MissingExtraError(message) from error
+
+
+@contextmanager
 def needs_model_extra() -> Iterator[None]:
     """Raise an error that names the extra to install if torch or transformers is missing."""
     try:

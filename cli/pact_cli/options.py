@@ -18,12 +18,10 @@ import click
 
 from pact_cli.commands import config_of
 from pact_cli.console import warn
-from pact_cli.errors import needs_model_extra
 from pact_eval._json import Json
 
 if TYPE_CHECKING:
     from pact_eval.evaluation import Settings
-    from pact_eval.scoring.model import ModelRequest
     from pact_reports.files import Outputs
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -33,8 +31,8 @@ _ALLOWANCES: Final = (
     "other-data",
 )  # fmt: skip
 _LEFT_OUT: Final = "pact.left_out"
-_PATH: Final = click.Path(path_type=Path)
-_DTYPES = ["auto", "fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
+PATH: Final = click.Path(path_type=Path)
+"""The type of an option that is a path; the library checks it."""
 
 
 class RenamedOption(click.Option):
@@ -71,33 +69,31 @@ class RenamedOption(click.Option):
         return click.Option.get_error_hint(self._with_new_names(), ctx)
 
 
-def _gathered(
+def gathered(
     name: str, gather: Callable[..., object], options: Sequence[Callable[[Any], Any]]
 ) -> Callable[[Command], Command]:
     """Add options to a command, which gets `gather(**values)` as its argument `name`."""
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
-        def with_gathered(*arguments: Any, **values: Any) -> Any:
+        def withgathered(*arguments: Any, **values: Any) -> Any:
             chosen = {each: values.pop(each) for each in taken}
             return command(*arguments, **values, **{name: gather(**chosen)})
 
-        own = len(getattr(with_gathered, "__click_params__", ()))
+        own = len(getattr(withgathered, "__click_params__", ()))
         for option in reversed(options):
-            option(with_gathered)
-        parameters: list[click.Parameter] = getattr(with_gathered, "__click_params__", [])
+            option(withgathered)
+        parameters: list[click.Parameter] = getattr(withgathered, "__click_params__", [])
         taken = [str(parameter.name) for parameter in parameters[own:]]
-        return cast("Command", with_gathered)
+        return cast("Command", withgathered)
 
     return decorate
 
 
-def _number(
-    context: click.Context, parameter: click.Parameter, value: float | None
-) -> float | None:
+def number(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     """Refuse nan, which click does not compare with the bounds of a range."""
     if value is not None and math.isnan(value):
-        message = "nan is not in the range 0<x<=1."
+        message = "nan is not in the range."
         raise click.BadParameter(message, context, parameter)
     return value
 
@@ -144,7 +140,7 @@ _SETTINGS: Final = {
     ),
     "calibration": click.option(
         "--calibration",
-        type=_PATH,
+        type=PATH,
         help="Calibrator to apply, as `calibrate` writes it. Default: none (raw probabilities).",
     ),
     "allow": click.option(
@@ -159,7 +155,7 @@ _SETTINGS: Final = {
         "--equivalence-margin",
         "margin",
         type=click.FloatRange(min=0, min_open=True, max=1),
-        callback=_number,
+        callback=number,
         help="Test equivalence: the largest difference in a rate that does not matter, as a "
         "fraction.",
     ),
@@ -197,7 +193,7 @@ def settings_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]
             chosen["calibrated"] = True
         return Settings(**(fixed | chosen))
 
-    return _gathered("settings", gather, [_SETTINGS[field] for field in fields])
+    return gathered("settings", gather, [_SETTINGS[field] for field in fields])
 
 
 def label_options(command: Command) -> Command:
@@ -223,114 +219,33 @@ def label_options(command: Command) -> Command:
             "roles than evaluation. Default: evaluation.",
         ),
     ]
-    return _gathered("labels", gather, options)(command)
-
-
-_MODEL: Final = [
-    click.argument("adapter", type=_PATH, required=False),
-    click.option(
-        "--base-model",
-        metavar="PATH_OR_ID",
-        help="Folder or hub id (organisation/name) of the base model. Default: the one that "
-        "the adapter names. Only a hub id uses the network.",
-    ),
-    click.option(
-        "--no-adapter",
-        is_flag=True,
-        help="Score the base model alone, without the adapter.",
-    ),
-    click.option(
-        "--device",
-        type=click.Choice(["auto", "cpu", "cuda"]),
-        default="auto",
-        show_default=True,
-        help="Device that runs the model; auto takes CUDA if it is available.",
-    ),
-    click.option(
-        "--dtype",
-        type=click.Choice(_DTYPES),
-        default="auto",
-        show_default=True,
-        help="Precision of the model; auto is fp32 on a CPU, bf16 on CUDA.",
-    ),
-    click.option(
-        "--batch-tokens",
-        type=click.IntRange(min=1),
-        help="Tokens per forward pass, padding included; halved if memory runs out. "
-        "Default: 4096 on a CPU, 32768 on CUDA.",
-    ),
-    click.option(
-        "--engine",
-        type=click.Choice(["auto", "fork", "batched", "naive"]),
-        default="auto",
-        show_default=True,
-        help="Engine: fork computes shared prefixes once, batched pads full prompts, naive runs "
-        "one prompt at a time; auto takes the first one that works and agrees with naive.",
-    ),
-    click.option(
-        "--merge",
-        is_flag=True,
-        help="Add the adapter to the weights before scoring. This is faster; the run records how "
-        "much it changes the logits.",
-    ),
-    click.option(
-        "--allow-contract-mismatch",
-        is_flag=True,
-        help="Score an adapter that was trained on another prompt contract, tokenizer or chat "
-        "template; the run records it.",
-    ),
-]
-
-
-def model_options(command: Command) -> Command:
-    """Add the options for the model and how it runs; the command gets `model: ModelRequest`."""
-    return _gathered("model", _model_request, _MODEL)(command)
-
-
-def _model_request(
-    adapter: Path | None, base_model: str | None, *, no_adapter: bool, merge: bool, **options: Any
-) -> ModelRequest:
-    if merge and no_adapter:
-        message = "--merge adds the adapter to the weights, --no-adapter leaves it out"
-        raise click.UsageError(message)
-    if adapter is None and not (no_adapter and base_model):
-        message = "expected ADAPTER, or --base-model with --no-adapter for a base model alone"
-        raise click.UsageError(message)
-    with needs_model_extra():
-        from pact_eval.scoring.model import ModelRequest
-    return ModelRequest(
-        adapter=adapter,
-        base_model=base_model,
-        apply_adapter=not no_adapter,
-        merge=merge,
-        **options,
-    )
+    return gathered("labels", gather, options)(command)
 
 
 _OUTPUTS: Final = {
     "html": click.option(
         "--html",
         metavar="FILE",
-        type=_PATH,
+        type=PATH,
         help="Write one offline HTML page: summary, figures, tables, every item.",
     ),
     "figures": click.option(
         "--figures",
         metavar="DIR",
-        type=_PATH,
+        type=PATH,
         help="Write the figures as SVG; `pact-eval figures` has more formats and options.",
     ),
     "palette": click.option(
         "--palette",
         metavar="FILE",
-        type=_PATH,
+        type=PATH,
         help="TOML file with the colours and markers of arms in figures.",
     ),
     "clear": click.option(
         "--clear-changes",
         "clear",
         metavar="FILE",
-        type=_PATH,
+        type=PATH,
         help="TOML file with the change of each metric that the table of ablations calls clear, "
         'such as accuracy = "2 points". Without it, changes are not marked.',
     ),
@@ -338,16 +253,16 @@ _OUTPUTS: Final = {
         "--latex",
         "tables",
         metavar="DIR",
-        type=_PATH,
+        type=PATH,
         help="Write the tables as LaTeX for booktabs; `pact-eval tables` has more options.",
     ),
     "markdown": click.option(
-        "--markdown", metavar="FILE", type=_PATH, help="Write all tables as one document."
+        "--markdown", metavar="FILE", type=PATH, help="Write all tables as one document."
     ),
     "data": click.option(
         "--data",
         metavar="FILE_OR_FOLDER",
-        type=_PATH,
+        type=PATH,
         multiple=True,
         help="Dataset file or folder of the runs: the page shows its texts, and the table of "
         "splits counts the files of a folder. May be given several times.",
@@ -355,13 +270,13 @@ _OUTPUTS: Final = {
     "audit": click.option(
         "--audit",
         metavar="FILE",
-        type=_PATH,
+        type=PATH,
         help="Output of `pact-audit data --json`, for the page. Default: audit --data.",
     ),
     "criteria": click.option(
         "--criteria",
         metavar="FILE",
-        type=_PATH,
+        type=PATH,
         help="Hypotheses to judge, as for `scorecard`.",
     ),
 }
@@ -382,7 +297,7 @@ def output_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]:
         looks = {"arms": config.arms, "arms_source": config.path} if config.arms else {}
         return Outputs(**(fixed | looks | chosen), command=("pact-eval", *sys.argv[1:]))
 
-    return _gathered("outputs", gather, [_OUTPUTS[field] for field in fields])
+    return gathered("outputs", gather, [_OUTPUTS[field] for field in fields])
 
 
 def _folders(
@@ -413,7 +328,7 @@ def _left_out_sentence(path: Path) -> str:
 def runs_argument(command: Command) -> Command:
     """Add the argument `runs`: one or more run folders."""
     argument = click.argument(
-        "runs", nargs=-1, required=True, type=_PATH, metavar="RUN...", callback=_folders
+        "runs", nargs=-1, required=True, type=PATH, metavar="RUN...", callback=_folders
     )
     return argument(command)
 
@@ -438,7 +353,7 @@ def json_option(command: Command) -> Command:
 
 def path_argument(name: str, metavar: str) -> Callable[[Command], Command]:
     """Return an argument that is a path; the library checks it."""
-    return click.argument(name, type=_PATH, metavar=metavar)
+    return click.argument(name, type=PATH, metavar=metavar)
 
 
 def listed(option: str, text: str, known: Sequence[str]) -> list[str]:

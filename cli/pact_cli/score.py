@@ -1,4 +1,4 @@
-"""`pact-eval score`: score an adapter on a dataset."""
+"""`pact-eval score`: score an adapter, or the model of a server, on a dataset."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ import click
 from pact_cli.choices import chosen_data, chosen_run, next_command
 from pact_cli.commands import announce_choices, command
 from pact_cli.console import announce, progress_bar
-from pact_cli.errors import needs_model_extra
-from pact_cli.options import json_option, label_options, model_options, order_seed_option
+from pact_cli.errors import needs_model_extra, needs_server_extra
+from pact_cli.model_options import model_or_server_options
+from pact_cli.options import json_option, label_options, order_seed_option
 from pact_cli.report import print_reports
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
     from pact_eval.scoring.model import ModelRequest
+    from pact_eval.scoring.servers.request import ServerRequest
+    from pact_eval.scoring.windows import Dataset, RowSource
 
 
 @command(announces=True)
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
 @click.option("--limit", type=click.IntRange(min=1), help="Score only the first N records.")
 @order_seed_option
 @label_options
-@model_options
+@model_or_server_options
 @json_option
 def score(
     data: Path | None,
@@ -53,25 +56,42 @@ def score(
     limit: int | None,
     order_seed: int,
     labels: dict[str, Json],
-    model: ModelRequest,
+    asked: ModelRequest | ServerRequest,
     as_json: bool,
 ) -> None:
     """Score an adapter on a dataset: write a run and report on it.
 
     The same command resumes an interrupted run. ADAPTER is a LoRA folder as PEFT writes it. Without
-    an adapter, give --base-model and --no-adapter. A run on ablated contexts shows how confident
-    the model is without the evidence; report and scorecard read it.
+    an adapter, give --base-model and --no-adapter. With --server and --model, a server answers
+    instead; torch is not needed. A run on ablated contexts shows how confident the model is without
+    the evidence; report and scorecard read it.
     """
-    with needs_model_extra():
-        from pact_eval.scoring.model import identify
-        from pact_eval.scoring.score import score as score_dataset
-        from pact_eval.scoring.windows import read_dataset
+    from pact_eval.scoring.windows import read_dataset, score_windows
 
     file, why = chosen_data(data)
-    folder, why_there = (out, ()) if out is not None else chosen_run(model, labels)
+    folder, why_there = (out, ()) if out is not None else chosen_run(asked, labels)
     announce_choices([*why, *why_there])
     dataset = read_dataset(file, k=k, order_seed=order_seed, limit=limit)
+    source = _source(asked, dataset)
     with progress_bar("Scoring") as progress:
-        score_dataset(identify(model), dataset, folder, labels=labels, progress=progress)
+        score_windows(source, dataset, folder, labels=labels, progress=progress)
     print_reports([folder], as_json=as_json)
     announce([f"Next: {next_command(folder)}"])
+
+
+def _source(asked: ModelRequest | ServerRequest, dataset: Dataset) -> RowSource:
+    """Return what answers the records; say what will be asked of a server."""
+    from pact_eval.scoring.servers.request import ServerRequest
+
+    if isinstance(asked, ServerRequest):
+        with needs_server_extra():
+            from pact_eval.scoring.servers.source import server_source
+        from pact_reports.requests import plan_sentence
+
+        source = server_source(asked)
+        announce([plan_sentence(source.plan(dataset))])
+        return source
+    with needs_model_extra():
+        from pact_eval.scoring.model import identify
+        from pact_eval.scoring.score import LocalSource
+    return LocalSource(identify(asked))

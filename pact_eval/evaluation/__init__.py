@@ -67,6 +67,7 @@ from pact_eval.evaluation.notes import (
     RepeatedViews,
     SmallGroups,
     TooFewResamples,
+    Unanswered,
     UnmatchedSeeds,
     numeric_noise,
 )
@@ -210,6 +211,7 @@ __all__ = [
     "Summary",
     "SweepPoint",
     "TooFewResamples",
+    "Unanswered",
     "Unit",
     "UnlikeRuns",
     "UnmatchedSeeds",

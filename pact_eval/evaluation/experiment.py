@@ -34,7 +34,7 @@ from pact_eval.evaluation.comparison import Comparison, adjusted_together, compa
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.joins import Notice, SameWeights, UnlikeRuns, join_all, same_weights
-from pact_eval.evaluation.notes import DifferentViews, numeric_noise
+from pact_eval.evaluation.notes import DifferentViews, numeric_noise, run_notes
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.roles import SkippedRun, of_one_role
 from pact_eval.evaluation.seeds import (
@@ -339,6 +339,7 @@ class Experiment:
             rng=settings.rng(),
             resamples=settings.resamples,
             noise=numeric_noise(run.provenance),
+            notes=run_notes(run.provenance),
         )
 
     def _items(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> ScoredItems:

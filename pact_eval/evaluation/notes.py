@@ -41,6 +41,29 @@ class InfiniteNll:
 
 
 @dataclass(frozen=True)
+class Unanswered:
+    """Items without an answer, which no number of the report counts.
+
+    Attributes:
+        answered: number of items with an answer.
+        by_status: number of items without one, by status.
+    """
+
+    answered: int
+    by_status: Mapping[str, int]
+
+    @property
+    def items(self) -> int:
+        """Number of items that were asked."""
+        return self.answered + sum(self.by_status.values())
+
+    @property
+    def coverage(self) -> float:
+        """Share of the items that were answered."""
+        return self.answered / self.items
+
+
+@dataclass(frozen=True)
 class LowAnswerMass:
     """The model rarely answers with one of the letters.
 
@@ -173,7 +196,8 @@ class TooFewResamples:
 
 
 Note = (
-    InfiniteNll
+    Unanswered
+    | InfiniteNll
     | LowAnswerMass
     | IncompletePairs
     | RepeatedViews
@@ -209,6 +233,21 @@ def numeric_noise(provenance: Provenance) -> float | None:
     if least is None:
         return None
     return max(least, provenance.engine.largest_logit_difference or 0.0)
+
+
+def run_notes(provenance: Provenance) -> tuple[Note, ...]:
+    """Return notes on what a run records about its items.
+
+    Examples:
+        >>> from pact_eval.runs import Provenance
+        >>> counts = {"items": 3, "unanswered": {"refused": 1}}
+        >>> run_notes(Provenance.of({"counts": counts}))
+        (Unanswered(answered=3, by_status={'refused': 1}),)
+    """
+    counts = provenance.counts
+    if not counts.unanswered:
+        return ()
+    return (Unanswered(counts.items or 0, counts.unanswered),)
 
 
 def small_groups(

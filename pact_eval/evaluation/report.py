@@ -25,6 +25,7 @@ from pact_eval.evaluation.notes import (
     RepeatedViews,
     near_ties,
     numeric_noise,
+    run_notes,
     small_groups,
 )
 from pact_eval.evaluation.registry import (
@@ -168,8 +169,9 @@ def evaluate(
     """
     predictions = run.predictions if isinstance(run, Run) else run
     noise = numeric_noise(run.provenance) if isinstance(run, Run) else None
+    notes = run_notes(run.provenance) if isinstance(run, Run) else ()
     items = ScoredItems.of(predictions, decoding, calibrator)
-    return evaluate_items(items, by=by, rng=rng, resamples=resamples, noise=noise)
+    return evaluate_items(items, by=by, rng=rng, resamples=resamples, noise=noise, notes=notes)
 
 
 def evaluate_items(
@@ -179,6 +181,7 @@ def evaluate_items(
     rng: np.random.Generator,
     resamples: int | None = None,
     noise: float | None = None,
+    notes: tuple[Note, ...] = (),
 ) -> Evaluation:
     """Compute the report on scored items, in memory or read from a file; see `evaluate`.
 
@@ -188,6 +191,7 @@ def evaluate_items(
         rng: source of the resamples.
         resamples: bootstrap resamples of each interval; None uses `default_resamples`.
         noise: possible rounding error of a logit; None leaves near ties out.
+        notes: notes on the run, to come first.
     """
     drawn = resampled_groups(
         items, by, rng=rng, resamples=resamples or default_resamples(len(items))
@@ -208,6 +212,7 @@ def evaluate_items(
         smallest_probability=items.facts.smallest_probability,
         near_ties=ties,
         notes=(
+            *notes,
             *_notes(items, groups[0], ties),
             *small_groups({each.name: each.items.n_clusters for each in drawn}, items.unit),
         ),

@@ -1,6 +1,6 @@
 """Prompts: the contract interface, the Nimble contract, letter orders, requests, and token ids."""
 
-from pact_eval.prompts.code_orders import to_canonical
+from pact_eval.prompts.code_orders import code_orders, to_canonical
 from pact_eval.prompts.contract import CODES, PromptContract, canonical_code_order
 from pact_eval.prompts.encoding import ChatTokenizer, EncodedView, Encoder, prompt_text
 from pact_eval.prompts.nimble import NIMBLE
@@ -18,6 +18,7 @@ __all__ = [
     "PromptContract",
     "TrainingPrompts",
     "canonical_code_order",
+    "code_orders",
     "prompt_text",
     "read_context",
     "read_schema",

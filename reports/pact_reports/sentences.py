@@ -20,6 +20,7 @@ from pact_eval.evaluation import (
     SkippedRun,
     SmallGroups,
     TooFewResamples,
+    Unanswered,
     UnlikeRuns,
     UnmatchedSeeds,
 )
@@ -43,6 +44,28 @@ def note_sentence(note: Note) -> str:
         'The two best answers of 3 items have logit'
     """
     match note:
+        case UnmatchedSeeds():
+            return _unmatched(note)
+        case DifferentViews():
+            return _different_views(note)
+        case SmallGroups():
+            return _small_groups(note)
+        case TooFewResamples():
+            return _too_few_resamples(note)
+        case _:
+            return _about_items(note)
+
+
+def _about_items(
+    note: Unanswered | InfiniteNll | LowAnswerMass | IncompletePairs | RepeatedViews | NearTies,
+) -> str:
+    match note:
+        case Unanswered():
+            listed = ", ".join(f"{number:,} {status}" for status, number in note.by_status.items())
+            return (
+                f"{note.answered:,} of {note.items:,} items are answered (coverage "
+                f"{100 * note.coverage:.1f}%; {listed}). Every number is of these items."
+            )
         case InfiniteNll():
             return (
                 f"NLL is infinite: {note.infinite_items:,} of {note.items:,} items give the "
@@ -71,14 +94,6 @@ def note_sentence(note: Note) -> str:
                 f"The two best answers of {counted} have logits that differ by "
                 f"{2 * note.noise:.2g} or less (view 0): rounding could change which comes first."
             )
-        case UnmatchedSeeds():
-            return _unmatched(note)
-        case DifferentViews():
-            return _different_views(note)
-        case SmallGroups():
-            return _small_groups(note)
-        case TooFewResamples():
-            return _too_few_resamples(note)
 
 
 def views_notes(experiment: Experiment, views: ViewsUse) -> tuple[str, ...]:

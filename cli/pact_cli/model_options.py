@@ -1,0 +1,217 @@
+"""Options for what answers: a model here, or one on a server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from click.core import ParameterSource
+
+from pact_cli.errors import needs_model_extra
+from pact_cli.options import PATH, Command, gathered, number
+from pact_eval.scoring.servers.request import WIRES, ServerRequest
+
+if TYPE_CHECKING:
+    from pact_eval.scoring.model import ModelRequest
+
+_DTYPES = ["auto", "fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
+
+_MODEL: Final = [
+    click.argument("adapter", type=PATH, required=False),
+    click.option(
+        "--base-model",
+        metavar="PATH_OR_ID",
+        help="Folder or hub id (organisation/name) of the base model. Default: the one that "
+        "the adapter names. Only a hub id uses the network.",
+    ),
+    click.option(
+        "--no-adapter",
+        is_flag=True,
+        help="Score the base model alone, without the adapter.",
+    ),
+    click.option(
+        "--device",
+        type=click.Choice(["auto", "cpu", "cuda"]),
+        default="auto",
+        show_default=True,
+        help="Device that runs the model; auto takes CUDA if it is available.",
+    ),
+    click.option(
+        "--dtype",
+        type=click.Choice(_DTYPES),
+        default="auto",
+        show_default=True,
+        help="Precision of the model; auto is fp32 on a CPU, bf16 on CUDA.",
+    ),
+    click.option(
+        "--batch-tokens",
+        type=click.IntRange(min=1),
+        help="Tokens per forward pass, padding included; halved if memory runs out. "
+        "Default: 4096 on a CPU, 32768 on CUDA.",
+    ),
+    click.option(
+        "--engine",
+        type=click.Choice(["auto", "fork", "batched", "naive"]),
+        default="auto",
+        show_default=True,
+        help="Engine: fork computes shared prefixes once, batched pads full prompts, naive runs "
+        "one prompt at a time; auto takes the first one that works and agrees with naive.",
+    ),
+    click.option(
+        "--merge",
+        is_flag=True,
+        help="Add the adapter to the weights before scoring. This is faster; the run records how "
+        "much it changes the logits.",
+    ),
+    click.option(
+        "--allow-contract-mismatch",
+        is_flag=True,
+        help="Score an adapter that was trained on another prompt contract, tokenizer or chat "
+        "template; the run records it.",
+    ),
+]
+
+_SERVER: Final = [
+    click.option(
+        "--server",
+        metavar="URL",
+        multiple=True,
+        help="Address of a server that answers instead of a model here, such as "
+        "http://127.0.0.1:8000. Give several for replicas of one server.",
+    ),
+    click.option(
+        "--model", "model_name", metavar="NAME", help="Name of the model, as the server knows it."
+    ),
+    click.option(
+        "--wire",
+        type=click.Choice(WIRES),
+        default="auto",
+        show_default=True,
+        help="Format of requests and answers; auto asks the server.",
+    ),
+    click.option(
+        "--api-key-env",
+        "key_variable",
+        metavar="VARIABLE",
+        help="Environment variable with the API key. The key is neither stored nor shown.",
+    ),
+    click.option(
+        "--concurrency",
+        type=click.IntRange(1, 256),
+        default=8,
+        show_default=True,
+        help="Requests under way at the same time.",
+    ),
+    click.option(
+        "--requests-per-minute",
+        type=click.FloatRange(min=0, min_open=True),
+        callback=number,
+        help="Limit on the rate of requests. Default: none.",
+    ),
+    click.option(
+        "--timeout",
+        "timeout_seconds",
+        type=click.FloatRange(min=0, min_open=True),
+        callback=number,
+        default=120.0,
+        show_default=True,
+        help="Most seconds for one try; five times as long until the first reply.",
+    ),
+    click.option(
+        "--score-views",
+        is_flag=True,
+        help="Show the levels of scores in other orders too. On servers that number the levels, "
+        "this asks another question.",
+    ),
+]
+
+
+def model_options(command: Command) -> Command:
+    """Add the options for a model here; the command gets `model: ModelRequest`."""
+    return gathered("model", _model_request, _MODEL)(command)
+
+
+def model_or_server_options(command: Command) -> Command:
+    """Add the options for a model here or on a server.
+
+    The command gets `asked`: a `ModelRequest`, or a `ServerRequest` if `--server` is given.
+    """
+
+    def gather(**chosen: Any) -> ModelRequest | ServerRequest:
+        of_server = {name: chosen.pop(name) for name in _parameter_names(_SERVER)}
+        if of_server["server"]:
+            _refuse_options(_MODEL, "--server")
+            return _server_request(**of_server)
+        _refuse_options(_SERVER, "an adapter or base model (give --server)")
+        return _model_request(**chosen)
+
+    return gathered("asked", gather, [*_MODEL, *_SERVER])(command)
+
+
+def server_options(command: Command) -> Command:
+    """Add the options for a server; the command gets `server: ServerRequest`."""
+
+    def gather(**chosen: Any) -> ServerRequest:
+        if not chosen["server"]:
+            message = "expected --server URL"
+            raise click.UsageError(message)
+        return _server_request(**chosen)
+
+    return gathered("server", gather, _SERVER)(command)
+
+
+def _refuse_options(options: Sequence[Callable[[Any], Any]], use: str) -> None:
+    """Refuse options on the command line that have no meaning with a use."""
+    context = click.get_current_context()
+    names = _parameter_names(options)
+    given = [
+        parameter.opts[0] if isinstance(parameter, click.Option) else "ADAPTER"
+        for parameter in context.command.params
+        if parameter.name in names
+        and context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+    ]
+    if given:
+        message = f"{', '.join(given)}: cannot be used with {use}"
+        raise click.UsageError(message)
+
+
+def _parameter_names(options: Sequence[Callable[[Any], Any]]) -> tuple[str, ...]:
+    """Return the names that the parameters of options have in the command."""
+
+    def holder() -> None: ...
+
+    for option in options:
+        option(holder)
+    parameters: list[click.Parameter] = getattr(holder, "__click_params__", [])
+    return tuple(str(parameter.name) for parameter in parameters)
+
+
+def _server_request(
+    server: tuple[str, ...], model_name: str | None, **options: Any
+) -> ServerRequest:
+    if model_name is None:
+        message = "--server: expected --model NAME, as the server knows it"
+        raise click.UsageError(message)
+    return ServerRequest(urls=server, model=model_name, **options)
+
+
+def _model_request(
+    adapter: Path | None, base_model: str | None, *, no_adapter: bool, merge: bool, **options: Any
+) -> ModelRequest:
+    if merge and no_adapter:
+        message = "--merge adds the adapter to the weights, --no-adapter leaves it out"
+        raise click.UsageError(message)
+    if adapter is None and not (no_adapter and base_model):
+        message = "expected ADAPTER, or --base-model with --no-adapter for a base model alone"
+        raise click.UsageError(message)
+    with needs_model_extra():
+        from pact_eval.scoring.model import ModelRequest
+    return ModelRequest(
+        adapter=adapter,
+        base_model=base_model,
+        apply_adapter=not no_adapter,
+        merge=merge,
+        **options,
+    )

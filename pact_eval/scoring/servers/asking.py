@@ -1,0 +1,225 @@
+"""Items asked of a server: their views, each order once, and one status per item.
+
+An order that is a view is asked once. Further views of the same order repeat its answer, as two
+answers have two orders, and as a boolean on a wire that does not permute it has one.
+
+An item is answered if all of its views are. Otherwise it has the status of the first view without
+an answer, and no numbers: nothing is imputed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, as_completed
+from dataclasses import dataclass
+from functools import partial
+
+from pact_eval._json import Json
+from pact_eval.data import Field
+from pact_eval.errors import InputError, ServerError
+from pact_eval.prompts import code_orders
+from pact_eval.scoring.servers.client import (
+    Client,
+    NoUsableReplyError,
+    RefusedRequestError,
+)
+from pact_eval.scoring.servers.pool import Pool
+from pact_eval.scoring.servers.wire import (
+    AskedView,
+    Call,
+    NoAnswer,
+    ReadReply,
+    UnusableReplyError,
+    ViewAnswer,
+    Wire,
+)
+
+Order = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AskedItem:
+    """An item with the orders of its K views.
+
+    Attributes:
+        record_id: id of the item.
+        state: the context.
+        field: the question.
+        orders: the order of each view.
+    """
+
+    record_id: str
+    state: Json
+    field: Field
+    orders: tuple[Order, ...]
+
+    @property
+    def distinct_orders(self) -> tuple[Order, ...]:
+        """The orders without repetitions; view 0 comes first."""
+        return tuple(dict.fromkeys(self.orders))
+
+
+@dataclass(frozen=True)
+class ItemAnswer:
+    """The answers to the K views of an item, or why there is none.
+
+    Attributes:
+        views: one per view; empty if the item is not answered.
+        missing: why it is not answered; None if it is.
+    """
+
+    views: tuple[ViewAnswer, ...]
+    missing: NoAnswer | None = None
+
+
+def view_orders(wire: Wire, field: Field, *, item: str, k: int, seed: int) -> tuple[Order, ...]:
+    """Return the orders of the K views of an item on a wire.
+
+    Args:
+        wire: says whether other orders of this question are views.
+        field: the question.
+        item: id of the item, which keys its orders.
+        k: number of views.
+        seed: seed of the letter orders.
+
+    Returns:
+        K orders, those of a local run if the wire permutes the question; else K times the canonical
+        one.
+    """
+    if wire.permutes(field):
+        return tuple(code_orders(seed, item, len(field.answers), k))
+    return (tuple(range(len(field.answers))),) * k
+
+
+class Asker:
+    """Asks a server for items, several requests at a time.
+
+    Args:
+        client: sends the requests.
+        wire: makes and reads them.
+        model: name of the model.
+        concurrency: requests under way at the same time.
+        answered_by: name of the model that has answered so far, in an earlier process say.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        wire: Wire,
+        model: str,
+        *,
+        concurrency: int,
+        answered_by: str | None = None,
+    ) -> None:
+        self._client = client
+        self._wire = wire
+        self._model = model
+        self._lock = threading.Lock()
+        self._pool = Pool(concurrency)
+        self.answered_by = answered_by
+
+    def close(self) -> None:
+        """Send no further request; give up those that take long."""
+        self._client.stop()
+        self._pool.close()
+
+    def ask(
+        self, items: Sequence[AskedItem], on_views: Callable[[int], None] = lambda _views: None
+    ) -> list[ItemAnswer]:
+        """Ask for items.
+
+        Args:
+            items: the items and the orders of their views.
+            on_views: called with the number of views that are done.
+
+        Returns:
+            One answer per item, in order.
+
+        Raises:
+            ServerError: no request can be served, too many in a row fail, or two models answer.
+        """
+        found: list[dict[Order, ViewAnswer | NoAnswer]] = [{} for _ in items]
+        waiting: dict[Future[ReadReply], tuple[int, Call]] = {}
+        done = 0
+        try:
+            for number, item in enumerate(items):
+                for call in self._calls(item, found[number]):
+                    waiting[self._pool.submit(partial(self._answer, call))] = (number, call)
+            for future in as_completed(waiting):
+                number, call = waiting[future]
+                read = future.result()
+                orders = [view.order for view in call.views]
+                found[number] |= dict(zip(orders, read.answers, strict=True))
+                done += sum(items[number].orders.count(order) for order in orders)
+                on_views(done)
+        except BaseException:
+            self.close()
+            raise
+        return [_item_answer(item, each) for item, each in zip(items, found, strict=True)]
+
+    def _calls(self, item: AskedItem, found: dict[Order, ViewAnswer | NoAnswer]) -> list[Call]:
+        """Return the requests for an item; note why if it cannot be asked."""
+        views = [
+            AskedView(item.record_id, item.state, item.field, order)
+            for order in item.distinct_orders
+        ]
+        try:
+            return self._wire.calls(self._model, views)
+        except InputError as error:
+            found |= dict.fromkeys(item.distinct_orders, NoAnswer("unsupported", str(error)))
+            return []
+
+    def _answer(self, call: Call) -> ReadReply:
+        """Send one request and read its answers; what happens to it alone is a status."""
+        body = json.dumps(call.body, ensure_ascii=False, allow_nan=False).encode()
+        try:
+            read = self._wire.read(call, self._client.post(call.path, body))
+        except RefusedRequestError as error:
+            if not error.capacity:
+                self._client.failed(f"record {call.views[0].record_id}: {error}")
+            return _without_answers(call, NoAnswer("unsupported", str(error)))
+        except (NoUsableReplyError, UnusableReplyError) as error:
+            reason = self._client.hidden(str(error))
+            self._client.failed(f"record {call.views[0].record_id}: {reason}")
+            return _without_answers(call, NoAnswer("failed", reason))
+        self._check_model(read.model)
+        self._client.succeeded()
+        return read
+
+    def _check_model(self, name: str | None) -> None:
+        """Refuse answers of two models.
+
+        Raises:
+            ServerError: another name than that of earlier answers.
+        """
+        if name is None:
+            return
+        with self._lock:
+            known = self.answered_by = self.answered_by or name
+        if name != known:
+            message = (
+                f"two models answer to {self._model}: {self._client.hidden(known)} and "
+                f"{self._client.hidden(name)}; a run is of one model: name a version"
+            )
+            raise ServerError(message)
+
+
+def count_requests(wire: Wire, items: Iterable[AskedItem]) -> int:
+    """Return the number of requests for items, without retries."""
+    if wire.packs_views:
+        return sum(1 for _ in items)
+    return sum(len(item.distinct_orders) for item in items)
+
+
+def _without_answers(call: Call, reason: NoAnswer) -> ReadReply:
+    return ReadReply(None, (reason,) * len(call.views))
+
+
+def _item_answer(item: AskedItem, found: Mapping[Order, ViewAnswer | NoAnswer]) -> ItemAnswer:
+    views = [found[order] for order in item.orders]
+    for view in views:
+        if isinstance(view, NoAnswer):
+            return ItemAnswer((), view)
+    return ItemAnswer(tuple(view for view in views if isinstance(view, ViewAnswer)))

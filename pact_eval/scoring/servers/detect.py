@@ -1,0 +1,12 @@
+"""Which wire a server speaks: the one that was named, or the first that the server knows."""
+
+from __future__ import annotations
+
+from pact_eval.scoring.servers.request import ServerRequest
+from pact_eval.scoring.servers.systemone import SystemOne
+from pact_eval.scoring.servers.wire import Wire
+
+
+def find_wire(request: ServerRequest) -> Wire:
+    """Return the wire to use for a server."""
+    return SystemOne(score_views=request.score_views)

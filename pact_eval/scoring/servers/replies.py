@@ -1,0 +1,132 @@
+"""What a reply means: an answer, a wait, a request that the server cannot take, or the end.
+
+Servers agree on HTTP status codes more than on the form of their errors: `error_text` reads all
+forms that are in use.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pact_eval._json import Json
+
+Meaning = Literal["answer", "retry", "refuse", "stop"]
+"""An answer; try again; this request cannot be served; no request can be served."""
+
+_REFUSED: Final = (400, 413, 414, 422)
+_RETRIED: Final = (408, 425, 429)
+_NOT_IMPLEMENTED: Final = 501
+_CAPACITY: Final = (
+    *("context length", "context window", "too long", "too many", "too large", "at most"),
+    *("maximum", "limit", "exceed", "not supported", "unsupported", "options per choice"),
+)
+_MOST_CHARACTERS: Final = 300
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply of a server.
+
+    Attributes:
+        status: HTTP status code.
+        headers: by lower-case name.
+        body: the bytes, at most as many as the client accepts.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def meaning(status: int) -> Meaning:
+    """Return what to do with a reply of a status code.
+
+    Examples:
+        >>> [meaning(status) for status in (200, 302, 401, 422, 429, 501, 529)]
+        ['answer', 'stop', 'stop', 'refuse', 'retry', 'stop', 'retry']
+    """
+    if 200 <= status < 300:
+        return "answer"
+    if status in _REFUSED:
+        return "refuse"
+    if status in _RETRIED or (status >= 500 and status != _NOT_IMPLEMENTED):
+        return "retry"
+    return "stop"
+
+
+def is_capacity(text: str) -> bool:
+    """Return whether an error says that the request is beyond what the server can take.
+
+    Examples:
+        >>> is_capacity("choice takes at most 26 options"), is_capacity("field required")
+        (True, False)
+    """
+    return any(word in text.lower() for word in _CAPACITY)
+
+
+def error_text(value: Json) -> str:
+    """Return the message in the JSON of an error, in any of the forms in use; "" without one.
+
+    Examples:
+        >>> error_text({"detail": [{"loc": ["body", "state"], "msg": "field required"}]})
+        'body.state: field required'
+        >>> error_text({"error": {"message": "unknown model"}})
+        'unknown model'
+    """
+    if isinstance(value, str):
+        return shortened(value)
+    if isinstance(value, list):
+        return shortened("; ".join(filter(None, map(_one_error, value))))
+    if isinstance(value, dict):
+        for key in ("error", "message", "detail", "msg"):
+            if value.get(key):
+                return error_text(value[key])
+    return ""
+
+
+def _one_error(value: Json) -> str:
+    text = error_text(value)
+    place = value.get("loc") if isinstance(value, dict) else None
+    return f"{'.'.join(map(str, place))}: {text}" if isinstance(place, list) and text else text
+
+
+def shortened(text: str) -> str:
+    """Return a server's text as one line of at most 300 characters.
+
+    Examples:
+        >>> shortened("busy,   try later")
+        'busy, try later'
+    """
+    line = " ".join(text[: 4 * _MOST_CHARACTERS].split())
+    return line if len(line) <= _MOST_CHARACTERS else f"{line[: _MOST_CHARACTERS - 3]}..."
+
+
+def asked_wait(headers: Mapping[str, str], now: float | None = None) -> float | None:
+    """Return the seconds that a server asks to wait; None if it does not say.
+
+    Args:
+        headers: by lower-case name.
+        now: time of the reply, in seconds since the epoch; None is the present.
+
+    Examples:
+        >>> asked_wait({"retry-after": "2"}), asked_wait({"retry-after-ms": "250"}), asked_wait({})
+        (2.0, 0.25, None)
+        >>> asked_wait({"retry-after": "Thu, 01 Jan 1970 00:01:00 GMT"}, now=50.0)
+        10.0
+    """
+    for name, factor in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) * factor
+        except ValueError:
+            continue
+        return max(seconds, 0.0) if math.isfinite(seconds) else None
+    try:
+        date = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    return max(date.timestamp() - (time.time() if now is None else now), 0.0)

@@ -1,0 +1,98 @@
+"""A server as the user gave it: where it is, what to ask it for, and how hard to press."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+from urllib.parse import urlsplit
+
+from pact_eval.errors import ServerError
+
+WireName = Literal["auto", "systemone"]
+"""Names of wires: formats of requests and answers. `auto` asks the server which one it speaks."""
+
+WIRES: Final[tuple[WireName, ...]] = get_args(WireName)
+
+_LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True)
+class ServerRequest:
+    """Which server to ask for which model, and how.
+
+    Attributes:
+        urls: base addresses of replicas of one server, at least one, without `/v1/...`.
+        model: name of the model, as the server knows it.
+        wire: format of requests and answers; auto asks the server.
+        key_variable: environment variable with the API key; None sends no key.
+        concurrency: requests under way at the same time.
+        requests_per_minute: limit on the rate of requests, retries included; None for no limit.
+        timeout_seconds: most time for one try, from the first byte sent to the last one received.
+        score_views: whether the levels of a score are shown in other orders too.
+    """
+
+    urls: tuple[str, ...]
+    model: str
+    wire: WireName = "auto"
+    key_variable: str | None = None
+    concurrency: int = 8
+    requests_per_minute: float | None = None
+    timeout_seconds: float = 120.0
+    score_views: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.urls:
+            raise ServerError("expected the address of a server, got none")
+        object.__setattr__(self, "urls", tuple(base_url(url) for url in self.urls))
+
+    def key(self) -> str | None:
+        """Read the API key from its environment variable.
+
+        Raises:
+            ServerError: the variable is not set, or its value cannot be sent as a header.
+        """
+        if self.key_variable is None:
+            return None
+        key = os.environ.get(self.key_variable, "")
+        if not key or not key.isascii() or not key.isprintable() or " " in key:
+            fault = "is not set" if not key else "has a value that is not an API key"
+            message = f"--api-key-env {self.key_variable}: the environment variable {fault}"
+            raise ServerError(message)
+        return key
+
+
+def base_url(url: str) -> str:
+    """Return the base address of a server, without `/v1` and what follows.
+
+    Raises:
+        ServerError: it is not an http or https address of a host, or it holds a password.
+
+    Examples:
+        >>> base_url("http://127.0.0.1:8000/v1/systemone")
+        'http://127.0.0.1:8000'
+    """
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        message = f"--server: not an address ({error})"
+        raise ServerError(message) from None
+    if parts.username is not None or parts.password is not None:
+        # The address is not repeated: run folders and terminals must not hold a password.
+        raise ServerError("--server: the address holds a user name; give the key by --api-key-env")
+    if parts.scheme not in ("http", "https") or not host or parts.query or parts.fragment:
+        message = f"--server {url}: expected an address such as http://127.0.0.1:8000"
+        raise ServerError(message)
+    path = parts.path.partition("/v1")[0] if f"{parts.path}/".find("/v1/") >= 0 else parts.path
+    return f"{parts.scheme}://{parts.netloc}{path.rstrip('/')}"
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether an address is on this machine.
+
+    Examples:
+        >>> is_loopback("http://127.0.0.1:8000"), is_loopback("https://api.example.org")
+        (True, False)
+    """
+    return urlsplit(url).hostname in _LOOPBACK

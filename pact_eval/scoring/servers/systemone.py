@@ -1,0 +1,208 @@
+"""The wire of `POST /v1/systemone`: the server gets the question and builds the prompt itself.
+
+A choice is asked in another order by sending its `criteria` in that order: most servers show them
+as they come (the order probe tells). A score shows levels by number, so another order is another
+question unless the server letters them; it is asked on request only. A boolean has one order on
+every server.
+
+One question per request: some servers show all questions of a request in one prompt.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pact_eval._json import Json, describe, dumps
+from pact_eval.data import Field
+from pact_eval.scoring.servers.probabilities import checked_log_probabilities, rounding_unit
+from pact_eval.scoring.servers.replies import shortened
+from pact_eval.scoring.servers.wire import (
+    AskedView,
+    Call,
+    NoAnswer,
+    ReadReply,
+    UnusableReplyError,
+    ViewAnswer,
+)
+
+_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
+    "choice": ("choice",),
+    "boolean": ("noul", "boolean"),
+    "score": ("score",),
+}
+_SLACK: Final = 1e-3
+
+
+class SystemOne:
+    """The wire of `/v1/systemone`; see `Wire`.
+
+    Args:
+        score_views: whether the levels of a score are asked in other orders too.
+    """
+
+    name = "systemone"
+    path = "/v1/systemone"
+    packs_views = False
+
+    def __init__(self, *, score_views: bool = False) -> None:
+        self._score_views = score_views
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """Whether scores have views."""
+        return {"score_views": self._score_views}
+
+    def permutes(self, field: Field) -> bool:
+        """Return whether another order is another view: of a choice; of a score on request."""
+        return field.kind == "choice" or (field.kind == "score" and self._score_views)
+
+    def calls(self, model: str, views: Sequence[AskedView]) -> list[Call]:
+        """Return one request per view."""
+        return [
+            Call(
+                self.path,
+                {
+                    "model": model,
+                    "state": _state(view.state),
+                    "questions": {view.field.name: question(view.field, view.order)},
+                },
+                (view,),
+            )
+            for view in views
+        ]
+
+    def read(self, call: Call, reply: Json) -> ReadReply:
+        """Read the answer to one view; see `Wire`."""
+        (view,) = call.views
+        answers = reply.get("answers") if isinstance(reply, dict) else None
+        if not isinstance(reply, dict) or not isinstance(answers, dict):
+            message = f"expected an object with answers, got {describe(reply)}"
+            raise UnusableReplyError(message)
+        model = reply.get("model")
+        name = model if isinstance(model, str) and model else None
+        answer = answers.get(view.field.name)
+        if answer is None:
+            return ReadReply(name, (NoAnswer("missing", "the reply has no answer to it"),))
+        mass = _answer_mass(reply, answer, view.field.name)
+        return ReadReply(name, (ViewAnswer(_logits(view, answer), mass, _prompt_tokens(reply)),))
+
+
+def question(field: Field, order: Sequence[int]) -> dict[str, Json]:
+    """Return a question as a request has it, with its answers in some order.
+
+    Args:
+        field: the question.
+        order: the canonical index at each position.
+
+    Examples:
+        >>> from pact_eval.data import parse_field
+        >>> field = parse_field("team", {"type": "choice", "instructions": "Who?",
+        ...                              "criteria": {"sales": "Prices", "support": None}})
+        >>> question(field, (1, 0))["criteria"]
+        {'support': None, 'sales': 'Prices'}
+    """
+    answers = [field.answers[index] for index in order]
+    found: dict[str, Json] = {"type": _TYPES[field.kind][0], "instructions": field.instructions}
+    if field.kind == "choice":
+        found["criteria"] = {answer.key: answer.description for answer in answers}
+    elif field.kind == "score":
+        # A level without a description is refused by servers: its number describes it.
+        found["criteria"] = [
+            answer.key if answer.description is None else answer.description for answer in answers
+        ]
+    else:
+        given = {a.key: a.description for a in answers if a.description is not None}
+        found |= {"criteria": dict(given)} if given else {}
+    return found
+
+
+def _state(state: Json) -> Json:
+    """Return a context as servers take it: text, an object or a list."""
+    return state if isinstance(state, str | dict | list) else dumps(state)
+
+
+def _logits(view: AskedView, answer: Json) -> tuple[float, ...]:
+    """Return the log-probabilities of an answer in canonical order."""
+    kind = answer.get("type") if isinstance(answer, dict) else None
+    if not isinstance(answer, dict) or kind not in _TYPES[view.field.kind]:
+        message = f"expected an answer of type {_TYPES[view.field.kind][0]}, got {_shown(kind)}"
+        raise UnusableReplyError(message)
+    if view.field.kind == "boolean":
+        true = _number(answer.get("noul"), "noul")
+        return checked_log_probabilities([1.0 - true, true])
+    positions = _positions(view, answer.get("probabilities"))
+    logits = checked_log_probabilities(positions)
+    _check_derived(view, answer, positions)
+    canonical = [0.0] * len(logits)
+    for position, index in enumerate(view.order):
+        canonical[index] = logits[position]
+    return tuple(canonical)
+
+
+def _positions(view: AskedView, found: Json) -> list[float]:
+    """Return the probabilities at each position; names are compared exactly."""
+    names = [view.field.answers[index].key for index in view.order]
+    if view.field.kind == "score":
+        names = [str(position) for position in range(len(names))]
+    if not isinstance(found, dict) or found.keys() != set(names):
+        got = f"{len(found):,} names" if isinstance(found, dict) else describe(found)
+        other = [name for name in found if name not in names] if isinstance(found, dict) else []
+        other_names = f", such as {_shown(other[0])}" if other else ""
+        message = f"probabilities: expected those of the {len(names)} answers asked, got {got}"
+        raise UnusableReplyError(message + other_names)
+    return [_number(found[name], f"probabilities.{shortened(name)}") for name in names]
+
+
+def _check_derived(view: AskedView, answer: Mapping[str, Json], positions: list[float]) -> None:
+    """Check that the answer itself follows from its probabilities; confidence is never read."""
+    unit = rounding_unit(positions)
+    if view.field.kind == "choice":
+        names = [view.field.answers[index].key for index in view.order]
+        chosen = answer.get("choice")
+        if chosen not in names:
+            message = f"choice: expected one of the answers asked, got {_shown(chosen)}"
+            raise UnusableReplyError(message)
+        if positions[names.index(str(chosen))] < max(positions) - unit - 1e-6:
+            best = names[positions.index(max(positions))]
+            message = f"choice is {_shown(chosen)}, but {_shown(best)} is more probable"
+            raise UnusableReplyError(message)
+        return
+    levels = range(len(positions))
+    expected = math.fsum(level * p for level, p in zip(levels, positions, strict=True))
+    given = _number(answer.get("score"), "score")
+    if abs(given - expected) > 0.5 * unit * (1 + sum(levels)) + _SLACK * len(positions):
+        message = (
+            f"score is {given:.6g}, but the expected level of its probabilities {expected:.6g}"
+        )
+        raise UnusableReplyError(message)
+
+
+def _answer_mass(reply: Mapping[str, Json], answer: Json, name: str) -> float | None:
+    """Return the mass on the labels where a server tells it (vLLM, SGLang)."""
+    diagnostics = reply.get("diagnostics")
+    of_name = diagnostics.get(name) if isinstance(diagnostics, dict) else None
+    for place, key in ((of_name, "label_mass"), (answer, "x_label_mass")):
+        mass = place.get(key) if isinstance(place, dict) else None
+        if isinstance(mass, int | float) and not isinstance(mass, bool) and 0 <= mass <= 1 + _SLACK:
+            return min(float(mass), 1.0)
+    return None
+
+
+def _prompt_tokens(reply: Mapping[str, Json]) -> int | None:
+    usage = reply.get("usage")
+    tokens = usage.get("input_tokens") if isinstance(usage, dict) else None
+    usable = isinstance(tokens, int) and not isinstance(tokens, bool) and 0 < tokens < 2**31
+    return tokens if usable and isinstance(tokens, int) else None
+
+
+def _number(value: Json, name: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300:
+        return float(value)
+    message = f"{name}: expected a number, got {describe(value)}"
+    raise UnusableReplyError(message)
+
+
+def _shown(value: Json) -> str:
+    return shortened(dumps(value))[:60]

@@ -1,0 +1,131 @@
+"""Servers on the loopback interface: real sockets, with the answers that a test gives them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass
+class Sent:
+    """One request as the server got it."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass
+class Response:
+    """What the server sends: JSON, or bytes as they are, or a function that writes by itself."""
+
+    value: Any = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    raw: bytes | None = None
+    write: Callable[[Any], None] | None = None
+
+
+Respond = Callable[[Sent], Response]
+
+
+@dataclass
+class Loopback:
+    """A running server."""
+
+    url: str
+    sent: list[Sent]
+
+    @property
+    def posts(self) -> list[Sent]:
+        return [each for each in self.sent if each.method == "POST"]
+
+
+@contextmanager
+def serving(respond: Respond) -> Iterator[Loopback]:
+    """Serves on a free port until the end of the block; the first byte is always ours."""
+    sent: list[Sent] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # headers and body are two packets
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- its name there
+            pass
+
+        def _respond(self) -> None:
+            length = int(self.headers.get("content-length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            headers = {name.lower(): text for name, text in self.headers.items()}
+            request = Sent(self.command, self.path, headers, body)
+            sent.append(request)
+            found = respond(request)
+            self.send_response(found.status)
+            for name, text in found.headers.items():
+                self.send_header(name, text)
+            if found.write is not None:
+                self.send_header("connection", "close")
+                self.end_headers()
+                self.close_connection = True
+                with suppress(OSError):  # the client has had enough
+                    found.write(self.wfile)
+                return
+            content = found.raw if found.raw is not None else json.dumps(found.value).encode()
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = _respond  # noqa: N815
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.handle_error = lambda *_: None  # type: ignore[method-assign] # clients may hang up
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    try:
+        yield Loopback(f"http://127.0.0.1:{server.server_address[1]}", sent)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def softmax_of_names(names: list[str], seed: str = "") -> list[float]:
+    """Probabilities that depend on the names alone, not on their order."""
+    weights = [1 + sum((seed + name).encode()) % 97 for name in names]
+    return [weight / sum(weights) for weight in weights]
+
+
+def systemone_answer(question: dict[str, Any], seed: str = "") -> dict[str, Any]:
+    """A healthy answer to a question, which depends on its names and not on their order."""
+    if question["type"] == "noul":
+        return {"type": "noul", "noul": softmax_of_names(["yes", "no"], seed)[0]}
+    if question["type"] == "choice":
+        names = list(question["criteria"])
+        p = softmax_of_names(names, seed)
+        found = dict(zip(names, p, strict=True))
+        return {
+            "type": "choice",
+            "choice": max(names, key=found.__getitem__),
+            "probabilities": found,
+        }
+    levels = [str(level) for level in range(len(question["criteria"]))]
+    p = softmax_of_names(question["criteria"], seed)
+    expected = sum(level * each for level, each in enumerate(p))
+    return {"type": "score", "score": expected, "probabilities": dict(zip(levels, p, strict=True))}
+
+
+def systemone(sent: Sent, **changes: Any) -> Response:
+    """Answers a request of `/v1/systemone` as a healthy server does."""
+    answers = {
+        name: systemone_answer(question, json.dumps(sent.body["state"]))
+        for name, question in sent.body["questions"].items()
+    }
+    usage = {"input_tokens": 50, "output_tokens": 0}
+    return Response({"model": "served-1", "answers": answers, "usage": usage} | changes)

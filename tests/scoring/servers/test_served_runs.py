@@ -1,0 +1,347 @@
+"""Runs through a server: an ordinary run folder, kills, statuses, and servers that misbehave."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from builders import question, record, write_jsonl
+from commands import refuser, runner
+from jevcompat.mock import FAULTS, MockConfig, Running
+
+from pact_cli.main import main
+from pact_eval.errors import RunSettingsError, ServerError
+from pact_eval.runs import read_run
+from pact_eval.scoring.servers import client as client_module
+from pact_eval.scoring.servers.request import ServerRequest
+from pact_eval.scoring.servers.source import server_source
+from pact_eval.scoring.windows import read_dataset, score_windows
+from scoring.servers.loopback import Response, Sent, serving, softmax_of_names, systemone
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "_FIRST_PAUSE", 1e-4)
+
+
+def dataset_file(folder: Path, pairs: int = 2) -> Path:
+    """Pairs of a choice, a boolean and a score each."""
+    kinds = [question(n=3), question("noul"), question("score")]
+    rows = [
+        record(f"f{pair}{kind['type']}-{variant}", decision=kind, state=f"Clerk {pair}: {variant}.")
+        for pair in range(pairs)
+        for kind in kinds
+        for variant in ("base", "counterfactual")
+    ]
+    return write_jsonl(folder / "holdout.jsonl", rows)
+
+
+def score(server: Any, data: Path, out: Path, *, k: int = 4, **options: Any) -> None:
+    request = ServerRequest(urls=(server.url,), model="mine", **options)
+    score_windows(server_source(request), read_dataset(data, k=k), out, labels={})
+
+
+def test_a_served_run_is_an_ordinary_run(tmp_path: Path) -> None:
+    data = dataset_file(tmp_path)
+    with serving(systemone) as server:
+        score(server, data, tmp_path / "run")
+        score(server, data, tmp_path / "run")  # complete: nothing is asked
+    # K = 4 orders of a choice of three, one order of the others; each asked once.
+    assert len(server.posts) == 4 * 4 + 4 + 4
+    run = read_run(tmp_path / "run")
+    assert (len(run.predictions), run.predictions.k) == (12, 4)
+    assert run.settings["server"] == {"wire": "systemone", "model": "mine", "score_views": False}
+    assert run.provenance["server"] == {
+        "answered_by": "served-1", "requests": 24, "retries": 0, "concurrency": 8,
+    }  # fmt: skip
+    state = json.dumps("Clerk 0: base.")
+    expected = softmax_of_names(["answer_0", "answer_1", "answer_2"], state)
+    for logits in run.predictions.logits[0]:
+        assert [math.exp(z) for z in logits] == pytest.approx(expected)
+    # The orders are those of a local run; a kind without views repeats its one answer.
+    assert sorted(set(map(tuple, run.predictions.code_order[0].tolist()))) != [(0, 1, 2)]
+    assert {tuple(order) for order in run.predictions.code_order[2].tolist()} == {(0, 1, -1)}
+    assert run.predictions.prompt_tokens.tolist() == [50.0] * 12
+
+
+def test_other_settings_do_not_resume_a_run(tmp_path: Path) -> None:
+    data = dataset_file(tmp_path)
+    with serving(systemone) as server:
+        score(server, data, tmp_path / "run")
+        with pytest.raises(RunSettingsError, match="server.score_views"):
+            score(server, data, tmp_path / "run", score_views=True)
+
+
+def test_items_without_an_answer_have_a_status_and_no_numbers(tmp_path: Path) -> None:
+    data = dataset_file(tmp_path, pairs=6)
+
+    def some(sent: Sent) -> Response:
+        (asked,) = sent.body["questions"].values()
+        state, kind = sent.body["state"], asked["type"]
+        if (state, kind) == ("Clerk 0: base.", "choice"):
+            return Response({"detail": "exceeds the context length"}, 400)
+        if (state, kind) == ("Clerk 1: base.", "noul"):
+            return systemone(sent, answers={})
+        if (state, kind) == ("Clerk 2: base.", "score"):
+            answer = {"type": "score", "score": 1.0, "probabilities": {"0": 0.9, "1": 0.9}}
+            return systemone(sent, answers={"decision": answer})
+        if (state, kind) == ("Clerk 3: base.", "choice"):
+            canonical = next(iter(asked["criteria"])) == "answer_0"
+            return systemone(sent) if canonical else Response("gone", 500)
+        return systemone(sent)
+
+    with serving(some) as server:
+        score(server, data, tmp_path / "run")
+    run = read_run(tmp_path / "run")
+    assert run.provenance.counts.unanswered == {"failed": 2, "missing": 1, "unsupported": 1}
+    assert run.provenance.counts.coverage == pytest.approx(32 / 36)
+    assert len(run.predictions) == 32
+    rows = pl.read_parquet(tmp_path / "run" / "unanswered.parquet")
+    found = {one["id"]: (one["status"], one["reason"]) for one in rows.iter_rows(named=True)}
+    assert found["f0choice-base"] == ("unsupported", "status 400: exceeds the context length")
+    assert found["f1noul-base"][0] == "missing"
+    assert "expected those of the 3 answers" in found["f2score-base"][1]
+    assert found["f3choice-base"] == ("failed", "6 tries failed; the last: status 500: gone")
+    assert set(rows["reference"]) == {1}
+    # The file is sealed like the rows.
+    rows.head(1).write_parquet(tmp_path / "run" / "unanswered.parquet")
+    runner(main, "report")(tmp_path / "run", code=5)
+
+
+def test_zero_after_rounding_is_censored_and_not_minus_infinity(tmp_path: Path) -> None:
+    data = write_jsonl(tmp_path / "d.jsonl", [record("f1-base"), record("f1-counterfactual")])
+    views = iter([[1.0, 0.0, 0.0], [0.0, 0.98, 0.02]])
+
+    def rounded(sent: Sent) -> Response:
+        names = ["answer_0", "answer_1", "answer_2"]
+        p = dict(zip(names, next(views), strict=True))
+        choice = max(names, key=p.__getitem__)
+        answer = {"type": "choice", "choice": choice, "probabilities": p}
+        return systemone(sent, answers={"decision": answer})
+
+    with serving(rounded) as server:
+        score(server, data, tmp_path / "run", k=1, concurrency=1)
+    run = read_run(tmp_path / "run")
+    assert run.provenance["rounding"] == {"decimals": 2, "views_with_zeros": 2}
+    half = 0.005
+    assert run.predictions.logits[:, 0].tolist() == [
+        pytest.approx([0.0, math.log(half / 2), math.log(half / 2)]),
+        pytest.approx([math.log(half), math.log(0.98), math.log(0.02)]),
+    ]
+
+
+def test_zeros_of_a_server_that_does_not_round_are_zeros(tmp_path: Path) -> None:
+    data = write_jsonl(tmp_path / "d.jsonl", [record("a-base"), record("a-counterfactual")])
+    views = iter([[1.0, 0.0, 0.0], [1 / 3, 1 / 3, 1 / 3]])
+
+    def exact(sent: Sent) -> Response:
+        p = dict(zip(sent.body["questions"]["decision"]["criteria"], next(views), strict=True))
+        answer = {"type": "choice", "choice": "answer_0", "probabilities": p}
+        return systemone(sent, answers={"decision": answer})
+
+    with serving(exact) as server:
+        score(server, data, tmp_path / "run", k=1, concurrency=1)
+    run = read_run(tmp_path / "run")
+    assert "rounding" not in run.provenance
+    assert run.predictions.logits[0, 0].tolist() == [0.0, -math.inf, -math.inf]
+
+
+def test_two_models_do_not_make_one_run(tmp_path: Path) -> None:
+    data = dataset_file(tmp_path)
+    names = iter(["v1"] * 5 + ["v2"] * 100)
+    with (
+        serving(lambda sent: systemone(sent, model=next(names))) as server,
+        pytest.raises(ServerError, match="two models answer to mine: v1 and v2"),
+    ):
+        score(server, data, tmp_path / "run", concurrency=1)
+
+
+def test_a_resumed_run_refuses_answers_of_another_model(tmp_path: Path) -> None:
+    data = dataset_file(tmp_path, pairs=14)  # two windows
+
+    def first(sent: Sent) -> Response:
+        late = "Clerk 13" in sent.body["state"]
+        return Response("down", 401) if late else systemone(sent, model="v1")
+
+    with serving(first) as server, pytest.raises(ServerError, match="401"):
+        score(server, data, tmp_path / "run", concurrency=1)
+    assert len(list((tmp_path / "run" / "parts").iterdir())) == 1
+    with (
+        serving(lambda sent: systemone(sent, model="v2")) as server,
+        pytest.raises(ServerError, match="v1 and v2"),
+    ):
+        score(server, data, tmp_path / "run")
+
+
+def test_a_server_that_fails_every_request_ends_the_run_soon(tmp_path: Path) -> None:
+    data = dataset_file(tmp_path, pairs=10)
+    with (
+        serving(lambda _sent: Response({"error": "state is blank"}, 422)) as server,
+        pytest.raises(ServerError, match="5 requests in a row .* state is blank"),
+    ):
+        score(server, data, tmp_path / "run")
+    assert len(server.posts) < 30
+
+
+def test_a_run_without_any_answer_is_not_a_run(tmp_path: Path) -> None:
+    data = dataset_file(tmp_path)
+    refused = refuser(main)
+    with serving(lambda _sent: Response({"error": "too long"}, 413)) as server:
+        out = refused("score", "--server", server.url, "--model", "m", "--data", data,
+                      "--out", tmp_path / "run")  # fmt: skip
+    assert "no item was answered" in out
+    assert "status 413: too long" in out
+    assert not (tmp_path / "run" / "predictions.parquet").exists()
+
+
+def test_the_command_says_what_it_will_ask_and_stores_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "s3cret-key")
+    data = dataset_file(tmp_path)
+    with serving(systemone) as server:
+        result = runner(main, "score")(
+            "--server", server.url, "--model", "mine", "--data", data, "--k", 2,
+            "--out", tmp_path / "run", "--api-key-env", "MY_KEY", "--requests-per-minute", 60000,
+        )  # fmt: skip
+        assert server.posts[0].headers["authorization"] == "Bearer s3cret-key"
+    assert "16 requests for 12 items (orders: choice 2, boolean 1, score 1)" in result.stderr
+    assert "Accuracy" in result.stdout
+    stored = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*.*"))
+    assert b"s3cret" not in stored + result.output.encode()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--server", "http://127.0.0.1:1"], "expected --model NAME"),
+        (["adapter", "--server", "http://127.0.0.1:1", "--model", "m"], "ADAPTER: cannot be used"),
+        (["adapter", "--model", "m"], "--model: cannot be used with an adapter"),
+        (["--server", "localhost", "--model", "m"], "expected an address such as"),
+    ],
+)
+def test_options_of_a_model_here_and_of_a_server_do_not_mix(
+    words: list[str], message: str, tmp_path: Path
+) -> None:
+    data = dataset_file(tmp_path)
+    code = 1 if message.endswith("as") else 2
+    assert message in refuser(main)("score", *words, "--data", data, "--out", tmp_path, code=code)
+
+
+# Of the 47 faults, those that a run meets; the others are of requests that it does not send, or of
+# values that it does not read.
+STOPS = {
+    "wrong-route": "404: No route",
+    "xssi-200": "5 requests in a row .* not strict JSON",
+    "nan": "5 requests in a row .* NaN",
+}
+UNUSABLE = (
+    *("choice-key-case", "choice-second", "choice-sum", "nfd-keys", "noul-range"),
+    *("score-argmax", "score-keys-1-based", "score-sum"),
+)
+LEFT_OUT = {fault: {"failed": 3} for fault in UNUSABLE}
+LEFT_OUT["no-null-description"] = {"unsupported": 3}
+OTHER_MODELS = ("batch-leaks", "id-leaks", "order-leaks")
+
+
+def mock_data(folder: Path) -> Path:
+    """Choices, booleans and scores, with names that a careless server changes."""
+    names = {"Café": "Coffee.", "Tea": None, "milk": "White."}
+    kinds = [question(criteria=names), question("noul"), question("score")]
+    target = {"choice": "Tea", "noul": True, "score": 1}
+    rows = [
+        record(
+            f"{state}{kind['type']}-base",
+            decision=kind,
+            state=state,
+            reference={"target": target[kind["type"]]},
+        )
+        for state in ("ab", "bc", "cd")
+        for kind in kinds
+    ]
+    return write_jsonl(folder / "mock.jsonl", rows)
+
+
+def score_mock(url: str, data: Path, out: Path) -> None:
+    request = ServerRequest(urls=(url,), model="mock", concurrency=1)
+    score_windows(server_source(request), read_dataset(data, k=2), out, labels={})
+
+
+def logits_of(run: Path) -> dict[str, list[float]]:
+    found = read_run(run).predictions
+    return dict(zip(found.ids.tolist(), found.logits.reshape(len(found), -1).tolist(), strict=True))
+
+
+@pytest.mark.slow
+def test_no_fault_of_jevcompat_leads_to_a_wrong_number(tmp_path: Path) -> None:
+    """The source of truth is the same mock server without the fault."""
+    data = mock_data(tmp_path)
+    mock = MockConfig()
+    with Running(mock) as server:
+        score_mock(server.url, data, tmp_path / "healthy")
+        healthy = logits_of(tmp_path / "healthy")
+        assert len(healthy) == 9
+        for fault in sorted(FAULTS):
+            mock.faults, out = frozenset({fault}), tmp_path / fault
+            if fault in STOPS:
+                with pytest.raises(ServerError, match=STOPS[fault]):
+                    score_mock(server.url, data, out)
+                continue
+            score_mock(server.url, data, out)
+            counts = read_run(out).provenance.counts
+            assert counts.unanswered == LEFT_OUT.get(fault, {}), fault
+            if fault not in OTHER_MODELS:
+                for item, logits in logits_of(out).items():
+                    assert logits == pytest.approx(healthy[item]), fault
+
+
+@pytest.mark.slow
+def test_killed_runs_resume_and_ask_nothing_of_a_written_window_again(tmp_path: Path) -> None:
+    data = dataset_file(tmp_path, pairs=60)  # 360 items: six windows
+    asked: Counter[str] = Counter()
+
+    def slowly(sent: Sent) -> Response:
+        asked[json.dumps(sent.body)] += 1
+        time.sleep(0.002)
+        return systemone(sent)
+
+    with serving(slowly) as server:
+        score(server, data, tmp_path / "whole", k=2, concurrency=4)
+        assert set(asked.values()) == {1}
+        out, kills = tmp_path / "killed", 0
+        while kills < 20:
+            words = ["score", "--server", server.url, "--model", "mine", "--data", data,
+                     "--k", 2, "--out", out, "--concurrency", 4]  # fmt: skip
+            command = [sys.executable, "-m", "pact_cli", *map(str, words)]
+            asked.clear()
+            before = set((out / "parts").glob("part-*.parquet"))
+            nowhere = subprocess.DEVNULL
+            process = subprocess.Popen(command, stdout=nowhere, stderr=nowhere)
+            while not asked and process.poll() is None:
+                time.sleep(0.005)
+            time.sleep(0.02 + 0.05 * (kills % 5))
+            if process.poll() is not None:
+                break
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            written = {part.name for part in before}
+            states = {json.loads(each)["state"] for each in asked}
+            for number, start in enumerate(range(0, 360, 64)):
+                if f"part-{number:06d}.parquet" in written:
+                    window = read_dataset(data, k=2).records[start : start + 64]
+                    inside = {one.state for one in window[6:-6]}
+                    assert not states & inside
+            kills += 1
+        assert kills >= 5
+        score(server, data, out, k=2)
+    whole = pl.read_parquet(tmp_path / "whole" / "predictions.parquet")
+    assert whole.equals(pl.read_parquet(out / "predictions.parquet"))
