@@ -24,10 +24,12 @@ from pact_eval.evaluation.curves.distributions import (
 )
 from pact_eval.evaluation.curves.probabilities import (
     AnswerConfidence,
+    BinnedCurve,
     ReliabilityCurve,
     RunConfidence,
     RunReliability,
     answer_confidence,
+    binned_reliability,
     reliability,
 )
 from pact_eval.evaluation.curves.recalibration import RecalibratedCurve, recalibrated_curve
@@ -58,6 +60,7 @@ __all__ = [
     "ArmMean",
     "ArmSweep",
     "Band",
+    "BinnedCurve",
     "EceByKind",
     "GroupDifference",
     "MetricMeans",
@@ -74,6 +77,7 @@ __all__ = [
     "ViewsSweep",
     "answer_confidence",
     "arm_differences",
+    "binned_reliability",
     "curve_band",
     "ece_by_kind",
     "main_comparison",

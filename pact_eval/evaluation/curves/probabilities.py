@@ -22,8 +22,8 @@ _CONFIDENCE_BINS: Final = 20
 
 
 @dataclass(frozen=True, eq=False)
-class ReliabilityCurve:
-    """One reliability curve, as fractions.
+class BinnedCurve:
+    """One reliability curve in bins, as fractions.
 
     Attributes:
         calibrated: whether the probabilities were divided by T(x).
@@ -32,7 +32,6 @@ class ReliabilityCurve:
             bin, or if the items of the bin form one family.
         high: (15,) upper end of this interval.
         ece: ECE with its interval, as in the run's evaluation.
-        isotonic: the same without bins: isotonic regression, with its consistency band.
     """
 
     calibrated: bool
@@ -40,6 +39,16 @@ class ReliabilityCurve:
     low: FloatArray
     high: FloatArray
     ece: Estimate
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityCurve(BinnedCurve):
+    """One reliability curve in bins, and without them.
+
+    Attributes:
+        isotonic: by isotonic regression, with its consistency band.
+    """
+
     isotonic: RecalibratedCurve
 
 
@@ -113,27 +122,41 @@ def reliability(experiment: Experiment, run: ExperimentRun) -> RunReliability:
     Raises:
         InputError: the run does not have the decoding, or its calibrator cannot be applied.
     """
-    curves = [_reliability_curve(experiment, run, calibrated=False)]
-    if run.calibrator is not None:
-        curves.append(_reliability_curve(experiment, run, calibrated=True))
+    curves = tuple(
+        ReliabilityCurve(
+            **vars(binned),
+            isotonic=recalibrated_curve(_scored(experiment, run, binned), experiment.settings),
+        )
+        for binned in binned_reliability(experiment, run)
+    )
     first = curves[0].ece
-    return RunReliability(run.label, run.arm, tuple(curves), first.n, first.clusters)
+    return RunReliability(run.label, run.arm, curves, first.n, first.clusters)
 
 
-def _reliability_curve(
-    experiment: Experiment, run: ExperimentRun, *, calibrated: bool
-) -> ReliabilityCurve:
-    settings = experiment.settings
-    items = run.scored(settings.decoding, calibrated=calibrated)
+def binned_reliability(experiment: Experiment, run: ExperimentRun) -> tuple[BinnedCurve, ...]:
+    """Compute the reliability of a run in 15 bins alone, before and after T(x).
+
+    Raises:
+        InputError: the run does not have the decoding, or its calibrator cannot be applied.
+    """
+    both = (False,) if run.calibrator is None else (False, True)
+    return tuple(_binned_curve(experiment, run, calibrated=each) for each in both)
+
+
+def _scored(experiment: Experiment, run: ExperimentRun, curve: BinnedCurve) -> ScoredItems:
+    return run.scored(experiment.settings.decoding, calibrated=curve.calibrated)
+
+
+def _binned_curve(experiment: Experiment, run: ExperimentRun, *, calibrated: bool) -> BinnedCurve:
+    items = run.scored(experiment.settings.decoding, calibrated=calibrated)
     evaluation = experiment.evaluation(run, calibrated=calibrated)
     low, high = _bin_intervals(items)
-    return ReliabilityCurve(
+    return BinnedCurve(
         calibrated=calibrated,
         bins=metrics.reliability(items.confidence, items.correct),
         low=low,
         high=high,
         ece=evaluation.groups[0].estimates["ece"],
-        isotonic=recalibrated_curve(items, settings),
     )
 
 

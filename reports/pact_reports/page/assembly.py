@@ -11,11 +11,13 @@ from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import InputError
 from pact_eval.preregistration import decoding_name
+from pact_reports.figures import Looks
 from pact_reports.markup import Html, csp_hash, element, joined, script_json
 from pact_reports.page.colours import stylesheet
 from pact_reports.page.item_blocks import pack_experiment
 from pact_reports.page.packing import BlockStore
 from pact_reports.page.provenance import digest_data, provenance_html
+from pact_reports.page.reliability import reliability_html
 from pact_reports.page.request import PageRequest, Progress
 from pact_reports.page.sections import (
     DrawnFigures,
@@ -78,7 +80,7 @@ def make_page(
     drawn = drawn_figures(request, _span(step, 30, 80))
     sections = {
         "summary": summary,
-        "calibration": _calibration(drawn, built),
+        "calibration": _calibration(request, drawn, built),
         "figures": figures_html(drawn, calibration=False) or element("p", "No figure."),
         "tables": joined([headline_html(request, built), tables_html(built, calibration=False)]),
     }
@@ -130,9 +132,15 @@ def _document(
     )
 
 
-def _calibration(drawn: DrawnFigures, built: BuiltTables) -> Html:
-    found = [figures_html(drawn, calibration=True), tables_html(built, calibration=True)]
-    return joined(found if any(found) else [element("p", "No figure and no table.")])
+def _calibration(request: PageRequest, drawn: DrawnFigures, built: BuiltTables) -> Html:
+    looks = Looks.of(request.experiment, request.palette)
+    return joined(
+        [
+            reliability_html(request.experiment, looks),
+            figures_html(drawn, calibration=True),
+            tables_html(built, calibration=True),
+        ]
+    )
 
 
 def _decoding(request: PageRequest) -> Html:

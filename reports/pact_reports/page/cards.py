@@ -151,4 +151,4 @@ def _probabilities(card: ProbabilitiesCard) -> Html:
     if isinstance(ece, CalibrationError):
         found, chance = (value_text(each, "percent") for each in (ece.value, ece.floor))
         lines.append(f"ECE {found}%; by chance {chance}% ({p_value_text(ece.p_value)})")
-    return _card("Probabilities?", card.status, words[card.status], lines, "figures")
+    return _card("Probabilities?", card.status, words[card.status], lines, "calibration")

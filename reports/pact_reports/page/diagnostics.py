@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -327,29 +327,42 @@ def sentence(diagnostic: d.Diagnostic) -> str:
     return EXPLANATIONS[type(diagnostic)].sentence(diagnostic)
 
 
-def diagnostics_html(diagnostics: Sequence[d.Diagnostic], labels: Sequence[str]) -> Html:
-    """Write diagnostics, the most severe first and diagnostics of the same type together.
+def anchor(severity: d.Severity, type_: type[d.Diagnostic]) -> str:
+    """Return the id of the sentences of a type of diagnostic.
+
+    Examples:
+        >>> anchor("warning", d.ManyFlips)
+        'diagnostic-warning-flips'
+    """
+    return f"diagnostic-{severity}-{type_.kind}"
+
+
+def by_type(
+    diagnostics: Sequence[d.Diagnostic],
+) -> Iterator[tuple[d.Severity, type[d.Diagnostic], list[d.Diagnostic]]]:
+    """Group diagnostics, the most severe first and diagnostics of the same type together."""
+    for severity in d.SEVERITIES:
+        for type_ in EXPLANATIONS:
+            found = [e for e in diagnostics if e.severity == severity and type(e) is type_]
+            if found:
+                yield severity, type_, found
+
+
+def diagnostics_html(diagnostics: Sequence[d.Diagnostic], labels: Sequence[str]) -> Html | None:
+    """Write diagnostics in sentences, the most severe first.
 
     Args:
         diagnostics: the diagnostics, in any order.
         labels: labels of the runs, in the order of the item browser.
     """
-    heading = element("h3", "Diagnostics")
     if not diagnostics:
-        none = element("p", "No diagnostic was raised; docs/page.md lists what is checked.")
-        return element("section", heading, none, id="diagnostics")
-    items = [
-        _type_html(severity, type_, found, labels)
-        for severity in d.SEVERITIES
-        for type_ in EXPLANATIONS
-        if (found := [e for e in diagnostics if e.severity == severity and type(e) is type_])
-    ]
+        return None
+    items = [_type_html(*each, labels) for each in by_type(diagnostics)]
     return element(
         "section",
-        heading,
-        element("p", counts_text(diagnostics)),
+        element("h3", "Diagnostics in words"),
         element("ul", *items, class_="diagnostics"),
-        id="diagnostics",
+        id="diagnostics-in-words",
     )
 
 
@@ -393,6 +406,7 @@ def _type_html(
         more,
         class_=severity,
         data_diagnostic=type_.kind,
+        id=anchor(severity, type_),
     )
 
 

@@ -87,7 +87,8 @@ def figures_html(drawn: DrawnFigures, *, calibration: bool) -> Html | None:
     for name, elements in drawn.elements.items():
         if not here(name):
             continue
-        if len(elements) > _OPEN_FILES:
+        # The section on calibration begins with diagrams of the same bins, whose points are links.
+        if len(elements) > _OPEN_FILES or name == "reliability":
             folded.append(_folded(FIGURES[name].title, elements))
         else:
             shown += elements
@@ -102,8 +103,9 @@ def figures_html(drawn: DrawnFigures, *, calibration: bool) -> Html | None:
 
 
 def _folded(title: str, elements: Sequence[Html]) -> Html:
-    """Collapse a figure that has one file per run, for many runs."""
-    summary = element("summary", f"{title[:1].upper()}{title[1:]}: {len(elements):,} figures")
+    """Collapse the files of a figure."""
+    n = "1 figure" if len(elements) == 1 else f"{len(elements):,} figures"
+    summary = element("summary", f"{title[:1].upper()}{title[1:]}: {n}")
     return element("details", summary, element("div", *elements, class_="figures"))
 
 

@@ -22,6 +22,7 @@ from pact_reports.numbers import interval_text, p_value_text
 from pact_reports.page.cards import cards_html
 from pact_reports.page.diagnostics import diagnostics_html
 from pact_reports.page.forest import forest_html
+from pact_reports.page.matrix import matrix_html
 from pact_reports.page.request import PageRequest
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html
@@ -41,16 +42,15 @@ def summary_html(request: PageRequest) -> Html:
     except InputError as error:
         matched = reason(error)
     diagnostics = _diagnostics(request, judged, () if isinstance(matched, str) else matched)
+    labels = [run.label for run in experiment.runs]
+    forest = element(
+        "section", element("h3", "Differences"), _forest(experiment, method), id="comparison"
+    )
     return joined(
         [
             *_answers(experiment, method),
             cards_html(cards(experiment, request.audit)),
-            element(
-                "section",
-                element("h3", "Differences"),
-                _forest(experiment, method),
-                id="comparison",
-            ),
+            element("div", forest, matrix_html(diagnostics, labels), class_="first"),
             element(
                 "section",
                 element("h3", "Verdicts"),
@@ -61,7 +61,7 @@ def summary_html(request: PageRequest) -> Html:
                 _tests(matched, method, DECODING_WORDS[_decoding(experiment)]),
                 id="verdicts",
             ),
-            diagnostics_html(diagnostics, [run.label for run in experiment.runs]),
+            diagnostics_html(diagnostics, labels),
         ]
     )
 

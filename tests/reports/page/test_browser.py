@@ -346,6 +346,67 @@ def test_a_diagnostic_shows_its_items(opened: Page, made: Made) -> None:
     assert opened.js("return byId('run').selectedOptions[0].text") == "other, seed 17"
 
 
+def test_a_number_of_the_matrix_leads_to_its_items(opened: Page, made: Made) -> None:
+    def rows_of(run: int, kind: str) -> set[int]:
+        items = made.experiment.runs[run].scored()
+        errors = ~items.correct & (items.confidence >= 0.9)
+        mask = items.flipped == 1 if kind == "flips" else errors
+        return set(np.flatnonzero(mask).tolist())
+
+    found = 0
+    for kind in ("flips", "confident-errors"):
+        row = opened.one(f"#diagnostics tr:has([href$='{kind}'])")
+        cells = row.find_elements("css selector", "td")[-2:]
+        for run, cell in enumerate(cells):
+            for link in cell.find_elements("css selector", "a"):
+                number = int(link.text.split(" of ")[0])
+                opened.settled(lambda link=link: opened.js("arguments[0].click()", link))
+                assert set(opened.rows()) == rows_of(run, kind)
+                assert len(opened.rows()) == number
+                found += 1
+    assert found > 1
+
+
+def test_a_diagnostic_leads_to_its_sentence(opened: Page) -> None:
+    for link in opened.all("#diagnostics th a"):
+        target = opened.one("#" + str(link.get_attribute("href")).partition("#")[2])
+        assert link.text in target.text
+
+
+@pytest.mark.parametrize("calibrated", [False, True])
+def test_a_bin_leads_to_its_items(opened: Page, made: Made, calibrated: bool) -> None:
+    items = made.experiment.runs[1].scored(calibrated=calibrated)
+    bins = metrics.bin_index(items.confidence)
+    look = "calibrated" if calibrated else "raw"
+    points = opened.all(f"#bins-2 a:has(circle.{look})")
+    assert len(points) == len(set(bins.tolist()))
+    for point, number in ((points[-1], bins.max()), (points[0], bins.min())):
+        rows = set(np.flatnonzero(bins == number).tolist())
+        said = point.get_attribute("aria-label") or ""
+        right = 100 * items.correct[bins == number].mean()
+        counted = "1 item" if len(rows) == 1 else f"{len(rows)} items"
+        assert f"{counted}, {right:.1f}% right" in said
+        opened.js("arguments[0].focus()", point)
+        opened.settled(lambda: ActionChains(opened.driver).send_keys(Keys.ENTER).perform())
+        opened.until(lambda rows=rows: set(opened.rows()) == rows)
+        # The keyboard goes on in the list.
+        assert opened.js("return document.activeElement.id") == "items"
+    bar = opened.all("#bins-2 a:has(rect)")[0]
+    opened.settled(bar.click)
+    raw = metrics.bin_index(made.experiment.runs[1].scored().confidence)
+    assert set(opened.rows()) == set(np.flatnonzero(raw == raw.min()).tolist())
+
+
+def test_figures_follow_the_theme(page: Page, made: Made) -> None:
+    ink = "return getComputedStyle(document.querySelector('#figure-confidence-pact-17 text')).fill"
+    page.open(made.path, scheme="light")
+    light = page.js(ink)
+    page.open(made.path, scheme="dark")
+    assert page.js(ink) == "rgb(230, 233, 236)" != light
+    page.one("#theme").click()
+    assert page.js(ink) == light
+
+
 def test_without_data_the_page_says_how_to_get_it(page: Page, made: Made) -> None:
     page.open(made.bare)
     page.sort("item")

@@ -16,6 +16,8 @@ from pact_cli.main import main
 from pact_eval.evaluation import Experiment, Settings
 from pact_reports.numbers import estimate_text
 from pact_reports.page import PageRequest, make_page
+from pact_reports.page.diagnostics import EXPLANATIONS
+from pact_reports.page.matrix import NUMBERS
 from pact_reports.tables import TableRequest, build_tables, to_latex, to_markdown
 
 CRITERIA = """
@@ -138,6 +140,12 @@ def test_paired_tests_name_decoding_n_and_that_p_is_unadjusted(
     together = words(page_of(folders, decoding="ensemble"))
     assert "Paired tests of a (K views together, raw; 60 items, 30 families; 1 test)" in together
     assert "Decoding of answer, outcome and confidence: K views together, raw" in together
+
+
+def test_every_type_of_diagnostic_has_words_and_a_number() -> None:
+    assert list(NUMBERS) == list(EXPLANATIONS)
+    kinds = [each.kind for each in EXPLANATIONS]
+    assert len(set(kinds)) == len(kinds)
 
 
 def test_a_method_that_is_worse_is_a_diagnostic(tmp_path: Path) -> None:

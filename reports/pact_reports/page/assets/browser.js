@@ -406,7 +406,7 @@ function listenToAddress() {
     if (!link) return;
     jump = true;
     // The address says it already: it does not change, but the items may have.
-    if (link.hash === location.hash) {
+    if (link.getAttribute("href") === location.hash) {
       state.here = "";
       follow(true);
     }

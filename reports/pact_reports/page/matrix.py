@@ -1,0 +1,148 @@
+"""Diagnostics as a matrix: types by runs, with a number in each cell that leads to its items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from pact_eval.evaluation import diagnostics as d
+from pact_eval.evaluation import metric_spec
+from pact_eval.preregistration import RegistrationProblem, WeakVerdict
+from pact_reports.markup import Html, data_text, element, joined
+from pact_reports.numbers import p_value_text, value_text
+from pact_reports.page.diagnostics import EXPLANATIONS, anchor, by_type, counts_text
+
+_MOST_IN_A_CELL: Final = 2
+_FEW_RUNS: Final = 3
+
+
+def _share(value: float) -> str:
+    return f"{value_text(value, 'percent')}%"
+
+
+def _lead(found: d.LeadDiagnostic) -> str:
+    return value_text(found.difference.value, "points")
+
+
+def _change(found: d.CalibrationNotBetter) -> str:
+    group = "" if found.group == "all" else f"{found.group} "
+    return f"{group}{metric_spec(found.score).title} {found.difference.value:+.3f}"
+
+
+def _values(found: d.DifferentValues) -> str:
+    return f"{found.name}: {len(found.values):,}" if found.values else "resumed"
+
+
+NUMBERS: Final[Mapping[type[d.Diagnostic], Callable[[Any], str]]] = {
+    d.DifferentItems: lambda found: _differing(found.mismatch),
+    d.RunsNotAlike: lambda _: "2 runs",
+    d.OneRunTwice: lambda found: f"seeds {found.same.seeds[0]}, {found.same.seeds[1]}",
+    d.DifferentData: lambda found: f"{found.sha256[:8]}…",
+    RegistrationProblem: lambda found: str(found.registration.status),
+    d.ContractMismatch: lambda _: "differs",
+    d.LowAnswerMass: lambda found: _share(found.mean),
+    d.ConfidentErrors: lambda found: f"{found.wrong:,} of {found.confident:,}",
+    d.NearChance: lambda found: f"{found.group} {_share(found.accuracy.value)}",
+    d.ManyFlips: lambda found: f"{found.flipped:,} of {found.items:,}",
+    d.SameAnswer: lambda found: f"{found.same:,} of {found.pairs:,}",
+    WeakVerdict: lambda found: str(found.result.hypothesis.id),
+    d.MethodIsWorse: _lead,
+    d.CalibrationNotBetter: _change,
+    d.CalibratorMisuse: lambda _: "1 note",
+    d.DifferenceNotShown: _lead,
+    d.OneSeed: lambda found: f"seed {found.seed}",
+    d.LetterBias: lambda found: p_value_text(found.test.p_value),
+    d.FewFamilies: lambda found: f"{found.accuracy.clusters:,}",
+    d.OneView: lambda _: "K = 1",
+    d.ReportNote: lambda _: "1 note",
+    d.DifferentSettings: _values,
+    d.MissingProvenance: lambda found: f"{len(found.missing):,} missing",
+    d.DifferentVersions: _values,
+}
+"""The number of a cell, by type of diagnostic: the one that raised it."""
+
+
+def matrix_html(diagnostics: Sequence[d.Diagnostic], labels: Sequence[str]) -> Html:
+    """Write diagnostics as a table with a row per type and a column per run.
+
+    Args:
+        diagnostics: the diagnostics, in any order.
+        labels: labels of the runs, in the order of the item browser.
+    """
+    heading = element("h3", "Diagnostics")
+    if not diagnostics:
+        none = element("p", "No diagnostic was raised; docs/page.md lists what is checked.")
+        return element("section", heading, none, id="diagnostics")
+    shared = any(found.run not in labels for found in diagnostics)
+    columns: list[str | None] = [*([None] if shared else []), *labels]
+    heads = [
+        element("th", "All runs" if label is None else data_text(label), scope="col")
+        for label in columns
+    ]
+    rows = [
+        element(
+            "tr",
+            element("th", _head(severity, type_), scope="row", class_="left"),
+            *(element("td", _cell(found, label, labels)) for label in columns),
+        )
+        for severity, type_, found in by_type(diagnostics)
+    ]
+    first = element("th", "Diagnostic", scope="col", class_="left")
+    table = element(
+        "table", element("thead", element("tr", first, *heads)), element("tbody", *rows)
+    )
+    said = f"{counts_text(diagnostics)} A number leads to its items, or to its sentence."
+    return element(
+        "section",
+        heading,
+        element(
+            "div",
+            table,
+            class_="scroll matrix",
+            tabindex="0",
+            role="region",
+            aria_label="Diagnostics by run",
+        ),
+        element("p", said, class_="hint"),
+        class_="whole" if len(labels) > _FEW_RUNS else None,
+        id="diagnostics",
+    )
+
+
+def _head(severity: d.Severity, type_: type[d.Diagnostic]) -> Html:
+    return joined(
+        [
+            element("span", severity.capitalize(), class_=f"severity {severity}"),
+            " ",
+            element("a", EXPLANATIONS[type_].title, href=f"#{anchor(severity, type_)}"),
+        ]
+    )
+
+
+def _cell(found: Sequence[d.Diagnostic], label: str | None, labels: Sequence[str]) -> Html | None:
+    """Write the numbers of a type for a run; None stands for all diagnostics of no single run."""
+    here = [
+        each for each in found if each.run == label or (label is None and each.run not in labels)
+    ]
+    if not here:
+        return None
+    sentences = f"#{anchor(here[0].severity, type(here[0]))}"
+    links: dict[str, str] = {}
+    for each in here:
+        items = EXPLANATIONS[type(each)].items
+        known = items is not None and label is not None
+        links[_number(each)] = items(each, labels.index(label)) if known else sentences
+    if len(links) > _MOST_IN_A_CELL:
+        return element("a", f"{len(here):,}", href=sentences)
+    parts = (element("a", data_text(number), href=href) for number, href in links.items())
+    return joined(part for each in parts for part in (each, element("br")))
+
+
+def _number(found: d.Diagnostic) -> str:
+    return NUMBERS[type(found)](found)
+
+
+def _differing(mismatch: d.ItemMismatch) -> str:
+    if mismatch.column:
+        return f"{len(mismatch.differing):,} items"
+    return f"{len(mismatch.only_first) + len(mismatch.only_other):,} items"
