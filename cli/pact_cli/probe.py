@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 @server_options
 @json_option
 def probe(server: ServerRequest, as_json: bool) -> None:
-    """Say what a server is: who answers, its noise, and whether it sees orders and adapters.
+    """Say what a server is: its model, noise, orders, adapter.
 
-    This asks five frozen items, 12 requests at most, and five more with --base-name. Exit code 3:
+    Who answers? What does noise alone move? Does the server see the order of the answers, and is
+    the adapter applied? This asks five frozen items, 12 requests at most, and five more with --base-name. Exit code 3:
     the adapter is not applied, or --local answers differently.
     """
     with needs_server_extra():
