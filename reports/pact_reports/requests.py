@@ -38,19 +38,19 @@ def _duration(seconds: float) -> str:
 
 def probe_lines(probe: ServerProbe) -> tuple[Line, ...]:
     """Return what a probe found, in about ten lines; findings that matter are coloured."""
+    found: dict[str, tuple[str, Tone | None]] = {
+        "model": (_identity(probe), None),
+        "server": (_server(probe), None),
+        "answers": (_answers(probe), "caution" if probe.unanswered else None),
+        "values": (_values(probe), None),
+        "noise": (_noise(probe), None),
+        "order": _order(probe),
+        "adapter": _adapter(probe),
+        "parity": _parity(probe),
+        "probe": (f"{len(probe.answers)} items, set {probe.probe_sha256[:12]}", None),
+    }
     return tuple(
-        Line(f"{subject:<10}{one_line(text)}", tone)
-        for subject, text, tone in (
-            ("model", _identity(probe), None),
-            ("server", _server(probe), None),
-            ("answers", _answers(probe), "caution" if probe.unanswered else None),
-            ("values", _values(probe), None),
-            ("noise", _noise(probe), None),
-            ("order", *_order(probe)),
-            ("adapter", *_adapter(probe)),
-            ("parity", *_parity(probe)),
-            ("probe", f"{len(probe.answers)} items, set {probe.probe_sha256[:12]}", None),
-        )
+        Line(f"{subject:<10}{one_line(text)}", tone) for subject, (text, tone) in found.items()
     )
 
 

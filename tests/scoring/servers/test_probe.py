@@ -203,7 +203,7 @@ class LocalServer:
 
     def __call__(self, sent: Sent) -> Response:
         ((name, asked),) = sent.body["questions"].items()
-        value = {
+        value: Any = {
             "id": "a", "family": "a", "source_family": "a", "split": "validation", "domain": "d",
             "variant": "base", "input": {"state": sent.body["state"], "questions": {name: asked}},
         }  # fmt: skip
