@@ -187,12 +187,22 @@ def mean_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generat
 
 
 def rate_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generator) -> Estimate:
-    """The Wilson interval of a share of rows, over families; see `stats.rate_estimate`."""
-    statistic = drawn.statistic
-    if not isinstance(statistic, TotalsStatistic) or not math.isfinite(drawn.value):
+    """The Wilson interval of a share of rows, over families; see `stats.rate_estimate`.
+
+    The mean of such shares over runs is the share in the rows of all runs, if these are as many.
+    """
+    counts = [
+        statistic.by_cluster()
+        for _, statistic in drawn.terms
+        if isinstance(statistic, TotalsStatistic)
+    ]
+    if len(counts) < max(1, len(drawn.terms)) or not math.isfinite(drawn.value):
         return drawn.estimate()
-    (counted,), (positive,) = statistic.by_cluster()
-    return rate_estimate(positive, counted)
+    (counted,), _ = counts[0]
+    if not all(np.array_equal(rows, counted) for (rows,), _ in counts):
+        return _linear(drawn, outer=False).estimate()
+    positive = np.sum([positive for _, (positive,) in counts], axis=0)
+    return replace(rate_estimate(positive, len(counts) * counted), value=drawn.value)
 
 
 def gain_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generator) -> Estimate:
@@ -518,6 +528,7 @@ def _add_metrics_of_references() -> None:
             reduction=_ece,
             interval=ece_interval,
             from_runs=ece_difference,
+            bounds=_SHARE,
         ),
         Metric(
             MetricSpec("aurc", "AURC", "percent", -1),

@@ -13,7 +13,15 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval._typing import TextArray
 from pact_eval.evaluation.items import Labels, ScoredItems
-from pact_eval.evaluation.registry import Basis, GroupBy, Metric, Reduced, find_metric, metrics_for
+from pact_eval.evaluation.registry import (
+    Basis,
+    DifferencePart,
+    GroupBy,
+    Metric,
+    Reduced,
+    find_metric,
+    metrics_for,
+)
 from pact_eval.stats import Estimate, Resampled, Statistic, TotalsStatistic, resample
 
 # Items from which on metrics are reduced in two threads.
@@ -221,6 +229,39 @@ def same_stream(rng: np.random.Generator) -> np.random.Generator:
     twin = type(rng.bit_generator)()
     twin.state = rng.bit_generator.state
     return np.random.Generator(twin)
+
+
+def mean_estimate(groups: Sequence[ResampledGroup], metric: str) -> Estimate:
+    """Return the mean of a metric over runs, with its 95% interval over families; runs are fixed.
+
+    Args:
+        groups: the same group of items in each run, one or more.
+        metric: name of the metric.
+
+    Returns:
+        The estimate. For one run it is `ResampledGroup.estimate`; for several, `n` and `clusters`
+        are those of one run.
+    """
+    if len(groups) == 1:
+        return groups[0].estimate(metric)
+    entry = find_metric(metric)
+    drawn = Resampled.mean([group.drawn[metric] for group in groups])
+    if entry.from_runs is None:
+        found = entry.interval(groups[0].items, drawn, same_stream(groups[0].rng))
+    else:
+        parts = [
+            DifferencePart(1 / len(groups), group.estimate(metric), group.drawn[metric])
+            for group in groups
+        ]
+        found = entry.from_runs(drawn, parts).estimate()
+    basis = joint_basis(groups, metric)
+    undefined = next(filter(None, (group.undefined_reason(metric) for group in groups)), None)
+    return replace(
+        entry.within_bounds(found),
+        n=basis.units,
+        clusters=basis.families,
+        reason=undefined or found.reason,
+    )
 
 
 def joint_basis(groups: Sequence[ResampledGroup], metric: str) -> Basis:

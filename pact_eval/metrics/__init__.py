@@ -52,6 +52,7 @@ from pact_eval.metrics.selective import (
     aurc_influence,
     aurc_of_levels,
     confidence_levels,
+    oracle_error_rate,
     risk_coverage,
 )
 
@@ -98,6 +99,7 @@ __all__ = [
     "miscalibration_samples",
     "nll_nats",
     "nll_summary",
+    "oracle_error_rate",
     "pair_accuracy",
     "pair_correct",
     "pair_outcomes",

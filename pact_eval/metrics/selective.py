@@ -78,6 +78,33 @@ def risk_coverage(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> RiskCove
     return RiskCoverage(coverage=kept / n, error_rate=errors / kept, threshold=c[order])
 
 
+def oracle_error_rate(error_rate: float, coverage: npt.ArrayLike) -> FloatArray:
+    r"""Error rate of the items kept if every right answer is surer than every wrong one.
+
+    .. math:: oracle(c) = \max\Big(0, 1 - \frac{1 - e}{c}\Big)
+
+    Args:
+        error_rate: error rate e of all answers, a fraction.
+        coverage: (...) shares of the items that are kept, in (0, 1].
+
+    Returns:
+        (...) fractions: the lowest risk-coverage curve of any confidence for these answers.
+
+    Raises:
+        ValueError: a coverage is not in (0, 1].
+
+    Examples:
+        >>> from pact_eval.metrics import oracle_error_rate
+        >>> oracle_error_rate(0.25, [0.5, 0.75, 1.0])
+        array([0.  , 0.  , 0.25])
+    """
+    kept = np.asarray(coverage, dtype=np.float64)
+    if not ((kept > 0) & (kept <= 1)).all():
+        message = "coverage: expected numbers in (0, 1]"
+        raise ValueError(message)
+    return np.asarray(np.maximum(0.0, 1 - (1 - error_rate) / kept), dtype=np.float64)
+
+
 def aurc(confidence: npt.ArrayLike, correct: npt.ArrayLike) -> float:
     r"""Area under the risk-coverage curve: mean error rate over coverages 1/n, 2/n, ..., 1.
 
