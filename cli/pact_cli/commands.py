@@ -33,8 +33,7 @@ _GROUPS: Final = {
     ),
     "Server": (
         *("--server", "--model", "--wire", "--api-key-env", "--concurrency", "--timeout"),
-        *("--requests-per-minute", "--score-views", "--base-name", "--local", "--local-base"),
-        *("--no-probe",),
+        *("--requests-per-minute", "--score-views", "--local"),
     ),
     "Views": ("--k", "--order-seed", "--decoding"),
     "Numbers": (

@@ -51,33 +51,32 @@ def _out_option(folder: str) -> Callable[[Command], Command]:
     "--format",
     "formats",
     metavar="svg,pdf,png",
-    default="svg",
-    show_default=True,
-    help="Formats to write, separated by commas.",
+    help="Formats to write, separated by commas. Default: svg, or pdf with a --style for LaTeX.",
 )
-@output_options("palette")
-@settings_options("decoding", "allow", "resamples", "seed")
+@output_options("figure_style", "figure_width", "palette")
+@settings_options("method", "decoding", "allow", "resamples", "seed")
 @json_option
 def figures(
     runs: tuple[Path, ...],
     only: str | None,
     out: Path,
-    formats: str,
+    formats: str | None,
     outputs: Outputs,
     settings: Settings,
     as_json: bool,
 ) -> None:
     """Draw figures of RUNs, one colour per arm.
 
-    They have the width of a printed column. A figure that lacks data is left out, with the reason,
-    for example: no calibrator, K = 1, one arm, no training log next to the adapter.
+    They have the width of a printed column: 3.5 inches, or that of a LaTeX template with --style.
+    A figure that lacks data is left out, with the reason, for example: no calibrator, K = 1, one
+    arm, no training log next to the adapter.
     """
     from pact_reports.figures import FIGURES
     from pact_reports.figures.files import FORMATS
     from pact_reports.files import paths_json
 
     names = tuple(FIGURES if only is None else listed("--only", only, tuple(FIGURES)))
-    endings = tuple(listed("--format", formats, FORMATS))
+    endings = None if formats is None else tuple(listed("--format", formats, FORMATS))
     written, warnings = _written(
         runs, settings, replace(outputs, figures=out, figure_names=names, figure_formats=endings)
     )

@@ -222,6 +222,14 @@ def label_options(command: Command) -> Command:
     return gathered("labels", gather, options)(command)
 
 
+def _width(_context: click.Context, _parameter: click.Parameter, value: str) -> float | str:
+    """Return inches as a number; the library refuses widths that it does not know."""
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
 _OUTPUTS: Final = {
     "html": click.option(
         "--html",
@@ -234,6 +242,24 @@ _OUTPUTS: Final = {
         metavar="DIR",
         type=PATH,
         help="Write the figures as SVG; `pact-eval figures` has more formats and options.",
+    ),
+    "figure_style": click.option(
+        "--style",
+        "figure_style",
+        type=click.Choice(["default", "neurips", "icml", "acl"]),
+        default="default",
+        show_default=True,
+        help="Widths and letters of figures: those of a LaTeX template, with serif text and PDF as "
+        "the default format.",
+    ),
+    "figure_width": click.option(
+        "--width",
+        "figure_width",
+        metavar="WIDTH",
+        default="column",
+        show_default=True,
+        callback=_width,
+        help="Width of figures: column, text, or a number of inches.",
     ),
     "palette": click.option(
         "--palette",

@@ -31,7 +31,17 @@ if TYPE_CHECKING:
 @settings_options("by", "unit", "decoding", "resamples", "seed", "calibration", "allow", "method")
 @output_options(
     "html",
-    *("figures", "palette", "tables", "markdown", "data", "audit", "criteria", "clear"),
+    *(
+        "figures",
+        "figure_style",
+        "palette",
+        "tables",
+        "markdown",
+        "data",
+        "audit",
+        "criteria",
+        "clear",
+    ),
     table_formats=("latex",),
 )
 @click.option("--full", is_flag=True, help="Print every table. --by prints them too.")
@@ -163,23 +173,40 @@ def _grouped() -> bool:
     return source == click.core.ParameterSource.COMMANDLINE
 
 
+def _without_its_file(outputs: Outputs) -> str | None:
+    """Say which option is for a file that is not written; None if there is none."""
+    for given, served, message in (
+        (
+            outputs.palette is not None,
+            outputs.html or outputs.figures,
+            "--palette is for --html and --figures; neither of them was given",
+        ),
+        (
+            outputs.figure_style != "default",
+            outputs.figures,
+            "--style is for --figures, which was not given",
+        ),
+        (outputs.audit is not None, outputs.html, "--audit is for --html, which was not given"),
+    ):
+        if given and served is None:
+            return message
+    return None
+
+
 def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, full: bool) -> None:
     """Refuse options that would have no effect."""
     given = {
         "--data": outputs.data,
         "--criteria": outputs.criteria,
         "--clear-changes": outputs.clear,
-        "--method": settings.method,
+        # Figures compare the others with this arm too.
+        "--method": None if outputs.figures else settings.method,
     }
     settled = {"--data": "data", "--criteria": "criteria", "--method": "method"}
     given = {name: value for name, value in given.items() if not from_settings(settled.get(name))}
     idle = [name for name, value in given.items() if value and not outputs.any_table]
-    message = None
-    if outputs.palette is not None and not (outputs.html or outputs.figures):
-        message = "--palette is for --html and --figures; neither of them was given"
-    elif outputs.audit is not None and outputs.html is None:
-        message = "--audit is for --html, which was not given"
-    elif idle:
+    message = _without_its_file(outputs)
+    if message is None and idle:
         message = f"{idle[0]} is for --html, --latex and --markdown; none of them was given"
     elif outputs.any and settings.calibration is not None:
         message = (

@@ -86,11 +86,9 @@ def _source(asked: ModelRequest | ServerRequest, dataset: Dataset) -> RowSource:
     if isinstance(asked, ServerRequest):
         with needs_server_extra():
             from pact_eval.scoring.servers.source import server_source
-        from pact_reports.requests import plan_sentence, probe_lines
+        from pact_reports.requests import plan_sentence
 
-        source = server_source(
-            asked, lambda probe: announce(line.text for line in probe_lines(probe))
-        )
+        source = server_source(asked)
         announce([plan_sentence(source.plan(dataset))])
         return source
     with needs_model_extra():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # tables do not wait for matplotlib
     from pact_eval.evaluation import DataCard, Experiment
     from pact_eval.evaluation.diagnostics import DifferentData
     from pact_eval.preregistration import Margin
-    from pact_reports.figures import Palette
+    from pact_reports.figures import Canvas, Palette, Width
     from pact_reports.figures.files import DrawnFigures
     from pact_reports.page import PageRequest
 
@@ -46,7 +46,9 @@ class Outputs:
         tables: folder of tables.
         markdown: file that joins all tables.
         figure_names: keys of `FIGURES`; None draws all.
-        figure_formats: svg, pdf or png.
+        figure_formats: svg, pdf or png; None writes SVG, or PDF in the style of a template.
+        figure_style: key of `STYLES`.
+        figure_width: "column", "text", or inches.
         table_names: keys of `TABLES`; None makes all.
         table_formats: latex, markdown or csv.
         palette: TOML file with the colours of arms.
@@ -64,7 +66,9 @@ class Outputs:
     tables: Path | None = None
     markdown: Path | None = None
     figure_names: tuple[str, ...] | None = None
-    figure_formats: tuple[str, ...] = ("svg",)
+    figure_formats: tuple[str, ...] | None = None
+    figure_style: str = "default"
+    figure_width: Width = "column"
     table_names: tuple[str, ...] | None = None
     table_formats: tuple[str, ...] = ("latex", "markdown", "csv")
     palette: Path | None = None
@@ -192,11 +196,12 @@ def write_report(
     page = _page_request(experiment, outputs) if outputs.html is not None else None
     request = _table_request(experiment, outputs) if page is None else page.for_tables
     request.check()
+    canvas = None if outputs.figures is None else _canvas(outputs)
     built = _built(request, outputs, progress) if outputs.any_table else BuiltTables({}, {})
     if page is not None and outputs.html is not None:
         with progress("Making the page") as move:
             _write_page(page, built, outputs.html, move)
-    drawn = _drawn(experiment, outputs, progress) if outputs.figures is not None else None
+    drawn = None if canvas is None else _drawn(experiment, outputs, canvas, progress)
     tables = None
     if outputs.tables is not None and built.tables:
         tables = write_tables(built, experiment, outputs.tables, outputs.table_formats)
@@ -289,18 +294,29 @@ def _write_page(
     write_page(make_page(page, built=built, progress=move), path)
 
 
-def _drawn(experiment: Experiment, outputs: Outputs, progress: Progress) -> DrawnFigures:
+def _drawn(
+    experiment: Experiment, outputs: Outputs, canvas: Canvas, progress: Progress
+) -> DrawnFigures:
     from pact_reports.figures import FIGURES
     from pact_reports.figures.files import draw_figures
 
     names = FIGURES if outputs.figure_names is None else outputs.figure_names
-    out = outputs.figures or Path()
+    usual = "svg" if outputs.figure_style == "default" else "pdf"
     with progress("Drawing figures") as move:
         return draw_figures(
-            *(experiment, names, out, outputs.figure_formats),
+            *(experiment, names, outputs.figures or Path(), outputs.figure_formats or (usual,)),
             palette=_palette(outputs),
+            canvas=canvas,
             progress=move,
         )
+
+
+def _canvas(outputs: Outputs) -> Canvas:
+    from pact_reports.figures import STYLES, Canvas
+
+    canvas = Canvas(STYLES[outputs.figure_style], outputs.figure_width)
+    _ = canvas.inches  # raises: the width is not known
+    return canvas
 
 
 def _registration_error(request: TableRequest) -> str | None:

@@ -1,11 +1,11 @@
-"""Means of arms over their seeds, with the spread over seeds or the interval of a single run."""
+"""Means of arms over their seeds, each with its 95% interval over families."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +17,17 @@ from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import label_codes
 from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
+from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.statistics import ResampledGroup, mean_estimate, resampled_groups
 from pact_eval.stats import (
     Estimate,
     cluster_sums,
     linear_inference,
     linearised_ratio,
     rate_estimate,
-    seed_summary,
 )
 
 FloatArray = npt.NDArray[np.float64]
-
-Spread = Literal["deviation", "interval", "none"]
 
 _SWEPT_METRICS: Final = ("accuracy", "view_tv")
 
@@ -42,11 +41,11 @@ class ArmMean:
         seeds: seeds of its runs, in order; None for a run without a seed.
         values: values of its runs, in the same order.
         mean: mean over runs; NaN if a run has no value.
-        low: lower end of the spread; NaN if there is none.
-        high: upper end of the spread.
-        spread: meaning of `low` and `high`: mean -+ 1 sample standard deviation over seeds, or, for
-            one run, its 95% interval over families.
-        calibrated: mean after T(x); NaN if a run has no calibrator, or T(x) was not requested.
+        low: lower end of the 95% interval of the mean over families, with the runs held fixed; NaN
+            if there is none. The interval of ECE is that of the true error, and can lie below the
+            mean.
+        high: upper end of the interval.
+        calibrated: the same after T(x); None if a run has no calibrator, or T(x) was not requested.
     """
 
     arm: str
@@ -55,8 +54,7 @@ class ArmMean:
     mean: float
     low: float
     high: float
-    spread: Spread
-    calibrated: float = math.nan
+    calibrated: ArmMean | None = None
 
 
 @dataclass(frozen=True)
@@ -124,32 +122,18 @@ class ViewsSweep:
 
 
 def arm_mean(
-    arm: str,
-    runs: Sequence[ExperimentRun],
-    estimates: Sequence[Estimate],
-    calibrated: Sequence[Estimate] | None = None,
+    arm: str, runs: Sequence[ExperimentRun], values: Sequence[float], estimate: Estimate
 ) -> ArmMean:
     """Return the mean of a metric over the runs of an arm.
 
     Args:
         arm: name of the arm.
         runs: its runs.
-        estimates: the metric of each run.
-        calibrated: the same after T(x), if every run has a calibrator.
+        values: the metric of each run.
+        estimate: their mean, with its interval over families.
     """
-    values = tuple(each.value for each in estimates)
-    summary = seed_summary(values)
     seeds = tuple(run.seed for run in runs)
-    mean = ArmMean(arm, seeds, values, summary.mean, math.nan, math.nan, "none")
-    if calibrated is not None:
-        after = seed_summary([each.value for each in calibrated]).mean
-        mean = replace(mean, calibrated=after)
-    if not math.isnan(summary.deviation):
-        low, high = summary.mean - summary.deviation, summary.mean + summary.deviation
-        return replace(mean, low=low, high=high, spread="deviation")
-    if len(runs) == 1 and not math.isnan(summary.mean) and not math.isnan(estimates[0].low):
-        return replace(mean, low=estimates[0].low, high=estimates[0].high, spread="interval")
-    return mean
+    return ArmMean(arm, seeds, tuple(values), estimate.value, estimate.low, estimate.high)
 
 
 def main_comparison(experiment: Experiment) -> tuple[MetricMeans, ...]:
@@ -192,15 +176,30 @@ def ece_by_kind(experiment: Experiment) -> EceByKind:
 
 
 def _arm(experiment: Experiment, arm: str, metric: str, group: int = 0) -> ArmMean:
-    def estimates(*, calibrated: bool) -> list[Estimate]:
-        evaluations = [experiment.evaluation(run, calibrated=calibrated) for run in runs]
-        return [each.groups[group].estimates[metric] for each in evaluations]
+    def mean(*, calibrated: bool) -> ArmMean:
+        groups = [_groups(experiment, run, calibrated=calibrated)[group] for run in runs]
+        values = [each.estimate(metric).value for each in groups]
+        return arm_mean(arm, runs, values, mean_estimate(groups, metric))
 
     runs = experiment.arms[arm]
-    after = None
+    raw = mean(calibrated=False)
     if metric == "ece" and all(run.calibrator is not None for run in runs):
-        after = estimates(calibrated=True)
-    return arm_mean(arm, runs, estimates(calibrated=False), after)
+        return replace(raw, calibrated=mean(calibrated=True))
+    return raw
+
+
+def _groups(
+    experiment: Experiment, run: ExperimentRun, *, calibrated: bool
+) -> tuple[ResampledGroup, ...]:
+    """Return all items of a run, then those of each kind, with their resamples; computed once."""
+    settings = experiment.settings
+
+    def drawn() -> tuple[ResampledGroup, ...]:
+        items = run.scored(settings.decoding, calibrated=calibrated).over(settings.unit)
+        resamples = settings.resamples or default_resamples(len(items))
+        return resampled_groups(items, settings.by, rng=settings.rng(), resamples=resamples)
+
+    return run.once(("groups", calibrated, settings), drawn)
 
 
 def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
@@ -216,7 +215,7 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
     arms = {
         arm: [run for run in runs if run.predictions.k > 1] for arm, runs in experiment.arms.items()
     }
-    found = {arm: [_estimates_by_views(run) for run in runs] for arm, runs in arms.items() if runs}
+    found = {arm: [_sums_by_views(run) for run in runs] for arm, runs in arms.items() if runs}
     if not found:
         message = "one view only (K is 1): there is nothing to sweep"
         raise InputError(message)
@@ -233,14 +232,11 @@ def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
 
 
 def _arm_sweep(
-    arm: str,
-    runs: Sequence[ExperimentRun],
-    by_run: Sequence[Sequence[Mapping[str, Estimate]]],
-    metric: str,
+    arm: str, runs: Sequence[ExperimentRun], by_run: Sequence[Sequence[_Sums]], metric: str
 ) -> ArmSweep:
     fewest = min(len(points) for points in by_run)
     means = [
-        arm_mean(arm, runs, [points[number][metric] for points in by_run])
+        _mean_of_sums(arm, runs, [points[number] for points in by_run], metric)
         for number in range(fewest)
     ]
     defined = [number for number in range(fewest) if not math.isnan(means[number].mean)]
@@ -249,8 +245,17 @@ def _arm_sweep(
     )
 
 
-def _estimates_by_views(run: ExperimentRun) -> list[dict[str, Estimate]]:
-    """Return accuracy and view TV at 1, 2, ... views, by metric name.
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Sums over the items of each family, at one number of views: (F,) each."""
+
+    right: FloatArray
+    tv: FloatArray
+    counted: FloatArray
+
+
+def _sums_by_views(run: ExperimentRun) -> list[_Sums]:
+    """Return sums at 1, 2, ... views.
 
     Raises:
         InputError: the views of an item have no answer in common.
@@ -272,13 +277,23 @@ def _estimates_by_views(run: ExperimentRun) -> list[dict[str, Estimate]]:
             message = f"{run.label}: {error}"
             raise InputError(message) from None
         tv = metrics.pairwise_tv(views.log_probs_by_view)
-        right, total, counted = cluster_sums(
-            np.stack([correct, tv, np.ones(n)], axis=1), family, n_families
-        ).T
-        found.append(
-            {"accuracy": rate_estimate(right, counted), "view_tv": _view_tv(total, counted)}
-        )
+        columns = np.stack([correct, tv, np.ones(n)], axis=1)
+        found.append(_Sums(*cluster_sums(columns, family, n_families).T))
     return found
+
+
+def _mean_of_sums(
+    arm: str, runs: Sequence[ExperimentRun], sums: Sequence[_Sums], metric: str
+) -> ArmMean:
+    """Return the mean of a metric over runs on the same items, with its interval over families."""
+    counted = sums[0].counted
+    if metric == "accuracy":
+        right = np.sum([each.right for each in sums], axis=0)
+        values = [float(each.right.sum() / counted.sum()) for each in sums]
+        return arm_mean(arm, runs, values, rate_estimate(right, len(sums) * counted))
+    values = [float(each.tv.sum() / counted.sum()) for each in sums]
+    mean_tv = np.mean([each.tv for each in sums], axis=0)
+    return arm_mean(arm, runs, values, _view_tv(mean_tv, counted))
 
 
 def _view_tv(total: FloatArray, counted: FloatArray) -> Estimate:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,10 @@ from pact_eval.evaluation.curves.bands import Band, FloatArray, band_resamples, 
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, label_codes
+from pact_eval.evaluation.seeds import SeedMatch, matched_seeds
+
+_Curve: TypeAlias = Callable[[FloatArray], FloatArray]
+"""Maps (n,) weights of the items to the (points,) values of a curve."""
 
 _MOST_COVERAGES: Final = 400
 _TIE: Final = 1e-12
@@ -32,7 +36,8 @@ class ArmCurve:
         seeds: seeds of its runs, in order; None for a run without a seed.
         by_run: (runs, points) curve of each run.
         mean: (points,) mean over runs.
-        band: 95% bootstrap band of the mean over families.
+        band: 95% bootstrap band of the mean over families; None if a band of differences is drawn
+            instead.
         summary: one number per run: AURC, or mean view TV.
     """
 
@@ -40,7 +45,7 @@ class ArmCurve:
     seeds: tuple[int | None, ...]
     by_run: FloatArray
     mean: FloatArray
-    band: Band
+    band: Band | None
     summary: tuple[float, ...]
 
 
@@ -61,6 +66,55 @@ class ArmCurves:
     families: int
 
 
+@dataclass(frozen=True, eq=False)
+class RiskReference:
+    """What the risk-coverage curve of an arm lies between; means over its runs.
+
+    Attributes:
+        arm: name of the arm.
+        random: error rate at every coverage if items are kept in random order: that of all items.
+        oracle: (points,) error rate if every right answer is more confident than every wrong one.
+    """
+
+    arm: str
+    random: float
+    oracle: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class CurveDifference:
+    """The curve of one arm minus that of another, at the seeds that they share.
+
+    Attributes:
+        a: name of the first arm.
+        b: name of the second arm.
+        seeds: seeds of the compared pairs of runs; None for two runs without a seed.
+        value: (points,) mean difference over the pairs.
+        band: its pointwise 95% bootstrap band over families, which both arms share.
+    """
+
+    a: str
+    b: str
+    seeds: tuple[int | None, ...]
+    value: FloatArray
+    band: Band
+
+
+@dataclass(frozen=True, eq=False)
+class RiskCoverageCurves(ArmCurves):
+    """Risk against coverage for all arms, with what to read the curves against.
+
+    Attributes:
+        references: random and oracle order, per arm.
+        guessing: the base rate: error rate of a uniformly drawn answer, 1 - mean(1/C).
+        differences: the main arm minus each other arm with which it shares a seed.
+    """
+
+    references: tuple[RiskReference, ...]
+    guessing: float
+    differences: tuple[CurveDifference, ...]
+
+
 def shared_items(experiment: Experiment) -> ScoredItems:
     """Return the items of the first run if every run has the same items.
 
@@ -76,11 +130,12 @@ def shared_items(experiment: Experiment) -> ScoredItems:
     return experiment.runs[0].scored(experiment.settings.decoding)
 
 
-def risk_coverage(experiment: Experiment) -> ArmCurves:
+def risk_coverage(experiment: Experiment) -> RiskCoverageCurves:
     """Compute the error rate among the most confident items at every coverage, for every arm.
 
     Returns:
-        Curves over the coverages 1/n..1, or over 400 of them if there are more.
+        Curves over the coverages 1/n..1, or over 400 of them if there are more. The curve of a
+        single arm has a band; of several arms, the differences have one.
 
     Raises:
         InputError: there is no run, or the item sets differ.
@@ -89,18 +144,64 @@ def risk_coverage(experiment: Experiment) -> ArmCurves:
     n = len(first.confidence)
     coverage = np.unique(np.linspace(1, n, min(n, _MOST_COVERAGES)).round()) / n
     family = label_codes(first.predictions.family)
+    scored = {
+        arm: [run.scored(experiment.settings.decoding) for run in runs]
+        for arm, runs in experiment.arms.items()
+    }
+    curves = {
+        arm: [error_rate_curve(each.confidence, each.correct, coverage) for each in runs]
+        for arm, runs in scored.items()
+    }
     arms = []
     for arm, runs in experiment.arms.items():
-        scored = [run.scored(experiment.settings.decoding) for run in runs]
-        curves = [error_rate_curve(each.confidence, each.correct, coverage) for each in scored]
-        areas = [metrics.aurc(each.confidence, each.correct) for each in scored]
-        arms.append(_arm_curve(experiment, arm, runs, curves, areas, family))
-    return ArmCurves(coverage, tuple(arms), n, int(family.max()) + 1)
+        areas = [metrics.aurc(each.confidence, each.correct) for each in scored[arm]]
+        banded = len(scored) == 1
+        arms.append(_arm_curve(experiment, arm, runs, curves[arm], areas, family, banded=banded))
+    return RiskCoverageCurves(
+        coverage,
+        tuple(arms),
+        n,
+        int(family.max()) + 1,
+        references=tuple(_reference(arm, runs, coverage) for arm, runs in scored.items()),
+        guessing=float(1 - (1 / first.predictions.n_choices).mean()),
+        differences=tuple(_differences(experiment, curves, family)),
+    )
+
+
+def _reference(arm: str, runs: Sequence[ScoredItems], coverage: FloatArray) -> RiskReference:
+    rates = [float(1 - each.correct.mean()) for each in runs]
+    oracles = [metrics.oracle_error_rate(rate, coverage) for rate in rates]
+    return RiskReference(arm, float(np.mean(rates)), np.mean(oracles, axis=0))
+
+
+def _differences(
+    experiment: Experiment,
+    curves: Mapping[str, Sequence[_Curve]],
+    family: npt.NDArray[np.int64],
+) -> Iterator[CurveDifference]:
+    """Yield the main arm minus each other arm, at their shared seeds."""
+    by_seed = {
+        arm: dict(zip((run.seed for run in runs), curves[arm], strict=True))
+        for arm, runs in experiment.arms.items()
+    }
+    settings, n, main = experiment.settings, len(family), experiment.main_arm
+    for other in by_seed:
+        matches = () if other == main else matched_seeds(by_seed[main], by_seed[other])
+        if not matches:
+            continue
+
+        def lead(weights: FloatArray, matches: Sequence[SeedMatch[_Curve]] = matches) -> FloatArray:
+            leads = [each.a(weights) - each.b(weights) for each in matches]
+            return np.asarray(np.mean(leads, axis=0), dtype=np.float64)
+
+        band = curve_band(lead, family, rng=settings.rng(), resamples=band_resamples(settings, n))
+        seeds = tuple(each.seed for each in matches)
+        yield CurveDifference(main, other, seeds, lead(np.ones(n)), band)
 
 
 def error_rate_curve(
     confidence: FloatArray, correct: npt.NDArray[np.bool_], coverage: FloatArray
-) -> Callable[[FloatArray], FloatArray]:
+) -> _Curve:
     """Return a function from (n,) item weights to the error rate at every coverage, (points,).
 
     Items of equal confidence count by their expected order, as in `metrics.risk_coverage`: the
@@ -169,16 +270,20 @@ def _arm_curve(
     experiment: Experiment,
     arm: str,
     runs: Sequence[ExperimentRun],
-    curves: Sequence[Callable[[FloatArray], FloatArray]],
+    curves: Sequence[_Curve],
     summary: Sequence[float],
     family: npt.NDArray[np.int64],
+    *,
+    banded: bool = True,
 ) -> ArmCurve:
     settings, n = experiment.settings, len(family)
 
     def mean(weights: FloatArray) -> FloatArray:
         return np.asarray(sum(curve(weights) for curve in curves) / len(curves), dtype=np.float64)
 
-    band = curve_band(mean, family, rng=settings.rng(), resamples=band_resamples(settings, n))
+    band = None
+    if banded:
+        band = curve_band(mean, family, rng=settings.rng(), resamples=band_resamples(settings, n))
     by_run = np.array([curve(np.ones(n)) for curve in curves])
     seeds = tuple(run.seed for run in runs)
     return ArmCurve(arm, seeds, by_run, by_run.mean(axis=0), band, tuple(summary))

@@ -1,11 +1,11 @@
-"""Arms next to each other: means over seeds with every seed, by metric, kind, views and domain."""
+"""Arms next to each other: means over seeds with their intervals, by metric, kind, K and domain."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
@@ -23,142 +23,148 @@ from pact_eval.evaluation.curves import (
 )
 from pact_reports.calibration_sentences import CALIBRATION_ERROR
 from pact_reports.figures.axes import (
+    SEED_AREA,
+    SIDES_POINTS,
     counts_text,
+    dot_mark,
     headed,
     inert,
     legend_below,
-    legend_inches,
+    line_mark,
+    name_sides,
     row_axis,
     whiskers,
 )
 from pact_reports.figures.curves import single_views
 from pact_reports.figures.figure import Built, FigureFile, reason, stem, uncalibrated
-from pact_reports.figures.style import INK, Looks, shown
+from pact_reports.figures.style import INK, PAPER, ArmStyle, Looks, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_ROW_INCHES = 0.17
+INTERVAL: Final = "95% over families"
+"""The only kind of interval in figures of arms."""
+
+_TRUE_ERROR: Final = "the interval of ECE is that of the true error, which a sample overstates"
+_ROW_INCHES = 0.19
 _LONGEST_TITLE = 14
-_BAR_WIDTH = 0.8
+_DODGED = 0.7
 _VIEW_SHIFT = 0.07
-_SEED_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
-def draw_means(result: MetricMeans, ax: Axes, looks: Looks, *, names: bool = True) -> Axes:
-    """Draw a bar per arm, a dot per seed, whiskers, and a hollow diamond for the value after T(x).
+def draw_means(result: MetricMeans, ax: Axes, looks: Looks) -> Axes:
+    """Draw the mean of every arm as a dot with its interval, and its seeds as small dots.
+
+    A hollow dot below is the value after T(x).
 
     Args:
         result: one metric of every arm.
         ax: the panel.
         looks: of the arms.
-        names: write the arms next to their bars.
     """
     for row, arm in enumerate(result.arms):
-        colour = looks.arms[arm.arm].colour
-        ax.barh(row, 100 * arm.mean, height=0.72, color=colour, alpha=0.55, linewidth=0)
-        count = len(arm.values)
-        if count > 1:
-            ax.scatter(
-                [100 * value for value in arm.values],
-                [row + 0.3 * (number / (count - 1) - 0.75) for number in range(count)],
-                s=9,
-                marker=looks.arms[arm.arm].marker,
-                color=colour,
-                edgecolors="white",
-                linewidths=0.4,
-                zorder=4,
-            )
-        middle, half = _spread(arm)
-        if half is not None:
-            caps = 2 if arm.spread == "deviation" else 0
-            _errorbar(ax, middle, row, xerr=half, elinewidth=0.9, capsize=caps, zorder=5)
-        if not math.isnan(arm.calibrated):
-            ax.scatter(
-                [100 * arm.calibrated],
-                [row + 0.22],
-                s=15,
-                marker="D",
-                facecolors="white",
-                edgecolors=INK,
-                linewidths=0.8,
-                zorder=6,
-            )
-    row_axis(ax, [shown(arm.arm, 18) if names else "" for arm in result.arms])
-    ax.set_xlim(0, None)
+        style = looks.arms[arm.arm]
+        _across(ax, row, arm, style)
+        if len(arm.values) > 1:
+            seeds = [100 * value for value in arm.values]
+            _seed_dots(ax, seeds, [row - 0.22] * len(seeds), style)
+        if arm.calibrated is not None:
+            _across(ax, row + 0.27, arm.calibrated, style, hollow=True)
+    row_axis(ax, [shown(arm.arm, 18) for arm in result.arms])
     title, arrow = result.spec.title, "↑" if result.spec.better > 0 else "↓"
     between = "\n" if len(title) > _LONGEST_TITLE else " "
     ax.set_xlabel(f"{title}{between}(%) {arrow}")
+    ax.margins(x=0.08)
+    _explain(ax, result.arms)
     return inert(ax)
 
 
-def _spread(arm: ArmMean) -> tuple[float, float | None]:
-    """Return the middle and half the width of the whisker in %; None if there is none.
-
-    The whisker is around its own middle: the whole interval of ECE can lie above its value.
-    """
-    if arm.spread == "none":
-        return math.nan, None
-    return 50 * (arm.low + arm.high), 50 * (arm.high - arm.low)
+def _across(ax: Axes, row: float, arm: ArmMean, style: ArmStyle, *, hollow: bool = False) -> None:
+    """Draw a mean and its interval in a row; the interval of ECE can lie beside its value."""
+    if not math.isnan(arm.low):
+        ax.hlines(row, 100 * arm.low, 100 * arm.high, color=style.colour, linewidth=1.1, zorder=2)
+    _dot(ax, 100 * arm.mean, row, style, hollow=hollow)
 
 
-def _errorbar(ax: Axes, x: float, y: float, **options: Any) -> None:
-    ax.errorbar(x, y, fmt="none", ecolor=INK, **options)
+def _dot(ax: Axes, x: float, y: float, style: ArmStyle, *, hollow: bool) -> None:
+    ax.scatter(
+        [x],
+        [y],
+        s=18,
+        marker=style.marker,
+        facecolors=PAPER if hollow else style.colour,
+        edgecolors=style.colour,
+        linewidths=0.8,
+        zorder=4,
+    )
+
+
+def _seed_dots(ax: Axes, x: Sequence[float], y: Sequence[float], style: ArmStyle) -> None:
+    ax.scatter(x, y, s=SEED_AREA, color=style.colour, alpha=0.7, linewidths=0, zorder=3)
+
+
+def _explain(ax: Axes, arms: Sequence[ArmMean]) -> None:
+    """Add a legend of the marks that the figures of arms have, whatever the arm."""
+    legend_below(ax, *_marks(ax, arms))
+
+
+def _marks(ax: Axes, arms: Sequence[ArmMean]) -> tuple[list[Any], list[str]]:
+    several = any(len(arm.values) > 1 for arm in arms)
+    handles = [dot_mark(ax), line_mark(ax)]
+    labels = ["mean over seeds" if several else "one run", INTERVAL]
+    if several:
+        handles.append(dot_mark(ax, small=True))
+        labels.append("one seed")
+    if any(arm.calibrated is not None for arm in arms):
+        handles.append(dot_mark(ax, hollow=True))
+        labels.append("after T(x)")
+    return handles, labels
 
 
 def draw_ece_by_kind(result: EceByKind, ax: Axes, looks: Looks) -> Axes:
-    """Draw a wide light bar raw and a narrow dark one after T(x), seeds as dots, whiskers."""
-    handles, labels = [], []
+    """Draw the ECE of every arm by kind, as in `draw_means` but upright: hollow dots after T(x)."""
     n_arms = len(next(iter(result.kinds.values()))[1])
-    width = _BAR_WIDTH / n_arms
+    width = _DODGED / n_arms
     for place, (_, arms) in enumerate(result.kinds.values()):
         for number, arm in enumerate(arms):
             x = place + width * (number - (n_arms - 1) / 2)
-            bar = _draw_ece(ax, x, width, arm, looks)
-            if place == 0:
-                handles.append(bar)
-                labels.append(shown(arm.arm, 20))
+            style = looks.arms[arm.arm]
+            _upright(ax, x, arm, style)
+            if len(arm.values) > 1:
+                seeds = [100 * value for value in arm.values]
+                _seed_dots(ax, [x - 0.22 * width] * len(seeds), seeds, style)
+            if arm.calibrated is not None:
+                _upright(ax, x + 0.3 * width, arm.calibrated, style, hollow=True)
     names = [f"{name}\nn = {items:,}" for name, (items, _) in result.kinds.items()]
     ax.set_xticks(range(len(names)), labels=names)
     ax.tick_params(axis="x", length=0)
     ax.set_ylim(0, None)
     ax.set_ylabel("ECE (%) ↓")
     headed(ax, "", counts_text(result.items, result.families))
-    legend_below(ax, handles, labels)
+    arms = next(iter(result.kinds.values()))[1]
+    handles, labels = _marks(ax, arms)
+    styles = [looks.arms[arm.arm] for arm in arms]
+    named = [
+        ax.plot([], [], color=style.colour, marker=style.marker, linestyle="none")[0]
+        for style in styles
+    ]
+    legend_below(ax, [*named, *handles], [*(shown(arm.arm, 20) for arm in arms), *labels])
     return inert(ax)
 
 
-def _draw_ece(ax: Axes, x: float, width: float, arm: ArmMean, looks: Looks) -> Any:
-    style = looks.arms[arm.arm]
-    bar = ax.bar(x, 100 * arm.mean, width=0.9 * width, color=style.colour, alpha=0.4)
-    if not math.isnan(arm.calibrated):
-        ax.bar(x, 100 * arm.calibrated, width=0.4 * width, color=style.colour)
-    middle, half = _spread(arm)
-    if half is not None:
-        caps = 1.5 if arm.spread == "deviation" else 0
-        _errorbar(ax, x, middle, yerr=half, elinewidth=0.8, capsize=caps, zorder=3)
-    if len(arm.values) > 1:
-        ax.scatter(
-            [x] * len(arm.values),
-            [100 * value for value in arm.values],
-            s=7,
-            marker=style.marker,
-            facecolors="white",
-            edgecolors=INK,
-            linewidths=0.4,
-            zorder=4,
-        )
-    return bar
+def _upright(ax: Axes, x: float, arm: ArmMean, style: ArmStyle, *, hollow: bool = False) -> None:
+    if not math.isnan(arm.low):
+        ax.vlines(x, 100 * arm.low, 100 * arm.high, color=style.colour, linewidth=1.1, zorder=2)
+    _dot(ax, x, 100 * arm.mean, style, hollow=hollow)
 
 
-def draw_sweep(result: ViewsSweep, ax: Axes, looks: Looks, *, names: bool = True) -> Axes:
-    """Draw the mean of every arm against K, its seeds as dots, and whiskers.
+def draw_sweep(result: ViewsSweep, ax: Axes, looks: Looks) -> Axes:
+    """Draw the mean of every arm against K with its intervals, and its seeds as small dots.
 
     Args:
         result: one metric.
         ax: the panel.
         looks: of the arms.
-        names: add the legend; otherwise write the counts above.
     """
     handles, labels = [], []
     for number, arm in enumerate(result.arms):
@@ -168,20 +174,17 @@ def draw_sweep(result: ViewsSweep, ax: Axes, looks: Looks, *, names: bool = True
         seeds = len(arm.means[0].values)
         for seed in range(seeds if seeds > 1 else 0):
             dots = [100 * mean.values[seed] for mean in arm.means]
-            ax.scatter(x, dots, s=4, color=style.colour, alpha=0.6, linewidths=0)
+            _seed_dots(ax, x, dots, style)
+        low = [100 * (mean.mean - mean.low) for mean in arm.means]
+        high = [100 * (mean.high - mean.mean) for mean in arm.means]
         handles.append(
             ax.errorbar(
                 x,
                 [100 * mean.mean for mean in arm.means],
-                yerr=[
-                    [100 * (mean.mean - mean.low) for mean in arm.means],
-                    [100 * (mean.high - mean.mean) for mean in arm.means],
-                ],
+                yerr=[low, high],
                 color=style.colour,
                 marker=style.marker,
                 elinewidth=0.7,
-                capsize=1.5,
-                linestyle="-" if seeds > 1 else (0, (4, 1.5)),
             )
         )
         labels.append(shown(arm.arm, 20))
@@ -192,59 +195,47 @@ def draw_sweep(result: ViewsSweep, ax: Axes, looks: Looks, *, names: bool = True
     ax.set_ylabel(f"{result.spec.title} (%)")
     if result.spec.name == "view_tv":
         ax.set_ylim(0, None)
-    if names:
-        legend_below(ax, handles, labels)
     else:
         headed(ax, "", counts_text(result.items, result.families))
+    marks, said = _marks(ax, [mean for arm in result.arms for mean in arm.means])
+    legend_below(ax, [*handles, *marks], [*labels, *said])
     return inert(ax)
 
 
 def draw_differences(result: ArmDifferences, ax: Axes, looks: Looks) -> Axes:
-    """Draw the mean as a bar in the colour of the arm that leads, seeds as markers, intervals.
+    """Draw the mean difference of every group as a dot with its interval, and seeds as small dots.
 
-    An asterisk marks groups in which every seed differs in the same direction.
+    A dot has the look of the arm that leads. An asterisk marks groups in which every seed differs
+    in the same direction.
     """
     for row, group in enumerate(result.groups):
-        _draw_difference(
-            ax, row, group, looks.arms[result.a if group.mean.value >= 0 else result.b]
-        )
+        mean = group.mean
+        style = looks.arms[result.a if mean.value >= 0 else result.b]
+        ends = whiskers(100 * mean.value, 100 * mean.low, 100 * mean.high)
+        if ends is not None:
+            ax.hlines(row, 100 * mean.low, 100 * mean.high, color=style.colour, linewidth=1.1)
+        _dot(ax, 100 * mean.value, row, style, hollow=False)
+        if len(group.values) > 1:
+            seeds = [100 * value for value in group.values]
+            _seed_dots(ax, seeds, [row - 0.28] * len(seeds), style)
     ax.axvline(0, color=INK, linewidth=0.6)
     row_axis(ax, [_row_label(group) for group in result.groups])
     for number in range(1, len(result.groups)):
         if result.groups[number].by != result.groups[number - 1].by:
             ax.axhline(number - 0.5, color="#CCCCCC", linewidth=0.6)
     ax.set_xlabel("Difference in accuracy (points)")
+    name_sides(ax, result.b, result.a)
     names = f"{shown(result.a, 18)} − {shown(result.b, 18)}"
-    headed(ax, names, counts_text(result.items, result.families), wide=True)
-    if len(result.seeds) > 1:
-        handles = [_seed_marker(ax, [], [], number) for number in range(len(result.seeds))]
-        legend_below(ax, handles, [f"seed {seed}" for seed in result.seeds], ncols=4)
+    below = counts_text(result.items, result.families)
+    headed(ax, names, below, wide=True, above=SIDES_POINTS)
+    several = len(result.seeds) > 1
+    handles = [dot_mark(ax), line_mark(ax)]
+    labels = ["mean over seeds" if several else "difference", INTERVAL]
+    if several:
+        handles.append(dot_mark(ax, small=True))
+        labels.append("one seed")
+    legend_below(ax, handles, labels)
     return inert(ax)
-
-
-def _draw_difference(ax: Axes, row: int, group: GroupDifference, leader: Any) -> None:
-    mean = group.mean
-    ax.barh(row, 100 * mean.value, height=0.7, color=leader.colour, alpha=0.5, linewidth=0)
-    ends = whiskers(100 * mean.value, 100 * mean.low, 100 * mean.high)
-    if ends is not None:
-        _errorbar(ax, 100 * mean.value, row, xerr=ends, elinewidth=0.8, capsize=1.8, zorder=3)
-    seeds = len(group.values)
-    for number, value in enumerate(group.values if seeds > 1 else ()):
-        y = row + 0.2 * (number - (seeds - 1) / 2) / max(1, seeds / 3)
-        _seed_marker(ax, [100 * value], [y], number)
-
-
-def _seed_marker(ax: Axes, x: Sequence[float], y: Sequence[float], number: int) -> Any:
-    return ax.scatter(
-        x,
-        y,
-        s=10,
-        marker=_SEED_MARKERS[number % len(_SEED_MARKERS)],
-        facecolors="white",
-        edgecolors=INK,
-        linewidths=0.6,
-        zorder=4,
-    )
 
 
 def _row_label(group: GroupDifference) -> str:
@@ -255,54 +246,39 @@ def _row_label(group: GroupDifference) -> str:
 def build_main(experiment: Experiment, looks: Looks) -> Built:
     """Build the file of the main comparison."""
     results = main_comparison(experiment)
-    panels = tuple(
-        partial(draw_means, result, looks=looks, names=number % 2 == 0)
-        for number, result in enumerate(results)
-    )
+    panels = tuple(partial(draw_means, result, looks=looks) for result in results)
     arms = [arm for each in results for arm in each.arms]
     missing: tuple[str, ...] = ()
     if all(each.spec.name != "view_tv" for each in results):
         missing += ("TV: one view only (K is 1)",)
-    if all(math.isnan(arm.calibrated) for arm in arms):
+    if all(arm.calibrated is None for arm in arms):
         missing += ("calibrated ECE: no arm has a calibrator for each of its runs",)
-    rows = (len(results) + 1) // 2
+    basis = counts_text(results[0].items, results[0].families)
     file = FigureFile(
         "main",
-        "Main comparison of arms: mean over seeds, seeds, whiskers; hollow: ECE after T(x)",
+        "Main comparison of arms: means with 95% intervals over families",
         panels,
-        columns=2,
-        height=0.7 + rows * (0.62 + _ROW_INCHES * len(results[0].arms)),
-        note=f"{counts_text(results[0].items, results[0].families)}\n{_marks(arms)}",
+        inches=0.55 + (_ROW_INCHES + 0.06) * len(results[0].arms),
+        panel_inches=1.35,
+        shared_rows=True,
+        basis=basis,
+        note=f"{basis}; {_TRUE_ERROR}",
         caption=CALIBRATION_ERROR,
     )
     return Built((file,), missing)
 
 
-def _marks(arms: Sequence[ArmMean]) -> str:
-    """Explain the marks that are drawn."""
-    spreads = {arm.spread for arm in arms}
-    marks = []
-    if "deviation" in spreads:
-        marks.append("dots: seeds; whiskers: ± 1 s.d. of seeds")
-    if "interval" in spreads:
-        marks.append("whiskers without caps: 95% interval over families")
-    if not all(math.isnan(arm.calibrated) for arm in arms):
-        marks.append("◇ after T(x)")
-    return f"{marks[0]}\n{'; '.join(marks[1:])}".rstrip() if marks else ""
-
-
 def build_ece_by_kind(experiment: Experiment, looks: Looks) -> Built:
     """Build the file of ECE by kind."""
-    panel = partial(draw_ece_by_kind, ece_by_kind(experiment), looks=looks)
+    result = ece_by_kind(experiment)
+    panel = partial(draw_ece_by_kind, result, looks=looks)
     file = FigureFile(
         "ece-kind",
-        "ECE by field kind: wide light bars uncalibrated, narrow dark bars after T(x)",
+        "ECE by field kind, with 95% intervals over families",
         (panel,),
-        height=2.5 + legend_inches([shown(arm, 20) for arm in experiment.arms]),
-        note=(
-            "narrow bars: after T(x); dots: seeds, raw\n"
-            "whiskers: ± 1 s.d. of seeds, without caps 95% interval over families"
-        ),
+        inches=2.1,
+        basis=counts_text(result.items, result.families),
+        note=_TRUE_ERROR,
         caption=CALIBRATION_ERROR,
     )
     return Built((file,), uncalibrated(experiment))
@@ -310,41 +286,40 @@ def build_ece_by_kind(experiment: Experiment, looks: Looks) -> Built:
 
 def build_views(experiment: Experiment, looks: Looks) -> Built:
     """Build the file of accuracy and view TV against the number of views."""
-    accuracy, tv = views_sweep(experiment)
+    results = views_sweep(experiment)
     file = FigureFile(
         "views",
-        "Accuracy and View TV against the number of views K, with whiskers",
-        (
-            partial(draw_sweep, accuracy, looks=looks, names=False),
-            partial(draw_sweep, tv, looks=looks),
-        ),
-        height=3.6 + legend_inches([shown(arm.arm, 20) for arm in tv.arms]),
-        note="whiskers: ± 1 s.d. of seeds\ndashed lines: one run, 95% interval over families",
+        "Accuracy and view TV against the number of views K, with 95% intervals over families",
+        tuple(partial(draw_sweep, result, looks=looks) for result in results),
+        inches=1.7,
+        basis=counts_text(results[0].items, results[0].families),
     )
     return Built((file,), single_views(experiment))
 
 
 def build_differences(experiment: Experiment, looks: Looks) -> Built:
-    """Build one file for the first arm against each of the others."""
-    arms = list(experiment.arms)
-    if len(arms) < 2:
+    """Build one file for the main arm against each of the others."""
+    main = experiment.main_arm
+    others = [arm for arm in experiment.arms if arm != main]
+    if not others:
         message = "one arm only: there is nothing to compare it with"
         raise InputError(message)
     files, missing = [], []
-    for other in arms[1:]:
+    for other in others:
         try:
-            result = arm_differences(experiment, arms[0], other)
+            result = arm_differences(experiment, main, other)
         except InputError as error:
             missing.append(reason(error))
             continue
-        note = "whiskers: 95% interval over families"
+        same = any(group.sign.same for group in result.groups) and len(result.seeds) > 1
         files.append(
             FigureFile(
-                stem("differences", arms[0], other),
-                f"Difference in accuracy, {arms[0]} minus {other}, by kind and domain",
+                stem("differences", main, other),
+                f"Difference in accuracy, {main} minus {other}, by kind and domain",
                 (partial(draw_differences, result, looks=looks),),
-                height=1.3 + _ROW_INCHES * len(result.groups),
-                note=note if len(result.seeds) < 2 else f"* same sign at every seed; {note}",
+                inches=0.85 + _ROW_INCHES * len(result.groups),
+                basis=counts_text(result.items, result.families),
+                note="* same sign at every seed" if same else "",
             )
         )
     return Built(tuple(files), tuple(missing))

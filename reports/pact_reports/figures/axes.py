@@ -4,21 +4,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from pact_reports.figures.style import INK, MUTED, Looks, shown
+from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_ROOM_POINTS = 245
-_HANDLE_POINTS = 26
-_SIGN_POINTS = 3.9
-_ROW_INCHES = 0.14
+HEADING: Final = "heading"
+"""Label of titles and counts, which a web page writes next to a drawing instead."""
+
+SIDES_POINTS: Final = 15.0
+"""Where titles start above the names of the sides."""
+
+SEED_AREA: Final = 5.0
+"""Of the dot of one seed, in square points."""
+
+_SIDES_SIGNS = 44
 _BELOW_POINTS = 27
 """From the axis to a legend: past the numbers and the label of the axis."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """The entries of a legend.
+
+    Attributes:
+        handles: what is drawn.
+        labels: its meaning, one text each.
+        title: of the legend; "" without one.
+    """
+
+    handles: tuple[Any, ...]
+    labels: tuple[str, ...]
+    title: str = ""
+
+
+_KEYS: WeakKeyDictionary[Axes, Key] = WeakKeyDictionary()
+"""Legends of panels; matplotlib keeps copies of the handles only, which cannot be drawn again."""
 
 
 class Labelled(Protocol):
@@ -43,7 +70,9 @@ def counts_text(items: int, families: int) -> str:
     return f"n = {items:,} items, {families:,} families"
 
 
-def headed(ax: Axes, title: str, below: str = "", *, wide: bool = False) -> None:
+def headed(
+    ax: Axes, title: str, below: str = "", *, wide: bool = False, above: float = 4.0
+) -> None:
     """Write a title, and below it in grey the counts behind the panel; leave out what is empty.
 
     Args:
@@ -51,13 +80,14 @@ def headed(ax: Axes, title: str, below: str = "", *, wide: bool = False) -> None
         title: in bold.
         below: in grey.
         wide: start at the left edge of the figure, for panels with long labels.
+        above: points between the panel and the text.
     """
     coordinates = ("figure fraction", "axes fraction") if wide else "axes fraction"
     rows: list[tuple[str, dict[str, Any]]] = [
-        (below, {"color": MUTED, "fontsize": 7}),
-        (title, {"fontsize": 7.5, "fontweight": "bold"}),
+        (below, {"color": MUTED}),
+        (title, {"fontweight": "bold"}),
     ]
-    up = 4.0
+    up = above
     for text, look in rows:
         if text:
             ax.annotate(
@@ -66,39 +96,63 @@ def headed(ax: Axes, title: str, below: str = "", *, wide: bool = False) -> None
                 xytext=(0, up),
                 xycoords=coordinates,
                 textcoords="offset points",
+                fontsize="medium",
+                label=HEADING,
                 **look,
             )
             up += 10
 
 
-def legend_columns(labels: Sequence[str], most: int = 2) -> int:
-    """Return the number of legend columns that fit under a figure, 1 to `most`.
+def name_sides(ax: Axes, low: str, high: str) -> None:
+    """Write above a panel of differences which side is better: low on the left, high on the right.
 
-    Examples:
-        >>> legend_columns(["pact: AURC 2.1%", "ce_only: AURC 4.6%"])
-        2
-        >>> legend_columns(["x" * 40] * 2)
-        1
+    Args:
+        ax: the panel; titles go above, from `SIDES_POINTS` on.
+        low: name of the arm that is better where differences are below 0.
+        high: name of the arm that is better where they are above 0.
     """
-    longest = max(map(len, labels), default=0)
-    fit = int(_ROOM_POINTS // (_HANDLE_POINTS + _SIGN_POINTS * longest))
-    return max(1, min(most, fit, len(labels)))
+    left, right = f"← {shown(low, 20)} better", f"{shown(high, 20)} better →"
+    # Long names need the room above the labels of the rows too.
+    start = "axes fraction" if len(left + right) <= _SIDES_SIGNS else "figure fraction"
+    for text, x, across, align in (
+        (left, 0.0, start, "left"),
+        (right, 1.0, "axes fraction", "right"),
+    ):
+        ax.annotate(
+            text,
+            (x, 1.0),
+            xytext=(0, 4),
+            xycoords=(across, "axes fraction"),
+            textcoords="offset points",
+            ha=align,
+            fontsize="medium",
+        )
 
 
-def legend_inches(labels: Sequence[str], most: int = 2) -> float:
-    """Return the height of a legend under a figure."""
-    return _ROW_INCHES * math.ceil(len(labels) / legend_columns(labels, most))
+def dot_mark(ax: Axes, *, hollow: bool = False, small: bool = False) -> Any:
+    """Return the entry of a legend for a dot, whatever the arm."""
+    face = PAPER if hollow else MUTED
+    return ax.scatter([], [], s=SEED_AREA if small else 18, facecolors=face, edgecolors=MUTED)
+
+
+def line_mark(ax: Axes) -> Any:
+    """Return the entry of a legend for an interval, whatever the arm."""
+    return ax.plot([], [], color=MUTED, linewidth=1.1)[0]
 
 
 def legend_below(
-    ax: Axes, handles: Sequence[Any], labels: Sequence[str], *, ncols: int = 2, title: str = ""
+    ax: Axes, handles: Sequence[Any], labels: Sequence[str], *, title: str = ""
 ) -> None:
-    """Add a legend with only these entries, below the axis where it hides no data."""
+    """Add a legend with only these entries, below the axis where it hides no data.
+
+    A file of several panels has one legend with the entries of all of them.
+    """
     # `pact_reports.figures` is imported without matplotlib.
     from matplotlib.transforms import ScaledTranslation
 
     if not handles:
         return
+    _KEYS[ax] = Key(tuple(handles), tuple(labels), title)
     down = ScaledTranslation(0, -_BELOW_POINTS / 72, ax.figure.dpi_scale_trans)
     ax.legend(
         list(handles),
@@ -107,11 +161,13 @@ def legend_below(
         bbox_to_anchor=(0.5, 0.0),
         bbox_transform=ax.transAxes + down,
         borderaxespad=0.0,
-        columnspacing=1.2,
-        ncols=legend_columns(labels, ncols),
         title=title or None,
-        title_fontsize=7,
     )
+
+
+def key_of(ax: Axes) -> Key | None:
+    """Return the entries of the legend of a panel."""
+    return _KEYS.get(ax)
 
 
 def arms_and_seeds(ax: Axes, runs: Sequence[Labelled], looks: Looks) -> None:
@@ -125,7 +181,7 @@ def arms_and_seeds(ax: Axes, runs: Sequence[Labelled], looks: Looks) -> None:
     for seed in seeds if len(seeds) > 1 else ():
         handles.append(ax.plot([], [], color=INK, linestyle=looks.dash(seed))[0])
         labels.append(f"seed {seed}")
-    legend_below(ax, handles, labels, ncols=2)
+    legend_below(ax, handles, labels)
 
 
 def log_decades(axis: Any, *, percent: bool = False) -> None:

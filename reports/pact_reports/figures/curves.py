@@ -8,46 +8,112 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pact_eval.evaluation import Experiment
-from pact_eval.evaluation.curves import ArmCurve, ArmCurves, risk_coverage, view_tv_distribution
+from pact_eval.evaluation.curves import (
+    ArmCurve,
+    ArmCurves,
+    RiskCoverageCurves,
+    risk_coverage,
+    view_tv_distribution,
+)
 from pact_reports.figures.axes import (
     counts_text,
     headed,
     inert,
     legend_below,
-    legend_inches,
     log_decades,
 )
-from pact_reports.figures.figure import Built, FigureFile
-from pact_reports.figures.style import Looks, shown
+from pact_reports.figures.figure import Built, FigureFile, Panel
+from pact_reports.figures.style import INK, MUTED, PAPER, Looks, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _SHOWN_FROM = 0.05
+_DASHED = (0, (4, 2))
+_DOTTED = (0, (1, 1.5))
+_DASHDOT = (0, (5, 1.5, 1, 1.5))
 
 
-def draw_risk_coverage(result: ArmCurves, ax: Axes, looks: Looks) -> Axes:
-    """Draw every arm's mean curve with its band, and thin curves of its seeds."""
-    handles, labels = [], []
-    for arm in result.arms:
+def draw_risk_coverage(result: RiskCoverageCurves, ax: Axes, looks: Looks) -> Axes:
+    """Draw every arm's mean curve, between the curves of random and of oracle order.
+
+    Thin lines are seeds. The curve of a single arm has its band; those of several arms have the
+    band of their difference in the next panel.
+    """
+    x = 100 * result.x
+    handles: list[Any] = []
+    labels = []
+    for arm, reference in zip(result.arms, result.references, strict=True):
         style = looks.arms[arm.arm]
-        _draw_arm(ax, 100 * result.x, arm, looks)
+        _draw_arm(ax, x, arm, looks)
+        ax.axhline(100 * reference.random, color=style.colour, linewidth=0.7, linestyle=_DASHED)
+        ax.plot(x, 100 * reference.oracle, color=style.colour, linewidth=0.7, linestyle=_DOTTED)
         (line,) = ax.plot(
-            100 * result.x,
+            x,
             100 * arm.mean,
             color=style.colour,
             marker=style.marker,
-            markevery=max(1, len(result.x) // 6),
+            markevery=max(1, len(x) // 6),
         )
         handles.append(line)
         labels.append(f"{shown(arm.arm, 20)}: AURC {100 * float(np.mean(arm.summary)):.1f}%")
-    seen = result.x >= _SHOWN_FROM
-    tops = [np.nanmax(np.r_[arm.band.high[seen], arm.mean[seen]]) for arm in result.arms]
+    ax.axhline(100 * result.guessing, color=MUTED, linewidth=0.7, linestyle=_DASHDOT)
+    for linestyle, colour, label in (
+        (_DASHED, MUTED, "random order"),
+        (_DOTTED, MUTED, "oracle order"),
+        (_DASHDOT, MUTED, f"guessing: {100 * result.guessing:.1f}%"),
+    ):
+        handles.append(ax.plot([], [], color=colour, linewidth=0.7, linestyle=linestyle)[0])
+        labels.append(label)
+    if result.arms[0].band is not None:
+        handles.append(ax.fill_between([], [], color=MUTED, alpha=0.25, linewidth=0))
+        labels.append("95% over families")
     ax.set_xlim(0, 100)
-    ax.set_ylim(0, max(1.0, 105 * float(max(tops))))
+    ax.set_ylim(0, 105 * max(result.guessing, *(each.random for each in result.references)))
     ax.set_xlabel("Coverage: most confident items kept (%)")
     ax.set_ylabel("Error rate among them (%)")
-    headed(ax, "", f"{counts_text(result.items, result.families)}; bands: 95%")
+    headed(ax, "", counts_text(result.items, result.families))
+    legend_below(ax, handles, labels)
+    return inert(ax)
+
+
+def draw_risk_difference(result: RiskCoverageCurves, ax: Axes, looks: Looks) -> Axes:
+    """Draw the main arm minus each other arm at every coverage, with 95% bands over families."""
+    x = 100 * result.x
+    # From a few items on: the first ones differ by whole percents of very little.
+    seen = result.x >= _SHOWN_FROM
+    handles: list[Any] = []
+    labels = []
+    for each in result.differences:
+        # Two arms have one difference, in the colour of the main arm.
+        named = each.a if len(result.differences) == 1 else each.b
+        colour = looks.arms[named].colour
+        low, high = 100 * each.band.low[seen], 100 * each.band.high[seen]
+        ax.fill_between(x[seen], low, high, color=colour, alpha=0.16, linewidth=0)
+        (line,) = ax.plot(x[seen], 100 * each.value[seen], color=colour, linestyle="-")
+        handles.append(line)
+        labels.append(f"{shown(each.a, 18)} − {shown(each.b, 18)}")
+    handles.append(ax.fill_between([], [], color=MUTED, alpha=0.25, linewidth=0))
+    labels.append("95% over families")
+    ax.axhline(0, color=INK, linewidth=0.6)
+    ax.set_xlim(0, 100)
+    ax.set_xlabel("Coverage: most confident items kept (%)")
+    ax.set_ylabel("Difference in\nerror rate (points)")
+    others = {each.b for each in result.differences}
+    other = shown(others.pop(), 20) if len(others) == 1 else "other arm"
+    main = shown(result.differences[0].a, 20)
+    for y, side, text in ((1.0, "top", f"↑ {other} better"), (0.0, "bottom", f"↓ {main} better")):
+        ax.annotate(
+            text,
+            (1.0, y),
+            xytext=(0, -2 if side == "top" else 2),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            ha="right",
+            va=side,
+            fontsize="medium",
+        )
+    ax.margins(y=0.2)
     legend_below(ax, handles, labels)
     return inert(ax)
 
@@ -68,7 +134,7 @@ def draw_view_tv(result: ArmCurves, ax: Axes, looks: Looks) -> Axes:
                 color=style.colour,
                 marker=style.marker,
                 markersize=5,
-                markeredgecolor="white",
+                markeredgecolor=PAPER,
                 markeredgewidth=0.5,
             )
         handles.append(line)
@@ -85,27 +151,27 @@ def draw_view_tv(result: ArmCurves, ax: Axes, looks: Looks) -> Axes:
 
 
 def _draw_arm(ax: Axes, x: Any, arm: ArmCurve, looks: Looks) -> None:
-    """Draw the band of an arm's mean and, if there are several, a thin line per run."""
+    """Draw the band of an arm if it has one, and a thin line per run if there are several."""
     colour = looks.arms[arm.arm].colour
-    low, high = 100 * arm.band.low, 100 * arm.band.high
-    ax.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
+    if arm.band is not None:
+        low, high = 100 * arm.band.low, 100 * arm.band.high
+        ax.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
     for seed, curve in zip(arm.seeds, arm.by_run, strict=True):
         if len(arm.seeds) > 1:
             dash = looks.dash(seed)
             ax.plot(x, 100 * curve, color=colour, alpha=0.6, linewidth=0.5, linestyle=dash)
 
 
-def _height(result: ArmCurves) -> float:
-    """Return the height in inches of a file of curves with its legend below."""
-    return 2.3 + legend_inches([f"{shown(arm.arm, 20)}: AURC 00.0%" for arm in result.arms])
-
-
 def build_risk_coverage(experiment: Experiment, looks: Looks) -> Built:
     """Build the file of risk against coverage."""
     result = risk_coverage(experiment)
-    title = "Risk-coverage: error rate among the most confident items, 95% bands over families"
-    panel = partial(draw_risk_coverage, result, looks=looks)
-    return Built((FigureFile("risk-coverage", title, (panel,), height=_height(result)),))
+    title = "Risk-coverage: error rate among the most confident items"
+    panels: tuple[Panel, ...] = (partial(draw_risk_coverage, result, looks=looks),)
+    if result.differences:
+        title += ", and its difference between arms"
+        panels += (partial(draw_risk_difference, result, looks=looks),)
+    basis = counts_text(result.items, result.families)
+    return Built((FigureFile("risk-coverage", title, panels, inches=2.0, basis=basis),))
 
 
 def build_view_tv(experiment: Experiment, looks: Looks) -> Built:
@@ -113,7 +179,8 @@ def build_view_tv(experiment: Experiment, looks: Looks) -> Built:
     result = view_tv_distribution(experiment)
     title = "Distribution of TV between the views of an item, 95% bands over families"
     panel = partial(draw_view_tv, result, looks=looks)
-    file = FigureFile("tv", title, (panel,), height=_height(result))
+    basis = counts_text(result.items, result.families)
+    file = FigureFile("tv", title, (panel,), inches=2.0, basis=basis)
     return Built((file,), single_views(experiment))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment, ExperimentRun
-from pact_reports.figures.style import COLUMN_INCHES, Looks
+from pact_reports.figures.style import Looks
 from pact_reports.sentences import ViewsUse, views_notes
 
 if TYPE_CHECKING:
@@ -30,24 +30,35 @@ class FigureFile:
         name: of the file, without its suffix.
         title: what it shows, in words; the accessible name of the SVG.
         panels: from left to right, then down.
-        columns: number of panels next to each other.
-        height: in inches.
-        note: text below all panels: what whiskers and marks mean, lines broken by hand.
+        inches: height of a row of panels, without its legend.
+        square: whether axes are as high as they are wide, whatever `inches` is.
+        panel_inches: the width from which on one more panel fits into a row.
+        shared_rows: whether rows have names, which only the first panel of each line shows.
+        basis: counts of items and families, for a caption.
+        note: text below all panels: what marks mean that the legend cannot show.
         caption: what else a reader must know, as sentences, if there is room.
     """
 
     name: str
     title: str
     panels: tuple[Panel, ...]
-    columns: int = 1
-    height: float = 2.3
+    inches: float = 2.0
+    square: bool = False
+    panel_inches: float = 2.5
+    shared_rows: bool = False
+    basis: str = ""
     note: str = ""
     caption: str = ""
 
+    def columns_at(self, width: float) -> int:
+        """Return the number of panels next to each other in a drawing of this width in inches."""
+        return min(len(self.panels), max(1, int(width / self.panel_inches)))
+
     @property
-    def width(self) -> float:
-        """In inches."""
-        return COLUMN_INCHES
+    def description(self) -> str:
+        """What a caption says of a drawing without words: title, counts, and what marks mean."""
+        note = self.note.replace("\n", "; ")
+        return ". ".join(part for part in (self.title, self.basis, note, self.caption) if part)
 
 
 @dataclass(frozen=True)

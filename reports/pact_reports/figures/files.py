@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import matplotlib.style
-from matplotlib.figure import Figure
 
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
+from pact_reports.figures.canvas import STYLES, Canvas, PageStyle
 from pact_reports.figures.figure import FigureFile, reason
+from pact_reports.figures.layout import figure_of
 from pact_reports.figures.registry import FIGURES
-from pact_reports.figures.style import MUTED, NEUTRAL, RC, SMALLEST_POINTS, Looks, Palette
+from pact_reports.figures.style import NEUTRAL, Looks, Palette
 from pact_reports.plain_text import one_line
 
 FORMATS: Final = ("svg", "pdf", "png")
@@ -57,6 +58,7 @@ def draw_figures(
     formats: Sequence[str] = ("svg",),
     *,
     palette: Palette = NEUTRAL,
+    canvas: Canvas | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> DrawnFigures:
     """Draw figures of runs into a folder.
@@ -67,6 +69,7 @@ def draw_figures(
         out: the folder; made if it is missing. Files of the same names are replaced.
         formats: of `FORMATS`.
         palette: colours of the arms.
+        canvas: width and fonts; None takes the default ones.
         progress: called with the number of figures done, and of all.
 
     Returns:
@@ -94,7 +97,7 @@ def draw_figures(
         else:
             if built.files:
                 out.mkdir(parents=True, exist_ok=True)
-                written = [_write(each, out, formats, taken) for each in built.files]
+                written = [_write(each, out, formats, canvas, taken) for each in built.files]
                 files[name] = tuple(path for paths, _ in written for path in paths)
                 of_figure = built.missing + tuple(note for _, heard in written for note in heard)
                 notes |= {name: of_figure} if of_figure else {}
@@ -105,22 +108,26 @@ def draw_figures(
     return DrawnFigures(files, skipped, notes)
 
 
-def figure_bytes(file: FigureFile, format_: str) -> tuple[bytes, tuple[str, ...]]:
+def figure_bytes(
+    file: FigureFile, format_: str, canvas: Canvas | None = None
+) -> tuple[bytes, tuple[str, ...]]:
     """Draw a file.
 
     Args:
         file: what to draw.
         format_: one of `FORMATS`.
+        canvas: width, fonts and background; None takes the default ones.
 
     Returns:
         The file's bytes, the same every time, and a note if the font lacks characters.
     """
-    with in_style(), warnings.catch_warnings(record=True) as heard:
+    canvas = canvas or Canvas()
+    with in_style(canvas.style), warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        figure = figure_of(file)
+        figure = figure_of(file, canvas)
         buffer = io.BytesIO()
         metadata = {**_METADATA[format_], "Title": one_line(file.title)}
-        figure.savefig(buffer, format=format_, metadata=metadata)
+        figure.savefig(buffer, format=format_, metadata=metadata, transparent=canvas.transparent)
     lost = False
     for each in heard:
         if re.match(_NO_GLYPH, str(each.message)):
@@ -131,13 +138,17 @@ def figure_bytes(file: FigureFile, format_: str) -> tuple[bytes, tuple[str, ...]
     return buffer.getvalue(), (told,) if lost and format_ != "svg" else ()
 
 
-def inline_svg(file: FigureFile) -> str:
+def inline_svg(file: FigureFile, canvas: Canvas | None = None) -> str:
     """Draw a figure as an `<svg>` element for an HTML page.
 
     Its ids start with the name of the file, so they are unique in the page; its title is its
-    accessible name. Text is text, in the page's own sans-serif font if DejaVu Sans is missing.
+    accessible name. Text is text, in the page's own font if ours is missing.
+
+    Args:
+        file: what to draw.
+        canvas: width, fonts and background; None takes the default ones.
     """
-    raw, _ = figure_bytes(file, "svg")
+    raw, _ = figure_bytes(file, "svg", canvas)
     text = raw.decode("utf-8")
     element = text[text.index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>", "", element, count=1, flags=re.DOTALL)
@@ -147,27 +158,13 @@ def inline_svg(file: FigureFile) -> str:
     return element.replace("<svg", start, 1).strip()
 
 
-def in_style() -> AbstractContextManager[None]:
+def in_style(style: PageStyle = STYLES["default"]) -> AbstractContextManager[None]:
     """Return a context in which matplotlib draws in our style, whatever the user has set."""
-    return matplotlib.style.context(["default", dict(RC)])
-
-
-def figure_of(file: FigureFile) -> Figure:
-    """Draw it into a matplotlib figure; see `in_style`."""
-    figure = Figure(figsize=(file.width, file.height), layout="constrained")
-    rows = -(-len(file.panels) // file.columns)
-    grid = figure.subplots(rows, file.columns, squeeze=False).ravel()
-    for ax, draw in zip(grid, file.panels, strict=False):
-        draw(ax)
-    for ax in grid[len(file.panels) :]:
-        ax.set_axis_off()
-    if file.note:
-        figure.supxlabel(file.note, fontsize=SMALLEST_POINTS, color=MUTED)
-    return figure
+    return matplotlib.style.context(["default", dict(style.rc)])
 
 
 def _write(
-    file: FigureFile, out: Path, formats: Sequence[str], taken: set[str]
+    file: FigureFile, out: Path, formats: Sequence[str], canvas: Canvas | None, taken: set[str]
 ) -> tuple[list[Path], tuple[str, ...]]:
     name, again = file.name, 2
     while name.lower() in taken:
@@ -176,7 +173,7 @@ def _write(
     paths: list[Path] = []
     notes: tuple[str, ...] = ()
     for format_ in dict.fromkeys(formats):
-        raw, heard = figure_bytes(file, format_)
+        raw, heard = figure_bytes(file, format_, canvas)
         paths.append(out / f"{name}.{format_}")
         write_atomically(paths[-1], raw)
         notes += heard

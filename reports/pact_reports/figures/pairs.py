@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment, ExperimentRun, Group, PairOutcomes
-from pact_reports.figures.axes import headed, inert, legend_below, row_axis, whiskers
+from pact_reports.figures.axes import headed, inert, legend_below, line_mark, row_axis
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
-from pact_reports.figures.style import INK, OUTCOME_COLOURS, Looks, shown
+from pact_reports.figures.style import INK, OUTCOME_COLOURS, PAPER, Looks, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _NAMES = ("both right", "only base", "only counterfactual", "neither")
-_TEXT = ("white", INK, INK, "white")
+_TEXT = (PAPER, INK, INK, PAPER)
 _SMALLEST_LABELLED = 6.0
 
 
@@ -28,7 +29,7 @@ def draw_pairs(groups: Sequence[Group], ax: Axes, title: str = "") -> Axes:
         ax: the panel.
         title: label of the run.
     """
-    handles = []
+    handles: list[Any] = []
     shares = [_shares(group) for group in groups]
     for number, colour in enumerate(OUTCOME_COLOURS):
         starts = [sum(each[:number]) for each in shares]
@@ -40,7 +41,7 @@ def draw_pairs(groups: Sequence[Group], ax: Axes, title: str = "") -> Axes:
                 left=starts,
                 height=0.66,
                 color=colour,
-                edgecolor="white",
+                edgecolor=PAPER,
                 linewidth=0.5,
             )
         )
@@ -56,26 +57,18 @@ def draw_pairs(groups: Sequence[Group], ax: Axes, title: str = "") -> Axes:
     ax.set_xlim(0, 110)
     ax.set_xticks([0, 25, 50, 75, 100])
     ax.set_xlabel("Share of pairs (%)")
-    below = f"n = {_pairs(groups[0]):,} complete pairs; whiskers: 95% over families"
-    headed(ax, shown(title), below)
-    legend_below(ax, handles, _NAMES)
+    headed(ax, shown(title), f"n = {_pairs(groups[0]):,} complete pairs")
+    handles.append(line_mark(ax))
+    legend_below(ax, handles, [*_NAMES, "95% over families"])
     return inert(ax)
 
 
 def _draw_row(ax: Axes, number: int, group: Group) -> None:
     """Draw the interval of pair accuracy, and the share of pairs with the same answer."""
     accuracy = group.estimates["pair_accuracy"]
-    ends = whiskers(100 * accuracy.value, 100 * accuracy.low, 100 * accuracy.high)
-    if ends is not None:
-        ax.errorbar(
-            100 * accuracy.value,
-            number - 0.33,
-            xerr=ends,
-            fmt="none",
-            ecolor=INK,
-            elinewidth=0.9,
-            capsize=1.8,
-        )
+    if not math.isnan(accuracy.low):
+        at = number - 0.33
+        ax.hlines(at, 100 * accuracy.low, 100 * accuracy.high, color=INK, linewidth=1.1, zorder=3)
     same = f"{100 * _outcomes(group).same_answer / _pairs(group):.0f}"
     ax.text(106, number, same, ha="center", va="center")
 
@@ -109,7 +102,7 @@ def build_pairs(experiment: Experiment, _: Looks) -> Built:
             raise InputError(message)
         panel = partial(draw_pairs, groups, title=run.label)
         title = f"Outcomes of the pairs of {run.label}, by field kind"
-        height = 1.25 + 0.34 * len(groups)
-        return FigureFile(run_stem("pairs", run), title, (panel,), height=height)
+        inches = 0.75 + 0.34 * len(groups)
+        return FigureFile(run_stem("pairs", run), title, (panel,), inches=inches)
 
     return each_run(experiment, file)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from pact_eval.errors import InputError
 from pact_eval.evaluation import CONFIDENT, Experiment, ExperimentRun
 from pact_eval.evaluation.curves import (
     AnswerConfidence,
@@ -18,15 +20,26 @@ from pact_eval.evaluation.curves import (
     reliability,
 )
 from pact_reports.calibration_sentences import CALIBRATION_ERROR
-from pact_reports.figures.axes import counts_text, headed, inert, legend_below, whiskers
+from pact_reports.figures.axes import (
+    counts_text,
+    dot_mark,
+    headed,
+    inert,
+    legend_below,
+    line_mark,
+    whiskers,
+)
 from pact_reports.figures.figure import (
     Built,
     FigureFile,
+    Panel,
     each_run,
+    reason,
     run_stem,
+    stem,
     uncalibrated,
 )
-from pact_reports.figures.style import INK, MUTED, RIGHT, WRONG, Looks, shown
+from pact_reports.figures.style import INK, MUTED, PAPER, RIGHT, WRONG, ArmStyle, Looks, shown
 from pact_reports.numbers import has_width
 
 if TYPE_CHECKING:
@@ -35,116 +48,116 @@ if TYPE_CHECKING:
     from pact_eval.evaluation import Estimate
 
 CONSISTENCY: Final = (
-    "The lower panel needs no bins: isotonic regression pools items until accuracy rises with "
-    "confidence (CORP). 95% of the regressions of a calibrated model with the same confidences and "
-    "families lie in the band, point by point. Miscalibration is what recalibration would gain in "
-    "the Brier score of a right answer; chance alone makes it as large as the number in brackets, "
-    "on average."
+    "Lines need no bins: isotonic regression pools items until accuracy rises with confidence "
+    "(CORP). 95% of such lines of a calibrated model with the same confidences and families lie in "
+    "the band around the diagonal, point by point. ECE is that of the 15 bins."
 )
 """Shown next to the figure of reliability."""
 
-_LARGEST_AREA = 70.0
+_MOST_RUNS = 4
+_STRIP = 0.16
+_LARGEST_AREA = 26.0
 _SMALLEST_AREA = 3.0
 _FLOOR = 0.7
 
 
-def draw_reliability(result: RunReliability, ax: Axes, looks: Looks) -> Axes:
-    """Draw accuracy against mean confidence; marker area grows with the items in a bin."""
-    largest = max(int(curve.bins.count.max()) for curve in result.curves)
-    ax.plot([0, 100], [0, 100], color=MUTED, linewidth=0.7, linestyle=(0, (2, 2)), zorder=1)
-    handles: list[Any] = []
-    labels, left = [], 100.0
-    for curve in result.curves:
-        own = curve.calibrated or len(result.curves) == 1
-        colour = looks.arms[result.arm].colour if own else MUTED
-        handles.append(_draw_curve(ax, curve, colour, largest))
-        name = "after T(x)" if curve.calibrated else "raw"
-        labels.append(f"{name}: ECE {_percent_with_interval(curve.ece)}")
-        filled = curve.bins.count > 0
-        left = min(left, 100 * float(curve.bins.mean_confidence[filled].min(initial=1.0)))
-    handles.append(ax.scatter([], [], s=_LARGEST_AREA, facecolors="white", edgecolors=MUTED))
-    labels.append(f"largest bin, {largest:,} items")
-    ax.set_xlim(max(0.0, left - 5), 102)
-    ax.set_ylim(-3, 103)
-    ax.set_xlabel("Confidence: probability of the answer given (%)")
-    ax.set_ylabel("Accuracy (%)")
-    headed(ax, shown(result.run), f"{counts_text(result.items, result.families)}; bands: 95%")
-    legend_below(ax, handles, labels, ncols=1)
+def draw_reliability(
+    runs: Sequence[RunReliability], ax: Axes, looks: Looks, *, calibrated: bool = False
+) -> Axes:
+    """Draw accuracy against confidence of several runs in a square, with a strip of counts above.
+
+    Every run has a line by isotonic regression (CORP), its 95% consistency band around the
+    diagonal, and a hollow marker per bin, whose area grows with its items. In SVG, the markers of
+    the first run are the group "bins-0" ("bins-after-0" after T(x)), in the order of the bins that
+    hold items.
+
+    Args:
+        runs: one or more; their arms differ.
+        ax: the panel; the strip becomes an inset above it.
+        looks: of the arms.
+        calibrated: draw the curves after T(x), of the runs that have them.
+    """
+    ax.plot([0, 100], [0, 100], color=MUTED, linewidth=0.7, linestyle=(0, (2, 2)), zorder=2)
+    strip = ax.inset_axes((0.0, 1.03, 1.0, _STRIP), sharex=ax)
+    found = [(run, curve) for run in runs for curve in run.curves if curve.calibrated == calibrated]
+    prefix = "bins-after-" if calibrated else "bins-"
+    handles, labels = [], []
+    for number, (run, curve) in enumerate(found):
+        style = looks.arms[run.arm]
+        handles.append(_draw_curve(ax, curve, style, f"{prefix}{number}"))
+        labels.append(_run_label(run))
+        counts, edges = curve.bins.count, 100 * np.linspace(0, 1, len(curve.bins.count) + 1)
+        strip.stairs(counts, edges, color=style.colour, linewidth=1.0)
+    handles += _reliability_marks(ax)
+    labels += ["isotonic (CORP)", "15 bins, area: items", "95% if calibrated"]
+    _finish_square(ax, strip, max(int(curve.bins.count.max()) for _, curve in found))
+    same = {(run.items, run.families) for run, _ in found}
+    title = "After T(x)" if calibrated else "Before T(x)" if _both(runs) else ""
+    headed(strip, title, counts_text(*same.pop()) if len(same) == 1 else "")
+    legend_below(ax, handles, labels)
     return inert(ax)
 
 
-def _draw_curve(ax: Axes, curve: ReliabilityCurve, colour: str, largest: int) -> Any:
-    filled = curve.bins.count > 0
-    x, y = 100 * curve.bins.mean_confidence[filled], 100 * curve.bins.accuracy[filled]
-    low, high = 100 * curve.low[filled], 100 * curve.high[filled]
-    ax.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0, zorder=1)
-    ax.vlines(x, low, high, color=colour, linewidth=0.6, alpha=0.4, zorder=2)
-    dash: Any = "-" if curve.calibrated else (0, (4, 1.5))
-    (line,) = ax.plot(x, y, color=colour, linestyle=dash, marker="", zorder=3)
-    ax.scatter(
-        x,
-        y,
-        s=_SMALLEST_AREA + _LARGEST_AREA * curve.bins.count[filled] / largest,
-        facecolors=colour if curve.calibrated else "white",
-        edgecolors=colour,
-        linewidths=0.9,
-        zorder=4,
-    )
-    return line
+def _run_label(run: RunReliability) -> str:
+    """Name a run with its ECE, before and after T(x): the same label in both panels."""
+    lines = [
+        f"{'after T(x)' if curve.calibrated else shown(run.run, 22)}: "
+        f"ECE {_percent_with_interval(curve.ece)}"
+        for curve in run.curves
+    ]
+    return "\n".join(lines)
 
 
-def draw_recalibration(result: RunReliability, ax: Axes, looks: Looks) -> Axes:
-    """Draw accuracy by isotonic regression; marker area grows with the items in a pool."""
-    largest = max(int(curve.isotonic.pools.count.max()) for curve in result.curves)
-    ax.plot([0, 100], [0, 100], color=MUTED, linewidth=0.7, linestyle=(0, (2, 2)), zorder=1)
-    handles: list[Any] = []
-    labels = []
-    for curve in result.curves:
-        own = curve.calibrated or len(result.curves) == 1
-        colour = looks.arms[result.arm].colour if own else MUTED
-        handles.append(_draw_isotonic(ax, curve, colour, largest))
-        found = curve.isotonic
-        name = "after T(x)" if curve.calibrated else "raw"
-        score = f"{found.scores.brier.miscalibration:.3f} (by chance {found.chance.brier:.3f})"
-        labels.append(f"{name}: miscalibration {score}")
-    handles.append(ax.scatter([], [], s=_LARGEST_AREA, facecolors="white", edgecolors=MUTED))
-    labels.append(f"largest pool, {largest:,} items")
-    left = min(100 * float(curve.isotonic.confidence[0]) for curve in result.curves)
-    ax.set_xlim(max(0.0, left - 5), 102)
-    ax.set_ylim(-3, 103)
-    ax.set_xlabel("Confidence: probability of the answer given (%)")
-    ax.set_ylabel("Accuracy (%)")
-    headed(ax, "Isotonic regression (CORP)", "bands: 95% of calibrated models")
-    legend_below(ax, handles, labels, ncols=1)
-    return inert(ax)
+def _both(runs: Sequence[RunReliability]) -> bool:
+    return any(curve.calibrated for run in runs for curve in run.curves)
 
 
-def _draw_isotonic(ax: Axes, curve: ReliabilityCurve, colour: str, largest: int) -> Any:
-    found = curve.isotonic
-    x, low, high = 100 * found.confidence, 100 * found.band.low, 100 * found.band.high
-    ax.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0, zorder=1)
-    ends = np.ravel([found.pools.lowest, found.pools.highest], order="F")
-    dash: Any = "-" if curve.calibrated else (0, (4, 1.5))
+def _draw_curve(ax: Axes, curve: ReliabilityCurve, style: ArmStyle, name: str) -> Any:
+    """Draw band, line and bins of one curve; return the line."""
+    corp, colour = curve.isotonic, style.colour
+    x, low, high = 100 * corp.confidence, 100 * corp.band.low, 100 * corp.band.high
+    ax.fill_between(x, low, high, color=colour, alpha=0.14, linewidth=0, zorder=1)
+    ends = np.ravel([corp.pools.lowest, corp.pools.highest], order="F")
     (line,) = ax.plot(
-        100 * ends,
-        100 * np.repeat(found.pools.accuracy, 2),
-        color=colour,
-        linestyle=dash,
-        marker="",
-        zorder=3,
+        100 * ends, 100 * np.repeat(corp.pools.accuracy, 2), color=colour, marker="", zorder=4
     )
+    filled = curve.bins.count > 0
     ax.scatter(
-        50 * (found.pools.lowest + found.pools.highest),
-        100 * found.pools.accuracy,
-        s=_SMALLEST_AREA + _LARGEST_AREA * found.pools.count / largest,
-        facecolors=colour if curve.calibrated else "white",
+        100 * curve.bins.mean_confidence[filled],
+        100 * curve.bins.accuracy[filled],
+        s=_SMALLEST_AREA + _LARGEST_AREA * curve.bins.count[filled] / curve.bins.count.max(),
+        marker=style.marker,
+        facecolors=PAPER,
         edgecolors=colour,
-        linewidths=0.9,
-        zorder=4,
-        # Accuracies of 0% and 100% are common here.
+        linewidths=0.8,
+        zorder=3,
+        # Accuracies of 0% and 100% are common in small bins.
         clip_on=False,
+        gid=name,
     )
     return line
+
+
+def _reliability_marks(ax: Axes) -> list[Any]:
+    """Return what explains lines, markers and bands, whatever the run."""
+    line = line_mark(ax)
+    bins = dot_mark(ax, hollow=True)
+    return [line, bins, ax.fill_between([], [], color=MUTED, alpha=0.25, linewidth=0)]
+
+
+def _finish_square(ax: Axes, strip: Axes, most: int) -> None:
+    """Set the axes of a square panel and of the strip of counts above it."""
+    ax.set_box_aspect(1)
+    ax.set_xlim(0, 100)
+    ax.set_ylim(0, 100)
+    ax.set_xticks(range(0, 101, 20))
+    ax.set_yticks(range(0, 101, 20))
+    ax.set_xlabel("Confidence: probability of the answer given (%)")
+    ax.set_ylabel("Accuracy (%)")
+    strip.set_ylim(0, 1.05 * most)
+    strip.set_yticks([0, most])
+    strip.set_ylabel("Items")
+    strip.tick_params(axis="x", labelbottom=False)
 
 
 def draw_confidence(result: RunConfidence, ax: Axes) -> Axes:
@@ -172,7 +185,7 @@ def draw_confidence(result: RunConfidence, ax: Axes) -> Axes:
     share = _percent_with_interval(result.confident_errors)
     of_errors = "" if math.isnan(result.confident_errors.value) else " of errors"
     labels.append(f"errors at 90% or more: {share}{of_errors}")
-    legend_below(ax, handles, labels, ncols=1)
+    legend_below(ax, handles, labels)
     return inert(ax)
 
 
@@ -224,22 +237,62 @@ def _median(answers: AnswerConfidence) -> str:
 
 
 def build_reliability(experiment: Experiment, looks: Looks) -> Built:
-    """Build one file per run."""
+    """Build one file per seed with the runs of all arms; a run without a seed is in each."""
+    found: dict[str, RunReliability] = {}
+    missing = []
+    for run in experiment.runs:
+        try:
+            found[run.label] = reliability(experiment, run)
+        except InputError as error:
+            missing.append(f"{run.label}: {reason(error)}")
+    if not experiment.runs:
+        missing.append("no run on full contexts")
+    files = []
+    for name, runs in compared_runs(experiment):
+        results = [found[run.label] for run in runs if run.label in found]
+        if results:
+            files.append(_reliability_file(name, results, looks))
+    return Built(tuple(files), (*missing, *uncalibrated(experiment)))
 
-    def file(run: ExperimentRun) -> FigureFile:
-        result = reliability(experiment, run)
-        panels = tuple(
-            partial(draw, result, looks=looks) for draw in (draw_reliability, draw_recalibration)
-        )
-        title = (
-            f"Reliability of {run.label}: accuracy against confidence in 15 bins with 95% "
-            "intervals, and by isotonic regression with consistency bands"
-        )
-        caption = f"{CALIBRATION_ERROR} {CONSISTENCY}"
-        return FigureFile(run_stem("reliability", run), title, panels, height=5.9, caption=caption)
 
-    built = each_run(experiment, file)
-    return Built(built.files, built.missing + uncalibrated(experiment))
+def _reliability_file(name: str, runs: Sequence[RunReliability], looks: Looks) -> FigureFile:
+    panels: list[Panel] = [partial(draw_reliability, runs, looks=looks)]
+    if _both(runs):
+        panels.append(partial(draw_reliability, runs, looks=looks, calibrated=True))
+    return FigureFile(
+        name,
+        f"Reliability of {', '.join(run.run for run in runs)}: accuracy against confidence",
+        tuple(panels),
+        square=True,
+        basis=counts_text(runs[0].items, runs[0].families),
+        caption=f"{CALIBRATION_ERROR} {CONSISTENCY}",
+    )
+
+
+def compared_runs(experiment: Experiment) -> list[tuple[str, list[ExperimentRun]]]:
+    """Return the runs that share a panel, at most four, and the name of its file.
+
+    These are the runs of each seed, and the runs without a seed with each of them. If no two arms
+    share a seed and every arm has one run, all runs share a panel.
+    """
+    seeds = dict.fromkeys(run.seed for run in experiment.runs if run.seed is not None)
+    groups = [
+        (f"seed {seed}", [run for run in experiment.runs if run.seed in (seed, None)])
+        for seed in seeds
+    ]
+    if not seeds or (
+        all(len(runs) == 1 for _, runs in groups)
+        and all(len(runs) == 1 for runs in experiment.arms.values())
+    ):
+        groups = [("", list(experiment.runs))]
+    files = []
+    for name, runs in groups:
+        parts = [runs[at : at + _MOST_RUNS] for at in range(0, len(runs), _MOST_RUNS)]
+        for number, part in enumerate(parts, start=1):
+            alone = run_stem("reliability", part[0])
+            several = stem("reliability", name, str(number) if len(parts) > 1 else "")
+            files.append((alone if len(part) == 1 else several, part))
+    return files
 
 
 def build_confidence(experiment: Experiment, _: Looks) -> Built:
@@ -248,6 +301,6 @@ def build_confidence(experiment: Experiment, _: Looks) -> Built:
     def file(run: ExperimentRun) -> FigureFile:
         panel = partial(draw_confidence, answer_confidence(experiment, run))
         title = f"Confidence of right and wrong answers of {run.label}, uncalibrated"
-        return FigureFile(run_stem("confidence", run), title, (panel,), height=2.8)
+        return FigureFile(run_stem("confidence", run), title, (panel,), inches=2.0)
 
     return each_run(experiment, file)

@@ -1,4 +1,4 @@
-"""How figures look: one colour and marker per arm, one line style per seed, sizes for print.
+"""How arms look in figures: one colour and marker per arm, one line style per seed.
 
 Markers and line styles repeat what colours say, for prints without colour. Any two colours of the
 neutral palette differ by 17 or more (CIE 1976) under normal vision, protanopia, deuteranopia and
@@ -18,12 +18,6 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
 from pact_reports.plain_text import one_line
 
-COLUMN_INCHES: Final = 3.5
-"""Width of a figure: a column of a two-column page."""
-
-SMALLEST_POINTS: Final = 7.0
-"""No text is smaller."""
-
 RIGHT: Final = "#0072B2"
 WRONG: Final = "#D55E00"
 OUTCOME_COLOURS: Final = ("#0E6C9E", "#9CCBE8", "#F3C98B", "#B5432B")
@@ -31,64 +25,13 @@ OUTCOME_COLOURS: Final = ("#0E6C9E", "#9CCBE8", "#F3C98B", "#B5432B")
 
 INK: Final = "#222222"
 MUTED: Final = "#6b6b6b"
+PAPER: Final = "#ffffff"
+"""Of hollow markers and of gaps between bars; a drawing may lie on another colour."""
 
 _COLOUR: Final = re.compile(r"#[0-9A-Fa-f]{6}")
 _KNOWN_MARKERS: Final = "o s ^ D v P X < > h p * d H 8"
 _DASHES: Final[tuple[Any, ...]] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (4, 1.2, 1, 1.2)))
 _LONGEST_NAME: Final = 28
-
-RC: Final[Mapping[str, Any]] = {
-    "axes.axisbelow": True,
-    "axes.formatter.use_mathtext": False,
-    "axes.formatter.useoffset": False,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.labelsize": 7.5,
-    "axes.linewidth": 0.6,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 7.5,
-    "axes.titlepad": 4.0,
-    "figure.constrained_layout.h_pad": 0.03,
-    "figure.constrained_layout.w_pad": 0.03,
-    "font.family": ["sans-serif"],
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "Helvetica"],
-    "font.size": 7.0,
-    "legend.borderaxespad": 0.3,
-    "legend.fontsize": 7.0,
-    "legend.frameon": False,
-    "legend.handlelength": 1.8,
-    "legend.handletextpad": 0.5,
-    "legend.labelspacing": 0.25,
-    "lines.linewidth": 1.1,
-    "lines.markersize": 3.5,
-    "pdf.fonttype": 42,
-    "savefig.dpi": 300,
-    "savefig.facecolor": "white",
-    "svg.fonttype": "none",
-    "svg.hashsalt": "pact-eval",
-    "text.color": INK,
-    "text.parse_math": False,
-    "text.usetex": False,
-    "xtick.color": INK,
-    "xtick.labelsize": 7.0,
-    "xtick.major.size": 2.5,
-    "xtick.major.width": 0.6,
-    "xtick.minor.size": 1.5,
-    "xtick.minor.width": 0.4,
-    "ytick.color": INK,
-    "ytick.labelsize": 7.0,
-    "ytick.major.size": 2.5,
-    "ytick.major.width": 0.6,
-    "ytick.minor.size": 1.5,
-    "ytick.minor.width": 0.4,
-}
-"""Settings of matplotlib over its defaults; settings of the user do not reach a figure.
-
-Text in SVG stays text: files are small, words can be searched and read aloud, and a reader without
-DejaVu Sans gets a narrower font, so nothing overlaps. PDF embeds the font.
-"""
 
 
 @dataclass(frozen=True)

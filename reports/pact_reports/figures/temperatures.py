@@ -15,7 +15,7 @@ from pact_eval.evaluation.curves import (
 )
 from pact_reports.figures.axes import arms_and_seeds, headed, inert, legend_below
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
-from pact_reports.figures.style import MUTED, Looks, shown
+from pact_reports.figures.style import MUTED, PAPER, Looks, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ def draw_length(result: TemperatureByLength, ax: Axes) -> Axes:
     key = "allowed answers C (items)"
     if result.identified is False:
         key += "; slope on L not identified"
-    legend_below(ax, handles, labels, ncols=3, title=key)
+    legend_below(ax, handles, labels, title=key)
     return inert(ax)
 
 
@@ -64,7 +64,7 @@ def draw_choices(result: TemperatureByChoices, ax: Axes, looks: Looks) -> Axes:
             color=style.colour,
             linestyle=looks.dash(run.seed),
             marker=style.marker,
-            markerfacecolor="white" if run.identified is False else style.colour,
+            markerfacecolor=PAPER if run.identified is False else style.colour,
         )
     _neutral(ax)
     ax.set_xticks(sorted({int(c) for run in result.runs for c in run.n_choices}))
@@ -89,7 +89,7 @@ def build_length(experiment: Experiment, _: Looks) -> Built:
     def file(run: ExperimentRun) -> FigureFile:
         panel = partial(draw_length, temperature_by_length(run))
         title = f"Temperature T(x) of {run.label} against prompt length, for each number of answers"
-        return FigureFile(run_stem("temperature-length", run), title, (panel,), height=2.7)
+        return FigureFile(run_stem("temperature-length", run), title, (panel,), inches=2.0)
 
     return each_run(experiment, file)
 
@@ -100,4 +100,4 @@ def build_choices(experiment: Experiment, looks: Looks) -> Built:
     title = "Temperature T against the number of allowed answers C, for every run"
     without = [run.label for run in experiment.runs if run.calibrator is None]
     missing = tuple(f"{label}: no calibrator" for label in without)
-    return Built((FigureFile("temperature-choices", title, (panel,), height=2.7),), missing)
+    return Built((FigureFile("temperature-choices", title, (panel,), inches=2.0),), missing)

@@ -28,7 +28,7 @@ from pact_reports.figures.axes import (
     whiskers,
 )
 from pact_reports.figures.figure import Built, FigureFile, each_run, run_stem
-from pact_reports.figures.style import MUTED, Looks, shown
+from pact_reports.figures.style import MUTED, PAPER, Looks, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +73,7 @@ def draw_terms(result: TrainingCurves, ax: Axes, looks: Looks) -> Axes:
     ax.set_ylabel("Loss term, unweighted\n(log scale)")
     ax.set_xlabel("Training step")
     headed(ax, shown(result.run), f"n = {result.steps:,} steps; moving average, decay {DECAY}")
-    legend_below(ax, handles, labels, ncols=3)
+    legend_below(ax, handles, labels)
     return inert(ax)
 
 
@@ -102,7 +102,7 @@ def draw_distances(result: TrainingCurves, ax: Axes, looks: Looks) -> Axes:
     ax.set_xlabel("Training step")
     if not result.terms:
         headed(ax, shown(result.run), f"n = {result.steps:,} steps; average, decay {DECAY}")
-    legend_below(ax, handles, labels, ncols=3)
+    legend_below(ax, handles, labels)
     return inert(ax)
 
 
@@ -123,7 +123,7 @@ def draw_trajectories(runs: Sequence[Trajectory], ax: Axes, looks: Looks) -> Axe
             s=45,
             marker="*",
             color=style.colour,
-            edgecolors="white",
+            edgecolors=PAPER,
             linewidths=0.4,
             zorder=4,
         )
@@ -169,8 +169,7 @@ def build_training(experiment: Experiment, looks: Looks) -> Built:
         if result.distances:
             panels.append(partial(draw_distances, result, looks=looks))
         title = f"Training of {run.label}: loss terms, mean pair margin and ablated gap"
-        height = 0.3 + 1.9 * len(panels)
-        return FigureFile(run_stem("training", run), title, tuple(panels), height=height)
+        return FigureFile(run_stem("training", run), title, tuple(panels), inches=1.75)
 
     return each_run(experiment, file)
 
@@ -191,4 +190,4 @@ def build_selection(experiment: Experiment, looks: Looks) -> Built:
         partial(draw_trajectories, found, looks=looks),
         partial(draw_holdout, found, looks=looks),
     )
-    return Built((FigureFile("selection", title, panels, height=4.3),), missing)
+    return Built((FigureFile("selection", title, panels, inches=1.95),), missing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 from functools import partial
 from pathlib import Path
 
@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
-from matplotlib.colors import to_hex
-from matplotlib.patches import Rectangle
+from matplotlib.collections import LineCollection, PathCollection
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
 from reports.figures.figure_runs import experiment_of, rows, simulated
 from run_frames import write_run
+from scipy.stats import t
 
 from pact_eval import metrics
 from pact_eval.evaluation import Experiment, sweep
@@ -25,6 +24,7 @@ from pact_eval.evaluation.curves import (
     main_comparison,
     views_sweep,
 )
+from pact_eval.stats import rate_estimate
 from pact_reports.figures import FIGURES, Looks
 from pact_reports.figures.arms import (
     draw_differences,
@@ -42,72 +42,65 @@ def test_main_comparison_against_numpy(experiment: Experiment, looks: Looks) -> 
     values = [each.mean() for each in right]
     bar = accuracy.arms[0]
     np.testing.assert_allclose(bar.values, values)
-    np.testing.assert_allclose(
-        [bar.low, bar.mean, bar.high],
-        [
-            np.mean(values) - np.std(values, ddof=1),
-            np.mean(values),
-            np.mean(values) + np.std(values, ddof=1),
-        ],
-    )
+    assert bar.mean == pytest.approx(np.mean(values))
+    # Wilson's interval of the rate of all rows, with the design effect of families.
+    by_family = np.sum(right, axis=0).reshape(-1, 2).sum(axis=1)
+    wilson = rate_estimate(by_family, np.full(24, 4))
+    np.testing.assert_allclose([bar.low, bar.high], [wilson.low, wilson.high])
+    spread = t.ppf(0.975, 23) * (by_family / 4).std(ddof=1) / math.sqrt(24)
+    assert bar.high - bar.low == pytest.approx(2 * spread, rel=0.3)
     both = [each.reshape(-1, 2).all(axis=1).mean() for each in right]
     np.testing.assert_allclose(pairs.arms[0].values, both)
     after = [run.scored(calibrated=True) for run in runs]
     expected = np.mean([metrics.ece(each.confidence, each.correct) for each in after])
-    assert ece.arms[0].calibrated == pytest.approx(expected)
+    assert ece.arms[0].calibrated is not None
+    assert ece.arms[0].calibrated.mean == pytest.approx(expected)
+    assert 0 <= ece.arms[0].low <= ece.arms[0].high
     np.testing.assert_allclose(tv.arms[0].values, [run.scored().view_tv.mean() for run in runs])
 
 
 def test_a_single_run_has_an_interval_over_families(experiment: Experiment, looks: Looks) -> None:
     accuracy, *_ = main_comparison(experiment)
     base = accuracy.arms[2]
-    assert (base.arm, base.spread, base.seeds) == ("base", "interval", (None,))
+    assert (base.arm, base.seeds, base.calibrated) == ("base", (None,), None)
     assert base.low < base.mean < base.high
-    assert np.isnan(base.calibrated)
 
 
-def test_main_draws_bars_dots_whiskers_and_diamonds(experiment: Experiment, looks: Looks) -> None:
+def test_main_draws_dots_with_one_kind_of_interval(experiment: Experiment, looks: Looks) -> None:
     ece = main_comparison(experiment)[2]
     ax = drawn(partial(draw_means, ece, looks=looks))
-    bars = [patch for patch in ax.patches if isinstance(patch, Rectangle)]
-    np.testing.assert_allclose([bar.get_width() for bar in bars], [100 * b.mean for b in ece.arms])
-    assert [to_hex(bar.get_facecolor()).upper() for bar in bars] == [
-        looks.arms[arm].colour for arm in ("pact", "other", "base")
-    ]
-    seen = np.concatenate([each.get_offsets() for each in ax.collections])[:, 0]
-    for bar in ece.arms[:2]:
-        for value in (*bar.values, bar.calibrated):
+    assert not ax.patches
+    seen = np.concatenate([each.get_offsets() for each in _dots(ax)])[:, 0]
+    ends = _whisker_ends(ax, axis=0)
+    for arm in ece.arms:
+        for value in (*arm.values, arm.mean, *((arm.calibrated.mean,) if arm.calibrated else ())):
             assert np.isclose(seen, 100 * value).any()
+        for each in (arm, arm.calibrated):
+            assert each is None or any(np.allclose(end, [each.low, each.high]) for end in ends)
+    assert len(ends) == 5
     assert ax.get_xlabel() == "ECE (%) ↓"
     assert [label.get_text() for label in ax.get_yticklabels()] == ["pact", "other", "base"]
+    assert legend_texts(ax) == ["mean over seeds", "95% over families", "one seed", "after T(x)"]
     file = FIGURES["main"].build(experiment, looks).files[0]
-    assert file.note.startswith("n = 48 items, 24 families\ndots: seeds; whiskers: ± 1 s.d.")
-    assert file.width == 3.5
+    assert file.basis == "n = 48 items, 24 families"
 
 
-def test_an_interval_wholly_above_its_value_is_drawn_where_it_is(
-    experiment: Experiment,
-    looks: Looks,
-) -> None:
-    """Resampled bins are noisier than the sample's, so that of ECE can be; matplotlib refused."""
-    ece = main_comparison(experiment)[2]
-    moved = tuple(
-        replace(bar, low=bar.mean + 0.02, high=bar.mean + 0.05, spread="interval")
-        for bar in ece.arms
-    )
-    ends = _whisker_ends(drawn(partial(draw_means, replace(ece, arms=moved), looks=looks)), axis=0)
-    for bar in moved:
-        assert any(np.allclose(each, [bar.low, bar.high]) for each in ends)
-    figure = ece_by_kind(experiment)
-    above = {
-        name: (n, tuple(replace(a, low=a.mean + 0.02, high=a.mean + 0.05) for a in arms))
-        for name, (n, arms) in figure.kinds.items()
-    }
-    ends = _whisker_ends(
-        drawn(partial(draw_ece_by_kind, replace(figure, kinds=above), looks=looks)), axis=1
-    )
-    for arm in above["all"][1]:
-        assert any(np.allclose(each, [arm.low, arm.high]) for each in ends)
+def test_the_legend_describes_only_what_is_drawn(tmp_path: Path) -> None:
+    """One run per arm, without a calibrator: no seeds, and nothing after T(x)."""
+    folders = [
+        write_run(tmp_path / arm, rows(1, families=6), arm=arm, seed=1) for arm in ("a", "b")
+    ]
+    experiment = experiment_of(folders)
+    for result in main_comparison(experiment):
+        ax = drawn(partial(draw_means, result, looks=Looks.of(experiment)))
+        assert legend_texts(ax) == ["one run", "95% over families"]
+    (file,) = FIGURES["differences"].build(experiment, Looks.of(experiment)).files
+    assert legend_texts(drawn(file.panels[0])) == ["difference", "95% over families"]
+    assert "same sign" not in file.note
+
+
+def _dots(ax: Axes) -> list[PathCollection]:
+    return [each for each in ax.collections if isinstance(each, PathCollection)]
 
 
 def _whisker_ends(ax: Axes, axis: int) -> list[npt.NDArray[np.float64]]:
@@ -136,15 +129,20 @@ def test_sweep_against_the_sweep(experiment: Experiment, looks: Looks) -> None:
 def test_sweep_is_drawn_with_whiskers(experiment: Experiment, looks: Looks) -> None:
     accuracy, tv = views_sweep(experiment)
     ax = drawn(partial(draw_sweep, tv, looks=looks))
-    assert legend_texts(ax) == ["pact", "other", "base"]
+    marks = ["mean over seeds", "95% over families", "one seed"]
+    assert legend_texts(ax) == ["pact", "other", "base", *marks]
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("Views K", "View TV (%)")
     assert list(ax.get_xticks()) == [1, 2, 3, 4]
     line = ax.containers[0][0]
     np.testing.assert_allclose(points(line)[1], [100 * mean.mean for mean in tv.arms[0].means])
-    above = drawn(partial(draw_sweep, accuracy, looks=looks, names=False))
+    above = drawn(partial(draw_sweep, accuracy, looks=looks))
     assert "n = 48 items, 24 families" in all_text(above)
-    for mean in accuracy.arms[0].means:
-        assert mean.high - mean.mean == pytest.approx(np.std(mean.values, ddof=1))
+    first = main_comparison(experiment)
+    for result, everything in ((accuracy, first[0]), (tv, first[3])):
+        ensemble = result.arms[0].means[0 if result is accuracy else -1]
+        assert (ensemble.low, ensemble.high) == pytest.approx(
+            (everything.arms[0].low, everything.arms[0].high)
+        )
 
 
 def test_ece_by_kind_against_the_metric(experiment: Experiment, looks: Looks) -> None:
@@ -156,14 +154,12 @@ def test_ece_by_kind_against_the_metric(experiment: Experiment, looks: Looks) ->
     items, entries = result.kinds["score"]
     assert items == kind.sum()
     np.testing.assert_allclose(entries[1].values, values)
-    assert entries[1].high - entries[1].mean == pytest.approx(np.std(values, ddof=1))
+    assert 0 <= entries[1].low <= entries[1].high <= 1
     ax = drawn(partial(draw_ece_by_kind, result, looks=looks))
-    widths = sorted({round(patch.get_width(), 6) for patch in ax.patches})  # type: ignore[attr-defined]
-    assert len(widths) == 2
     assert [label.get_text() for label in ax.get_xticklabels()][3] == f"score\nn = {items}"
-    heights = {round(patch.get_height(), 6) for patch in ax.patches}  # type: ignore[attr-defined]
-    assert round(100 * np.mean(values), 6) in heights
-    assert legend_texts(ax) == ["pact", "other", "base"]
+    heights = np.concatenate([each.get_offsets() for each in _dots(ax)])[:, 1]
+    assert np.isclose(heights, 100 * np.mean(values)).any()
+    assert legend_texts(ax)[:3] == ["pact", "other", "base"]
 
 
 @pytest.mark.slow
@@ -197,11 +193,14 @@ def test_differences_are_drawn_with_same_sign_marks(experiment: Experiment, look
     for label, group in zip(labels, result.groups, strict=True):
         signs = {np.sign(value) for value in group.values}
         assert label.startswith("* ") == (len(signs) == 1 and signs != {0.0})
-    bars = [patch.get_width() for patch in ax.patches]  # type: ignore[attr-defined]
-    np.testing.assert_allclose(bars, [100 * group.mean.value for group in result.groups])
+    seen = np.concatenate([each.get_offsets() for each in _dots(ax)])[:, 0]
+    for group in result.groups:
+        for value in (group.mean.value, *group.values):
+            assert np.isclose(seen, 100 * value).any()
     assert ax.get_xlabel() == "Difference in accuracy (points)"
     assert "pact − base" in all_text(ax)
-    assert legend_texts(ax) == ["seed 17", "seed 18"]
+    assert {"← base better", "pact better →"} <= set(all_text(ax).splitlines())
+    assert legend_texts(ax) == ["mean over seeds", "95% over families", "one seed"]
 
 
 def test_arms_without_a_common_seed_are_not_compared(tmp_path: Path) -> None:

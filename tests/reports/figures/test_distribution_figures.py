@@ -32,38 +32,63 @@ from pact_eval.evaluation.curves.probabilities import weighted_median
 from pact_eval.evaluation.items import Labels
 from pact_eval.runs import Predictions, import_run
 from pact_reports.figures import FIGURES, Looks
-from pact_reports.figures.curves import draw_risk_coverage, draw_view_tv
-from pact_reports.figures.probabilities import (
-    draw_confidence,
-    draw_recalibration,
-    draw_reliability,
+from pact_reports.figures.curves import (
+    draw_risk_coverage,
+    draw_risk_difference,
+    draw_view_tv,
 )
-from pact_reports.figures.style import MUTED
+from pact_reports.figures.probabilities import compared_runs, draw_confidence, draw_reliability
 
 
 def test_reliability_against_numpy(experiment: Experiment, looks: Looks) -> None:
     run = experiment.runs[0]
     result = reliability(experiment, run)
-    ax = drawn(partial(draw_reliability, result, looks=looks))
+    ax = drawn(partial(draw_reliability, [result], looks=looks))
     p = run.predictions
     log_p = log_softmax(p.logits[:, 0], axis=1)
     confidence, right = np.exp(log_p.max(axis=1)), log_p.argmax(axis=1) == p.reference
     bins = np.minimum((confidence * 15).astype(int), 14)
     filled = np.unique(bins)
-    x = [100 * confidence[bins == b].mean() for b in filled]
-    y = [100 * right[bins == b].mean() for b in filled]
-    raw = next(line for line in ax.lines if line.get_color() == MUTED and points(line).shape[1] > 2)
-    np.testing.assert_allclose(points(raw)[0], x)
-    np.testing.assert_allclose(points(raw)[1], y)
-    areas = ax.collections[2].get_sizes()  # type: ignore[attr-defined]
+    markers = next(each for each in ax.collections if each.get_gid() == "bins-0")
+    x, y = np.asarray(markers.get_offsets()).T
+    np.testing.assert_allclose(x, [100 * confidence[bins == b].mean() for b in filled])
+    np.testing.assert_allclose(y, [100 * right[bins == b].mean() for b in filled])
     counts = np.array([(bins == b).sum() for b in filled])
-    np.testing.assert_allclose((areas - 3) / 70, counts / counts.max(), atol=0.2)
+    areas = markers.get_sizes()  # type: ignore[attr-defined]
+    np.testing.assert_allclose((areas - 3) / 26, counts / counts.max())
+    (strip,) = ax.child_axes
+    (stairs,) = (patch for patch in strip.patches if isinstance(patch, StepPatch))
+    np.testing.assert_array_equal(stairs.get_data()[0], np.bincount(bins, minlength=15))
     ece = sum(abs(right[bins == b].sum() - confidence[bins == b].sum()) for b in filled) / len(p)
-    assert legend_texts(ax)[0].startswith(f"raw: ECE {100 * ece:.1f}% [")
-    assert "after T(x): ECE" in legend_texts(ax)[1]
-    assert "n = 48 items, 24 families" in all_text(ax)
-    assert ax.get_xlabel().endswith("(%)")
-    assert ax.get_ylabel() == "Accuracy (%)"
+    before, after = legend_texts(ax)[0].splitlines()
+    assert before.startswith(f"pact, seed 17: ECE {100 * ece:.1f}% [")
+    assert after.startswith("after T(x): ECE ")
+    assert "n = 48 items, 24 families" in {text.get_text() for text in strip.texts}
+    assert ax.get_box_aspect() == 1
+    assert ax.get_xlim() == ax.get_ylim() == (0, 100)
+
+
+def test_runs_of_a_seed_share_a_panel(experiment: Experiment, looks: Looks) -> None:
+    built = FIGURES["reliability"].build(experiment, looks)
+    assert [file.name for file in built.files] == ["reliability-seed-17", "reliability-seed-18"]
+    before, after = (drawn(panel) for panel in built.files[0].panels)
+    for ax, runs in ((before, 3), (after, 2)):
+        assert len([each for each in ax.collections if each.get_gid()]) == runs
+    names = [text.partition(": ECE")[0] for text in legend_texts(before)]
+    assert names[:3] == ["pact, seed 17", "other, seed 17", "base"]
+    assert legend_texts(after)[:2] == legend_texts(before)[:2]
+
+
+def test_two_runs_without_a_common_seed_share_a_panel_too(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / arm, rows(seed, families=6), arm=arm, seed=seed)
+        for arm, seed in (("pact", 1), ("other", 2))
+    ]
+    ((name, runs),) = compared_runs(experiment_of(folders))
+    assert (name, [run.label for run in runs]) == (
+        "reliability",
+        ["pact, seed 1", "other, seed 2"],
+    )
 
 
 def test_reliability_after_is_that_of_the_calibrated_items(
@@ -76,31 +101,22 @@ def test_reliability_after_is_that_of_the_calibrated_items(
     assert raw.bins.count.sum() == after.bins.count.sum() == 48
 
 
-def test_the_lower_panel_draws_isotonic_regression(experiment: Experiment, looks: Looks) -> None:
+def test_lines_are_isotonic_regressions(experiment: Experiment, looks: Looks) -> None:
     run = experiment.runs[0]
     result = reliability(experiment, run)
-    ax = drawn(partial(draw_recalibration, result, looks=looks))
+    ax = drawn(partial(draw_reliability, [result], looks=looks))
     items = run.scored()
     oracle = IsotonicRegression(out_of_bounds="clip").fit(items.confidence, items.correct)
-    raw = next(line for line in ax.lines if line.get_color() == MUTED and points(line).shape[1] > 2)
+    raw = next(line for line in ax.lines if line.get_color() == looks.arms["pact"].colour)
     x, y = points(raw) / 100
     np.testing.assert_allclose(y, oracle.predict(x), atol=1e-9)
-    markers = ax.collections[1]
     found = result.curves[0].isotonic
-    areas = markers.get_sizes()  # type: ignore[attr-defined]
-    np.testing.assert_array_equal(np.diff(areas) > 0, np.diff(found.pools.count) > 0)
     low, high = found.band.low, found.band.high
     assert (low <= high).all()
     assert (np.diff(low) >= 0).all()
     assert (np.diff(high) >= 0).all()
-    miscalibration = (
-        np.square(items.confidence - items.correct).mean()
-        - np.square(oracle.predict(items.confidence) - items.correct).mean()
-    )
-    assert legend_texts(ax)[0].startswith(f"raw: miscalibration {miscalibration:.3f} (by chance 0.")
-    assert legend_texts(ax)[-1] == (
-        f"largest pool, {max(c.isotonic.pools.count.max() for c in result.curves)} items"
-    )
+    (outline,) = (path.to_polygons()[0] for path in ax.collections[0].get_paths())
+    assert np.isclose(np.asarray(outline)[:, 1].max(), 100 * high[-1])
 
 
 def calibrated_items(families: int, *, members: int, seed: int) -> ScoredItems:
@@ -199,7 +215,67 @@ def test_risk_coverage_against_the_metric(experiment: Experiment, looks: Looks) 
     np.testing.assert_allclose(points(thick[0])[1], 100 * result.arms[0].mean)
     assert thick[0].get_color() == looks.arms["pact"].colour
     assert (ax.get_xlabel()[-3:], ax.get_ylabel()[-3:]) == ("(%)", "(%)")
-    assert "n = 48 items, 24 families; bands: 95%" in all_text(ax)
+    assert "n = 48 items, 24 families" in all_text(ax)
+
+
+def test_risk_lies_between_random_and_oracle_order(experiment: Experiment, looks: Looks) -> None:
+    """The references against the metric itself, on confidences that are shuffled or know all."""
+    result = risk_coverage(experiment)
+    right = experiment.runs[0].scored().correct
+    knows = metrics.risk_coverage(np.where(right, 0.9, 0.1), right).error_rate
+    first = result.arms[0].by_run[0]
+    oracle = metrics.oracle_error_rate(1 - right.mean(), result.x)
+    np.testing.assert_allclose(oracle, knows, atol=1e-12)
+    assert (oracle <= first + 1e-12).all()
+    rng = np.random.default_rng(0)
+    shuffled = [
+        metrics.risk_coverage(rng.permutation(len(right)) / len(right), right).error_rate
+        for _ in range(2000)
+    ]
+    assert np.abs(np.mean(shuffled, axis=0) - (1 - right.mean())).max() < 0.04
+    rates = [1 - run.scored().correct.mean() for run in experiment.arms["pact"]]
+    assert result.references[0].random == pytest.approx(np.mean(rates))
+    both = [metrics.oracle_error_rate(rate, result.x) for rate in rates]
+    np.testing.assert_allclose(result.references[0].oracle, np.mean(both, axis=0))
+    choices = experiment.runs[0].predictions.n_choices
+    assert result.guessing == pytest.approx(np.mean(1 - 1 / choices))
+    ax = drawn(partial(draw_risk_coverage, result, looks=looks))
+    assert legend_texts(ax)[-3:] == [
+        *("random order", "oracle order"),
+        f"guessing: {100 * result.guessing:.1f}%",
+    ]
+
+
+def test_difference_of_risk_against_its_own_resamples(experiment: Experiment, looks: Looks) -> None:
+    """At full coverage, the band is the interval of the difference in error rate."""
+    result = risk_coverage(experiment)
+    other, base = result.differences
+    assert (other.a, other.b, other.seeds) == ("pact", "other", (17, 18))
+    assert (base.b, base.seeds) == ("base", (17, 18))
+    assert all(arm.band is None for arm in result.arms)
+    np.testing.assert_allclose(other.value, result.arms[0].mean - result.arms[1].mean)
+    wrong = [
+        np.mean([~run.scored().correct for run in experiment.arms[arm]], axis=0)
+        for arm in ("pact", "other")
+    ]
+    lead = (wrong[0] - wrong[1]).reshape(-1, 2).mean(axis=1)
+    draws = np.random.default_rng(1).integers(0, 24, (20_000, 24))
+    ends = np.percentile(lead[draws].mean(axis=1), [2.5, 97.5])
+    np.testing.assert_allclose([other.band.low[-1], other.band.high[-1]], ends, atol=0.025)
+    ax = drawn(partial(draw_risk_difference, result, looks=looks))
+    np.testing.assert_allclose(points(ax.lines[0])[1][-1], 100 * other.value[-1])
+    assert legend_texts(ax) == ["pact − other", "pact − base", "95% over families"]
+    assert {"↑ other arm better", "↓ pact better"} <= set(all_text(ax).splitlines())
+
+
+def test_a_single_arm_has_a_band_of_its_own(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", rows(1, families=6), arm="pact", seed=1)
+    experiment = experiment_of([run])
+    result = risk_coverage(experiment)
+    assert result.arms[0].band is not None
+    assert result.differences == ()
+    (file,) = FIGURES["risk-coverage"].build(experiment, Looks.of(experiment)).files
+    assert legend_texts(drawn(file.panels[0]))[-1] == "95% over families"
 
 
 def test_ties_count_by_their_expected_order() -> None:

@@ -12,7 +12,6 @@ from xml.etree import ElementTree as ET
 import matplotlib as mpl
 import pytest
 from commands import runner
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from reports.figures.figure_runs import experiment_of, rows, simulated_folders
 from run_frames import write_run
@@ -20,15 +19,15 @@ from run_frames import write_run
 from pact_cli.main import main
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
-from pact_reports.figures import FIGURES, FigureFile, Looks
+from pact_reports.figures import FIGURES, STYLES, Canvas, FigureFile, Looks, Width
 from pact_reports.figures.figure import stem
 from pact_reports.figures.files import (
     draw_figures,
     figure_bytes,
-    figure_of,
     in_style,
     inline_svg,
 )
+from pact_reports.figures.layout import figure_of
 
 pytestmark = pytest.mark.slow
 
@@ -92,16 +91,90 @@ def test_nothing_is_cut_off_at_the_edges(figure_files: list[FigureFile], tmp_pat
     arms = ("a long name of an arm, longer than that", "_another_name_that_goes_on")
     folders = simulated_folders(tmp_path, arms=arms, seeds=(117, 118), families=9)
     long = one_of_every_figure(experiment_of(folders))
-    for file in (*figure_files, *long):
-        with in_style():
-            figure = figure_of(file)
-            figure.set_canvas(FigureCanvasAgg(figure))
-            figure.draw_without_rendering()
-            box = figure.get_tightbbox()
-        assert box.x0 >= -0.005, file.name
-        assert box.y0 >= -0.005, file.name
-        assert box.x1 <= file.width + 0.005, file.name
-        assert box.y1 <= file.height + 0.005, file.name
+    for style, files in (("default", [*figure_files, *long]), ("acl", long)):
+        canvas = Canvas(STYLES[style])
+        for file in files:
+            with in_style(canvas.style):
+                figure = figure_of(file, canvas)
+                figure.draw_without_rendering()
+                box = figure.get_tightbbox()
+            width, height = figure.get_size_inches()
+            assert box.x0 >= -0.005, (file.name, style)
+            assert box.y0 >= -0.005, (file.name, style)
+            assert box.x1 <= width + 0.005, (file.name, style)
+            assert box.y1 <= height + 0.005, (file.name, style)
+
+
+# \columnwidth and \textwidth in TeX points, as neurips_2025.sty, icml2025.sty and acl.sty set them.
+WIDTHS = {"neurips": (397.48, 397.48), "icml": (234.88, 487.82), "acl": (219.09, 455.24)}
+
+
+def test_styles_have_the_widths_and_letters_of_their_templates(
+    figure_files: list[FigureFile],
+) -> None:
+    for name, widths in WIDTHS.items():
+        style = STYLES[name]
+        for width, points in zip((style.column, style.text), widths, strict=True):
+            assert 72.27 * width == pytest.approx(points, abs=0.01)
+        # Every figure in the narrowest column, one of them in the others.
+        for file in figure_files if name == "acl" else figure_files[:1]:
+            pdf, notes = figure_bytes(file, "pdf", Canvas(style))
+            assert notes == (), file.name  # no sign that the font lacks
+            box = re.search(rb"/MediaBox \[ 0 0 ([\d.]+) ([\d.]+) \]", pdf)
+            assert box is not None
+            assert float(box[1]) == pytest.approx(72 * style.column, abs=0.01), file.name
+            fonts = set(re.findall(rb"/FontName /(?:[A-Z]{6}\+)?([\w-]+)", pdf))
+            assert fonts <= {b"STIXGeneral-Regular", b"STIXGeneral-Bold"}, file.name
+        first = figure_files[0]
+        assert figure_bytes(first, "pdf", Canvas(style)) == figure_bytes(
+            first, "pdf", Canvas(style)
+        )
+
+
+@pytest.mark.parametrize(("name", "width"), [("acl", "column"), ("neurips", "text")])
+def test_reliability_is_square(figure_files: list[FigureFile], name: str, width: Width) -> None:
+    (file,) = (file for file in figure_files if file.square)
+    style = STYLES[name]
+    with in_style(style):
+        figure = figure_of(file, Canvas(style, width))
+        figure.draw_without_rendering()
+        x, y = figure.get_size_inches()
+        for ax in figure.axes:
+            box = ax.get_position()
+            assert x * box.width == pytest.approx(y * box.height, rel=0.02)
+
+
+def test_a_drawing_for_a_page(figure_files: list[FigureFile]) -> None:
+    """One width, no background, no titles; every colour is one that the page can replace."""
+    canvas = Canvas(width=7.0, transparent=True, words=False)
+    for file in figure_files[:5]:
+        svg = inline_svg(file, canvas)
+        root = ET.fromstring(svg)  # noqa: S314 - our own
+        assert root.get("width") == "504pt"
+        background = re.search(r'<g id="[^"]*patch_1">(.*?)</g>', svg, re.DOTALL)
+        assert background is None or "fill: none" in background[1] or "opacity: 0" in background[1]
+        assert " items, " not in texts(svg.encode())
+        assert "rgb(" not in svg
+    assert figure_files[0].description.startswith("Main comparison of arms")
+    assert "n = 48 items, 24 families" in figure_files[0].description
+
+
+@pytest.mark.parametrize("width", ["wide", 1.0, 40, float("nan")])
+def test_a_width_that_no_page_has_is_refused(width: object) -> None:
+    with pytest.raises(InputError, match="expected column, text, or 2.5 to 12 inches"):
+        STYLES["icml"].inches(width)  # type: ignore[arg-type]
+
+
+def test_the_command_draws_for_a_template(tmp_path: Path) -> None:
+    folders = simulated_folders(
+        tmp_path / "runs", arms=("pact",), seeds=(1,), base=False, families=6, logs=False
+    )
+    options = ("--only", "pairs", "--style", "icml", "--width", "text", "--resamples", 100)
+    run("figures", *folders, "-o", tmp_path / "figs", *options)
+    pdf = (tmp_path / "figs" / "pairs-pact-1.pdf").read_bytes()
+    assert b"/MediaBox [ 0 0 486 " in pdf
+    wrong = run("figures", *folders, "-o", tmp_path / "x", *options, "--width", "1", code=1)
+    assert "width: expected column, text, or 2.5 to 12 inches; got 1.0" in wrong.stderr
 
 
 def test_the_users_own_style_does_not_reach_a_figure(

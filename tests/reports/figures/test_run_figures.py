@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from matplotlib.collections import LineCollection
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
 from reports.figures.figure_runs import (
     experiment_of,
@@ -34,6 +35,7 @@ from pact_eval.evaluation.curves.training import smoothed
 from pact_eval.runs.training_log import read_training_log
 from pact_reports.figures import FIGURES, Built, Looks
 from pact_reports.figures.pairs import draw_pairs
+from pact_reports.figures.style import PAPER
 from pact_reports.figures.temperatures import draw_choices, draw_length
 from pact_reports.figures.training import (
     draw_distances,
@@ -67,12 +69,14 @@ def test_pairs_against_numpy(experiment: Experiment) -> None:
         )
     np.testing.assert_allclose(widths, 100 * np.array(expected).T.ravel())
     assert next(label.get_text() for label in ax.get_yticklabels()) == "all\nn = 24"
-    assert legend_texts(ax) == ["both right", "only base", "only counterfactual", "neither"]
+    names = ["both right", "only base", "only counterfactual", "neither"]
+    assert legend_texts(ax) == [*names, "95% over families"]
     answers = run.scored().log_probs.argmax(axis=1).reshape(-1, 2)
     same = 100 * (answers[:, 0] == answers[:, 1]).mean()
     assert f"{same:.0f}" in {text.get_text() for text in ax.texts}
     assert ax.get_xlabel() == "Share of pairs (%)"
-    assert len(ax.containers) == 8
+    intervals = [each for each in ax.collections if isinstance(each, LineCollection)]
+    assert len(intervals) == 4
 
 
 def test_no_pairs_say_why_not(tmp_path: Path) -> None:
@@ -126,7 +130,7 @@ def test_a_slope_that_is_not_identified_is_said(tmp_path: Path) -> None:
     experiment = experiment_of([folder])
     result = temperature_by_choices(experiment)
     ax = drawn(partial(draw_choices, result, looks=Looks.of(experiment)))
-    assert ax.lines[0].get_markerfacecolor() == "white"
+    assert ax.lines[0].get_markerfacecolor() == PAPER
     assert "hollow: slope not identified" in all_text(ax)
 
 
