@@ -33,7 +33,8 @@ _GROUPS: Final = {
     ),
     "Server": (
         *("--server", "--model", "--wire", "--api-key-env", "--concurrency", "--timeout"),
-        *("--requests-per-minute", "--score-views", "--local"),
+        *("--requests-per-minute", "--score-views", "--base-name", "--local", "--local-base"),
+        *("--no-probe",),
     ),
     "Views": ("--k", "--order-seed", "--decoding"),
     "Numbers": (

@@ -13,6 +13,7 @@ from pact_cli.figures_and_tables import figures, tables
 from pact_cli.import_rows import import_rows
 from pact_cli.init import init
 from pact_cli.preregistration import register, scorecard
+from pact_cli.probe import probe
 from pact_cli.report import report
 from pact_cli.runs import runs
 from pact_cli.score import score
@@ -28,11 +29,12 @@ from pact_cli.verify import verify
 def main() -> None:
     """Evaluate single-token typed-decision models.
 
-    init writes the settings of a project. score writes a run folder for an adapter and a dataset;
-    import writes one for existing predictions. runs, report, calibrate, compare and sweep read run
-    folders. figures and tables write files for a paper. register freezes hypotheses before the
-    runs; scorecard judges them afterwards. verify compares runs and their files with recorded
-    hashes. Only score, decide and demo need torch and a model.
+    init writes the settings of a project. score writes a run folder for an adapter, or for the
+    model of a server, and a dataset; import writes one for existing predictions; probe says what a
+    server is. runs, report, calibrate, compare and sweep read run folders. figures and tables write
+    files for a paper. register freezes hypotheses before the runs; scorecard judges them
+    afterwards. verify compares runs and their files with recorded hashes. Only score, decide and
+    demo need torch and a model; score --server needs neither.
 
     Exit codes: 0 success, 1 failure, 2 usage, 3 contradicted and 4 no clear verdict (both only if a
     verdict is required), 5 a hash or a registration does not match.
@@ -43,6 +45,7 @@ for command in (  # in the order of work, which `--help` shows
     demo,
     init,
     register,
+    probe,
     score,
     import_rows,
     runs,

@@ -125,6 +125,36 @@ _SERVER: Final = [
         help="Show the levels of scores in other orders too. On servers that number the levels, "
         "this asks another question.",
     ),
+    click.option(
+        "--base-name",
+        metavar="NAME",
+        help="Name of the base model on the server: check that the adapter is applied.",
+    ),
+    click.option(
+        "--local",
+        metavar="ADAPTER",
+        type=PATH,
+        help="Adapter folder that the server should serve: compare both on a few prompts. Needs "
+        "the extra `model`.",
+    ),
+    click.option(
+        "--local-base",
+        metavar="PATH_OR_ID",
+        help="Base model of --local. Default: the one that the adapter names.",
+    ),
+]
+
+
+_SERVER_OF_RUN: Final = [
+    *_SERVER,
+    click.option(
+        "--no-probe",
+        "probe",
+        is_flag=True,
+        flag_value=False,
+        default=True,
+        help="Do not probe the server before the run (see `pact-eval probe`).",
+    ),
 ]
 
 
@@ -140,14 +170,14 @@ def model_or_server_options(command: Command) -> Command:
     """
 
     def gather(**chosen: Any) -> ModelRequest | ServerRequest:
-        of_server = {name: chosen.pop(name) for name in _parameter_names(_SERVER)}
+        of_server = {name: chosen.pop(name) for name in _parameter_names(_SERVER_OF_RUN)}
         if of_server["server"]:
             _refuse_options(_MODEL, "--server")
             return _server_request(**of_server)
-        _refuse_options(_SERVER, "an adapter or base model (give --server)")
+        _refuse_options(_SERVER_OF_RUN, "an adapter or base model (give --server)")
         return _model_request(**chosen)
 
-    return gathered("asked", gather, [*_MODEL, *_SERVER])(command)
+    return gathered("asked", gather, [*_MODEL, *_SERVER_OF_RUN])(command)
 
 
 def server_options(command: Command) -> Command:

@@ -86,9 +86,11 @@ def _source(asked: ModelRequest | ServerRequest, dataset: Dataset) -> RowSource:
     if isinstance(asked, ServerRequest):
         with needs_server_extra():
             from pact_eval.scoring.servers.source import server_source
-        from pact_reports.requests import plan_sentence
+        from pact_reports.requests import plan_sentence, probe_lines
 
-        source = server_source(asked)
+        source = server_source(
+            asked, lambda probe: announce(line.text for line in probe_lines(probe))
+        )
         announce([plan_sentence(source.plan(dataset))])
         return source
     with needs_model_extra():

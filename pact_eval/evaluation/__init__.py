@@ -58,6 +58,7 @@ from pact_eval.evaluation.joins import Notice, SameWeights, UnlikeRuns, join, jo
 from pact_eval.evaluation.marks import LEVEL, Evidence, sign_of
 from pact_eval.evaluation.notes import (
     FEW_CLUSTERS,
+    ChangedModel,
     DifferentViews,
     IncompletePairs,
     InfiniteNll,
@@ -153,6 +154,7 @@ __all__ = [
     "Cards",
     "ChanceError",
     "ChanceMiscalibration",
+    "ChangedModel",
     "ClusterUnit",
     "Comparison",
     "ComparisonAnswer",

@@ -64,6 +64,20 @@ class Unanswered:
 
 
 @dataclass(frozen=True)
+class ChangedModel:
+    """The model of a server has changed during the run.
+
+    Attributes:
+        largest_tv: largest total variation distance of the answers to the probe, at the start and
+            at the end of the run.
+        least_change: the smallest one that is not put down to noise.
+    """
+
+    largest_tv: float
+    least_change: float
+
+
+@dataclass(frozen=True)
 class LowAnswerMass:
     """The model rarely answers with one of the letters.
 
@@ -197,6 +211,7 @@ class TooFewResamples:
 
 Note = (
     Unanswered
+    | ChangedModel
     | InfiniteNll
     | LowAnswerMass
     | IncompletePairs
@@ -244,10 +259,13 @@ def run_notes(provenance: Provenance) -> tuple[Note, ...]:
         >>> run_notes(Provenance.of({"counts": counts}))
         (Unanswered(answered=3, by_status={'refused': 1}),)
     """
-    counts = provenance.counts
-    if not counts.unanswered:
-        return ()
-    return (Unanswered(counts.items or 0, counts.unanswered),)
+    counts, probe = provenance.counts, provenance.probe
+    notes: list[Note] = []
+    if counts.unanswered:
+        notes.append(Unanswered(counts.items or 0, counts.unanswered))
+    if probe is not None and probe.changed and probe.end_largest_tv is not None:
+        notes.append(ChangedModel(probe.end_largest_tv, probe.least_change or 0.0))
+    return tuple(notes)
 
 
 def small_groups(

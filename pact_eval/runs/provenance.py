@@ -125,6 +125,29 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class ProbedServer:
+    """What the probe of a server found, as far as reports use it.
+
+    Attributes:
+        floor_tv: largest TV of answers to the same request; None if it was not measured.
+        floor_flips: how many of them changed the most probable answer.
+        repeats: how many there were.
+        order_effect: whether the server shows answers in the order of the request.
+        least_change: the smallest TV that is not put down to noise.
+        end_largest_tv: TV of the answers at the start and at the end of the run.
+        changed: whether that is a change of the model.
+    """
+
+    floor_tv: float | None
+    floor_flips: int | None
+    repeats: int | None
+    order_effect: str | None
+    least_change: float | None
+    end_largest_tv: float | None
+    changed: bool
+
+
+@dataclass(frozen=True)
 class Seal:
     """What a complete run records about itself; see `seal.py`.
 
@@ -173,6 +196,7 @@ class Provenance(Mapping[str, Json]):
         batch_tokens: tokens per pass, padding included.
         engine: how views were scored.
         counts: items and views.
+        probe: what the probe of a server found; None for a local model.
         seal: hashes of the rows and of this file; None while the run is being written.
         parts: SHA-256 of each part, by file name, while the run is being written.
         versions: versions of Python and of the libraries, by name.
@@ -203,6 +227,7 @@ class Provenance(Mapping[str, Json]):
     batch_tokens: int | None
     engine: Engine
     counts: Counts
+    probe: ProbedServer | None
     seal: Seal | None
     parts: Mapping[str, str]
     versions: Mapping[str, str]
@@ -265,6 +290,7 @@ class Provenance(Mapping[str, Json]):
                 top.object("counts").whole("views"),
                 top.object("counts").object("unanswered").wholes(),
             ),
+            probe=top.probe("probe"),
             seal=top.seal("seal"),
             parts=top.object("parts").texts(),
             versions=top.object("versions").texts(),
@@ -293,6 +319,7 @@ _KNOWN: Final = frozenset(
         *("resumed_with_versions", "counts", "engine", "longest_prompt_tokens", "wall_seconds"),
         *("attention", "adapter_largest_logit_change", "merge_drift"),
         *("ignored_columns", "renormalised", "zero_on_reference"),
+        *("server", "server_addresses", "probe", "rounding"),
         *("parts", "seal"),
     }
 )
@@ -378,6 +405,21 @@ class _Reader:
             message = f"{self._where}: {key}: expected {', '.join(missing)}, found none"
             raise RunError(message)
         return Seal(**texts, **counts, unanswered_sha256=found.text("unanswered_sha256"))  # type: ignore[arg-type] # none of them is None
+
+    def probe(self, key: str) -> ProbedServer | None:
+        if self.value.get(key) is None:
+            return None
+        found = self.object(key)
+        floor = found.object("floor")
+        return ProbedServer(
+            floor_tv=floor.number("largest_tv"),
+            floor_flips=floor.whole("flips"),
+            repeats=floor.whole("repeats"),
+            order_effect=found.object("order").text("effect"),
+            least_change=found.number("least_change"),
+            end_largest_tv=found.number("end_largest_tv"),
+            changed=found.value.get("changed") is True,
+        )
 
     def texts(self) -> dict[str, str]:
         return {key: text for key in self.value if (text := self.text(key)) is not None}

@@ -1,11 +1,18 @@
-"""What is asked of a server, in words."""
+"""What is asked of a server, and what a probe of it found, in words."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
+from pact_eval._json import Json, dumps
+from pact_reports.plain_text import one_line
+from pact_reports.table import Line, Tone
+
+if TYPE_CHECKING:  # none of them is needed to read runs
+    from pact_eval.scoring.servers.probe import OrderEffect, ServerProbe
     from pact_eval.scoring.servers.source import RequestPlan
+
+_MOST_CHARACTERS: Final = 100
 
 
 def plan_sentence(plan: RequestPlan) -> str:
@@ -13,12 +20,13 @@ def plan_sentence(plan: RequestPlan) -> str:
 
     Examples:
         >>> from pact_eval.scoring.servers.source import RequestPlan
-        >>> plan_sentence(RequestPlan(324, 900, {"choice": 4, "boolean": 1}, 45.0))
-        '900 requests for 324 items (orders: choice 4, boolean 1), 45 s at the rate limit'
+        >>> plan_sentence(RequestPlan(324, 900, {"choice": 4}, 17, 45.0))
+        '900 requests for 324 items (orders: choice 4), 17 to probe; 45 s at the rate limit'
     """
     orders = ", ".join(f"{kind} {most}" for kind, most in plan.orders.items())
-    limit = "" if plan.seconds is None else f", {_duration(plan.seconds)} at the rate limit"
-    return f"{plan.requests:,} requests for {plan.items:,} items (orders: {orders}){limit}"
+    limit = "" if plan.seconds is None else f"; {_duration(plan.seconds)} at the rate limit"
+    probes = f", {plan.probes} to probe" if plan.probes else ""
+    return f"{plan.requests:,} requests for {plan.items:,} items (orders: {orders}){probes}{limit}"
 
 
 def _duration(seconds: float) -> str:
@@ -26,3 +34,105 @@ def _duration(seconds: float) -> str:
     if minutes < 2:
         return f"{seconds:.0f} s"
     return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+def probe_lines(probe: ServerProbe) -> tuple[Line, ...]:
+    """Return what a probe found, in about ten lines; findings that matter are coloured."""
+    found: dict[str, tuple[str, Tone | None]] = {
+        "model": (_identity(probe), None),
+        "server": (_server(probe), None),
+        "answers": (_answers(probe), "caution" if probe.unanswered else None),
+        "values": (_values(probe), None),
+        "noise": (_noise(probe), None),
+        "order": _order(probe),
+        "adapter": _adapter(probe),
+        "parity": _parity(probe),
+        "probe": (f"{len(probe.answers)} items, set {probe.probe_sha256[:12]}", None),
+    }
+    return tuple(
+        Line(f"{subject:<10}{one_line(text)}", tone) for subject, (text, tone) in found.items()
+    )
+
+
+def _identity(probe: ServerProbe) -> str:
+    by = "no name in the answers" if probe.answered_by is None else f"{probe.answered_by} answers"
+    return f"{probe.asked} was asked, {by}; a name is no proof of the weights"
+
+
+def _server(probe: ServerProbe) -> str:
+    parts = [f"wire {probe.wire}"]
+    parts += [f"version {_short(probe.version)}"] if probe.version is not None else []
+    parts += [f"{name}: {text}" for name, text in probe.headers.items()][:3]
+    parts += [] if probe.models is None else [f"/v1/models {_short(probe.models)}"]
+    return "; ".join(parts)
+
+
+def _answers(probe: ServerProbe) -> str:
+    asked = len(probe.answers) + len(probe.unanswered)
+    without = "".join(f"; {name}: {why}" for name, why in probe.unanswered.items())
+    return f"{len(probe.answers)} of {asked} items{without}"
+
+
+def _values(probe: ServerProbe) -> str:
+    rounded = "not rounded" if probe.decimals is None else f"rounded to {probe.decimals} decimals"
+    return f"{probe.values}, {rounded}"
+
+
+def _noise(probe: ServerProbe) -> str:
+    if probe.floor is None:
+        return "not measured"
+    return (
+        f"the same request {probe.floor.repeats} times: largest TV {probe.floor.largest_tv:.2g}, "
+        f"{_counted(probe.floor.flips, 'flip')}"
+    )
+
+
+def _order(probe: ServerProbe) -> tuple[str, Tone | None]:
+    if probe.order is None:
+        return "no item could be asked in two orders", "caution"
+    found = (
+        f"{probe.order.choices} choices in two orders: largest TV {probe.order.largest_tv:.2g}, "
+        f"{_counted(probe.order.flips, 'flip')}"
+    )
+    meaning: dict[OrderEffect, tuple[str, Tone | None]] = {
+        "seen": ("the order is seen", None),
+        "within noise": ("not more than noise", "caution"),
+        "not seen": ("the server does not see the order: views are repeated, not asked", "caution"),
+        "unknown": ("rounding may hide an effect", "caution"),
+    }
+    text, tone = meaning[probe.order.effect]
+    return f"{found}; {text}", tone
+
+
+def _adapter(probe: ServerProbe) -> tuple[str, Tone | None]:
+    if probe.base is None:
+        return "not compared with its base (--base-name NAME)", None
+    found = f"{probe.base.name} differs by TV {probe.base.largest_tv:.2g}"
+    if probe.base.applied:
+        return f"{found}: the adapter is applied", "good"
+    return f"{found}: the adapter is not applied, or changes nothing", "bad"
+
+
+def _parity(probe: ServerProbe) -> tuple[str, Tone | None]:
+    if probe.parity is None:
+        return "not compared with a local adapter (--local ADAPTER)", None
+    what = "log-probability" if probe.decimals is None else "probability"
+    found = (
+        f"{probe.parity.adapter} on {probe.parity.views} views: largest difference of a {what} "
+        f"{probe.parity.largest_difference:.2g}, at most {probe.parity.tolerance:.2g} expected"
+    )
+    return found, "good" if probe.parity.holds else "bad"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _short(value: Json) -> str:
+    text = one_line(dumps(value))
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."
+
+
+def probe_json(probe: ServerProbe) -> dict[str, Json]:
+    """Turn a probe into JSON values."""
+    return {"probe": probe.to_json(), "faults": [*probe.faults]}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pact_eval.evaluation import (
     FEW_CLUSTERS,
+    ChangedModel,
     DifferentViews,
     Experiment,
     IncompletePairs,
@@ -52,6 +53,12 @@ def note_sentence(note: Note) -> str:
             return _small_groups(note)
         case TooFewResamples():
             return _too_few_resamples(note)
+        case ChangedModel():
+            return (
+                "The model of the server has changed during the run: answers to the same requests "
+                f"at the start and at the end differ by a TV of {note.largest_tv:.2g} (noise and "
+                f"rounding: below {note.least_change:.2g}). The run is of two models."
+            )
         case _:
             return _about_items(note)
 

@@ -126,13 +126,21 @@ class Asker:
         self._pool.close()
 
     def ask(
-        self, items: Sequence[AskedItem], on_views: Callable[[int], None] = lambda _views: None
+        self,
+        items: Sequence[AskedItem],
+        on_views: Callable[[int], None] = lambda _views: None,
+        *,
+        model: str | None = None,
+        alone: bool = False,
     ) -> list[ItemAnswer]:
         """Ask for items.
 
         Args:
             items: the items and the orders of their views.
             on_views: called with the number of views that are done.
+            model: another model to ask; None asks that of the run.
+            alone: whether to send one request at a time; a server that batches may answer
+                differently in the last digits.
 
         Returns:
             One answer per item, in order.
@@ -145,8 +153,12 @@ class Asker:
         done = 0
         try:
             for number, item in enumerate(items):
-                for call in self._calls(item, found[number]):
-                    waiting[self._pool.submit(partial(self._answer, call))] = (number, call)
+                for call in self._calls(item, found[number], model or self._model):
+                    answer = partial(self._answer, call, of_run=model is None)
+                    future = self._pool.submit(answer)
+                    waiting[future] = (number, call)
+                    if alone:
+                        future.exception()
             for future in as_completed(waiting):
                 number, call = waiting[future]
                 read = future.result()
@@ -159,19 +171,21 @@ class Asker:
             raise
         return [_item_answer(item, each) for item, each in zip(items, found, strict=True)]
 
-    def _calls(self, item: AskedItem, found: dict[Order, ViewAnswer | NoAnswer]) -> list[Call]:
+    def _calls(
+        self, item: AskedItem, found: dict[Order, ViewAnswer | NoAnswer], model: str
+    ) -> list[Call]:
         """Return the requests for an item; note why if it cannot be asked."""
         views = [
             AskedView(item.record_id, item.state, item.field, order)
             for order in item.distinct_orders
         ]
         try:
-            return self._wire.calls(self._model, views)
+            return self._wire.calls(model, views)
         except InputError as error:
             found |= dict.fromkeys(item.distinct_orders, NoAnswer("unsupported", str(error)))
             return []
 
-    def _answer(self, call: Call) -> ReadReply:
+    def _answer(self, call: Call, *, of_run: bool) -> ReadReply:
         """Send one request and read its answers; what happens to it alone is a status."""
         body = json.dumps(call.body, ensure_ascii=False, allow_nan=False).encode()
         try:
@@ -184,7 +198,8 @@ class Asker:
             reason = self._client.hidden(str(error))
             self._client.failed(f"record {call.views[0].record_id}: {reason}")
             return _without_answers(call, NoAnswer("failed", reason))
-        self._check_model(read.model)
+        if of_run:
+            self._check_model(read.model)
         self._client.succeeded()
         return read
 

@@ -15,8 +15,6 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Final
 
 import httpx2
@@ -47,6 +45,7 @@ _LONGEST_PAUSE: Final = 16.0
 _LONGEST_WAIT: Final = 120.0
 _FIRST_REPLY: Final = 5.0
 _CONNECT_SECONDS: Final = 10.0
+_MOST_HEADERS: Final = 12
 _HIDDEN: Final = "[key]"
 
 
@@ -86,6 +85,7 @@ class Client:
         self._turn = 0
         self._failures = 0
         self._replied = False
+        self._described: dict[str, str] = {}
         self.requests = 0
         self.retries = 0
         headers = {"accept": "application/json", "accept-encoding": "identity"}
@@ -151,25 +151,23 @@ class Client:
         message = f"{TRIES} tries failed; the last: {problem}"
         raise NoUsableReplyError(message)
 
-    def get(self, path: str) -> tuple[Json, Mapping[str, str]] | None:
-        """Return the JSON and headers of a page of the first replica; None if it has none.
+    @property
+    def described(self) -> dict[str, str]:
+        """Headers of the first answer that describe the server: `server` and `x-...`."""
+        return dict(self._described)
 
-        Raises:
-            ServerError: the server cannot be reached.
-        """
-        url = self._request.urls[0]
+    def get(self, path: str) -> Json:
+        """Return the JSON of a page of the first replica; None if it has none."""
         try:
-            reply = self._tried("GET", url, path, None)
-        except (httpx2.HTTPError, OSError) as error:
-            message = f"{url}: {self._shown(f'{type(error).__name__}: {error}'.rstrip(': '))}"
-            raise ServerError(message) from None
+            reply = self._tried("GET", self._request.urls[0], path, None)
+        except (httpx2.HTTPError, OSError, NoUsableReplyError):
+            return None
         if meaning(reply.status) != "answer":
             return None
         try:
-            value = loads(reply.body.decode())
+            return loads(self.hidden(reply.body.decode()))
         except ValueError:
             return None
-        return value, {name: self.hidden(text) for name, text in reply.headers.items()}
 
     def succeeded(self) -> None:
         """Note that a request got a usable answer."""
@@ -211,6 +209,7 @@ class Client:
                 raise NoUsableReplyError(message) from None
             value = text
         if what == "answer":
+            self._describe(reply)
             return _Value(value)
         said = f"status {reply.status}: {self._shown(error_text(value) or text)}".rstrip(": ")
         if what == "refuse":
@@ -224,6 +223,16 @@ class Client:
         with self._lock:
             self._not_before[url] = max(self._not_before[url], time.monotonic() + wait)
         return said
+
+    def _describe(self, reply: Reply) -> None:
+        """Keep the headers of the first answer that may say what the server is."""
+        if not self._described:
+            found = {
+                name: self._shown(text)
+                for name, text in reply.headers.items()
+                if name == "server" or (name.startswith("x-") and not name.endswith("request-id"))
+            }
+            self._described = dict([*found.items()][:_MOST_HEADERS])
 
     def _tried(self, method: str, url: str, path: str, body: bytes | None) -> Reply:
         """Send one request and read the reply, both within their bounds."""
@@ -291,10 +300,3 @@ def _advice(reply: Reply, request: ServerRequest) -> str:
         given = request.key_variable
         return "; give the key by --api-key-env" if given is None else f" (key from {given})"
     return f" (model {request.model})"
-
-
-@contextmanager
-def connected(request: ServerRequest) -> Iterator[Client]:
-    """Open a client, and close its connections at the end."""
-    with Client(request) as client:
-        yield client

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal, get_args
 from urllib.parse import urlsplit
 
@@ -30,6 +31,10 @@ class ServerRequest:
         requests_per_minute: limit on the rate of requests, retries included; None for no limit.
         timeout_seconds: most time for one try, from the first byte sent to the last one received.
         score_views: whether the levels of a score are shown in other orders too.
+        base_name: name of the base model on the server, to check that an adapter is applied.
+        local: adapter folder to compare the server with; None compares with nothing.
+        local_base: its base model: a folder or a hub id; None takes the one that it names.
+        probe: whether the server is probed before a run.
     """
 
     urls: tuple[str, ...]
@@ -40,6 +45,10 @@ class ServerRequest:
     requests_per_minute: float | None = None
     timeout_seconds: float = 120.0
     score_views: bool = False
+    base_name: str | None = None
+    local: Path | None = None
+    local_base: str | None = None
+    probe: bool = True
 
     def __post_init__(self) -> None:
         if not self.urls:

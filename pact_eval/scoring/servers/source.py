@@ -1,21 +1,28 @@
 """A server as what answers the records of a run; see `RowSource`.
 
 Rows have the log-probabilities that the server sent, in float64. `run.json` has under `server` who
-was asked and who answered, and how many requests it took; `rounding` if probabilities are rounded.
+was asked and who answered, and how many requests it took; under `probe` what the server is, asked
+before the first window; `rounding` if probabilities are rounded.
+
+If the probe finds that the server does not see orders, further views repeat the first. If it finds
+that the model has changed since the run began, a resumed run is refused; if it finds so at the end,
+the run says it.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
 from pact_eval._json import Json
 from pact_eval.data import Record
+from pact_eval.errors import ServerError
 from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, UNANSWERED, RunWriter
 from pact_eval.scoring.servers.asking import (
     AskedItem,
@@ -27,11 +34,20 @@ from pact_eval.scoring.servers.asking import (
 from pact_eval.scoring.servers.client import Client
 from pact_eval.scoring.servers.detect import find_wire
 from pact_eval.scoring.servers.probabilities import decimals, with_censored_zeros
+from pact_eval.scoring.servers.probe import (
+    REPEATS,
+    ServerProbe,
+    change_since,
+    probe_items,
+    probe_server,
+)
+from pact_eval.scoring.servers.probe_items import PROBE_SHA256
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.wire import Wire
 from pact_eval.scoring.windows import Dataset, record_columns
 
 _NOTE = "server"
+_PROBE = "probe"
 
 
 @dataclass(frozen=True)
@@ -42,13 +58,15 @@ class RequestPlan:
         items: number of items.
         requests: number of requests, without retries; fewer if the run resumes.
         orders: by field kind, the most orders of an item that are asked.
-        seconds: the time that they take at the rate limit; None without one.
+        probes: number of further requests that probe the server, at the start and at the end.
+        seconds: the time that all of them take at the rate limit; None without one.
     """
 
     items: int
     requests: int
     orders: Mapping[str, int]
-    seconds: float | None
+    probes: int = 0
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -58,10 +76,12 @@ class ServerSource:
     Attributes:
         request: the server, as the user gave it.
         wire: the format of requests and answers.
+        on_probe: called with the probe of the server, before the first window.
     """
 
     request: ServerRequest
     wire: Wire
+    on_probe: Callable[[ServerProbe], None] = lambda _probe: None
 
     @property
     def settings(self) -> Mapping[str, Json]:
@@ -93,6 +113,7 @@ class ServerSource:
         with Client(self.request) as client:
             scorer = _ServerScorer(self, dataset, writer, client)
             try:
+                scorer.probe()
                 yield scorer
             finally:
                 scorer.close()
@@ -104,9 +125,19 @@ class ServerSource:
         orders: Counter[str] = Counter()
         for item in items:
             orders[item.field.kind] = max(orders[item.field.kind], len(item.distinct_orders))
+        probes = self._probes()
         rate = self.request.requests_per_minute
-        seconds = None if rate is None else requests * 60.0 / rate
-        return RequestPlan(len(items), requests, dict(orders), seconds)
+        seconds = None if rate is None else (requests + probes) * 60.0 / rate
+        return RequestPlan(len(items), requests, dict(orders), probes, seconds)
+
+    def _probes(self) -> int:
+        if not self.request.probe:
+            return 0
+        once = count_requests(self.wire, probe_items(self.wire))
+        of_base = 0 if self.request.base_name is None else once
+        of_local = 0 if self.request.local is None else once
+        twice = count_requests(self.wire, probe_items(self.wire, k=2))
+        return twice + REPEATS - 1 + of_base + of_local + once
 
     def item(self, record: Record, dataset: Dataset) -> AskedItem:
         """Return a record with the orders of its views."""
@@ -116,14 +147,45 @@ class ServerSource:
         return AskedItem(record.id, record.state, record.field, orders)
 
 
-def server_source(request: ServerRequest) -> ServerSource:
+def server_source(
+    request: ServerRequest, on_probe: Callable[[ServerProbe], None] = lambda _probe: None
+) -> ServerSource:
     """Return a server as what answers the records of a run.
+
+    Args:
+        request: the server, as the user gave it.
+        on_probe: called with the probe of the server, before the first window.
 
     Raises:
         ServerError: the key cannot be read, or the server speaks no wire that we know.
     """
     request.key()
-    return ServerSource(request, find_wire(request))
+    return ServerSource(request, find_wire(request), on_probe)
+
+
+def probe(request: ServerRequest) -> ServerProbe:
+    """Probe a server without a run.
+
+    Raises:
+        ServerError: the server cannot be used, or answers no item of the probe.
+        AdapterError: the local adapter cannot be loaded.
+    """
+    wire = find_wire(request)
+    with Client(request) as client:
+        asker = Asker(client, wire, request.model, concurrency=request.concurrency)
+        try:
+            return _probed(asker, client, wire, request)
+        finally:
+            asker.close()
+
+
+def _probed(asker: Asker, client: Client, wire: Wire, request: ServerRequest) -> ServerProbe:
+    found = probe_server(asker, client, wire, model=request.model, base_name=request.base_name)
+    if request.local is None:
+        return found
+    from pact_eval.scoring.servers.parity import with_parity  # needs torch
+
+    return with_parity(found, asker, wire, request)
 
 
 class _ServerScorer:
@@ -147,6 +209,48 @@ class _ServerScorer:
             answered_by=answered_by if isinstance(answered_by, str) else None,
         )
         self._rounding: dict[str, Json] = {}
+        self._probe: dict[str, Json] = {}
+        self._orders_are_views = True
+
+    def probe(self) -> None:
+        """Probe the server, or compare it with the probe of an earlier process.
+
+        Raises:
+            ServerError: the adapter is not applied, the server does not answer as the local adapter
+                does, or the model has changed since the run began.
+        """
+        request = self._source.request
+        known = self._writer.noted(_PROBE)
+        if isinstance(known, dict):
+            self._probe = known
+            self._refuse_change(self._change())
+        elif request.probe:
+            found = _probed(self._asker, self._client, self._source.wire, request)
+            self._source.on_probe(found)
+            if found.faults:
+                raise ServerError("; ".join(found.faults))
+            self._probe = found.to_json() | {
+                "least_change": found.least_change,
+                "orders_are_views": found.orders_are_views,
+            }
+            self._writer.note({_PROBE: self._probe})
+        self._orders_are_views = self._probe.get("orders_are_views") is not False
+
+    def _change(self) -> float:
+        """Return the largest TV between the answers to the probe now and when the run began."""
+        answers = self._probe.get("answers")
+        if self._probe.get("probe_sha256") != PROBE_SHA256 or not isinstance(answers, dict):
+            return math.nan
+        before = {name: [float(str(p)) for p in each] for name, each in answers.items() if each}  # type: ignore[union-attr]
+        return change_since(self._asker, self._source.wire, before)
+
+    def _refuse_change(self, change: float) -> None:
+        if change > float(str(self._probe.get("least_change", math.inf))):
+            message = (
+                f"the model has changed since the run began: answers to the probe differ by "
+                f"{change:.2g} (largest TV), noise by less; score into another folder"
+            )
+            raise ServerError(message)
 
     def close(self) -> None:
         """Give up requests that are under way."""
@@ -155,11 +259,16 @@ class _ServerScorer:
     @property
     def facts(self) -> Mapping[str, Json]:
         """Who answered, requests of all processes, and rounding."""
-        return {_NOTE: self._note(), **({"rounding": self._rounding} if self._rounding else {})}
+        found: dict[str, Json] = {_NOTE: self._note()}
+        if self._rounding:
+            found["rounding"] = self._rounding
+        if self._probe:
+            found[_PROBE] = self._probe
+        return found
 
     def score(self, window: Sequence[Record], on_views: Callable[[int], None]) -> pl.DataFrame:
         """Ask for the views of some records."""
-        items = [self._source.item(record, self._dataset) for record in window]
+        items = [self._item(record) for record in window]
         answers = self._asker.ask(items, on_views)
         # Before the part: who answered is known of every part that is written.
         self._writer.note({_NOTE: self._note()})
@@ -173,7 +282,9 @@ class _ServerScorer:
         return pl.DataFrame(found, schema=schema | dict(UNANSWERED))
 
     def completed(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows with finite values for probabilities that are rounded to 0.00."""
+        """Probe the server again; give probabilities that are rounded to 0.00 finite values."""
+        if self._probe:
+            self._probe = self._probe | self._end()
         sent = rows["logits"].explode(empty_as_null=False).drop_nulls().to_numpy()
         digits = decimals(np.exp(sent))
         if not sent.size or digits is None:
@@ -185,6 +296,23 @@ class _ServerScorer:
             zeros += censored
         self._rounding = {"decimals": digits, "views_with_zeros": zeros}
         return rows.with_columns(logits=pl.Series(lists, dtype=pl.List(pl.Float64())))
+
+    def _end(self) -> dict[str, Json]:
+        """Return what the probe finds at the end; the answers are kept whatever it is."""
+        try:
+            change = self._change()
+        except ServerError as error:
+            return {"end": f"not probed: {error}"}
+        if math.isnan(change):
+            return {"end": "not probed"}
+        least = float(str(self._probe.get("least_change", math.inf)))
+        return {"end_largest_tv": change, "changed": change > least}
+
+    def _item(self, record: Record) -> AskedItem:
+        item = self._source.item(record, self._dataset)
+        if self._orders_are_views:
+            return item
+        return replace(item, orders=item.orders[:1] * len(item.orders))
 
     def _note(self) -> dict[str, Json]:
         """Return what `run.json` keeps of the server, earlier processes included."""

@@ -24,6 +24,7 @@ from pact_eval.scoring.servers.wire import (
     NoAnswer,
     ReadReply,
     UnusableReplyError,
+    Values,
     ViewAnswer,
 )
 
@@ -45,6 +46,7 @@ class SystemOne:
     name = "systemone"
     path = "/v1/systemone"
     packs_views = False
+    values: Values = "probabilities"
 
     def __init__(self, *, score_views: bool = False) -> None:
         self._score_views = score_views

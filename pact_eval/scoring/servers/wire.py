@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from pact_eval._json import Json
 from pact_eval.data import Field
 from pact_eval.errors import InputError
 from pact_eval.runs import Status
+
+Values = Literal["probabilities", "log-probabilities", "logits"]
+"""What a server sends of the answers."""
 
 
 class UnusableReplyError(InputError):
@@ -101,11 +104,15 @@ class Wire(Protocol):
         name: recorded in runs.
         path: where requests are sent.
         packs_views: whether one call asks for all views of an item.
+        values: what the server sends of the answers.
     """
 
     name: str
     path: str
     packs_views: bool
+
+    @property
+    def values(self) -> Values: ...  # noqa: D102 -- see the class
 
     @property
     def settings(self) -> Mapping[str, Json]:

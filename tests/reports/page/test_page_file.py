@@ -8,6 +8,7 @@ import re
 import zlib
 from html import unescape
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -15,13 +16,16 @@ from builders import write_jsonl
 from hypothesis import given
 from hypothesis import strategies as st
 from reports.figures.figure_runs import rows
-from reports.page.page_runs import experiment_of, page_of, records_of, two_runs
+from reports.page.page_runs import experiment_of, page_of, record_of, records_of, two_runs
 from run_frames import ablated_rows, edit_run, write_run
 
+from pact_eval.data import parse_record
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
+from pact_eval.prompts import NIMBLE
 from pact_reports.markup import csp_hash
 from pact_reports.page import PageRequest, make_page, read_item_records
+from pact_reports.page.item_prompts import user_message, view_changes
 from pact_reports.page.item_texts import marked
 from pact_reports.page.packing import BlockStore, bytes_of, to_permille, to_steps
 
@@ -176,6 +180,22 @@ def test_marked_parts_join_to_both_texts(mine: str, other: str) -> None:
     sides = [(part, part) if isinstance(part, str) else part for part in parts]
     assert "".join(side[0] for side in sides) == mine
     assert "".join(side[1] for side in sides) == other
+
+
+def test_changes_of_a_view_count_as_a_browser_does() -> None:
+    frame = rows(1, families=1)
+    row = frame.row(0, named=True)
+    record = parse_record(record_of(row, state="\U0001f600 seen <b>"))
+    order = list(range(record.n_choices))[::-1]
+    before = user_message(NIMBLE, record, order[::-1]).encode("utf-16-le")
+    same, change = cast(
+        "list[list[int | str] | None]", view_changes(NIMBLE, record, [order[::-1], order])
+    )
+    assert same is None
+    assert change is not None
+    start, end, text = change
+    after = before[: 2 * int(start)] + str(text).encode("utf-16-le") + before[2 * int(end) :]
+    assert after.decode("utf-16-le") == user_message(NIMBLE, record, order)
 
 
 def test_a_run_on_ablated_contexts_alone_makes_no_page(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -48,8 +48,8 @@ class Loopback:
 
 
 @contextmanager
-def serving(respond: Respond) -> Iterator[Loopback]:
-    """Serves on a free port until the end of the block; the first byte is always ours."""
+def serving(respond: Respond, pages: Mapping[str, Any] | None = None) -> Iterator[Loopback]:
+    """Serves on a free port until the end of the block: requests, and pages by their path."""
     sent: list[Sent] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -65,7 +65,9 @@ def serving(respond: Respond) -> Iterator[Loopback]:
             headers = {name.lower(): text for name, text in self.headers.items()}
             request = Sent(self.command, self.path, headers, body)
             sent.append(request)
-            found = respond(request)
+            page = (pages or {}).get(self.path)
+            missing = Response({"detail": "Not Found"}, 404) if page is None else Response(page)
+            found = missing if self.command == "GET" else respond(request)
             self.send_response(found.status)
             for name, text in found.headers.items():
                 self.send_header(name, text)

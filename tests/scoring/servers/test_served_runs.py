@@ -46,7 +46,7 @@ def dataset_file(folder: Path, pairs: int = 2) -> Path:
 
 
 def score(server: Any, data: Path, out: Path, *, k: int = 4, **options: Any) -> None:
-    request = ServerRequest(urls=(server.url,), model="mine", **options)
+    request = ServerRequest(urls=(server.url,), model="mine", probe=False, **options)
     score_windows(server_source(request), read_dataset(data, k=k), out, labels={})
 
 
@@ -197,7 +197,7 @@ def test_a_run_without_any_answer_is_not_a_run(tmp_path: Path) -> None:
     refused = refuser(main)
     with serving(lambda _sent: Response({"error": "too long"}, 413)) as server:
         out = refused("score", "--server", server.url, "--model", "m", "--data", data,
-                      "--out", tmp_path / "run")  # fmt: skip
+                      "--out", tmp_path / "run", "--no-probe")  # fmt: skip
     assert "no item was answered" in out
     assert "status 413: too long" in out
     assert not (tmp_path / "run" / "predictions.parquet").exists()
@@ -214,7 +214,7 @@ def test_the_command_says_what_it_will_ask_and_stores_no_key(
             "--out", tmp_path / "run", "--api-key-env", "MY_KEY", "--requests-per-minute", 60000,
         )  # fmt: skip
         assert server.posts[0].headers["authorization"] == "Bearer s3cret-key"
-    assert "16 requests for 12 items (orders: choice 2, boolean 1, score 1)" in result.stderr
+    assert "16 requests for 12 items (orders: choice 2, boolean 1, score 1), 17 to" in result.stderr
     assert "Accuracy" in result.stdout
     stored = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*.*"))
     assert b"s3cret" not in stored + result.output.encode()
@@ -272,7 +272,7 @@ def mock_data(folder: Path) -> Path:
 
 
 def score_mock(url: str, data: Path, out: Path) -> None:
-    request = ServerRequest(urls=(url,), model="mock", concurrency=1)
+    request = ServerRequest(urls=(url,), model="mock", concurrency=1, probe=False)
     score_windows(server_source(request), read_dataset(data, k=2), out, labels={})
 
 
@@ -320,7 +320,7 @@ def test_killed_runs_resume_and_ask_nothing_of_a_written_window_again(tmp_path: 
         out, kills = tmp_path / "killed", 0
         while kills < 20:
             words = ["score", "--server", server.url, "--model", "mine", "--data", data,
-                     "--k", 2, "--out", out, "--concurrency", 4]  # fmt: skip
+                     "--k", 2, "--out", out, "--concurrency", 4, "--no-probe"]  # fmt: skip
             command = [sys.executable, "-m", "pact_cli", *map(str, words)]
             asked.clear()
             before = set((out / "parts").glob("part-*.parquet"))

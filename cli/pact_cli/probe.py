@@ -1,0 +1,39 @@
+"""`pact-eval probe`: what a server is, in a minute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pact_cli.commands import command
+from pact_cli.console import output, print_json
+from pact_cli.errors import needs_server_extra
+from pact_cli.model_options import server_options
+from pact_cli.options import json_option
+from pact_eval.errors import GateError
+
+if TYPE_CHECKING:
+    from pact_eval.scoring.servers.request import ServerRequest
+
+
+@command()
+@server_options
+@json_option
+def probe(server: ServerRequest, as_json: bool) -> None:
+    """Say what a server is: its model, noise, orders, adapter.
+
+    Who answers? What does noise alone move? Does the server see the order of the answers, and is
+    the adapter applied? This asks five frozen items, in 12 requests at most, and in five more with
+    --base-name. Exit code 3: the adapter is not applied, or --local answers differently.
+    """
+    with needs_server_extra():
+        from pact_eval.scoring.servers.source import probe as probe_server
+    from pact_reports.requests import probe_json, probe_lines
+    from pact_reports.writers.terminal import show
+
+    found = probe_server(server)
+    if as_json:
+        print_json(probe_json(found))
+    else:
+        show(output(), probe_lines(found))
+    if found.faults:
+        raise GateError("; ".join(found.faults))

@@ -1,0 +1,361 @@
+"""What a server is: who answers, what noise alone moves, whether it sees orders and adapters.
+
+Five frozen items are asked (`probe_items.py`), one of them five times and all choices in a second
+order. With the name of the base model, they are asked of it too; with a local adapter, they are
+scored here as well. That is 12 requests on a wire that asks for one view at a time, and 5 more for
+a base model.
+
+The answers are kept: asked again when a run resumes and when it ends, they show whether the model
+has changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Final, Literal
+
+import numpy as np
+
+from pact_eval._json import Json
+from pact_eval.errors import ServerError
+from pact_eval.scoring.servers.asking import AskedItem, Asker, ItemAnswer, view_orders
+from pact_eval.scoring.servers.client import Client
+from pact_eval.scoring.servers.probabilities import decimals
+from pact_eval.scoring.servers.probe_items import PROBE_RECORDS, PROBE_SHA256
+from pact_eval.scoring.servers.wire import Values, ViewAnswer, Wire
+
+REPEATS: Final = 5
+"""Times that one item is asked in the same order."""
+
+OrderEffect = Literal["seen", "within noise", "not seen", "unknown"]
+"""Whether the server shows answers in the order of the request. Unknown: rounding may hide it."""
+
+_SAME: Final = 1e-9
+_LEAST_EFFECT: Final = 1e-5
+_LEAST_CHANGE: Final = 1e-3
+_TIMES_FLOOR: Final = 3.0
+_SURE: Final = 0.9
+_MOST_NAMES: Final = 20
+_MOST_CHARACTERS: Final = 2000
+
+
+@dataclass(frozen=True)
+class RepeatFloor:
+    """What noise alone moves: one item asked several times.
+
+    Attributes:
+        repeats: number of answers.
+        largest_tv: largest total variation distance of two of them.
+        flips: answers whose most probable answer is not that of the first.
+    """
+
+    repeats: int
+    largest_tv: float
+    flips: int
+
+
+@dataclass(frozen=True)
+class OrderProbe:
+    """The same choices in two orders.
+
+    Attributes:
+        effect: whether the server shows the order.
+        largest_tv: largest total variation distance of the two answers to a choice.
+        flips: number of choices whose most probable answer differs.
+        choices: number of choices.
+    """
+
+    effect: OrderEffect
+    largest_tv: float
+    flips: int
+    choices: int
+
+
+@dataclass(frozen=True)
+class BaseProbe:
+    """The adapter's name and the base model's name, on the same items.
+
+    Attributes:
+        name: of the base model.
+        largest_tv: largest total variation distance of the answers to an item.
+        applied: whether it is above the noise: the adapter changes something.
+    """
+
+    name: str
+    largest_tv: float
+    applied: bool
+
+
+@dataclass(frozen=True)
+class Parity:
+    """The server and a local model on the same items.
+
+    Attributes:
+        adapter: the local adapter.
+        views: number of views compared.
+        largest_difference: of a log-probability; of a probability if the server rounds.
+        tolerance: the largest that rounding errors may cause.
+    """
+
+    adapter: str
+    views: int
+    largest_difference: float
+    tolerance: float
+
+    @property
+    def holds(self) -> bool:
+        """Whether the difference is within rounding errors."""
+        return self.largest_difference <= self.tolerance
+
+
+@dataclass(frozen=True)
+class ServerProbe:
+    """What a server is.
+
+    Attributes:
+        wire: format of requests and answers.
+        asked: name of the model asked for.
+        answered_by: name that the answers carry; None if they carry none.
+        models: the entry of the model on `/v1/models`, or the names there; None without the page.
+        version: the page `/version`; None without it.
+        headers: headers of an answer that describe the server.
+        answers: by item, its probabilities in view 0, canonical order.
+        unanswered: by item, why it has none.
+        values: what the server sends.
+        decimals: to how many decimals; None if not rounded.
+        floor: what noise alone moves.
+        order: whether orders are seen.
+        base: whether the adapter is applied; None without the name of the base model.
+        parity: agreement with a local adapter; None without one.
+        probe_sha256: the set of items.
+    """
+
+    wire: str
+    asked: str
+    answered_by: str | None
+    models: Json
+    version: Json
+    headers: Mapping[str, str]
+    answers: Mapping[str, tuple[float, ...]]
+    unanswered: Mapping[str, str]
+    values: Values
+    decimals: int | None
+    floor: RepeatFloor | None
+    order: OrderProbe | None
+    base: BaseProbe | None = None
+    parity: Parity | None = None
+    probe_sha256: str = PROBE_SHA256
+
+    @property
+    def least_change(self) -> float:
+        """The smallest total variation distance that is not put down to noise and rounding."""
+        floor = 0.0 if self.floor is None else self.floor.largest_tv
+        unit = 0.0 if self.decimals is None else 10.0**-self.decimals
+        return max(_TIMES_FLOOR * floor, unit + _SAME, _LEAST_CHANGE)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """Why the server must not be scored, one sentence each."""
+        found = []
+        if self.base is not None and not self.base.applied:
+            found.append(
+                f"{self.asked} answers as {self.base.name} does (largest TV "
+                f"{self.base.largest_tv:.2g}): the adapter is not applied, or changes nothing"
+            )
+        if self.parity is not None and not self.parity.holds:
+            found.append(
+                f"{self.asked} does not answer as {self.parity.adapter} does here: the largest "
+                f"difference is {self.parity.largest_difference:.2g}, rounding errors stay below "
+                f"{self.parity.tolerance:.2g} (another adapter, precision or prompt)"
+            )
+        return tuple(found)
+
+    @property
+    def orders_are_views(self) -> bool:
+        """Whether another order can be another view."""
+        return self.order is None or self.order.effect != "not seen"
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the probe for `run.json`."""
+        return asdict(self)
+
+
+def probe_server(
+    asker: Asker, client: Client, wire: Wire, *, model: str, base_name: str | None = None
+) -> ServerProbe:
+    """Probe a server.
+
+    Args:
+        asker: asks for items.
+        client: reads its pages.
+        wire: the format of requests and answers.
+        model: name of the model.
+        base_name: name of the base model on the server, if the model is an adapter.
+
+    Raises:
+        ServerError: the server cannot be used, or answers no item of the probe.
+    """
+    items = probe_items(wire, k=2)
+    answers = _asked(asker, items)
+    found = _probabilities(answers)
+    unanswered = {
+        name: f"{each.missing.status}: {each.missing.reason}"
+        for name, each in answers.items()
+        if each.missing is not None
+    }
+    if not found:
+        message = f"no item of the probe was answered: {next(iter(unanswered.values()))}"
+        raise ServerError(message)
+    again = next(item for item in items if item.record_id in found)
+    probe = ServerProbe(
+        wire=wire.name,
+        asked=model,
+        answered_by=asker.answered_by,
+        models=_models(client, model),
+        version=_page(client, "/version"),
+        headers=client.described,
+        answers=found,
+        unanswered=unanswered,
+        values=wire.values,
+        decimals=decimals(p for each in answers.values() for p in _all(each)),
+        floor=_floor(asker, again, found[again.record_id]),
+        order=None,
+    )
+    probe = replace(probe, order=_order(items, answers, probe))
+    if base_name is not None:
+        probe = replace(probe, base=_base(asker, wire, probe, base_name))
+    return probe
+
+
+def probe_items(wire: Wire, *, k: int = 1) -> list[AskedItem]:
+    """Return the items of the probe in K views."""
+    return [
+        AskedItem(
+            record.id,
+            record.state,
+            record.field,
+            view_orders(wire, record.field, item=record.id, k=k, seed=0),
+        )
+        for record in PROBE_RECORDS
+    ]
+
+
+def change_since(asker: Asker, wire: Wire, before: Mapping[str, Sequence[float]]) -> float:
+    """Return the largest TV between the answers to the probe now and before; NaN without any.
+
+    Args:
+        asker: asks for items.
+        wire: the format of requests and answers.
+        before: by item, its probabilities.
+
+    Raises:
+        ServerError: the server cannot be used.
+    """
+    items = [item for item in probe_items(wire) if item.record_id in before]
+    found = _probabilities(_asked(asker, items))
+    return max((total_variation(found[name], before[name]) for name in found), default=math.nan)
+
+
+def total_variation(p: Sequence[float], q: Sequence[float]) -> float:
+    """Return half the L1 distance of two distributions.
+
+    Examples:
+        >>> total_variation([1.0, 0.0], [0.75, 0.25])
+        0.25
+    """
+    return 0.5 * math.fsum(abs(a - b) for a, b in zip(p, q, strict=True))
+
+
+def probabilities_of(view: ViewAnswer) -> tuple[float, ...]:
+    """Return the probabilities of a view: its logits, renormalised."""
+    logits = np.array(view.logits)
+    p = np.exp(logits - logits.max())
+    return tuple((p / p.sum()).tolist())
+
+
+def _asked(
+    asker: Asker, items: Sequence[AskedItem], model: str | None = None
+) -> dict[str, ItemAnswer]:
+    answers = asker.ask(items, model=model, alone=True)
+    return {item.record_id: answer for item, answer in zip(items, answers, strict=True)}
+
+
+def _probabilities(answers: Mapping[str, ItemAnswer]) -> dict[str, tuple[float, ...]]:
+    return {name: probabilities_of(each.views[0]) for name, each in answers.items() if each.views}
+
+
+def _all(answer: ItemAnswer) -> list[float]:
+    """Return every probability as the server sent it."""
+    return [math.exp(z) for view in answer.views for z in view.logits]
+
+
+def _floor(asker: Asker, item: AskedItem, first: tuple[float, ...]) -> RepeatFloor:
+    one = replace(item, orders=item.orders[:1])
+    answers = asker.ask([one] * (REPEATS - 1), alone=True)
+    found = [first, *(probabilities_of(each.views[0]) for each in answers if each.views)]
+    largest = max(total_variation(p, q) for p in found for q in found)
+    flips = sum(int(np.argmax(p) != np.argmax(first)) for p in found)
+    return RepeatFloor(len(found), largest, flips)
+
+
+def _order(
+    items: Sequence[AskedItem], answers: Mapping[str, ItemAnswer], probe: ServerProbe
+) -> OrderProbe | None:
+    """Compare the two orders of each choice; None if none was answered."""
+    pairs = [
+        [probabilities_of(view) for view in answers[item.record_id].views]
+        for item in items
+        if len(item.distinct_orders) > 1 and answers[item.record_id].views
+    ]
+    if not pairs:
+        return None
+    largest = max(total_variation(p, q) for p, q in pairs)
+    noise = 0.0 if probe.floor is None else probe.floor.largest_tv
+    effect: OrderEffect = "seen" if largest > noise + _SAME else "within noise"
+    if largest <= _SAME:
+        # A sure model that is rounded answers 1.00 in every order.
+        hidden = probe.decimals is not None and min(max(p) for p, _ in pairs) > _SURE
+        effect = "unknown" if hidden else "not seen"
+    flips = sum(int(np.argmax(p) != np.argmax(q)) for p, q in pairs)
+    return OrderProbe(effect, largest, flips, len(pairs))
+
+
+def _base(asker: Asker, wire: Wire, probe: ServerProbe, name: str) -> BaseProbe:
+    items = [item for item in probe_items(wire) if item.record_id in probe.answers]
+    found = _probabilities(_asked(asker, items, name))
+    if not found:
+        message = f"the base model {name} answers no item of the probe"
+        raise ServerError(message)
+    largest = max(total_variation(found[each], probe.answers[each]) for each in found)
+    noise = 0.0 if probe.floor is None else probe.floor.largest_tv
+    return BaseProbe(name, largest, largest > max(noise, _LEAST_EFFECT))
+
+
+def _models(client: Client, model: str) -> Json:
+    """Return what `/v1/models` says about the model, or else the names that it lists."""
+    page = client.get("/v1/models")
+    entries: list[Json] = []
+    for key in ("data", "models"):
+        listed = page.get(key) if isinstance(page, dict) else None
+        entries += listed if isinstance(listed, list) else []
+    named = {
+        str(entry.get("id", entry.get("name"))): entry
+        for entry in entries
+        if isinstance(entry, dict)
+    }
+    if model in named:
+        return _bounded(named[model])
+    return [*named][:_MOST_NAMES] if named else None
+
+
+def _page(client: Client, path: str) -> Json:
+    found = client.get(path)
+    return None if found is None else _bounded(found)
+
+
+def _bounded(value: Json) -> Json:
+    """Return a value, or its beginning as text if it is long."""
+    text = str(value)
+    return value if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."

@@ -1,0 +1,240 @@
+"""The probe of a server, against servers of which it is known what it must find."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import question, record, write_jsonl
+from commands import runner
+
+from pact_cli.main import main
+from pact_eval.data import parse_record
+from pact_eval.errors import ServerError
+from pact_eval.runs import read_run
+from pact_eval.scoring.servers.probe import ServerProbe
+from pact_eval.scoring.servers.request import ServerRequest
+from pact_eval.scoring.servers.source import probe, server_source
+from pact_eval.scoring.windows import read_dataset, score_windows
+from scoring.conftest import FIXTURES, MODEL
+from scoring.servers.loopback import Response, Sent, serving, systemone
+
+ADAPTER = FIXTURES / "adapters" / "pact"
+
+
+def probed(respond: Callable[[Sent], Response], **options: Any) -> ServerProbe:
+    with serving(respond) as server:
+        return probe(ServerRequest(urls=(server.url,), model="mine", **options))
+
+
+def by_position(sent: Sent, *, shift: float = 0.0, digits: int | None = None) -> Response:
+    """Answers a choice by position: the first answer gets most."""
+    (asked,) = sent.body["questions"].values()
+    if asked["type"] != "choice":
+        return systemone(sent)
+    names = list(asked["criteria"])
+    weights = [4.0 + shift, 3.0, 2.0, 1.0]
+    p = [weight / sum(weights) for weight in weights]
+    p = p if digits is None else [round(each, digits) for each in p]
+    answer = {
+        "type": "choice",
+        "choice": names[p.index(max(p))],
+        "probabilities": dict(zip(names, p, strict=True)),
+    }
+    return systemone(sent, answers={"decision": answer})
+
+
+def test_a_server_that_follows_the_order() -> None:
+    found = probed(lambda sent: by_position(sent, digits=2))
+    assert found.order is not None
+    assert (found.order.effect, found.order.flips, found.order.choices) == ("seen", 3, 3)
+    assert found.decimals is None  # the boolean and the score are not rounded
+    assert found.floor is not None
+    assert (found.floor.repeats, found.floor.largest_tv, found.floor.flips) == (5, 0.0, 0)
+    assert set(found.answers) == {
+        "choice-parcel", "choice-hall", "choice-leaves", "boolean-safe", "score-urgency",
+    }  # fmt: skip
+    assert not found.faults
+
+
+def test_a_server_that_sorts_options_is_told_and_is_not_asked_for_views(tmp_path: Path) -> None:
+    data = write_jsonl(tmp_path / "d.jsonl", [record("a-base"), record("a-counterfactual")])
+    said: list[ServerProbe] = []
+    with serving(systemone) as server:
+        request = ServerRequest(urls=(server.url,), model="mine")
+        source = server_source(request, said.append)
+        score_windows(source, read_dataset(data, k=4), tmp_path / "run", labels={})
+    assert said[0].order is not None
+    assert (said[0].order.effect, said[0].orders_are_views) == ("not seen", False)
+    # 12 requests of the probe, one per item, and 5 of the probe at the end.
+    assert len(server.posts) == 12 + 2 + 5
+    run = read_run(tmp_path / "run")
+    assert run.predictions.k == 4
+    assert {tuple(order) for order in run.predictions.code_order.reshape(8, -1).tolist()} == {
+        (0, 1, 2)
+    }
+    kept: Any = run.provenance["probe"]
+    assert (kept["order"]["effect"], kept["changed"], kept["end_largest_tv"]) == (
+        "not seen",
+        False,
+        0,
+    )
+
+
+def test_noise_is_measured_and_hides_a_smaller_effect() -> None:
+    rng = random.Random(0)
+    found = probed(lambda sent: by_position(sent, shift=rng.random()))
+    assert found.floor is not None
+    assert 0.001 < found.floor.largest_tv < 0.1
+    assert found.least_change >= 3 * found.floor.largest_tv
+
+
+def test_a_sure_model_that_is_rounded_may_hide_its_orders() -> None:
+    def sure(sent: Sent) -> Response:
+        (asked,) = sent.body["questions"].values()
+        if asked["type"] == "noul":
+            return systemone(sent, answers={"decision": {"type": "noul", "noul": 1.0}})
+        names = list(asked["criteria"]) if asked["type"] == "choice" else ["0", "1", "2"]
+        best = min(names)
+        p = {name: float(name == best) for name in names}
+        answer = {"type": asked["type"], "choice": best, "score": 0.0, "probabilities": p}
+        return systemone(sent, answers={"decision": answer})
+
+    found = probed(sure)
+    assert found.order is not None
+    assert (found.decimals, found.order.effect, found.orders_are_views) == (2, "unknown", True)
+
+
+def test_an_adapter_that_is_silently_not_applied_is_caught(tmp_path: Path) -> None:
+    data = write_jsonl(tmp_path / "d.jsonl", [record("a-base")])
+
+    def ignores_model(sent: Sent) -> Response:
+        return by_position(sent)
+
+    def honours_model(sent: Sent) -> Response:
+        return by_position(sent, shift=0.2 if sent.body["model"] == "mine" else 0.0)
+
+    found = probed(honours_model, base_name="base")
+    assert found.base is not None
+    assert found.base.applied
+    with serving(ignores_model) as server:
+        words = ["--server", server.url, "--model", "mine", "--base-name", "base"]
+        result = runner(main, "probe")(*words, code=3)
+        assert "the adapter is not applied, or changes nothing" in result.stdout
+        result = runner(main, "score")(*words, "--data", data, "--out", tmp_path / "run", code=1)
+        assert "mine answers as base does" in result.stderr
+    assert not list((tmp_path / "run" / "parts").iterdir())
+
+
+def test_items_that_a_server_does_not_take_are_named() -> None:
+    def no_scores(sent: Sent) -> Response:
+        (asked,) = sent.body["questions"].values()
+        refusal = Response({"detail": "score is not supported"}, 422)
+        return refusal if asked["type"] == "score" else systemone(sent)
+
+    found = probed(no_scores)
+    assert found.unanswered == {"score-urgency": "unsupported: status 422: score is not supported"}
+    with pytest.raises(ServerError, match="no item of the probe was answered: unsupported"):
+        probed(lambda _sent: Response({"detail": "too long"}, 413))
+
+
+def test_identity_is_what_the_server_says() -> None:
+    def with_header(sent: Sent) -> Response:
+        found = systemone(sent)
+        found.headers["x-openjev-model"] = "v7"
+        return found
+
+    card = {"id": "mine", "root": "/models/a", "parent": "base"}
+    pages = {"/v1/models": {"data": [{"id": "base"}, card]}, "/version": {"version": "0.32.0"}}
+    with serving(with_header, pages) as server:
+        found = probe(ServerRequest(urls=(server.url,), model="mine"))
+    assert (found.asked, found.answered_by) == ("mine", "served-1")
+    assert found.models == card
+    assert found.version == {"version": "0.32.0"}
+    assert found.headers["x-openjev-model"] == "v7"
+
+
+def score_two_windows(folder: Path, url: str) -> Path:
+    rows = [record(f"f{n}-base", decision=question("noul"), state=f"{n}") for n in range(70)]
+    data = write_jsonl(folder / "d.jsonl", rows)
+    source = server_source(ServerRequest(urls=(url,), model="mine"))
+    score_windows(source, read_dataset(data, k=1), folder / "run", labels={})
+    return folder / "run"
+
+
+def test_a_model_that_changes_during_the_run_is_told(tmp_path: Path) -> None:
+    seen = [0]
+
+    def moves(sent: Sent) -> Response:
+        seen[0] += 1
+        return by_position(sent, shift=3.0 if seen[0] > 40 else 0.0)
+
+    with serving(moves) as server:
+        run = score_two_windows(tmp_path, server.url)
+    kept: Any = read_run(run).provenance["probe"]
+    assert kept["changed"] is True
+    assert "has changed during the run" in runner(main, "report")(run).stdout
+
+
+def test_a_run_does_not_resume_with_a_model_that_has_changed(tmp_path: Path) -> None:
+    def stops(sent: Sent) -> Response:
+        return Response("later", 401) if sent.body["state"] == "69" else by_position(sent)
+
+    with serving(stops) as server, pytest.raises(ServerError, match="401"):
+        score_two_windows(tmp_path, server.url)
+    changed = serving(lambda sent: by_position(sent, shift=3.0))
+    with changed as server, pytest.raises(ServerError, match="model has changed since the run"):
+        score_two_windows(tmp_path, server.url)
+
+
+class LocalServer:
+    """Answers /v1/systemone with our own prompts and a local model, in the order of the request."""
+
+    def __init__(self, adapter: Path | None, base: Path) -> None:
+        from pact_eval.scoring.model import ModelRequest, identify
+
+        request = ModelRequest(adapter, str(base), apply_adapter=adapter is not None)
+        self.loaded = identify(request).load()
+
+    def __call__(self, sent: Sent) -> Response:
+        ((name, asked),) = sent.body["questions"].items()
+        value: Any = {
+            "id": "a", "family": "a", "source_family": "a", "split": "validation", "domain": "d",
+            "variant": "base", "input": {"state": sent.body["state"], "questions": {name: asked}},
+        }  # fmt: skip
+        parsed = parse_record(value, require_reference=False)
+        (view,) = self.loaded.source.encoder.encode([parsed], 1, 0)
+        (scored,) = self.loaded.scorer.score([view])
+        p = softmax(scored.logits.tolist())
+        if asked["type"] == "noul":
+            return systemone(sent, answers={name: {"type": "noul", "noul": p[1]}})
+        keys = [answer.key for answer in parsed.field.answers]
+        found = dict(zip(keys, p, strict=True))
+        best, expected = max(keys, key=found.__getitem__), sum(i * each for i, each in enumerate(p))
+        answer = {"type": asked["type"], "choice": best, "score": expected, "probabilities": found}
+        return systemone(sent, answers={name: answer})
+
+
+def softmax(logits: Sequence[float]) -> list[float]:
+    weights = [math.exp(z - max(logits)) for z in logits]
+    return [weight / sum(weights) for weight in weights]
+
+
+@pytest.mark.slow
+def test_parity_with_the_local_adapter_and_without_it() -> None:
+    local = {"local": ADAPTER, "local_base": str(MODEL)}
+    served = probed(LocalServer(ADAPTER, MODEL), **local)
+    assert served.parity is not None
+    assert served.parity.holds
+    assert served.parity.views == 3 * 2 + 2
+    assert served.parity.largest_difference < 1e-4
+    base = probed(LocalServer(None, MODEL), **local)
+    assert base.parity is not None
+    assert not base.parity.holds
+    assert "does not answer as" in base.faults[0]
+    assert json.dumps(base.to_json())
