@@ -18,7 +18,8 @@ from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.stats import Estimate
 
 if TYPE_CHECKING:
-    from pact_eval.evaluation.experiment import Experiment, ExperimentRun
+    from pact_eval.evaluation.experiment import Experiment
+    from pact_eval.evaluation.experiment_run import ExperimentRun
     from pact_eval.runs import Decoding
 
 _METRICS: Final = ("accuracy", "pair_accuracy")

@@ -111,7 +111,8 @@ def test_over_seeds_a_plot_has_the_mean_of_both_decodings(
     found = Experiment.read(folders, replace(SETTINGS, decoding=decoding))
     drawn = {(each.metric, each.k): each for each in paired_differences(found, "a")}
     assert {each.seeds for each in drawn.values()} == {2}
-    for other, k in (("single", 1), ("ensemble", 3)):
+    views: dict[Decoding, int] = {"single": 1, "ensemble": 3}
+    for other, k in views.items():
         same = Experiment.read(folders, replace(SETTINGS, decoding=other))
         expected = same.seeds("a", "b").differences["all"]
         assert drawn["Accuracy", k].difference == expected["accuracy"].same_seeds

@@ -17,7 +17,7 @@ from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import estimate_text, value_text
 
 _STEPS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-_MOST_TICKS: Final = 3
+_MOST_TICKS: Final = 2
 _MARGIN: Final = 4.0
 
 
@@ -35,7 +35,7 @@ class Axis:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Axis:
-        """Choose the axis that holds some values, with at most three ticks on either side of 0.
+        """Choose the axis that holds some values, with at most two ticks on either side of 0.
 
         Examples:
             >>> Axis.of([-0.115, 0.04])

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from pact_eval.evaluation import ItemMismatch, metric_spec
 from pact_eval.evaluation import diagnostics as d
-from pact_eval.evaluation import metric_spec
 from pact_eval.preregistration import RegistrationProblem, WeakVerdict
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import p_value_text, value_text
 from pact_reports.page.diagnostics import EXPLANATIONS, anchor, by_type, counts_text
 
 _MOST_IN_A_CELL: Final = 2
-_FEW_RUNS: Final = 3
+
+FEW_RUNS: Final = 3
+"""Of more runs, the matrix takes the full width, and a count is written without its total."""
 
 
 def _share(value: float) -> str:
@@ -104,7 +106,6 @@ def matrix_html(diagnostics: Sequence[d.Diagnostic], labels: Sequence[str]) -> H
             aria_label="Diagnostics by run",
         ),
         element("p", said, class_="hint"),
-        class_="whole" if len(labels) > _FEW_RUNS else None,
         id="diagnostics",
     )
 
@@ -129,9 +130,12 @@ def _cell(found: Sequence[d.Diagnostic], label: str | None, labels: Sequence[str
     sentences = f"#{anchor(here[0].severity, type(here[0]))}"
     links: dict[str, str] = {}
     for each in here:
-        items = EXPLANATIONS[type(each)].items
-        known = items is not None and label is not None
-        links[_number(each)] = items(each, labels.index(label)) if known else sentences
+        items, number = EXPLANATIONS[type(each)].items, _number(each)
+        if len(labels) > FEW_RUNS:
+            number = number.partition(" of ")[0]
+        links[number] = sentences
+        if items is not None and label is not None:
+            links[number] = items(each, labels.index(label))
     if len(links) > _MOST_IN_A_CELL:
         return element("a", f"{len(here):,}", href=sentences)
     parts = (element("a", data_text(number), href=href) for number, href in links.items())
@@ -142,7 +146,7 @@ def _number(found: d.Diagnostic) -> str:
     return NUMBERS[type(found)](found)
 
 
-def _differing(mismatch: d.ItemMismatch) -> str:
+def _differing(mismatch: ItemMismatch) -> str:
     if mismatch.column:
         return f"{len(mismatch.differing):,} items"
     return f"{len(mismatch.only_first) + len(mismatch.only_other):,} items"

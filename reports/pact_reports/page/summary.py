@@ -22,7 +22,7 @@ from pact_reports.numbers import interval_text, p_value_text
 from pact_reports.page.cards import cards_html
 from pact_reports.page.diagnostics import diagnostics_html
 from pact_reports.page.forest import forest_html
-from pact_reports.page.matrix import matrix_html
+from pact_reports.page.matrix import FEW_RUNS, matrix_html
 from pact_reports.page.request import PageRequest
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html
@@ -50,7 +50,12 @@ def summary_html(request: PageRequest) -> Html:
         [
             *_answers(experiment, method),
             cards_html(cards(experiment, request.audit)),
-            element("div", forest, matrix_html(diagnostics, labels), class_="first"),
+            element(
+                "div",
+                forest,
+                matrix_html(diagnostics, labels),
+                class_="first beside" if len(labels) <= FEW_RUNS else "first",
+            ),
             element(
                 "section",
                 element("h3", "Verdicts"),

@@ -96,5 +96,5 @@ def _cells(test: MatchedRuns) -> tuple[Cell, ...]:
         p_value_cell(items.p_value, items.reason),
         interval_cell(tests.item_interval, DIFFERENCE),
         interval_cell(accuracy.difference, DIFFERENCE),
-        p_value_cell(families.p_value, units_text(families.reason or "")),
+        p_value_cell(families.p_value, families.reason and units_text(families.reason)),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -360,7 +361,7 @@ def test_a_number_of_the_matrix_leads_to_its_items(opened: Page, made: Made) -> 
         for run, cell in enumerate(cells):
             for link in cell.find_elements("css selector", "a"):
                 number = int(link.text.split(" of ")[0])
-                opened.settled(lambda link=link: opened.js("arguments[0].click()", link))
+                opened.settled(partial(opened.js, "arguments[0].click()", link))
                 assert set(opened.rows()) == rows_of(run, kind)
                 assert len(opened.rows()) == number
                 found += 1
@@ -371,6 +372,10 @@ def test_a_diagnostic_leads_to_its_sentence(opened: Page) -> None:
     for link in opened.all("#diagnostics th a"):
         target = opened.one("#" + str(link.get_attribute("href")).partition("#")[2])
         assert link.text in target.text
+
+
+def are_listed(page: Page, rows: set[int]) -> bool:
+    return set(page.rows()) == rows
 
 
 @pytest.mark.parametrize("calibrated", [False, True])
@@ -388,7 +393,7 @@ def test_a_bin_leads_to_its_items(opened: Page, made: Made, calibrated: bool) ->
         assert f"{counted}, {right:.1f}% right" in said
         opened.js("arguments[0].focus()", point)
         opened.settled(lambda: ActionChains(opened.driver).send_keys(Keys.ENTER).perform())
-        opened.until(lambda rows=rows: set(opened.rows()) == rows)
+        opened.until(partial(are_listed, opened, rows))
         # The keyboard goes on in the list.
         assert opened.js("return document.activeElement.id") == "items"
     bar = opened.all("#bins-2 a:has(rect)")[0]

@@ -140,6 +140,7 @@ def test_paired_tests_match_seeds_and_base_models(arms: list[Path]) -> None:
     assert first.numbers[0] == pytest.approx(2 * 2**-9)
     assert (second.text, second.mark) == ("0.250", None)
     assert second.reason is not None
+    assert all(table.reasons), "no footnote without its text"
     swapped = made(arms[1:4], "paired", method="b")
     # One number, one place: what `compare` shows of the same two runs.
     experiment = Experiment.read(arms, Settings(resamples=100))
