@@ -111,7 +111,7 @@ OLD = {
     "docs/evidence.md": 22,
     "docs/figures.md": 3,
     "docs/miniature.md": 2,
-    "docs/page.md": 7,
+    "docs/page.md": 4,
     "docs/performance.md": 3,
     "docs/statistics.md": 43,
     "docs/tables.md": 2,
