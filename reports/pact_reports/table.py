@@ -80,7 +80,7 @@ class Cell:
         numbers: those behind the text, one for each of its column's; empty if none is known.
         mark: why it stands out, or None.
         reason: why it is undefined or qualified; becomes a footnote.
-        interval: shown after the text if there is room: in terminals, HTML and Markdown.
+        interval: shown after the text, or in small type below it in LaTeX.
         below: a second line, such as what the number rests on; shown as `interval` is.
         tone: colour, in writers that have colours.
     """
@@ -133,7 +133,7 @@ class Table:
         legend: what marks mean here, if `MARKS` does not say it well; "" if a `Legend` of the
             report says it.
         notes: shown below it.
-        brackets: what the intervals of its cells are; part of the caption where they are shown.
+        brackets: what the intervals of its cells are; part of the caption if there are any.
         keys: number of leading columns that name a row. A terminal too narrow for the table repeats
             them and continues with the other columns below; with 0, cells wrap first.
 
@@ -186,7 +186,7 @@ class Table:
 
     @property
     def caption_with_brackets(self) -> str:
-        """The caption for writers that show intervals: it says what they are."""
+        """The caption; if there are intervals, it says what they are."""
         shown = any(cell.interval for row in self.rows for cell in row.cells)
         return f"{self.caption} {self.brackets}".strip() if shown else self.caption
 

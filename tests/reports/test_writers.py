@@ -183,6 +183,19 @@ def test_a_table_wider_than_the_page_continues_below() -> None:
     assert "$^{1}$no views.\\par\n$^{2}$no pairs.\\par" in lower
 
 
+def test_latex_writes_intervals_below_their_numbers() -> None:
+    columns = (Column("Arm", "left"), Column("ECE", numbers=("ece",)))
+    cell = Cell("7.2", (0.072,), interval="[0.0, 9.5]", below="noise 6.1, p=0.2")
+    rows = (Row((Cell("pact"), cell)), Row((Cell("base"), Cell("9.0", (0.09,)))))
+    table = Table("t", "T", "324 items.", columns, rows, brackets="Brackets: 95%.")
+    body = to_latex(table).partition("\\midrule\n")[2].partition("\n\\bottomrule")[0]
+    assert body.splitlines() == [
+        *("pact & 7.2 \\\\", " & {\\tiny [0.0, 9.5]} \\\\"),
+        *(" & {\\tiny noise 6.1, p=0.2} \\\\", "\\addlinespace[2pt]", "base & 9.0 \\\\"),
+    ]
+    assert "\n324 items. Brackets: 95%.\\par" in to_latex(table).replace("\\%", "%")
+
+
 def test_latex_does_not_take_a_bracket_for_an_argument() -> None:
     """`\\\\` reads a bracket or a star that follows it, over the end of the line."""
     written = to_latex(table_of([["a"], ["[1, 2]"], ["*"]]))
@@ -193,7 +206,8 @@ def test_captions_and_heads_are_escaped_too() -> None:
     table = Table(
         "t", "a_b|c", "50% <b>", (Column("x|_y", "left"),), (Row((Cell("–", reason="a_b"),)),)
     )
-    assert "\\caption{a\\_b\\textbar{}c. 50\\% \\textless{}b\\textgreater{}}" in to_latex(table)
+    assert "\\caption{a\\_b\\textbar{}c.}" in to_latex(table)
+    assert "\n50\\% \\textless{}b\\textgreater{}.\\par" in to_latex(table)
     assert "$^{1}$a\\_b.\\par" in to_latex(table)
     markdown = to_markdown(table)
     assert "### a\\_b\\|c\n\n50% &lt;b&gt;\n\n| x\\|\\_y |" in markdown

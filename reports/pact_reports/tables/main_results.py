@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from pact_eval.evaluation import ArmEvidence, ChanceError, Estimate, metric_spec
@@ -46,11 +45,12 @@ def build_main(request: TableRequest) -> Table:
     """
     results = main_results(request.metrics, request.decoding)
     decoding = DECODING_WORDS[decoding_name(request.decoding, "raw")]
+    calibrated = any(name.endswith("_calibrated") for _, name in results.questions)
     return means_table(
         results,
         name="main",
         title="Main results",
-        caption=f"Decoding: {decoding}, except for ECE after T(x), which is calibrated.",
+        caption=f"Decoding: {decoding}{', except for ECE after T(x)' if calibrated else ''}.",
         evidence=evidence_of(request.raw, results),
     )
 
@@ -119,19 +119,19 @@ def means_table(
 
 
 def _scope(results: ArmValues) -> str:
-    return (
-        f"Mean ± sample standard deviation over the seeds of an arm; one run has no deviation. "
-        f"Each run: {items_and_pairs(results.sizes)}. {_units(results.questions)}"
-    )
+    counts = {_runs(results, arm) or 0 for arm in results.values}
+    means = ""
+    if max(counts, default=0) > 1:
+        alone = "; one run has no deviation" if 1 in counts else ""
+        means = f"Mean ± sample standard deviation over the seeds of an arm{alone}. "
+    return f"{means}Each run: {items_and_pairs(results.sizes)}. {_units(results.questions)}"
 
 
 def _with_estimates(cell: Cell, runs: Sequence[Estimate], metric: str) -> Cell:
     """Add the interval if an arm has one run, n if its pairs are few, and the noise of ECE."""
     if len(runs) == 1:
         few = few_pairs(runs[0]) if metric == "pair_accuracy" else ""
-        shown = with_interval(cell, runs[0], metric_spec(metric), few=few)
-        # No footnotes: LaTeX shows no interval that they could be about.
-        cell = replace(cell, interval=shown.interval)
+        cell = with_interval(cell, runs[0], metric_spec(metric), few=few)
     return chance_cell(cell, ChanceError.of(runs)) if metric == "ece" else cell
 
 

@@ -31,11 +31,15 @@ _SMALL_PAGE_SIGNS = 130
 _GAP_SIGNS = 3.0
 _NARROW_GAP_SIGNS = 1.5
 _STACKED_SIGNS = 8
-_SMALL_SIGN = 0.65
+# Digits of five-point Computer Modern are so wide next to those of seven points.
+_SMALL_SIGN = 0.85
 
 
 def to_latex(table: Table) -> str:
-    r"""Write a table as a LaTeX float: bold for the best, daggers for significance.
+    r"""Write a table as a LaTeX float: bold for the best, daggers for significance, notes below.
+
+    The caption is the title alone. What numbers rest on, intervals and marks are explained below
+    the table. Intervals stand in small type under their numbers.
 
     Compiles with any class and engine with `\usepackage{booktabs}`: ASCII only, no colour,
     no cells over several rows. A table too wide for the page continues below, with its first column
@@ -49,7 +53,7 @@ def to_latex(table: Table) -> str:
         % needs \usepackage{booktabs}
         \begin{table}[t]
         \centering
-        \caption{Main results. 324 items. \textbf{Bold}: the best of its column.}
+        \caption{Main results.}\smallskip
         \label{tab:main}
         \footnotesize
         \begin{tabular}{lr}
@@ -59,6 +63,11 @@ def to_latex(table: Table) -> str:
         no\_cf & \textbf{84.6} \\
         \bottomrule
         \end{tabular}
+        \par\smallskip
+        \begin{minipage}{\linewidth}\scriptsize\raggedright
+        324 items.\par
+        \textbf{Bold}: the best of its column.\par
+        \end{minipage}
         \end{table}
     """
     running = any(column.width for column in table.columns)
@@ -71,7 +80,7 @@ def to_latex(table: Table) -> str:
         r"% needs \usepackage{booktabs}",
         f"\\begin{{{environment}}}[t]",
         r"\centering",
-        f"\\caption{{{_caption(table)}}}",
+        f"\\caption{{{latex_text(table.title)}.}}\\smallskip",
         f"\\label{{tab:{table.name}}}",
         r"\scriptsize" if small else r"\footnotesize",
         *([f"\\setlength{{\\tabcolsep}}{{{2 if small else 3}pt}}"] if wide else []),
@@ -126,15 +135,11 @@ def _signs(table: Table, *, stacked: bool) -> float:
 
 
 def _width(cell: Cell) -> float:
-    """Return the signs of a cell; those of its second line are small."""
-    return max(len(cell.text), _SMALL_SIGN * len(cell.below))
-
-
-def _caption(table: Table) -> str:
-    parts = [f"{latex_text(table.title)}.", *([latex_text(table.caption)] if table.caption else [])]
-    signs = {"best": r"\textbf{Bold}", **_SIGN}
-    said = [f"{signs[mark]}: {latex_text(meaning)}" for mark, meaning in table.meanings]
-    return " ".join([*parts, *([f"{'; '.join(said)}."] if said else [])])
+    """Return the signs of a cell; those of its further lines are small."""
+    raised = (cell.mark is not None) + (cell.reason is not None)
+    return max(
+        len(cell.text) + raised, *(_SMALL_SIGN * len(line) for line in (cell.interval, cell.below))
+    )
 
 
 def _specification(column: Column) -> str:
@@ -169,8 +174,13 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _body(table: Table, reasons: tuple[str, ...]) -> Iterator[str]:
+    apart = any(cell.interval or cell.below for row in table.rows for cell in row.cells)
     for at, row in enumerate(table.rows):
-        yield from _row(row, reasons, first=at == 0)
+        if at and row.rule:
+            yield r"\midrule"
+        elif at and apart:
+            yield r"\addlinespace[2pt]"
+        yield from _row(row, reasons)
 
 
 def _tight(line: str) -> str:
@@ -178,9 +188,12 @@ def _tight(line: str) -> str:
     return line.replace(r" $\pm$ ", r"$\pm$")
 
 
-def _row(row: Row, reasons: tuple[str, ...], *, first: bool) -> list[str]:
-    rule = [r"\midrule"] if row.rule and not first else []
-    return [*rule, _line(_cell(cell, reasons) for cell in row.cells)]
+def _row(row: Row, reasons: tuple[str, ...]) -> Iterator[str]:
+    """Write the lines of a row: its texts, then the small ones below them."""
+    yield _line(_cell(cell, reasons) for cell in row.cells)
+    for below in ([cell.interval for cell in row.cells], [cell.below for cell in row.cells]):
+        if any(below):
+            yield _line(f"{{\\tiny {latex_text(text)}}}" if text else "" for text in below)
 
 
 def _cell(cell: Cell, reasons: tuple[str, ...]) -> str:
@@ -191,13 +204,16 @@ def _cell(cell: Cell, reasons: tuple[str, ...]) -> str:
         text += _SIGN.get(cell.mark, "")
     if cell.reason is not None:
         text += f"$^{{{_letter(reasons.index(cell.reason))}}}$"
-    if cell.below:
-        text = f"\\shortstack[r]{{{text}\\\\{{\\tiny {latex_text(cell.below)}}}}}"
     return text
 
 
 def _below(table: Table) -> list[str]:
-    lines = [f"$^{{{_letter(at)}}}${latex_text(reason)}" for at, reason in enumerate(table.reasons)]
+    """Write the notes: what numbers rest on, marks, reasons of gaps, and further notes."""
+    signs = {"best": r"\textbf{Bold}", **_SIGN}
+    marks = [f"{signs[mark]}: {latex_text(meaning)}" for mark, meaning in table.meanings]
+    lines = [latex_text(table.caption_with_brackets)] if table.caption_with_brackets else []
+    lines += ["; ".join(marks)] if marks else []
+    lines += [f"$^{{{_letter(at)}}}${latex_text(each)}" for at, each in enumerate(table.reasons)]
     lines += [latex_text(note) for note in table.notes]
     if not lines:
         return []
