@@ -21,6 +21,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
+from pact_eval.progress import Step, watched
 from pact_fixtures.generator import FULL, generate_base_records
 
 PAIRS_A_SOURCE_FAMILY = 6
@@ -42,6 +43,28 @@ def write_dataset(folder: Path, n_records: int) -> None:
             file.write(json.dumps(record | {"split": split}, ensure_ascii=False) + "\n")
 
 
+class Times:
+    """Observes an audit: seconds by check, and of all of it."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._started: dict[int, tuple[str, float]] = {}
+
+    def started(self, step: Step, depth: int) -> None:
+        """Note the time."""
+        self._started[depth] = (step.name, time.perf_counter())
+
+    def ended(self, depth: int, *, failed: bool) -> None:
+        """Note the time that it took."""
+        del failed
+        if depth <= 1:
+            name, start = self._started[depth]
+            self.seconds[name] = time.perf_counter() - start
+
+    def wrote(self, path: Path) -> None:
+        """Ignore files."""
+
+
 def main() -> None:
     """Make the dataset, audit it, print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -54,18 +77,14 @@ def main() -> None:
         write_dataset(folder, n_records)
         size = sum(path.stat().st_size for path in folder.iterdir())
         print_line(f"{n_records:,} records, {size / 1e6:,.0f} MB")
-        stages: list[tuple[str, float]] = []
-        audit = audit_data(
-            DatasetSource.of_folder(folder),
-            DataAuditSettings(),
-            progress=lambda stage: stages.append((stage, time.perf_counter())),
-        )
-        end = time.perf_counter()
-    for (stage, start), (_, stop) in itertools.pairwise([*stages, ("", end)]):
-        print_line(f"{stage:<13}{stop - start:8.1f} s")
+        times = Times()
+        with watched(times):
+            audit = audit_data(DatasetSource.of_folder(folder), DataAuditSettings())
+    for name, seconds in times.seconds.items():
+        print_line(f"{name:<13}{seconds:8.1f} s")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     mega = peak / 1e6 if sys.platform == "darwin" else peak / 1e3
-    print_line(f"{'all':<13}{end - stages[0][1]:8.1f} s, peak {mega:,.0f} MB")
+    print_line(f"{'peak':<13}{mega:8,.0f} MB")
     print_line(
         str({code: n for check in audit.checks for code, n in check.counts.items()} or "no finding")
     )

@@ -13,13 +13,14 @@ import itertools
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from pact_eval import _toml
 from pact_eval._json import Json, loads
 from pact_eval.errors import InputError, Place
+from pact_eval.progress import Step, step, wrote
 
 if TYPE_CHECKING:
     import polars as pl
@@ -58,7 +59,7 @@ def read_lines_at(path: Path) -> Iterator[tuple[int, int, bytes]]:
     Raises:
         InputError: the file is missing, a folder, or cannot be read.
     """
-    with reading(path), open_regular(path) as file:
+    with reading(path), open_regular(path) as file, _bytes_of("Reading", path, file) as read:
         offset = 0
         for number in itertools.count(1):
             line = file.readline(MOST_TEXT_BYTES + 1)
@@ -71,6 +72,12 @@ def read_lines_at(path: Path) -> Iterator[tuple[int, int, bytes]]:
             if line.strip():
                 yield number, offset, line
             offset += len(line)
+            read.done = offset
+
+
+def _bytes_of(doing: str, path: Path, file: BinaryIO) -> AbstractContextManager[Step]:
+    """Return the step of reading a file, in bytes."""
+    return step(f"{doing} {Path(path).name}", os.fstat(file.fileno()).st_size, "bytes")
 
 
 def _refuse_packed(path: Path, line: bytes) -> None:
@@ -234,9 +241,10 @@ def sha256_of_file(path: Path) -> str:
         OSError: it is missing or cannot be read.
     """
     digest = hashlib.sha256()
-    with open_regular(path) as file:
+    with open_regular(path) as file, _bytes_of("Hashing", path, file) as hashed:
         while chunk := file.read(_CHUNK_BYTES):
             digest.update(chunk)
+            hashed.done += len(chunk)
     return digest.hexdigest()
 
 
@@ -319,6 +327,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
             with partial.open("r+b") as file:
                 os.fsync(file.fileno())
             partial.replace(path)
+            wrote(path)
     finally:
         with suppress(OSError):
             partial.unlink(missing_ok=True)

@@ -71,10 +71,7 @@ def calibrate(
     from pact_reports.writers.json import calibration_json
     from pact_reports.writers.terminal import show
 
-    with output(to_stderr=True).status("Fitting"):
-        fitted = fit_on_run(
-            run, holdout, mode=mode, decoding=settings.decoding, allow=settings.allow
-        )
+    fitted = fit_on_run(run, holdout, mode=mode, decoding=settings.decoding, allow=settings.allow)
     warn(map(warning_sentence, fitted.warnings))
     path = fitted.write(out, overwrite=overwrite)
     if as_json:

@@ -6,6 +6,7 @@ Every command is a `PactCommand`, which the group runs with the settings of `con
 from __future__ import annotations
 
 import copy
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -15,12 +16,15 @@ import click
 from click.core import ParameterSource
 
 from pact_cli.console import QUIET, announce, warn
+from pact_cli.steps import watched_steps
 from pact_eval.errors import InputError
 
 if TYPE_CHECKING:  # the list of commands does not wait for settings
     from pact_cli.config import Config, Value
 
 _HELP: Final = ("-h", "--help")
+_TARGETS: Final = ("out", "html", "markdown")
+"""Parameters that name a file or folder to write."""
 
 _GROUPS: Final = {
     "Data": (
@@ -57,12 +61,21 @@ class PactCommand(click.Command):
     Args:
         arguments: as for `click.Command`.
         announces: whether the command itself calls `announce_choices`, with more to say.
+        tells_steps: whether each step stays on the terminal, with its time, when it is over; with
+            `-v`, all commands do.
         attributes: as for `click.Command`.
     """
 
-    def __init__(self, *arguments: Any, announces: bool = False, **attributes: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        announces: bool = False,
+        tells_steps: bool = False,
+        **attributes: Any,
+    ) -> None:
         super().__init__(*arguments, **attributes)
         self.announces = announces
+        self.tells_steps = tells_steps
 
     def make_context(
         self,
@@ -102,12 +115,17 @@ class PactCommand(click.Command):
         """Say which settings of the project are used, and run the command."""
         if not self.announces:
             announce_choices()
-        if not ctx.meta.get(_VERBOSE):
-            return super().invoke(ctx)
+        verbose = ctx.meta.get(_VERBOSE, False)
+        told = verbose or (self.tells_steps and sys.stderr.isatty())
+        targets = [ctx.params[name] for name in _TARGETS if ctx.params.get(name)]
+        if not verbose:
+            with watched_steps(told=told, targets=targets):
+                return super().invoke(ctx)
         announce(_sources(ctx))
         started = time.monotonic()
         try:
-            return super().invoke(ctx)
+            with watched_steps(told=told, targets=targets):
+                return super().invoke(ctx)
         finally:
             announce([f"{ctx.info_name}: {time.monotonic() - started:.1f} s"])
 
@@ -227,6 +245,6 @@ _VERBOSITY: Final[list[click.Parameter]] = [
         is_flag=True,
         expose_value=False,
         callback=_set_verbose,
-        help="Show every option with where its value is from, and the time taken.",
+        help="Show every option with where its value is from, and the time of each step.",
     ),
 ]

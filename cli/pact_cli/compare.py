@@ -12,6 +12,7 @@ import click
 from pact_cli.commands import command, from_settings
 from pact_cli.console import output, print_json, warn
 from pact_cli.options import json_option, settings_options
+from pact_eval.progress import tracked
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -100,11 +101,10 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
     from pact_reports.writers.terminal import show
 
     names = [str(run.folder) for run in experiment.runs]
-    with output(to_stderr=True).status("Computing intervals"):
-        comparisons = experiment.comparisons  # raises if the runs cannot be compared
-        first, *others = experiment.runs
-        answers = [experiment.answer(first, run) for run in others]
-        compared = list(zip(names[1:], comparisons, answers, strict=True))
+    comparisons = experiment.comparisons  # raises if the runs cannot be compared
+    first, *others = experiment.runs
+    answers = [experiment.answer(first, run) for run in tracked(others, "Answering", "runs")]
+    compared = list(zip(names[1:], comparisons, answers, strict=True))
     label = experiment.settings.label
     records = None if data is None else _records(experiment, data)
     if as_json:
@@ -149,8 +149,7 @@ def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None
     from pact_reports.writers.json import to_json, warnings_json
     from pact_reports.writers.terminal import show
 
-    with output(to_stderr=True).status("Computing intervals"):
-        compared = experiment.arms_comparison
+    compared = experiment.arms_comparison
     label = experiment.settings.label
     if as_json:
         intervals = GENERALISATION[experiment.settings.unit]

@@ -7,11 +7,8 @@ import io
 import json
 import os
 import re
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -44,7 +41,6 @@ def output(*, to_stderr: bool = False) -> Console:
         # A terminal that cannot show an arrow shows an ASCII substitute, not a traceback.
         stream.reconfigure(errors=_ASCII_LIKE)
     console = PipeConsole(stderr=to_stderr, highlight=False)
-    console.without_status = quiet()
     if console.is_terminal:
         return console
     given = os.environ.get("COLUMNS", "")
@@ -101,31 +97,3 @@ def _ascii_like(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(_ASCII_LIKE, _ascii_like)
-
-
-@contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar with items per second and the time left on stderr; yield a function to move it."""
-    from pact_cli.rich_output import rate_bar
-
-    bar = rate_bar(what, hidden=quiet())
-    task = bar.add_task(what, total=None)
-    _restore_python_interrupts()
-    with bar:
-        try:
-            yield lambda done, total: bar.update(task, completed=done, total=total)
-        except BaseException:
-            bar.live.transient = True  # a failed command leaves its message, not a bar
-            raise
-
-
-def _restore_python_interrupts() -> None:
-    """Make Python handle Ctrl-C again.
-
-    polars installs its own handler in front of Python's. While it wrote tables, 300 interrupts
-    raised about 400 errors; with Python's handler alone they raise 300. An ignored signal (nohup)
-    stays ignored.
-    """
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -8,15 +8,15 @@ from pathlib import Path
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import progress_bar
 from pact_cli.errors import needs_model_extra
 from pact_cli.report import print_reports
+from pact_cli.score import says_what_is_kept
 
 _ARMS = ("nimble_recipe", "pact")
 _SEED = 17
 
 
-@command()
+@command(tells_steps=True)
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -49,12 +49,12 @@ def demo(out: Path, k: int, limit: int | None) -> None:
         for arm, run in zip(_ARMS, runs, strict=True):
             model = identify(ModelRequest(adapter=fixtures / "adapters" / arm))
             dataset = read_dataset(data, k=k, limit=limit)
-            with progress_bar(f"Scoring {arm}") as progress:
-                score(model, dataset, run, labels={"arm": arm, "seed": _SEED}, progress=progress)
+            with says_what_is_kept(run):
+                score(model, dataset, run, labels={"arm": arm, "seed": _SEED})
         print_reports(runs, as_json=False)
         page = out / "demo.html"
         experiment = Experiment.read(runs, Settings(method="pact"))
         outputs = Outputs(html=page, data=(data,), command=("pact-eval", "demo"))
-        write_report(experiment, outputs, progress=progress_bar)
+        write_report(experiment, outputs)
     click.echo(f"wrote {', '.join(one_line(str(run)) for run in runs)} and {one_line(str(page))}")
     click.echo(f"next: pact-eval compare {' '.join(one_line(str(run)) for run in reversed(runs))}")

@@ -13,6 +13,7 @@ from pact_cli.console import JSON_PRINTED, print_json
 from pact_eval._files import advice_on_full_disk
 from pact_eval._json import Json
 from pact_eval.errors import MissingExtraError, PactError, Problem, RecordError
+from pact_eval.progress import step
 from pact_reports.plain_text import one_line, visible
 
 _INTERRUPTED = 1
@@ -55,8 +56,8 @@ class PactGroup(click.Group):
             _print_as_json(ctx, error, 1)
             where = f"{one_line(str(error.filename))}: " if error.filename else ""
             _fail(f"{where}{error.strerror or error}{advice_on_full_disk(error)}", 1)
-        except KeyboardInterrupt:
-            message = "interrupted; scored items are kept, and the same command resumes the run"
+        except KeyboardInterrupt as error:
+            message = f"interrupted; {str(error) or 'nothing was written'}"
             _print_as_json(ctx, KeyboardInterrupt(message), _INTERRUPTED)
             _fail(message, _INTERRUPTED)
 
@@ -114,7 +115,8 @@ def needs_server_extra() -> Iterator[None]:
 def needs_model_extra() -> Iterator[None]:
     """Raise an error that names the extra to install if torch or transformers is missing."""
     try:
-        yield
+        with step("Loading torch"):
+            yield
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA_MODULES:
             raise

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from pact_cli.commands import command
-from pact_cli.console import output, print_json, progress_bar, warn
+from pact_cli.console import output, print_json, warn
 from pact_cli.options import (
     json_option,
     left_out_files,
@@ -159,7 +159,7 @@ def _written(
     experiment = Experiment.read(runs, settings)
     warn(map(warning_sentence, experiment.warnings))
     warnings = [*left_out_files(), *warnings_json(experiment.warnings)]
-    return write_report(experiment, outputs, progress=progress_bar), warnings
+    return write_report(experiment, outputs), warnings
 
 
 def _check_any(message: str, written: WrittenReport, why_not: str) -> None:

@@ -99,8 +99,7 @@ def scorecard(
     from pact_reports.writers.json import scorecard_json
     from pact_reports.writers.terminal import show
 
-    with output(to_stderr=True).status("Judging"):
-        judged = judge_sources(criteria, sources, replace(settings, resamples=resamples))
+    judged = judge_sources(criteria, sources, replace(settings, resamples=resamples))
     warn(map(warning_sentence, judged.warnings))
     if as_json:
         print_json(scorecard_json(judged))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pact_cli.commands import command, from_settings
-from pact_cli.console import output, print_json, progress_bar, warn
+from pact_cli.console import output, print_json, warn
 from pact_cli.options import (
     json_option,
     left_out_files,
@@ -80,7 +80,7 @@ def report(
     experiment = Experiment.read(runs, settings)
     warn(map(warning_sentence, experiment.warnings))
     outputs, left_out = _with_data_of(experiment, outputs)
-    written = write_report(experiment, outputs, progress=progress_bar)
+    written = write_report(experiment, outputs)
     warn(written.warning_sentences)
     warnings = [*left_out_files(), *warnings_json(experiment.warnings), *left_out]
     warnings += written.warnings_json()
@@ -145,8 +145,7 @@ def print_reports(
         (run,) = experiment.all_runs
         warnings = experiment.applied_warnings
         warn(map(warning_sentence, warnings))
-        with output(to_stderr=True).status("Computing intervals"):
-            evaluation = replace(experiment.evaluation(run), warnings=warnings)
+        evaluation = replace(experiment.evaluation(run), warnings=warnings)
         if as_json:
             digest = report_digest([run], experiment.settings)
             rates = [] if run.ablated else to_json(experiment.rates(run))

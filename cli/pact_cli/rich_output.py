@@ -1,4 +1,4 @@
-"""What the commands use of rich: a console that survives a closed pipe, and a bar with a rate.
+"""What the commands use of rich: a console that survives a closed pipe, and lines of steps.
 
 `pact_cli.console` imports this module when a command prints: rich takes a third of the time of
 `pact-eval --help`.
@@ -6,36 +6,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
-from rich.status import Status
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from pact_cli.steps import StepLine
+
+_WIDE: Final = 100  # columns from which counts are shown next to shares
+_TEXT_WIDTH: Final = 52  # columns that a line usually needs besides its bar
+_UNCOUNTED: Final = ("bytes", "parts")
 
 
 class PipeConsole(Console):
-    """A console that exits with 0 if the reader closes the pipe (`| head`).
-
-    Attributes:
-        without_status: whether it shows no spinner.
-    """
-
-    without_status = False
-
-    def status(self, *arguments: Any, **options: Any) -> Status:
-        """Return a spinner, which shows nothing if the console is without."""
-        if self.without_status:
-            return Console(quiet=True).status(*arguments, **options)
-        return super().status(*arguments, **options)
+    """A console that exits with 0 if the reader closes the pipe (`| head`)."""
 
     def on_broken_pipe(self) -> None:
         """Exit with 0 where rich would exit with 1."""
@@ -45,32 +35,56 @@ class PipeConsole(Console):
             raise SystemExit(0) from None
 
 
-def rate_bar(what: str, *, hidden: bool = False) -> Progress:
-    """Return a bar on stderr with items per second and the time left; hidden, it shows nothing."""
-    return Progress(
-        TextColumn(what),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _ItemsPerSecond(),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-        console=Console(stderr=True),
-        refresh_per_second=4,
-        disable=hidden,
+def live_lines(shown: Callable[[], Sequence[StepLine]]) -> Live:
+    """Return lines on stderr that show open steps and leave nothing when they are stopped.
+
+    Args:
+        shown: returns the steps to show now.
+    """
+    console = Console(stderr=True)
+    return Live(
+        get_renderable=lambda: _lines(shown(), console.width),
+        console=console,
+        refresh_per_second=5,
+        transient=True,
+        redirect_stdout=False,
     )
 
 
-class _ItemsPerSecond(ProgressColumn):
-    """Items per second of this process; items that an earlier process scored do not count."""
+def _lines(steps: Sequence[StepLine], width: int) -> RenderableType:
+    """Lay out steps: name, bar, share and count, rate and time left."""
+    if not steps:
+        return Text()
+    table = Table.grid(padding=(0, 1))
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for _ in range(3):
+        table.add_column(no_wrap=True, justify="right")
+    bar_width = max(8, min(40, width - _TEXT_WIDTH))
+    for each in steps:
+        total, share = each.step.total, each.step.share
+        bar = ProgressBar(
+            total=None if share is None else 1.0, completed=share or 0.0, width=bar_width
+        )
+        done = "" if share is None else f"{math.floor(100 * share)}%"
+        if total is not None and each.step.unit not in _UNCOUNTED and width >= _WIDE:
+            done = f"{each.step.reached:,.0f}/{total:,.0f}  {done}"
+        table.add_row(each.name, bar, done, f"{each.rate}  {_time_of(each)}".strip())
+    return table
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._first: tuple[float, float] | None = None
 
-    def render(self, task: Task) -> Text:
-        if task.total is None or task.elapsed is None:
-            return Text("loading")
-        if self._first is None:
-            self._first = (task.completed, task.elapsed)
-        items, seconds = task.completed - self._first[0], task.elapsed - self._first[1]
-        return Text(f"{items / seconds:.1f} items/s" if items > 0 and seconds > 0 else "- items/s")
+def _time_of(line: StepLine) -> str:
+    left = line.seconds_left
+    if left is None:
+        return _clock(line.seconds)
+    return f"{_clock(left)} left"
+
+
+def _clock(seconds: float) -> str:
+    """Return a time as hours, minutes and seconds.
+
+    >>> _clock(75), _clock(3675.2)
+    ('1:15', '1:01:15')
+    """
+    minutes, rest = divmod(math.ceil(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -28,8 +28,7 @@ def runs(folders: tuple[Path, ...], as_json: bool) -> None:
     from pact_reports.writers.terminal import show
 
     places = folders or (Path("runs"),)
-    with output(to_stderr=True).status("Reading runs"):
-        found = list_runs(places)
+    found = list_runs(places)
     if as_json:
         print_json(run_list_json(found))
     elif found:

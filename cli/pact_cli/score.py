@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,11 +11,12 @@ import click
 
 from pact_cli.choices import chosen_data, chosen_run, next_command
 from pact_cli.commands import announce_choices, command
-from pact_cli.console import announce, progress_bar
+from pact_cli.console import announce
 from pact_cli.errors import needs_model_extra, needs_server_extra
 from pact_cli.model_options import model_or_server_options
 from pact_cli.options import json_option, label_options, order_seed_option
 from pact_cli.report import print_reports
+from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from pact_eval.scoring.windows import Dataset, RowSource
 
 
-@command(announces=True)
+@command(announces=True, tells_steps=True)
 @click.option(
     "--data",
     metavar="FILE_OR_FOLDER",
@@ -71,11 +74,11 @@ def score(
     file, why = chosen_data(data)
     folder, why_there = (out, ()) if out is not None else chosen_run(asked, labels)
     announce_choices([*why, *why_there])
-    dataset = read_dataset(file, k=k, order_seed=order_seed, limit=limit)
-    source = _source(asked, dataset)
-    with progress_bar("Scoring") as progress:
-        score_windows(source, dataset, folder, labels=labels, progress=progress)
-    print_reports([folder], as_json=as_json)
+    with says_what_is_kept(folder):
+        dataset = read_dataset(file, k=k, order_seed=order_seed, limit=limit)
+        source = _source(asked, dataset)
+        score_windows(source, dataset, folder, labels=labels)
+        print_reports([folder], as_json=as_json)
     announce([f"Next: {next_command(folder)}"])
 
 
@@ -97,3 +100,36 @@ def _source(asked: ModelRequest | ServerRequest, dataset: Dataset) -> RowSource:
         from pact_eval.scoring.model import identify
         from pact_eval.scoring.score import LocalSource
     return LocalSource(identify(asked))
+
+
+@contextmanager
+def says_what_is_kept(folder: Path) -> Iterator[None]:
+    """Say, if the block is interrupted, which items of a run are kept.
+
+    Args:
+        folder: the run folder that the block writes.
+
+    Raises:
+        KeyboardInterrupt: with the message.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_kept(folder)) from None
+
+
+def _kept(folder: Path) -> str:
+    from pact_eval.errors import PactError
+    from pact_eval.runs import read_provenance, views_written
+
+    where = one_line(str(folder))
+    if (folder / "predictions.parquet").exists():
+        return f"the run in {where} is complete"
+    try:
+        items = views_written(folder) // (read_provenance(folder).k or 1)
+    except PactError:
+        items = 0
+    if not items:
+        return "no item was scored yet; the same command starts again"
+    said = "item is" if items == 1 else "items are"
+    return f"{items:,} scored {said} kept in {where}; the same command resumes the run"

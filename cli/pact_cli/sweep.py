@@ -53,8 +53,7 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
 
     experiment = Experiment.read([run], settings)
     (swept,) = experiment.all_runs
-    with output(to_stderr=True).status("Computing intervals"):
-        points = experiment.sweep(swept, views)
+    points = experiment.sweep(swept, views)
     warnings = experiment.applied_warnings
     warn(map(warning_sentence, warnings))
     if as_json:

@@ -187,6 +187,7 @@ BALANCE: Final[Check[DataContext]] = Check(
     question="Is the reference spread over kinds, domains and answer positions?",
     run=lambda context: check_balance(context.index, context.collector("balance")),
     needs=("records",),
+    cost=0.05,
     codes={
         "position-favoured": (
             "warning",

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from pact_eval.data import Index, context_text, folded
+from pact_eval.progress import tracked
 
 Rows = npt.NDArray[np.intp]
 Values = npt.NDArray[np.float32]
@@ -99,7 +100,8 @@ class ContextVectors:
             least_rest: the n-grams that are left out are shorter than this.
         """
         parts, cuts, rests = [], [], []
-        for start in range(0, max(1, len(self)), _CHUNK_ROWS):
+        starts = range(0, max(1, len(self)), _CHUNK_ROWS)
+        for start in tracked(starts, "Weighing n-grams", "parts", counts=15):
             unit = self.rows(np.arange(start, min(start + _CHUNK_ROWS, len(self))))
             n = unit.shape[0]
             row, level = np.repeat(np.arange(n), np.diff(unit.indptr)), self._level[unit.indices]

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.audit.context_vectors import ContextVectors, Matrix, Rows, Values
+from pact_eval.progress import Step, step
 
 CROWD: Final = 50
 """Near duplicates in one file from which a context is no longer compared with all others."""
@@ -134,24 +135,31 @@ class _Search:
 
     def run(self) -> None:
         """Find all pairs."""
-        representative = self._groups.representatives() & (self._prefixes.cut > 0)
+        n = len(self._vectors)
         starts = np.flatnonzero(ranks(self._groups.file) == 0)
-        for start, stop in pairwise([*starts.tolist(), len(representative)]):
-            self._n_near[:] = 0
-            size = _FIRST_PIECE
-            while start < stop:
-                piece = start + np.flatnonzero(representative[start : min(start + size, stop)])
-                lacks = self._n_near[start:] < CROWD
-                self._compare(start + np.flatnonzero(lacks), piece)
-                others = piece[lacks[piece - start]]
-                self._compare(start + np.flatnonzero(~lacks[: stop - start]), others)
-                start, size = start + size, min(2 * size, _LAST_PIECE)
-            self.is_exact &= bool((self._n_near < CROWD).all())
+        files = [[*_pieces(start, stop)] for start, stop in pairwise([*starts.tolist(), n])]
+        representative = self._groups.representatives() & (self._prefixes.cut > 0)
+        n_pairs = sum((stop - start) * (n - start) for file in files for start, stop in file)
+        with step("Comparing contexts", n_pairs, "pairs", counts=60) as compared:
+            for pieces in files:
+                self._n_near[:] = 0
+                for start, stop in pieces:
+                    before = compared.done
+                    piece = start + np.flatnonzero(representative[start:stop])
+                    lacks = self._n_near[start:] < CROWD
+                    self._compare(start + np.flatnonzero(lacks), piece, compared)
+                    others = piece[lacks[piece - start]]
+                    end = pieces[-1][1]
+                    crowded = start + np.flatnonzero(~lacks[: end - start])
+                    self._compare(crowded, others, compared)
+                    compared.done = before + (stop - start) * (n - start)
+                self.is_exact &= bool((self._n_near < CROWD).all())
 
-    def _compare(self, rows: Rows, others: Rows) -> None:
+    def _compare(self, rows: Rows, others: Rows, compared: Step) -> None:
         """Compare contexts with those of a piece that lie before them."""
         prefixes = self._prefixes
-        for row, other, product in _products(prefixes.matrix, rows, others, self._least):
+        products = _products(prefixes.matrix, rows, others, self._least, compared)
+        for row, other, product in products:
             upper = prefixes.largest_cosines(row, other, product)
             keep = np.flatnonzero((other < row) & (upper >= self._threshold - _ROUNDING))
             keep = keep[self._groups.comparable(row[keep], other[keep])]
@@ -182,12 +190,13 @@ def largest_cosine(vectors: ContextVectors, groups: Groups, *, across: bool) -> 
     """
     largest = np.nan
     shared, rows = vectors.prefixes(0, 0).matrix, np.arange(len(vectors))
-    for row, other, product in _products(shared, rows, rows, 0):
-        keep = (other < row) & groups.comparable(row, other)
-        keep &= (groups.file[row] != groups.file[other]) == across
-        if keep.any():
-            best = np.flatnonzero(keep)[[product[keep].argmax()]]
-            largest = np.fmax(largest, cosines(vectors, row[best], other[best])[0])
+    with step("Comparing all contexts", len(rows) ** 2, "pairs") as compared:
+        for row, other, product in _products(shared, rows, rows, 0, compared):
+            keep = (other < row) & groups.comparable(row, other)
+            keep &= (groups.file[row] != groups.file[other]) == across
+            if keep.any():
+                best = np.flatnonzero(keep)[[product[keep].argmax()]]
+                largest = np.fmax(largest, cosines(vectors, row[best], other[best])[0])
     return float(largest)
 
 
@@ -203,9 +212,12 @@ def cosines(vectors: ContextVectors, row: Rows, other: Rows) -> Values:
 
 
 def _products(
-    matrix: Matrix, rows: Rows, others: Rows, least: float
+    matrix: Matrix, rows: Rows, others: Rows, least: float, compared: Step
 ) -> Iterator[tuple[Rows, Rows, Values]]:
-    """Yield (row, other row, product) of those that share a column, block by block."""
+    """Yield (row, other row, product) of those that share a column, block by block.
+
+    Pairs are counted in `compared` as they are multiplied.
+    """
     if not len(others):
         return
     transposed = matrix[others].T.tocsr()
@@ -216,3 +228,16 @@ def _products(
         if len(kept):
             row = block[np.searchsorted(product.indptr, kept, side="right") - 1]
             yield row, others[product.indices[kept]], product.data[kept]
+        compared.done += len(block) * len(others)
+
+
+def _pieces(start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield the pieces of a file: the first are small, and so are their products.
+
+    >>> list(_pieces(10, 3_500))
+    [(10, 1010), (1010, 3010), (3010, 3500)]
+    """
+    size = _FIRST_PIECE
+    while start < stop:
+        yield start, min(start + size, stop)
+        start, size = start + size, min(2 * size, _LAST_PIECE)

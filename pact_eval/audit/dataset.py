@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,11 +18,14 @@ from pact_eval.audit.schema import SCHEMA
 from pact_eval.audit.separation import SEPARATION
 from pact_eval.audit.shortcuts import SHORTCUTS
 from pact_eval.data import DataFile, FileFacts
+from pact_eval.progress import step
 
 DATA_CHECKS: Final = Registry[DataContext](
     HASHES, SCHEMA, FAMILIES, CERTIFICATES, SEPARATION, BALANCE, SHORTCUTS, LENGTHS
 )
 """The checks of a dataset, in the order in which they run."""
+
+_READING_COST: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -51,15 +53,12 @@ class DataAudit(NotebookTables):
 def audit_data(
     source: DatasetSource,
     settings: DataAuditSettings,
-    *,
-    progress: Callable[[str], None] = lambda _: None,
 ) -> DataAudit:
     """Audit a dataset.
 
     Args:
         source: the files and their manifest.
         settings: what the checks allow, and which of them run.
-        progress: called with the name of each stage as it starts.
 
     Returns:
         The audit.
@@ -68,16 +67,21 @@ def audit_data(
         InputError: a file cannot be read.
         PromptError: the tokenizer's chat template cannot render a record.
     """
-    progress("reading")
-    context = DataContext.read(source, settings)
-    index = context.index
     wanted = [name for name in DATA_CHECKS if settings.only is None or name in settings.only]
-    if SCHEMA.name not in wanted and context.scan.incomplete(index):
-        wanted.insert(0, SCHEMA.name)  # no other check reports lines that could not be read
-    results = []
-    for name in wanted:
-        progress(name)
-        results.append(DATA_CHECKS[name].result(context))
+    skipped = {"tokenizer"} if settings.tokenizer is None else set()
+    costs = {
+        name: DATA_CHECKS[name].cost for name in wanted if not skipped & {*DATA_CHECKS[name].needs}
+    }
+    with step("Auditing", _READING_COST + sum(costs.values())):
+        with step("reading", counts=_READING_COST):
+            context = DataContext.read(source, settings)
+        index = context.index
+        if SCHEMA.name not in wanted and context.scan.incomplete(index):
+            wanted.insert(0, SCHEMA.name)  # no other check reports lines that could not be read
+        results = []
+        for name in wanted:
+            with step(name, counts=costs.get(name, 0.0)):
+                results.append(DATA_CHECKS[name].result(context))
     n_families = [
         index.frame.filter(file=number)["family"].n_unique() for number in range(len(index.files))
     ]

@@ -237,6 +237,7 @@ HASHES: Final[Check[DataContext]] = Check(
     question="Are the files those that the manifest describes?",
     run=_run,
     needs=("manifest",),
+    cost=0.01,
     codes={
         "hash-mismatch": ("error", "A file's SHA-256 is not the one in the manifest."),
         "fingerprint-mismatch": ("error", "The records are not those that the manifest names."),

@@ -111,6 +111,7 @@ LENGTHS: Final[Check[DataContext]] = Check(
     question="Does every prompt fit, with one token per letter?",
     run=_run,
     needs=("records", "tokenizer"),
+    cost=3.0,
     codes={
         "codes-not-single": ("error", "A letter is not a single ordinary token."),
         "prompt-too-long": ("error", "A prompt has more tokens than the limit."),

@@ -12,6 +12,7 @@ from pact_eval.audit.context_vectors import ContextVectors
 from pact_eval.audit.cosine_search import Groups, Pairs, largest_cosine, near_pairs
 from pact_eval.audit.findings import Collector
 from pact_eval.data import Index, context_text, word_diff
+from pact_eval.progress import step
 
 __all__ = ["NearDuplicates", "add_near_duplicates"]
 
@@ -83,8 +84,10 @@ def add_near_duplicates(index: Index, findings: Collector, *, threshold: float) 
         index.frame["family"].rank("dense").to_numpy().astype(np.intp) - 1,
         index.frame["context"].to_numpy(),
     )
-    vectors = ContextVectors(index, groups.family)
-    near, exact = near_pairs(vectors, groups, threshold)
+    with step("Near duplicates", total=100):
+        with step("Counting n-grams", counts=25):
+            vectors = ContextVectors(index, groups.family)
+        near, exact = near_pairs(vectors, groups, threshold)
     _report(index, groups, near, findings)
     n_empty = int(vectors.is_empty.sum())
     largest = []

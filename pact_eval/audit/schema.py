@@ -205,6 +205,7 @@ SCHEMA: Final[Check[DataContext]] = Check(
     name="schema",
     question="Is every line a record with an allowed answer?",
     run=lambda context: context.scan.result(context.index),
+    cost=0.01,
     codes={
         "not-json": ("error", "A line is not strict JSON."),
         "malformed": ("error", "A line is not a record, or its reference is not an answer."),

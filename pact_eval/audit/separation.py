@@ -85,6 +85,7 @@ SEPARATION: Final[Check[DataContext]] = Check(
         threshold=context.settings.near_duplicate,
     ),
     needs=("records",),
+    cost=3.0,
     codes={
         "shared-id": ("error", "A record id is in two files."),
         "shared-family": ("error", "A family is in two files."),

@@ -28,6 +28,7 @@ from pact_eval.audit.registry import Check
 from pact_eval.audit.word_clues import Clues, View, WordItem, candidate_clues, read_words
 from pact_eval.data import MAX_ANSWERS, Index
 from pact_eval.errors import Place
+from pact_eval.progress import step, tracked
 from pact_eval.stats import Estimate, cluster_sums, linear_inference, linearised_ratio
 
 _CODES: Final[Mapping[View, str]] = {
@@ -143,15 +144,21 @@ def check_shortcuts(
         'no records'
     """
     rows = _sample(index.frame, max_records, rng)
-    items, words = read_words(index, rows)
-    probes = tuple(_probe(items, words, view) for view in get_args(View))
+    views: tuple[View, ...] = get_args(View)
+    with step("Bags of words", 1 + len(views)):
+        with step("words", counts=1):
+            items, words = read_words(index, rows)
+        probes = []
+        for view in views:
+            with step(view, 2, counts=1):
+                probes.append(_probe(items, words, view))
     place = Place(", ".join(file.name for file in index.files))
     for probe in probes:
         code = _verdict(probe)
         if code is not None:
             findings.add(code, place, "no accuracy above the baseline", _found(probe))
     measured = Shortcuts(
-        probes=probes,
+        probes=tuple(probes),
         records=len(items),
         records_in_all=len(index),
         source_families=len({item.source_family for item in items}),
@@ -182,7 +189,10 @@ def _probe(every: Sequence[WordItem], words: Sequence[str], view: View) -> Probe
     names, cluster = np.unique([item.source_family for item in items], return_inverse=True)
     if len(names) < 2:
         return _undefined(view, len(items), len(names))
-    answered, majority, telling = _predict(items, candidate_clues(items, words, view), cluster)
+    with step("clues", counts=1):
+        clues = candidate_clues(items, words, view)
+    with step("fits", counts=1):
+        answered, majority, telling = _predict(items, clues, cluster)
     reference = np.array([item.reference for item in items])
     texts = [item.texts[view] for item in items]
     best = _most_frequent(texts, reference, np.ones(len(items), dtype=bool))
@@ -259,7 +269,8 @@ def _predict(
     majority = np.zeros(len(items), dtype=np.int64)
     raised = np.zeros(len(clues.names))
     folds = GroupKFold(min(_FOLDS, int(cluster.max()) + 1))
-    for _, test in folds.split(reference, groups=cluster):
+    splits = folds.split(reference, groups=cluster)
+    for _, test in tracked(splits, "Fitting a bag of words", "fits", total=folds.n_splits):
         learnt = ~np.isin(np.arange(len(items)), test)
         train_rows, rows = np.flatnonzero(learnt[record]), np.flatnonzero(~learnt[record])
         weights = _fit(clues.matrix[train_rows], label[train_rows])

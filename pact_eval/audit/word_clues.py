@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from pact_eval._json import Json, dumps
 from pact_eval._typing import IntArray
 from pact_eval.data import FieldKind, Index, Record, ablate, parse_certificate
+from pact_eval.progress import step, tracked
 
 View = Literal["question", "ablated context", "full context"]
 """What is read of a record besides its answers: the instructions alone, or a context too."""
@@ -197,7 +198,8 @@ def candidate_clues(items: Sequence[WordItem], words: Sequence[str], view: View)
         ['position 1', 'the shortest answer', '"red" in the answer']
     """
     parts: tuple[View, ...] = ("question",) if view == "question" else ("question", view)
-    blocks = [_plain(items, words, parts), *(_crossed(items, words, part) for part in parts)]
+    with step("Clues", 1 + len(parts)):
+        blocks = [_plain(items, words, parts), *(_crossed(items, words, part) for part in parts)]
     matrix = sp.hstack([block.matrix for block in blocks], format="csr", dtype=np.float32)
     return Clues(sp.csr_array(matrix), [name for block in blocks for name in block.names])
 
@@ -206,7 +208,7 @@ def _plain(items: Sequence[WordItem], words: Sequence[str], parts: Sequence[View
     """Return the clues that are not crossed, most of them by kind of question."""
     columns: dict[_Named, int] = {}
     rows = []
-    for item in items:
+    for item in tracked(items, "Finding clues", "records", counts=1):
         every = [_of_answers(item, words), *(_shared(item, words, part) for part in parts)]
         for clues in zip(*every, strict=True):
             named = [clue for some in clues for clue in some]
@@ -267,7 +269,7 @@ def _crossed(items: Sequence[WordItem], words: Sequence[str], part: View) -> Clu
     number = np.full(len(words), -1)
     number[list(chosen)] = list(chosen.values())
     rows = []
-    for item in items:
+    for item in tracked(items, "Crossing words", "records", counts=1):
         text = number[item.words[part][0]]
         text = text[text >= 0]
         for some in _slots(item):

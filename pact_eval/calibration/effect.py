@@ -24,6 +24,7 @@ from pact_eval.calibration.notes import (
     WorseScore,
 )
 from pact_eval.calibration.temperatures import KINDS, Calibrator, TemperatureSummary
+from pact_eval.progress import tracked
 from pact_eval.runs import Decoding
 from pact_eval.stats import (
     Estimate,
@@ -217,7 +218,7 @@ def calibration_effect(items: CalibrationItems, calibrator: Calibrator) -> Calib
     groups = _with_alarms(
         [
             _group_effect(name, items.take(mask), after[mask], temperature[mask])
-            for name, mask in masks.items()
+            for name, mask in tracked(masks.items(), "Computing the effect", "groups")
         ]
     )
     notes = calibration_notes(

@@ -22,6 +22,7 @@ from pact_eval.calibration.ownership import check_owner, identity_of_fit, refuse
 from pact_eval.calibration.selection import ModeChoice, choose_mode
 from pact_eval.calibration.temperatures import Calibrator, Mode
 from pact_eval.errors import InputError
+from pact_eval.progress import step
 from pact_eval.runs import (
     CALIBRATION_NAME,
     Allowance,
@@ -204,7 +205,8 @@ def fit_on_run(
     items = CalibrationItems.from_predictions(run.predictions, decoding)
     choice = choose_mode(items) if mode == "auto" else None
     form, ridge = (choice.mode, choice.ridge) if choice is not None else (mode, 0.0)
-    fit = fit_calibrator(items, mode="scalar" if form == "auto" else form, ridge=ridge)
+    with step("Fitting"):
+        fit = fit_calibrator(items, mode="scalar" if form == "auto" else form, ridge=ridge)
     applied = {
         name: CalibrationItems.from_predictions(other.predictions, decoding)
         for name, other in others.items()

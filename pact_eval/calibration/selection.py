@@ -22,6 +22,7 @@ from pact_eval.calibration.temperatures import (
     neutral_calibrator,
 )
 from pact_eval.metrics import item_mean, nll_nats
+from pact_eval.progress import tracked
 from pact_eval.stats import cluster_sums
 
 __all__ = ["RIDGES", "Candidate", "ModeChoice", "choose_mode"]
@@ -181,7 +182,7 @@ def _usable(items: CalibrationItems, forms: Sequence[_Form]) -> tuple[list[_Form
     """Return the forms that all items together determine, and why the others are left out."""
     usable: list[_Form] = []
     reasons: dict[str, None] = {}
-    for mode, ridge in forms:
+    for mode, ridge in tracked(forms, "Fitting all items", "forms"):
         reason = None
         if mode != "scalar":
             reason = _undetermined(fit_calibrator(items, mode=mode, ridge=ridge))
@@ -223,13 +224,14 @@ def _held_out_nll(
 ) -> dict[_Form, FloatArray]:
     """Return by form the NLL of each item (n,) under a calibrator fitted on the other folds."""
     nll = {form: np.full(len(items), np.nan) for form in forms}
-    for left_out in range(int(fold.max()) + 1):
+    folds = range(int(fold.max()) + 1)
+    for left_out in tracked(folds, "Cross-validating", "folds"):
         train, test = items.take(fold != left_out), fold == left_out
         unseen = items.take(test)
         likelihood = TemperatureLikelihood.of_items(train)
         designs = {mode: make_design(train, mode) for mode, _ in forms}
         fitted: dict[Mode, FloatArray] = {}
-        for mode, ridge in forms:
+        for mode, ridge in tracked(forms, "Fitting", "forms", counts=1):
             minimum = minimise(likelihood, designs[mode], ridge, start=fitted.get(mode))
             fitted[mode] = minimum.fitted
             nll[mode, ridge][test] = _nll(unseen, designs[mode].calibrator(minimum.fitted))

@@ -22,6 +22,7 @@ from pact_eval._json import Json, dumps, loads
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.data.records import Record, parse_record
 from pact_eval.errors import InputError, Place, Problem, RecordError
+from pact_eval.progress import step, tracked
 
 __all__ = [
     "COLUMNS",
@@ -143,7 +144,7 @@ class Index:
         lines = self.frame["line"].to_numpy()
         with ExitStack() as stack:
             handles = [stack.enter_context(file.path.open("rb")) for file in self.files]
-            for row in rows:
+            for row in tracked(rows, "Reading records", "records"):
                 number = int(files[row])
                 raw = _bytes_at(handles[number], int(offsets[row]), int(lengths[row]))
                 try:
@@ -165,7 +166,7 @@ class Index:
         for row, (file, family) in enumerate(names):
             if family not in self.damaged_families:
                 rows_of.setdefault((file, family), []).append(row)
-        located = self.read(row for rows in rows_of.values() for row in rows)
+        located = self.read([row for rows in rows_of.values() for row in rows])
         for rows in rows_of.values():
             yield list(islice(located, len(rows)))
 
@@ -184,7 +185,9 @@ def build_index(files: Sequence[DataFile], observer: LineObserver) -> Index:
         InputError: a file cannot be read.
     """
     builder = _Builder(observer)
-    facts = tuple(builder.read(number, file) for number, file in enumerate(files))
+    n_bytes = sum(file.path.stat().st_size for file in files if file.path.is_file())
+    with step("Reading", n_bytes, "bytes"):
+        facts = tuple(builder.read(number, file) for number, file in enumerate(files))
     return Index(tuple(files), facts, builder.frame(), frozenset(builder.damaged_families))
 
 
@@ -257,7 +260,9 @@ class _Builder:
             if fingerprint is not None:
                 fingerprint.add(value)
         digest = None if fingerprint is None else fingerprint.digest()
-        return FileFacts(sha256_of_file(file.path), n_lines, digest)
+        with step("Hashing", counts=0):  # a fiftieth of the time
+            sha256 = sha256_of_file(file.path)
+        return FileFacts(sha256, n_lines, digest)
 
     def _line(
         self, number: int, file: DataFile, line: int, offset: int, raw: bytes

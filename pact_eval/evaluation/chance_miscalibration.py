@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.progress import step
 from pact_eval.stats import calibrated_outcomes, shared_draw_rate
 
 _SAMPLES: Final = 300
@@ -64,10 +65,11 @@ def chance_miscalibration(items: ScoredItems, *, rng: np.random.Generator) -> Ch
         reason = "more than 100,000 items: chance is below 0.001" if n else "no items"
         return ChanceMiscalibration(math.nan, math.nan, math.nan, math.nan, reason)
     samples = max(_FEWEST, min(_SAMPLES, _MOST_OUTCOMES // n))
-    drawn = [
-        metrics.miscalibration_samples(items.confidence, outcomes)
-        for outcomes in outcomes_if_calibrated(items, rng=rng, samples=samples)
-    ]
+    drawn = []
+    with step("Drawing outcomes by chance", samples, "samples") as drawing:
+        for outcomes in outcomes_if_calibrated(items, rng=rng, samples=samples):
+            drawn.append(metrics.miscalibration_samples(items.confidence, outcomes))
+            drawing.done += len(outcomes)
     brier, log_nats = (np.concatenate(each) for each in zip(*drawn, strict=True))
     return ChanceMiscalibration(*_summary(brier), *_summary(log_nats))
 

@@ -43,6 +43,7 @@ from pact_eval.evaluation.statistics import (
     resampled_groups,
     same_stream,
 )
+from pact_eval.progress import step, tracked
 from pact_eval.stats import (
     DesignEffect,
     DetectableDifference,
@@ -220,9 +221,10 @@ def compare_groups(
     margin: float | None,
 ) -> Comparison:
     """Compare two runs whose groups are already resampled; see `compare`."""
-    groups = tuple(
-        _group(each, other, rng, resamples, margin) for each, other in zip(a, b, strict=True)
-    )
+    with step("Comparing runs", sum(len(each.items) for each in a), "items"):
+        groups = tuple(
+            _group(each, other, rng, resamples, margin) for each, other in zip(a, b, strict=True)
+        )
     first, second = a[0].items, b[0].items
     ids = first.predictions.ids
     return Comparison(
@@ -303,6 +305,8 @@ def _group(
     margin: float | None,
 ) -> GroupComparison:
     accuracy = _accuracy_tests(a.statistics, b.statistics, rng, resamples)
+    specs = registered_metrics(a.items.contexts)
+    specs_left = tracked(specs, "Computing metrics", "metrics", counts=len(a.items))
     return GroupComparison(
         name=a.name,
         items=len(a.items),
@@ -310,7 +314,7 @@ def _group(
         clusters=a.items.n_clusters,
         metrics={
             spec.name: _metric(spec, a, b, accuracy, margin)
-            for spec in registered_metrics(a.items.contexts)
+            for spec in specs_left
             if spec.name in a.drawn
         },
         accuracy=accuracy,

@@ -47,6 +47,7 @@ from pact_eval.evaluation.seeds import (
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.evaluation.sweep import SweepPoint, sweep
+from pact_eval.progress import tracked
 from pact_eval.runs import Decoding, check_counts, open_run, read_run
 
 if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
@@ -505,7 +506,7 @@ class Experiment:
         self.require_two_runs()
         self.require_same_items()
         first, *others = self.runs
-        found = tuple(self._comparison(first, run) for run in others)
+        found = tuple(self._comparison(first, run) for run in tracked(others, "Comparing", "runs"))
         return adjusted_together(found) if self.settings.holm else found
 
     def sweep(self, run: ExperimentRun, ks: range | None = None) -> tuple[SweepPoint, ...]:

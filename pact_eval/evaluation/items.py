@@ -25,6 +25,7 @@ from pact_eval import metrics
 from pact_eval._typing import TextArray
 from pact_eval.errors import InputError, RunError
 from pact_eval.evaluation.registry import CONFIDENT, ClusterUnit, Contexts, GroupBy, metrics_for
+from pact_eval.progress import step
 from pact_eval.runs import Decoding, Predictions, check_columns, check_values, collected
 
 if TYPE_CHECKING:  # items without a calibrator need not load scipy.optimize
@@ -404,8 +405,15 @@ def read_items(
             raise RunError(message) from None
         return part, _SliceTexts.of(frame.gather_every(k), groupings, letters)
 
-    with ThreadPoolExecutor(workers or min(_MOST_WORKERS, os.cpu_count() or 1)) as pool:
-        found = list(pool.map(scored, range(0, rows, size)))
+    found = []
+    with (
+        ThreadPoolExecutor(workers or min(_MOST_WORKERS, os.cpu_count() or 1)) as pool,
+        step("Reading items", rows // k, "items") as read,
+    ):
+        starts = range(0, rows, size)
+        for start, each in zip(starts, pool.map(scored, starts), strict=True):
+            found.append(each)
+            read.done = min(start + size, rows) // k
     texts = [each for _, each in found]
     if letters:
         _refuse_repeated_ids(np.concatenate([each.ids for each in texts]), path)
@@ -613,16 +621,18 @@ def _score(
     wanted = _wanted(views)
     picks = np.empty((n, k) if scoring.letters else (0, k), dtype=np.int64)
     smallest = 0.0
-    for block in _blocks(views, scoring):
-        rows = start + block.rows
-        columns.put("predicted", rows, block.predicted.astype(np.int8))
-        columns.put("confidence", rows, block.confidence)
-        for name, function in wanted.items():
-            values.put(name, rows, np.asarray(function(block)))
-        if scoring.letters:
-            columns.put("logit_gap", rows, block.logit_gap)
-            picks[block.rows] = block.predicted_by_view
-            smallest = min(smallest, block.smallest_log_prob)
+    with step("Scoring items", n, "items") as scored:
+        for block in _blocks(views, scoring):
+            rows = start + block.rows
+            columns.put("predicted", rows, block.predicted.astype(np.int8))
+            columns.put("confidence", rows, block.confidence)
+            for name, function in wanted.items():
+                values.put(name, rows, np.asarray(function(block)))
+                scored.done += len(rows) / len(wanted)
+            if scoring.letters:
+                columns.put("logit_gap", rows, block.logit_gap)
+                picks[block.rows] = block.predicted_by_view
+                smallest = min(smallest, block.smallest_log_prob)
     columns.put("is_base", slice(start, start + n), views.is_base)
     if views.reference is not None:
         columns.put("reference", slice(start, start + n), views.reference)

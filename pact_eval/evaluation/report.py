@@ -36,6 +36,7 @@ from pact_eval.evaluation.registry import (
     registered_metrics,
 )
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups, same_stream
+from pact_eval.progress import step, tracked
 from pact_eval.runs import Decoding, Predictions, Run
 from pact_eval.stats import Estimate, SlotHomogeneity, slot_homogeneity
 
@@ -196,7 +197,8 @@ def evaluate_items(
     drawn = resampled_groups(
         items, by, rng=rng, resamples=resamples or default_resamples(len(items))
     )
-    groups = tuple(_group(each) for each in drawn)
+    with step("Computing intervals", sum(len(each.items) for each in drawn), "items"):
+        groups = tuple(_group(each) for each in drawn)
     ties = None if noise is None else near_ties(items.facts.logit_gap, noise)
     return Evaluation(
         contexts=items.contexts,
@@ -222,12 +224,13 @@ def evaluate_items(
 def _group(group: ResampledGroup) -> Group:
     items = group.items
     references = items.reference
+    names = tracked(_names(items.contexts), "Computing metrics", "metrics", counts=len(items))
     return Group(
         name=group.name,
         items=len(items),
         families=items.n_families,
         clusters=items.n_clusters,
-        estimates={name: group.estimate(name) for name in _names(items.contexts)},
+        estimates={name: group.estimate(name) for name in names},
         pairs=None
         if references is None
         else metrics.pair_outcomes(items.pairs, items.predicted, references),

@@ -11,6 +11,7 @@ from typing import Final, Literal
 from pact_eval.errors import InputError, RunError, TamperedError
 from pact_eval.evaluation.items import read_items
 from pact_eval.evaluation.statistics import point_estimates
+from pact_eval.progress import tracked
 from pact_eval.runs import (
     EVALUATION,
     Provenance,
@@ -85,7 +86,8 @@ def list_runs(folders: Sequence[Path]) -> tuple[ListedRun, ...]:
         ...     list_runs([Path(folder)])
         ()
     """
-    return tuple(_listed(run) for folder in folders for run in _run_folders(folder))
+    found = [run for folder in folders for run in _run_folders(folder)]
+    return tuple(_listed(run) for run in tracked(found, "Reading runs", "runs"))
 
 
 def _run_folders(folder: Path) -> list[Path]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -41,6 +42,7 @@ from pact_eval.evaluation.notes import (
 from pact_eval.evaluation.registry import ClusterUnit, GroupBy, registered_metrics
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
+from pact_eval.progress import tracked
 from pact_eval.stats import SeedSummary, seed_summary
 
 SeedRuns = Mapping[int | None, ScoredItems]
@@ -151,10 +153,10 @@ def compare_arms(
         for name, runs in same_k.items()
     }
     first, *others = drawn
-    arm_summaries = tuple(_arm(name, runs) for name, runs in drawn.items())
+    arm_summaries = tuple(starmap(_arm, tracked(drawn.items(), "Summarising arms", "arms")))
     pairs = {
         other: _pair((first, drawn[first]), (other, drawn[other]), by, rng, resamples, margin)
-        for other in others
+        for other in tracked(others, "Comparing arms", "arms")
     }
     differences = {
         pair: pairs[pair[1]].differences if pair[0] == first else _differences(*pair, drawn)

@@ -9,6 +9,7 @@ import numpy as np
 from pact_eval.calibration import Calibrator
 from pact_eval.errors import InputError
 from pact_eval.evaluation.report import Group, evaluate
+from pact_eval.progress import tracked
 from pact_eval.runs import Predictions
 
 __all__ = ["SweepPoint", "sweep"]
@@ -68,7 +69,7 @@ def sweep(
                 calibrator=calibrator,
             ).groups[0],
         )
-        for k in ks
+        for k in tracked(ks, "Evaluating views", "views")
     )
 
 

@@ -34,6 +34,7 @@ from pact_eval.preregistration.scorecard import (
     weighted_rows,
 )
 from pact_eval.preregistration.table import MetricRow, MetricTable, refuse
+from pact_eval.progress import tracked
 from pact_eval.stats import Estimate, SignFlipTest
 
 __all__ = ["Differences", "holds", "judge"]
@@ -101,7 +102,7 @@ def judge(
             HypothesisResult(
                 each, results(each.checks, jointly=True), results(each.beside, jointly=False)
             )
-            for each in hypotheses.hypotheses
+            for each in tracked(hypotheses.hypotheses, "Judging hypotheses", "hypotheses")
         )
     )
     refuse(_different_counts(scorecard))

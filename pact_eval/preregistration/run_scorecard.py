@@ -41,6 +41,7 @@ from pact_eval.preregistration.run_metrics import (
 )
 from pact_eval.preregistration.scorecard import Scorecard
 from pact_eval.preregistration.table import MetricRow, MetricTable
+from pact_eval.progress import tracked
 from pact_eval.runs import Decoding
 
 _RESAMPLES: Final = 2_000
@@ -132,7 +133,8 @@ class _Numbers:
 
     def rows(self) -> Iterator[MetricRow]:
         """Evaluate every run under every possible decoding."""
-        for run in self._experiment.all_runs:
+        runs = self._experiment.all_runs
+        for run in tracked(runs, "Computing metrics of runs", "runs"):
             for decoding, calibrated in decodings_of(run):
                 yield from self._rows(run, decoding, calibrated=calibrated)
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from pact_eval._json import Json
 from pact_eval.data import MAX_ANSWERS, Field, Record, parse_field
 from pact_eval.errors import PromptError
+from pact_eval.progress import tracked
 from pact_eval.prompts.code_orders import code_orders
 from pact_eval.prompts.contract import CODES, Message, PromptContract
 from pact_eval.prompts.prompt_bytes import PromptBytes
@@ -164,7 +165,8 @@ class Encoder:
         """
         longest = 0
         too_long: list[str] = []
-        for start in range(0, len(records), _CHECK_WINDOW):
+        starts = range(0, len(records), _CHECK_WINDOW)
+        for start in tracked(starts, "Measuring prompts", "parts"):
             window, beyond = self._by_bytes(records[start : start + _CHECK_WINDOW], seed)
             lengths = self.prompt_tokens(window, k, seed)
             longest = max([longest, *lengths])

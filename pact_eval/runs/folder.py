@@ -36,6 +36,7 @@ import polars as pl
 from pact_eval._files import atomic_path, sha256_of_file, write_parquet, writing
 from pact_eval._json import Json, dumps
 from pact_eval.errors import RunError, RunSettingsError, TamperedError
+from pact_eval.progress import step
 from pact_eval.runs.predictions import Predictions
 from pact_eval.runs.provenance import (
     DAMAGE_ADVICE,
@@ -188,12 +189,13 @@ def read_any_run(folder: Path) -> Run:
             other items, views or K than the rows.
     """
     provenance = open_run(folder).provenance
-    frame = _read_rows(folder / _PREDICTIONS)
-    try:
-        predictions = Predictions.from_frame(frame)
-    except RunError as error:
-        message = f"{folder / _PREDICTIONS}: {error}"
-        raise RunError(message) from None
+    with step(f"Reading {folder.name}"):
+        frame = _read_rows(folder / _PREDICTIONS)
+        try:
+            predictions = Predictions.from_frame(frame)
+        except RunError as error:
+            message = f"{folder / _PREDICTIONS}: {error}"
+            raise RunError(message) from None
     check_counts(folder, provenance, items=len(predictions), views=len(frame))
     return Run(folder, provenance, predictions)
 

@@ -13,11 +13,12 @@ import polars as pl
 from pact_eval._json import Json
 from pact_eval.data import Record
 from pact_eval.errors import PromptError
+from pact_eval.progress import step
 from pact_eval.prompts import EncodedView
 from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, RunWriter
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.model import LoadedModel, ScoringModel
-from pact_eval.scoring.windows import Dataset, Progress, record_columns, score_windows
+from pact_eval.scoring.windows import Dataset, record_columns, score_windows
 
 _PROOF_RECORDS: Final = 4
 
@@ -28,7 +29,6 @@ def score(
     out: Path,
     *,
     labels: Mapping[str, Json],
-    progress: Progress = lambda _done, _total: None,
 ) -> None:
     """Score every view of a dataset into a run folder, or resume one; see `score_windows`.
 
@@ -37,14 +37,13 @@ def score(
         dataset: the records and their views.
         out: the run folder.
         labels: values that do not affect any number: arm, seed, command line.
-        progress: called after every batch.
 
     Raises:
         PromptError: a prompt is over the limit; nothing was scored.
         AdapterError: the model cannot be loaded, or the adapter changes nothing.
         RunError: the folder cannot be used, or has a run with other settings.
     """
-    score_windows(LocalSource(model), dataset, out, labels=labels, progress=progress)
+    score_windows(LocalSource(model), dataset, out, labels=labels)
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,11 @@ class LocalSource:
             AdapterError: the model cannot be loaded, or the adapter changes nothing.
         """
         del writer
-        yield _LocalScorer(self.model.load(), dataset)
+        with step("Loading the model"):
+            loaded = self.model.load()
+        with step("Checking the engine"):
+            scorer = _LocalScorer(loaded, dataset)
+        yield scorer
 
 
 class _LocalScorer:

@@ -23,13 +23,11 @@ import polars as pl
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval.data import Record, read_records
+from pact_eval.progress import step
 from pact_eval.runs import RunWriter
 
 WINDOW_RECORDS: Final = 64
 """Records per window."""
-
-Progress = Callable[[int, int], None]
-"""Called with (items done, total items) after every batch."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,6 @@ def score_windows(
     out: Path,
     *,
     labels: Mapping[str, Json],
-    progress: Progress = lambda _done, _total: None,
 ) -> None:
     """Score every view of a dataset into a run folder, or resume one.
 
@@ -138,28 +135,32 @@ def score_windows(
         dataset: the records and their views.
         out: the run folder.
         labels: values that do not affect any number: arm, seed, command line.
-        progress: called after every batch.
 
     Raises:
         PactError: the source cannot score the dataset; windows that are written are kept.
         RunError: the folder cannot be used, or has a run with other settings.
     """
     facts = dict(source.check(dataset))
-    settings = {**source.settings, **dataset.settings}
+    with step("Hashing the model"):
+        settings = {**source.settings, **dataset.settings}
     names = {"source": "score", **source.names, "data": str(dataset.path), **labels}
-    with RunWriter(out, settings, names) as writer:
+    with step("Opening the run"):
+        opened = RunWriter(out, settings, names)
+    with opened as writer:
         if writer.complete:
             return
         started = time.monotonic()
         try:
             with source.open(dataset, writer) as scorer:
-                _score_missing(scorer, dataset, writer, progress)
-                rows = scorer.completed(writer.rows())
+                _score_missing(scorer, dataset, writer)
+                with step("Joining the windows"):
+                    rows = scorer.completed(writer.rows())
                 facts |= scorer.facts
         except BaseException:
             writer.add_wall_seconds(time.monotonic() - started)
             raise
-        writer.finish(time.monotonic() - started, facts, rows)
+        with step("Sealing the run"):
+            writer.finish(time.monotonic() - started, facts, rows)
 
 
 def record_columns(record: Record) -> dict[str, Json]:
@@ -177,23 +178,21 @@ def record_columns(record: Record) -> dict[str, Json]:
     }
 
 
-def _score_missing(
-    scorer: WindowScorer, dataset: Dataset, writer: RunWriter, progress: Progress
-) -> None:
+def _score_missing(scorer: WindowScorer, dataset: Dataset, writer: RunWriter) -> None:
     """Score the windows that are not written yet."""
     total = len(dataset.records)
     windows = [
         dataset.records[start : start + WINDOW_RECORDS] for start in range(0, total, WINDOW_RECORDS)
     ]
     done = sum(len(window) for number, window in enumerate(windows) if writer.has_part(number))
-    progress(done, total)
-    for number, window in enumerate(windows):
-        if writer.has_part(number):
-            continue
+    with step("Scoring", total, "items", done=done) as scoring:
+        for number, window in enumerate(windows):
+            if writer.has_part(number):
+                continue
 
-        def on_views(views: int, before: int = done) -> None:
-            progress(before + views // dataset.k, total)
+            def on_views(views: int, before: int = done) -> None:
+                scoring.done = before + views // dataset.k
 
-        writer.write_part(number, scorer.score(window, on_views))
-        done += len(window)
-        progress(done, total)
+            writer.write_part(number, scorer.score(window, on_views))
+            done += len(window)
+            scoring.done = done

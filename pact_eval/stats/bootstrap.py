@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
+from pact_eval.progress import step
 from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats._quantiles import normal_cdf, t_quantile
 from pact_eval.stats.estimate import Estimate
@@ -617,10 +618,12 @@ class _Draws:
         batches = weight_batches(self.n_clusters, width, self.resamples, self.rng)
         # A second BLAS thread gains nothing on a quiet machine and spins on a busy one, where
         # resampling took 2.5 times as long.
-        with _libraries().limit(limits=1, user_api="blas"):
+        one_thread = _libraries().limit(limits=1, user_api="blas")
+        with one_thread, step("Resampling", self.resamples, "resamples") as drawn:
             for batch, weights in _one_ahead(batches) if self.n_clusters > _MANY else batches:
                 for name, found in stacked.values(self.statistics, weights).items():
                     replicates[name][batch] = found
+                drawn.done = batch.stop
         return replicates
 
 

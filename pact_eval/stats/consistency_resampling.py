@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval.progress import step
 from pact_eval.stats._paired_arrays import BoolArray, FloatArray, IntArray, check_cluster
 from pact_eval.stats.bootstrap import weight_batches
 
@@ -187,7 +188,12 @@ def calibrated_gaps(
     membership[np.arange(c.size), place] = 1.0
     rate = shared_draw_rate(c, y, families, n_clusters)
     drawn = calibrated_outcomes(c, families, n_clusters, rate=rate, rng=rng, resamples=resamples)
-    return np.concatenate([(c - right) @ membership for right in drawn])
+    gaps = []
+    with step("Drawing outcomes by chance", resamples, "samples") as drawing:
+        for right in drawn:
+            gaps.append((c - right) @ membership)
+            drawing.done += len(right)
+    return np.concatenate(gaps)
 
 
 def _covariance_if_calibrated(

@@ -27,6 +27,7 @@ from pact_eval.calibration import (
 from pact_eval.errors import InputError, RunError, TamperedError
 from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, sha256_of_weights
 from pact_eval.preregistration import check_lock, lock_path, read_hypotheses, read_lock, run_facts
+from pact_eval.progress import tracked
 from pact_eval.prompts import NIMBLE, Encoder
 from pact_eval.runs import (
     Predictions,
@@ -120,7 +121,7 @@ def verify_runs(folders: Sequence[Path], places: Places | None = None) -> tuple[
         RecordError: the criteria cannot be understood.
     """
     found = []
-    for folder in folders:
+    for folder in tracked(folders, "Verifying", "runs"):
         try:
             found.append(verify_run(folder, places))
         except RunError as error:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -32,8 +31,6 @@ _MOST_AUDITED: Final = 20_000
 """A page audits so many records, which takes some seconds; more need an audit of their own."""
 
 Paths = Mapping[str, tuple[Path, ...]]
-Progress = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
-"""Shows how many of how many are done, given what is being made."""
 
 
 @dataclass(frozen=True)
@@ -166,15 +163,12 @@ def paths_json(files: Paths) -> dict[str, Json]:
     return {name: [*map(str, paths)] for name, paths in files.items()}
 
 
-def write_report(
-    experiment: Experiment, outputs: Outputs, *, progress: Progress | None = None
-) -> WrittenReport:
+def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
     """Write a report on runs: a page, figures and tables, all from the same results.
 
     Args:
         experiment: the runs, with the settings of all numbers.
         outputs: what to write. Nothing is written for a table or figure that lacks data.
-        progress: shows the progress of each part.
 
     Returns:
         The files, and what was left out with the reason.
@@ -190,18 +184,16 @@ def write_report(
         >>> write_report(experiment, Outputs()).paths
         ()
     """
-    progress = progress or (lambda _what: nullcontext(lambda _done, _total: None))
     for path in (outputs.html, outputs.markdown):
         _check_target(path)
     page = _page_request(experiment, outputs) if outputs.html is not None else None
     request = _table_request(experiment, outputs) if page is None else page.for_tables
     request.check()
     canvas = None if outputs.figures is None else _canvas(outputs)
-    built = _built(request, outputs, progress) if outputs.any_table else BuiltTables({}, {})
+    built = build_tables(request, outputs.table_names) if outputs.any_table else BuiltTables({}, {})
     if page is not None and outputs.html is not None:
-        with progress("Making the page") as move:
-            _write_page(page, built, outputs.html, move)
-    drawn = None if canvas is None else _drawn(experiment, outputs, canvas, progress)
+        _write_page(page, built, outputs.html)
+    drawn = None if canvas is None else _drawn(experiment, outputs, canvas)
     tables = None
     if outputs.tables is not None and built.tables:
         tables = write_tables(built, experiment, outputs.tables, outputs.table_formats)
@@ -281,34 +273,23 @@ def _clear_changes(outputs: Outputs) -> dict[str, Margin]:
     return {} if outputs.clear is None else read_clear_changes(outputs.clear)
 
 
-def _built(request: TableRequest, outputs: Outputs, progress: Progress) -> BuiltTables:
-    with progress("Making tables") as move:
-        return build_tables(request, outputs.table_names, move)
-
-
-def _write_page(
-    page: PageRequest, built: BuiltTables, path: Path, move: Callable[[int, int], None]
-) -> None:
+def _write_page(page: PageRequest, built: BuiltTables, path: Path) -> None:
     from pact_reports.page import make_page, write_page
 
-    write_page(make_page(page, built=built, progress=move), path)
+    write_page(make_page(page, built=built), path)
 
 
-def _drawn(
-    experiment: Experiment, outputs: Outputs, canvas: Canvas, progress: Progress
-) -> DrawnFigures:
+def _drawn(experiment: Experiment, outputs: Outputs, canvas: Canvas) -> DrawnFigures:
     from pact_reports.figures import FIGURES
     from pact_reports.figures.files import draw_figures
 
     names = FIGURES if outputs.figure_names is None else outputs.figure_names
     usual = "svg" if outputs.figure_style == "default" else "pdf"
-    with progress("Drawing figures") as move:
-        return draw_figures(
-            *(experiment, names, outputs.figures or Path(), outputs.figure_formats or (usual,)),
-            palette=_palette(outputs),
-            canvas=canvas,
-            progress=move,
-        )
+    return draw_figures(
+        *(experiment, names, outputs.figures or Path(), outputs.figure_formats or (usual,)),
+        palette=_palette(outputs),
+        canvas=canvas,
+    )
 
 
 def _canvas(outputs: Outputs) -> Canvas:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -164,23 +162,6 @@ def named_in_the_readme() -> set[str]:
     places = "benchmarks|cli|docs|examples|fixtures|pact_eval|pact_losses|reports|tests"
     words = re.findall(rf"(?<![\w./-])(?:{places})/[\w./-]*\w", text)
     return {link or image for link, image in links} | set(words) | {"Makefile", "constraints.txt"}
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
-def test_a_failed_command_leaves_no_bar() -> None:
-    # "Scoring 0/? loading" stayed on the screen above the error.
-    code = (
-        "from pact_cli.console import progress_bar as bar\nwith bar('Scoring'): raise SystemExit(1)"
-    )
-    leader, follower = os.openpty()
-    try:
-        subprocess.run([sys.executable, "-c", code], stderr=follower, check=False)
-        shown = os.read(leader, 65_536).decode()
-    finally:
-        os.close(leader)
-        os.close(follower)
-    assert "Scoring" in shown
-    assert "\x1b[2K" in shown[shown.rindex("Scoring") :], "the line of the bar is not erased"
 
 
 def test_the_source_distribution_has_what_the_readme_names() -> None:

@@ -15,11 +15,13 @@ import polars as pl
 import pytest
 from builders import record, write_jsonl
 from click.testing import CliRunner
+from steps import Steps
 
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
 from pact_eval.errors import AdapterError, PromptError, RunSettingsError
 from pact_eval.models import sha256_of_weights
+from pact_eval.progress import watched
 from pact_eval.runs import read_run
 from pact_eval.scoring.model import ModelRequest, ScoringModel, identify
 from pact_eval.scoring.score import score
@@ -38,21 +40,20 @@ def model(qwen3: Path, make_adapter: Make) -> ScoringModel:
 def test_a_run_holds_every_view_and_says_what_it_is(
     model: ScoringModel, qwen3: Path, tmp_path: Path
 ) -> None:
-    seen: list[tuple[int, int]] = []
     dataset = read_dataset(HOLDOUT, k=3, limit=70)
-    score(
-        model,
-        dataset,
-        tmp_path / "run",
-        labels={"arm": "pact", "seed": 17},
-        progress=lambda done, total: seen.append((done, total)),
-    )
+    steps = Steps()
+    with watched(steps):
+        score(model, dataset, tmp_path / "run", labels={"arm": "pact", "seed": 17})
+    assert [step.name for step in steps.outer] == [
+        *("Measuring prompts", "Hashing the model", "Opening the run"),
+        *("Loading the model", "Checking the engine", "Scoring"),
+        *("Joining the windows", "Sealing the run"),
+    ]
+    scoring = steps.outer[-3]
+    assert (scoring.done, scoring.total, scoring.unit) == (70, 70, "items")
     run = read_run(tmp_path / "run")
     assert len(run.predictions) == 70
     assert run.predictions.k == 3
-    assert (seen[0], seen[-1]) == ((0, 70), (70, 70))
-    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
-    assert len(seen) > 5
     settings = run.settings
     assert model.adapter is not None
     assert settings["adapter"] == {
@@ -205,12 +206,8 @@ def test_resuming_scores_only_what_is_missing(
 ) -> None:
     dataset = read_dataset(HOLDOUT, k=2, limit=70)
 
-    def stop(done: int, _total: int) -> None:
-        if done > WINDOW_RECORDS:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        score(model, dataset, tmp_path / "run", labels={}, progress=stop)
+    with pytest.raises(KeyboardInterrupt), watched(Steps(stop_after="part-000000.parquet")):
+        score(model, dataset, tmp_path / "run", labels={})
     asked: list[str] = []
     plain = Scorer.score
 
@@ -242,5 +239,7 @@ def test_an_interrupt_is_a_message_and_keeps_what_was_scored(
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "Traceback" not in errors
-    assert "interrupted; scored items are kept" in errors
+    kept = len(list(parts.glob("part-*"))) * WINDOW_RECORDS
+    assert f"interrupted; {kept} scored items are kept in {tmp_path / 'run'}; " in errors
+    assert "the same command resumes the run" in errors
     assert list(parts.glob("part-*"))

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pact_cli.audit.options import exit_with, findings_options, provenance, stages
+from pact_cli.audit.options import exit_with, findings_options, provenance
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.options import json_option, path_argument
+from pact_eval.progress import tracked
 
 if TYPE_CHECKING:
     from pact_eval.audit import Severity
@@ -47,12 +48,11 @@ def adapter(
     from pact_reports.writers.terminal import show
 
     folders = [folder] if other is None else [folder, other]
-    with stages("Auditing") as progress:
-        audits = []
-        for each in folders:
-            progress(str(each))
-            audits.append(audit_adapter(each, base_model=base_model, keep=max_findings))
-        comparison = None if other is None else compare_adapters(*audits)
+    audits = [
+        audit_adapter(each, base_model=base_model, keep=max_findings)
+        for each in tracked(folders, "Auditing", "adapters")
+    ]
+    comparison = None if other is None else compare_adapters(*audits)
     if as_json:
         print_json(provenance() | adapters_json(audits, comparison, fail_on=fail_on))
     else:

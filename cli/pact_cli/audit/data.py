@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pact_cli.audit.options import exit_with, findings_options, print_data_audit, stages
+from pact_cli.audit.options import exit_with, findings_options, print_data_audit
 from pact_cli.commands import command, from_settings
 from pact_cli.console import announce
 from pact_cli.errors import needs_model_extra
@@ -128,8 +128,7 @@ def data(
         tokenizer=None if tokenizer is None else _tokenizer(tokenizer),
     )
     source = _source(folder, train, evaluation, manifest)
-    with stages("Auditing") as progress:
-        audit = audit_data(source, settings, progress=progress)
+    audit = audit_data(source, settings)
     print_data_audit(audit, source, settings, fail_on=fail_on, as_json=as_json)
     exit_with(audit.checks, fail_on, tampered=audit.tampered, all_wanted=bool(only))
 

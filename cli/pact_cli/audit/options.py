@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
-from rich.text import Text
 
 from pact_cli.console import output, print_json
 from pact_eval._json import Json
 from pact_eval.errors import GateError, InputError, TamperedError
-from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
     from pact_eval.audit import CheckResult, DataAudit, DataAuditSettings, DatasetSource, Severity
 
-__all__ = ["exit_with", "findings_options", "print_data_audit", "provenance", "stages"]
+__all__ = ["exit_with", "findings_options", "print_data_audit", "provenance"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -97,11 +94,3 @@ def provenance() -> dict[str, Json]:
         "version": metadata.version("pact-eval"),
         "command_line": [*sys.argv],
     }
-
-
-@contextmanager
-def stages(what: str) -> Iterator[Callable[[str], None]]:
-    """Show the current stage on stderr if that is a terminal."""
-    console = output(to_stderr=True)
-    with console.status(what) as status:
-        yield lambda stage: status.update(Text(one_line(f"{what}: {stage}")))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.settings import Settings
+from pact_eval.progress import tracked
 from pact_eval.stats import expanded_tail
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -61,7 +62,7 @@ def curve_band(
     if n_families < 2:
         return Band(np.full(points, np.nan), np.full(points, np.nan))
     replicates = np.empty((resamples, points))
-    for row in range(resamples):
+    for row in tracked(range(resamples), "Resampling a curve", "resamples"):
         drawn = np.bincount(rng.integers(0, n_families, n_families), minlength=n_families)
         replicates[row] = curve(drawn[family].astype(np.float64))
     low, high = _percentiles(replicates, expanded_tail(0.95, n_families))

@@ -16,6 +16,7 @@ from pact_eval.evaluation.chance_miscalibration import (
 from pact_eval.evaluation.curves.bands import Band, FloatArray, band_resamples
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.settings import Settings
+from pact_eval.progress import step
 
 _POINTS: Final = 101
 _TAIL: Final = 0.025
@@ -58,10 +59,11 @@ def recalibrated_curve(items: ScoredItems, settings: Settings) -> RecalibratedCu
     points = np.linspace(pools.lowest[0], pools.highest[-1], _POINTS)
     samples = band_resamples(settings, len(items))
     samples = min(samples, max(_FEWEST_SAMPLES, _MOST_OUTCOMES // len(items)))
-    curves = [
-        metrics.recalibrate_samples(c, outcomes).at(points)
-        for outcomes in outcomes_if_calibrated(items, rng=settings.rng(), samples=samples)
-    ]
+    curves = []
+    with step("Drawing outcomes by chance", samples, "samples") as drawing:
+        for outcomes in outcomes_if_calibrated(items, rng=settings.rng(), samples=samples):
+            curves.append(metrics.recalibrate_samples(c, outcomes).at(points))
+            drawing.done += len(outcomes)
     low, high = np.quantile(np.concatenate(curves), (_TAIL, 1 - _TAIL), axis=0)
     return RecalibratedCurve(
         pools=pools,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from html import escape
@@ -17,6 +17,7 @@ import matplotlib.style
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
+from pact_eval.progress import tracked
 from pact_reports.figures.canvas import STYLES, Canvas, PageStyle
 from pact_reports.figures.figure import FigureFile, reason
 from pact_reports.figures.layout import figure_of
@@ -59,7 +60,6 @@ def draw_figures(
     *,
     palette: Palette = NEUTRAL,
     canvas: Canvas | None = None,
-    progress: Callable[[int, int], None] | None = None,
 ) -> DrawnFigures:
     """Draw figures of runs into a folder.
 
@@ -70,7 +70,6 @@ def draw_figures(
         formats: of `FORMATS`.
         palette: colours of the arms.
         canvas: width and fonts; None takes the default ones.
-        progress: called with the number of figures done, and of all.
 
     Returns:
         The files, and the figures that lack data with the reason.
@@ -89,7 +88,7 @@ def draw_figures(
     skipped: dict[str, str] = {}
     notes: dict[str, tuple[str, ...]] = {}
     taken: set[str] = set()
-    for number, name in enumerate(wanted, start=1):
+    for name in tracked(wanted, "Drawing figures", "figures"):
         try:
             built = FIGURES[name].built(experiment, looks)
         except InputError as error:
@@ -103,8 +102,6 @@ def draw_figures(
                 notes |= {name: of_figure} if of_figure else {}
             else:
                 skipped[name] = "; ".join(built.missing)
-        if progress is not None:
-            progress(number, len(wanted))
     return DrawnFigures(files, skipped, notes)
 
 

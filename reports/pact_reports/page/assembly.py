@@ -11,6 +11,7 @@ from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import InputError
 from pact_eval.preregistration import decoding_name
+from pact_eval.progress import step, tracked
 from pact_reports.figures import Looks
 from pact_reports.markup import Html, csp_hash, element, joined, script_json
 from pact_reports.page.colours import stylesheet
@@ -18,7 +19,7 @@ from pact_reports.page.item_blocks import pack_experiment
 from pact_reports.page.packing import BlockStore
 from pact_reports.page.provenance import digest_data, provenance_html
 from pact_reports.page.reliability import reliability_html
-from pact_reports.page.request import PageRequest, Progress
+from pact_reports.page.request import PageRequest
 from pact_reports.page.sections import (
     DrawnFigures,
     drawn_figures,
@@ -44,14 +45,12 @@ def make_page(
     request: PageRequest,
     *,
     built: BuiltTables | None = None,
-    progress: Progress | None = None,
 ) -> str:
     """Make the page of runs.
 
     Args:
         request: the runs and the choices of the user.
         built: the tables of the runs; None makes them.
-        progress: called with the number of parts that are done, of a hundred.
 
     Returns:
         One HTML document. The same request gives the same text.
@@ -67,17 +66,21 @@ def make_page(
             "those have no right answers, and `pact-eval report RUN` shows them"
         )
         raise InputError(message)
-    step = progress or (lambda _done, _total: None)
-    step(0, 100)
-    for run in request.experiment.runs:
-        request.experiment.evaluation(run, calibrated=False)
-    step(10, 100)
+    with step("Making the page", 90 if built else 100):
+        return _made(request, built)
+
+
+def _made(request: PageRequest, built: BuiltTables | None) -> str:
+    with step("metrics", counts=10):
+        for run in tracked(request.experiment.runs, "Computing metrics", "runs"):
+            request.experiment.evaluation(run, calibrated=False)
     if built is None:
-        names = request.tables
-        built = build_tables(request.for_tables, names, _span(step, 10, 25))
-    summary = summary_html(request)
-    step(30, 100)
-    drawn = drawn_figures(request, _span(step, 30, 80))
+        with step("tables", counts=10):
+            built = build_tables(request.for_tables, request.tables)
+    with step("summary", counts=10):
+        summary = summary_html(request)
+    with step("figures", counts=50):
+        drawn = drawn_figures(request)
     sections = {
         "summary": summary,
         "calibration": _calibration(request, drawn, built),
@@ -85,10 +88,9 @@ def make_page(
         "tables": joined([headline_html(request, built), tables_html(built, calibration=False)]),
     }
     store = BlockStore()
-    items = pack_experiment(store, request.experiment, request.records, _span(step, 80, 98))
-    page = _document(request, store, items, sections)
-    step(100, 100)
-    return page
+    with step("items", counts=20):
+        items = pack_experiment(store, request.experiment, request.records)
+    return _document(request, store, items, sections)
 
 
 def write_page(page: str, path: Path) -> None:
@@ -101,11 +103,6 @@ def write_page(page: str, path: Path) -> None:
         message = f"{path.parent}: folder not found; cannot write {path.name} to"
         raise InputError(message)
     write_atomically(path, page.encode("utf-8", errors="backslashreplace"))
-
-
-def _span(step: Progress, start: int, end: int) -> Progress:
-    """Return a callback that reports the progress of a part as progress of the page."""
-    return lambda done, total: step(start + (end - start) * done // max(total, 1), 100)
 
 
 def _document(

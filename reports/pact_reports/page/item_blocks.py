@@ -21,6 +21,7 @@ from pact_eval.evaluation import (
     pair_partners,
 )
 from pact_eval.evaluation.diagnostics import calibrated_items
+from pact_eval.progress import tracked
 from pact_eval.prompts import PromptContract, canonical_code_order
 from pact_eval.runs import Predictions
 from pact_reports.item_records import ItemRecords
@@ -40,9 +41,6 @@ from pact_reports.page.item_prompts import (
 from pact_reports.page.item_texts import item_text, marked
 from pact_reports.page.packing import BlockStore, bytes_of, to_permille
 
-Progress = Callable[[int, int], None]
-"""Called with the number of packed items and the number of all items."""
-
 _IDS: Final = 4_096
 _TEXTS: Final = 64
 _VIEWS: Final = 512
@@ -52,7 +50,6 @@ def pack_experiment(
     store: BlockStore,
     experiment: Experiment,
     given: ItemRecords | None,
-    progress: Progress | None = None,
 ) -> Json:
     """Pack the items of all runs.
 
@@ -60,7 +57,6 @@ def pack_experiment(
         store: stores the blocks.
         experiment: the runs.
         given: the records of the items; None leaves the texts out.
-        progress: called while texts are packed.
 
     Returns:
         The numbers of the blocks, and what the script must know to read them.
@@ -72,11 +68,12 @@ def pack_experiment(
     runs: list[Json] = []
     place: dict[int, int] = {}
     prompts: dict[tuple[int, bytes], Json] = {}
-    for run, owner in zip(experiment.runs, item_tables(experiment), strict=True):
+    owners = zip(experiment.runs, item_tables(experiment), strict=True)
+    for run, owner in tracked(owners, "Packing items", "runs", total=len(experiment.runs)):
         views, contract = run.predictions, contract_of(run)
         if owner not in place:
             place[owner] = len(tables)
-            tables.append(pack_items(store, views, records, contract, progress))
+            tables.append(pack_items(store, views, records, contract))
         packed = pack_run(store, experiment, run, place[owner])
         key = (owner, views.code_order.tobytes())
         if records is not None and contract is not None and key not in prompts:
@@ -114,7 +111,6 @@ def pack_items(
     views: Predictions,
     records: Mapping[str, Record] | None,
     contract: PromptContract | None = None,
-    progress: Progress | None = None,
 ) -> Json:
     """Pack the data of the items that all runs on them share.
 
@@ -123,7 +119,6 @@ def pack_items(
         views: the views of one of the runs.
         records: the records of all items by id; None leaves the texts out.
         contract: the contract that rendered the prompts; None leaves the prompts out.
-        progress: called while texts are packed.
 
     Returns:
         The numbers of the blocks.
@@ -145,7 +140,7 @@ def pack_items(
     }
     if records is not None:
         texts = _Texts(views, records, contract)
-        packed["texts"] = {"size": _TEXTS, "blocks": [*texts.blocks(store, progress)]}
+        packed["texts"] = {"size": _TEXTS, "blocks": [*texts.blocks(store)]}
         if contract is not None:
             packed["system"] = system_message(contract, records[ids[0]])
     return packed
@@ -257,11 +252,11 @@ class _Texts:
     records: Mapping[str, Record]
     contract: PromptContract | None
 
-    def blocks(self, store: BlockStore, progress: Progress | None) -> Iterator[int]:
+    def blocks(self, store: BlockStore) -> Iterator[int]:
         ids = self.views.ids.tolist()
         other = pair_partners(self.views).tolist()
         prompt = _prompts(self.contract, self.records)
-        for at in range(0, len(ids), _TEXTS):
+        for at in tracked(range(0, len(ids), _TEXTS), "Packing texts", "parts"):
             rows = range(at, min(at + _TEXTS, len(ids)))
             texts: list[Json] = []
             for row in rows:
@@ -270,8 +265,6 @@ class _Texts:
                 marks = marked(prompt(pair[0]), prompt(pair[-1])) if prompt else None
                 texts.append(item_text(record, partner if len(pair) > 1 else None, marks))
             yield store.add_json(texts)
-            if progress is not None:
-                progress(rows.stop, len(ids))
 
 
 def _prompts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +14,6 @@ from pact_eval.preregistration import Margin, lock_path
 from pact_reports.figures import NEUTRAL, Palette
 from pact_reports.item_records import ItemRecords
 from pact_reports.tables import TableRequest
-
-Progress = Callable[[int, int], None]
-"""Called with the number of parts that are done and the number of all parts."""
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from pact_eval.errors import InputError
+from pact_eval.progress import tracked
 from pact_reports.figures import FIGURES, FigureFile, Looks, reason
 from pact_reports.figures.files import inline_svg
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.page.colours import themed
-from pact_reports.page.request import PageRequest, Progress
+from pact_reports.page.request import PageRequest
 from pact_reports.page.svg import strict_svg
 from pact_reports.tables import BuiltTables
 from pact_reports.writers.html import table_html
@@ -43,14 +44,14 @@ class DrawnFigures:
     partly: Mapping[str, str]
 
 
-def drawn_figures(request: PageRequest, progress: Progress | None = None) -> DrawnFigures:
+def drawn_figures(request: PageRequest) -> DrawnFigures:
     """Draw the figures that a page shows as inline SVG."""
     looks = Looks.of(request.experiment, request.palette)
     wanted = list(FIGURES) if request.figures is None else list(request.figures)
     found: dict[str, list[Html]] = {}
     missing: dict[str, str] = {}
     partly: dict[str, str] = {}
-    for number, name in enumerate(wanted, start=1):
+    for name in tracked(wanted, "Drawing figures", "figures"):
         try:
             figure = FIGURES[name].built(request.experiment, looks)
             elements = [_figure(file) for file in figure.files]
@@ -63,8 +64,6 @@ def drawn_figures(request: PageRequest, progress: Progress | None = None) -> Dra
                 found[name] = elements
             if figure.missing:
                 (partly if elements else missing)[name] = "; ".join(figure.missing)
-        if progress is not None:
-            progress(number, len(wanted))
     return DrawnFigures(found, missing, partly)
 
 

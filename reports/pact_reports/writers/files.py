@@ -10,6 +10,7 @@ from typing import Final
 from pact_eval._files import write_atomically
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment
+from pact_eval.progress import tracked
 from pact_reports.sentences import unlike_sentence, views_notes, warning_sentence
 from pact_reports.table import Table
 from pact_reports.tables.registry import TABLES
@@ -39,9 +40,6 @@ _WRITERS: Final[Mapping[str, tuple[str, Callable[[Table], str]]]] = {
     "csv": (".csv", to_csv),
 }
 
-Progress = Callable[[int, int], None]
-"""Called with how many of how many are done."""
-
 
 @dataclass(frozen=True)
 class BuiltTables:
@@ -56,15 +54,12 @@ class BuiltTables:
     skipped: Mapping[str, str]
 
 
-def build_tables(
-    request: TableRequest, names: Iterable[str] | None = None, progress: Progress | None = None
-) -> BuiltTables:
+def build_tables(request: TableRequest, names: Iterable[str] | None = None) -> BuiltTables:
     """Make tables of runs.
 
     Args:
         request: the runs and what was chosen.
         names: keys of `TABLES`; None makes all.
-        progress: called after each table.
 
     Returns:
         The tables, and those that lack data with the reason.
@@ -77,7 +72,7 @@ def build_tables(
     _refuse_unknown("table", wanted, TABLES)
     tables: dict[str, Table] = {}
     skipped: dict[str, str] = {}
-    for number, name in enumerate(wanted, start=1):
+    for name in tracked(wanted, "Making tables", "tables"):
         try:
             table = TABLES[name].build(request)
             notes = (*table.notes, *views_notes(request.experiment, TABLES[name].views))
@@ -87,8 +82,6 @@ def build_tables(
             raise
         except InputError as error:
             skipped[name] = str(error)
-        if progress is not None:
-            progress(number, len(wanted))
     unlike = tuple(f"Caution: {unlike_sentence(each)}." for each in request.experiment.unlike)
     noted = {name: replace(made, notes=(*made.notes, *unlike)) for name, made in tables.items()}
     return BuiltTables(noted if unlike else tables, skipped)

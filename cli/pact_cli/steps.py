@@ -1,0 +1,209 @@
+"""The steps of a command: lines on stderr while it works, and what it leaves if it is interrupted.
+
+Every command watches the steps of the library (`pact_eval.progress`). Lines are drawn if stderr is
+a terminal and the command was started without `-q`.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pact_cli.console import announce, quiet
+from pact_eval.progress import Step, watched
+from pact_reports.plain_text import one_line
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+_COMMAND_SECONDS: Final = 0.7  # a command that is faster shows no line
+_STEP_SECONDS: Final = 0.5  # nor does a faster step inside another
+_LEAST_TOLD_SECONDS: Final = 0.2
+_MOST_FILES: Final = 3
+_PREFIXES: Final = ("", "k", "M", "G", "T")
+
+
+@dataclass(eq=False, slots=True)
+class StepLine:
+    """One open step, as a line shows it.
+
+    Attributes:
+        step: the step.
+        depth: number of steps around it.
+        started: time of its start in seconds, of a monotonic clock.
+        first: how much was done before it started.
+    """
+
+    step: Step
+    depth: int
+    started: float
+    first: float
+
+    @property
+    def name(self) -> str:
+        """The name, indented if the step is inside another, and safe to print."""
+        return "  " * (self.depth > 0) + one_line(self.step.name)
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start in seconds."""
+        return time.monotonic() - self.started
+
+    @property
+    def per_second(self) -> float:
+        """Units per second since the start, without what was done before."""
+        return (self.step.reached - self.first) / max(self.seconds, 1e-9)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time left at this rate in seconds; None if it cannot be known yet."""
+        if self.step.total is None or self.per_second <= 0:
+            return None
+        return max(0.0, self.step.total - self.step.reached) / self.per_second
+
+    @property
+    def rate(self) -> str:
+        """The rate in words; "" for parts, and before anything is done.
+
+        Example:
+            >>> line = StepLine(Step("Reading", 9e6, "bytes", done=3e6), 0, time.monotonic() - 1, 0)
+            >>> line.rate
+            '3.0 MB/s'
+        """
+        unit, rate = self.step.unit, self.per_second
+        if unit == "parts" or rate <= 0:
+            return ""
+        if rate < 0.5 and unit != "bytes":
+            return f"{_number(1 / rate)} s/{unit.removesuffix('s')}"
+        power = 0
+        while rate >= (1_000 if unit == "bytes" else 10_000) and power + 1 < len(_PREFIXES):
+            rate, power = rate / 1_000, power + 1
+        if unit == "bytes":
+            return f"{_number(rate)} {_PREFIXES[power]}B/s"
+        return f"{_number(rate)}{_PREFIXES[power]} {unit}/s"
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+class CommandSteps:
+    """Observes the steps of a command: shows them, and remembers the files that were written.
+
+    Args:
+        told: print each step that is over, with its time.
+
+    Attributes:
+        written: the files, in order.
+    """
+
+    def __init__(self, *, told: bool) -> None:
+        self.written: list[Path] = []
+        self._told = told
+        self._drawn = not quiet() and sys.stderr.isatty()
+        self._lines: list[StepLine] = []
+        self._started = time.monotonic()
+        self._live: Live | None = None
+
+    def started(self, step: Step, depth: int) -> None:
+        """Show a step that begins."""
+        self._lines.append(StepLine(step, depth, time.monotonic(), step.done))
+        if depth == 0:
+            _restore_python_interrupts()
+        if depth == 0 and self._drawn:
+            from pact_cli.rich_output import live_lines
+
+            self._live = live_lines(self._shown)
+            self._live.start()
+
+    def ended(self, depth: int, *, failed: bool) -> None:
+        """Remove the line of a step that is over, and of those inside."""
+        ended = self._lines[depth : depth + 1]
+        del self._lines[depth:]
+        if depth:
+            return
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        for line in ended:
+            if self._told and not failed and line.seconds >= _LEAST_TOLD_SECONDS:
+                rate = f", {line.rate}" if line.rate else ""
+                announce([f"{line.name}: {line.seconds:.1f} s{rate}"])
+
+    def wrote(self, path: Path) -> None:
+        """Remember a file."""
+        if path not in self.written:
+            self.written.append(path)
+
+    def _shown(self) -> Sequence[StepLine]:
+        """Return the outermost step and the innermost; another thread draws them."""
+        if time.monotonic() - self._started < _COMMAND_SECONDS:
+            return ()
+        lines = [*self._lines]
+        inner = [line for line in lines[1:] if line.seconds > _STEP_SECONDS]
+        measured = [line for line in inner if line.step.total is not None]
+        return [*lines[:1], *(measured or inner)[-1:]]
+
+
+@contextmanager
+def watched_steps(*, told: bool, targets: Iterable[Path] = ()) -> Iterator[None]:
+    """Show the steps of the block, and say after Ctrl-C what the block has written.
+
+    Args:
+        told: print each step that is over, with its time.
+        targets: files that the block replaces if it gets so far.
+
+    Raises:
+        KeyboardInterrupt: with the message of the interrupt, or one about the files.
+    """
+    steps = CommandSteps(told=told)
+    old = [path for path in targets if path.is_file()]
+    with watched(steps):
+        try:
+            yield
+        except KeyboardInterrupt as error:
+            untouched = [path for path in old if path not in steps.written]
+            # Parts of a run are gone when the run is complete.
+            left = files_left([path for path in steps.written if path.exists()], untouched)
+            raise KeyboardInterrupt(str(error) or left) from None
+
+
+def files_left(written: Sequence[Path], untouched: Sequence[Path] = ()) -> str:
+    """Say what an interrupted command has written.
+
+    Args:
+        written: the files that it has completed.
+        untouched: older files that it would have replaced.
+
+    Example:
+        >>> files_left([], [Path("page.html")])
+        'nothing was written; page.html is as it was'
+        >>> files_left([Path("a.svg"), Path("b.svg")])
+        'written: a.svg, b.svg; no other file was changed'
+    """
+    if written:
+        named = [one_line(str(path)) for path in written]
+        more = len(named) - _MOST_FILES
+        rest = f" and {more:,} more" if more > 0 else ""
+        return f"written: {', '.join(named[:_MOST_FILES])}{rest}; no other file was changed"
+    kept = "".join(f"; {one_line(str(path))} is as it was" for path in untouched)
+    return f"nothing was written{kept}"
+
+
+def _restore_python_interrupts() -> None:
+    """Make Python handle Ctrl-C again.
+
+    polars installs its own handler in front of Python's. While it wrote tables, 300 interrupts
+    raised about 400 errors; with Python's handler alone they raise 300. An ignored signal (nohup)
+    stays ignored.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if in_main_thread and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

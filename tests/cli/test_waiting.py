@@ -1,0 +1,222 @@
+"""Waiting: what commands show while they work, and what they leave when they are interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from commands import runner
+from run_frames import rows, write_run
+from steps import Steps
+
+from pact_cli import steps as command_steps
+from pact_cli.audit.main import main as audit_main
+from pact_cli.main import main
+from pact_eval.progress import Step
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "pact_fixtures"
+DATA = FIXTURES / "data"
+run, audit = runner(main), runner(audit_main)
+
+# Waits when a step starts or after a file, until a signal comes: the interrupt is never too early.
+WAITING = """
+import sys, time
+from pathlib import Path
+from pact_cli import steps
+from pact_cli.audit.main import main as audit
+from pact_cli.main import main
+place, here, program, *arguments = sys.argv[1:]
+class Waiting(steps.CommandSteps):
+    def started(self, step, depth):
+        super().started(step, depth)
+        self.wait(step.name)
+    def wrote(self, path):
+        super().wrote(path)
+        self.wait(path.name)
+    def wait(self, name):
+        if name == place:
+            Path(here).touch()
+            time.sleep(60)
+steps.CommandSteps = Waiting
+steps._COMMAND_SECONDS = steps._STEP_SECONDS = 0
+{"pact-eval": main, "pact-audit": audit}[program](arguments)
+"""
+
+needs_terminal = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    return [
+        write_run(tmp_path / arm, rows(seed, k=2, families=12), arm=arm, seed=1)
+        for seed, arm in enumerate("ab")
+    ]
+
+
+def interrupted(place: str, *words: object, folder: Path) -> tuple[int, str, str]:
+    """Sends SIGINT to a command at the start of a step or after a file; returns what it said."""
+    here = folder / "waits-here"
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITING, place, str(here), *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell that starts the suite in the background has its children ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    deadline = time.monotonic() + 120
+    while not here.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    return process.returncode, out, errors
+
+
+@pytest.mark.slow
+@needs_terminal
+def test_an_interrupted_audit_has_written_nothing(tmp_path: Path) -> None:
+    code, out, errors = interrupted("shortcuts", "pact-audit", "data", DATA, folder=tmp_path)
+    assert (code, out, errors) == (1, "", "Error: interrupted; nothing was written\n")
+
+
+@pytest.mark.slow
+@needs_terminal
+def test_an_interrupted_report_leaves_the_old_page(tmp_path: Path, runs: list[Path]) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("old")
+    words = ("pact-eval", "report", *runs, "--html", page)
+    code, _, errors = interrupted("Making the page", *words, folder=tmp_path)
+    assert code == 1
+    assert f"Error: interrupted; nothing was written; {page} is as it was\n" in errors
+    assert (page.read_text(), [*tmp_path.glob(".page*")]) == ("old", [])
+
+
+@pytest.mark.slow
+@needs_terminal
+def test_interrupted_figures_are_named(tmp_path: Path, runs: list[Path]) -> None:
+    out = tmp_path / "figures"
+    words = ("pact-eval", "figures", *runs, "--only", "main,pairs", "--resamples", 100, "-o", out)
+    _, _, errors = interrupted("main.svg", *words, folder=tmp_path)
+    said = f"Error: interrupted; written: {out / 'main.svg'}; no other file was changed\n"
+    assert said in errors
+    assert [each.name for each in out.iterdir()] == ["main.svg"]
+
+
+def test_interrupts_at_every_kind_of_command_say_what_was_written(
+    tmp_path: Path, runs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stops(command_steps.CommandSteps):
+        def started(self, step: Step, depth: int) -> None:
+            super().started(step, depth)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(command_steps, "CommandSteps", Stops)
+    nothing = "Error: interrupted; nothing was written\n"
+    for words in (("compare", *runs), ("sweep", runs[0]), ("verify", runs[0]), ("runs", tmp_path)):
+        assert run(*words, code=1).stderr.endswith(nothing), words
+    assert run("calibrate", runs[0], code=1).stderr.endswith(nothing)
+    assert audit("split", DATA / "train.jsonl", "--out", tmp_path / "s", code=1).stderr == nothing
+
+
+def commands(
+    runs: Sequence[Path], tmp_path: Path
+) -> Iterator[tuple[Callable[..., Result], tuple[object, ...]]]:
+    few = ("--resamples", 100)
+    yield audit, ("data", DATA, "--only", "separation", "--only", "families")
+    yield audit, ("split", DATA / "train.jsonl", "--out", tmp_path / "s", "--select", 1)
+    yield audit, ("ablate", DATA / "train.jsonl", "--out", tmp_path / "ablated.jsonl")
+    yield audit, ("diff", DATA / "train.jsonl", DATA / "train.jsonl")
+    yield audit, ("adapter", FIXTURES / "adapters" / "pact")
+    yield run, ("report", runs[0], *few)
+    yield run, ("compare", *runs, *few)
+    yield run, ("compare", "--arms", f"a={runs[0]}", f"b={runs[1]}", *few)
+    yield run, ("calibrate", runs[0], "--mode", "scalar", "-o", tmp_path / "calibration.json")
+    yield run, ("sweep", runs[0], *few)
+    yield run, ("verify", *runs)
+    yield run, ("runs", tmp_path)
+    yield run, ("tables", *runs, "--only", "paired", "-o", tmp_path / "tables", *few)
+    yield run, ("figures", *runs, "--only", "pairs", "-o", tmp_path / "figures", *few)
+
+
+@pytest.mark.slow
+def test_every_command_tells_how_much_is_done(
+    tmp_path: Path, runs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for program, words in commands(runs, tmp_path):
+        seen = Steps()
+        monkeypatch.setattr(command_steps, "CommandSteps", lambda seen=seen, **_: seen)
+        program(*words)
+        measured = [(each.reached, each.total) for each in seen.all if each.total is not None]
+        assert measured, words
+        # Whoever reads a number of items does not ask for one more after the last.
+        wrong = [each for each in measured if not each[1] - 1 <= each[0] <= each[1] * 1.000001]
+        assert not wrong, (words, wrong)
+
+
+def on_a_terminal(code: str, *words: str) -> str:
+    """Returns what a program writes to a standard error that is a terminal."""
+    leader, follower = os.openpty()
+    try:
+        subprocess.run([sys.executable, "-c", code, *words], stderr=follower, check=False)
+        os.write(follower, b"end")
+        shown = ""
+        while not shown.endswith("end"):
+            shown += os.read(leader, 65_536).decode()
+    finally:
+        os.close(leader)
+        os.close(follower)
+    return shown.removesuffix("end")
+
+
+STEPS = """
+import sys, time
+from pact_cli import steps
+from pact_eval.progress import step
+steps._COMMAND_SECONDS = 0
+with steps.watched_steps(told=False):
+    with step("Reading", 8, "records") as reading:
+        for reading.done in range(4):
+            time.sleep(0.25)
+        sys.exit(1)
+"""
+
+
+@needs_terminal
+def test_a_line_has_share_rate_and_time_left_and_a_failed_command_leaves_none() -> None:
+    shown = on_a_terminal(STEPS)
+    line = shown[: shown.rindex("left")]
+    line = line[line.rindex("Reading") :]
+    assert "37%" in line
+    assert "records/s" in line
+    assert "\x1b[2K" in shown[shown.rindex("left") :], "the line is not erased"
+
+
+def test_a_pipe_has_no_line() -> None:
+    done = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, check=False)
+    assert (done.stdout, done.stderr) == (b"", b"")
+
+
+AUDIT = """
+import sys
+from pact_cli import steps
+from pact_cli.audit.main import main
+steps._COMMAND_SECONDS = 0
+main()
+"""
+
+
+@pytest.mark.slow
+@needs_terminal
+def test_quiet_commands_show_nothing_on_a_terminal() -> None:
+    words = ("data", str(DATA), "--only", "families")
+    assert "Auditing" in on_a_terminal(AUDIT, *words)
+    assert on_a_terminal(AUDIT, *words, "-q") == ""
