@@ -308,8 +308,8 @@ def interval_text(sets: int) -> str:
     ]
     return (
         f"{sets} data sets each; all numbers in %. Coverage is that of the 95% interval of the "
-        "true error; *too high* is the share of intervals above it; the next column is the "
-        "coverage of the percentile bootstrap; *rejected* is the share in which calibration is "
+        "true error, and *too high* is the share of intervals above it. The next column is the "
+        "coverage of the percentile bootstrap. *Rejected* is the share in which calibration is "
         f"rejected at 5%.\n\n{markdown_table(columns, interval_rows(sets, SIZES, GAINS))}"
     )
 
@@ -322,8 +322,8 @@ def difference_text(sets: int) -> str:
         columns += [f"{families:,} families: coverage", "marked"]
     table = markdown_table(columns, difference_rows(sets, sizes))
     return (
-        f"Differences of ECE ({sets} data sets each): coverage of the 95% interval of the "
-        "difference of true errors, and how often the difference is marked; if the true "
+        f"Differences of ECE, {sets} data sets each: coverage of the 95% interval of the "
+        "difference of true errors, and how often it is marked. If the true "
         f"difference is 0, a mark is false.\n\n{table}"
     )
 

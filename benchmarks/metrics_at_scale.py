@@ -232,7 +232,7 @@ def main() -> None:
         peak = peak_memory(path)
     packages = versions("numpy", "scipy", "polars", "scikit-learn", "torchmetrics")
     text = (
-        f"{machine()}; {packages}; medians of {arguments.blocks} interleaved blocks, "
+        f"{machine()}; {packages}. Medians of {arguments.blocks} interleaved blocks, "
         f"default resamples of the report. The file has {size:,.0f} MB. The peak memory of point "
         f"metrics in their own process is {peak:,} MB, libraries included.\n\n{lines}\n\n"
         "If a peer gets a share of the items, its time is divided by that share.\n\n"

@@ -126,7 +126,7 @@ def main() -> None:
     ]
     packages = versions("click", "rich", "numpy", "scipy", "polars", "scikit-learn", "torchmetrics")
     text = (
-        f"{machine()}; {packages}; medians of {arguments.blocks} interleaved blocks, one process "
+        f"{machine()}; {packages}. Medians of {arguments.blocks} interleaved blocks, one process "
         f"each.\n\n{markdown_table(['started', 'seconds', 'goal', 'share'], lines)}\n\n"
         "`python benchmarks/startup.py`"
     )

@@ -107,13 +107,8 @@ def sentences(markdown: str) -> Iterator[str]:
 
 
 OLD = {
-    "docs/audit.md": 30,
-    "docs/evidence.md": 22,
     "docs/figures.md": 3,
-    "docs/miniature.md": 2,
     "docs/page.md": 4,
-    "docs/performance.md": 3,
-    "docs/statistics.md": 43,
     "docs/tables.md": 2,
 }
 """Long sentences of pages that were there before the rule. A number may fall, never rise."""

@@ -206,10 +206,10 @@ def test_every_metric_and_column_is_documented() -> None:
     metrics = (docs / "metrics.md").read_text(encoding="utf-8")
     for spec in registered_metrics("ablated"):
         assert f"| {spec.title} |" in metrics
-    evidence = (docs / "evidence.md").read_text(encoding="utf-8")
+    hypotheses = (docs / "hypotheses.md").read_text(encoding="utf-8")
     for name in metric_names():
         if "ablated contexts" in find_metric(name).needs:
-            assert f"`{name}`" in evidence
+            assert f"`{name}`" in hypotheses
     records = (docs / "records.md").read_text(encoding="utf-8")
     assert all(f"`{column}`" in records for column in set(ABLATED_SCHEMA) - set(SCHEMA))
 
