@@ -5,7 +5,7 @@ with an interval over families. The report also has the outcomes of pairs and a 
 letter bias. This package only computes; `pact_reports` shows the results.
 """
 
-from pact_eval.evaluation.alignment import ItemMismatch, align, mismatch
+from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems, align, mismatch
 from pact_eval.evaluation.answers import (
     PLANNED_DIFFERENCE,
     ComparisonAnswer,
@@ -65,7 +65,10 @@ from pact_eval.evaluation.notes import (
     LowAnswerMass,
     NearTies,
     Note,
+    OneOrder,
     RepeatedViews,
+    RepeatFloor,
+    RoundedProbabilities,
     SmallGroups,
     TooFewResamples,
     Unanswered,
@@ -179,6 +182,7 @@ __all__ = [
     "InfiniteNll",
     "ItemMismatch",
     "Lead",
+    "LeftOutItems",
     "LettersCard",
     "ListedRun",
     "LowAnswerMass",
@@ -189,12 +193,15 @@ __all__ = [
     "NearTies",
     "Note",
     "Notice",
+    "OneOrder",
     "PairOutcomes",
     "PairedDifference",
     "ProbabilitiesCard",
+    "RepeatFloor",
     "RepeatedViews",
     "ReportDigest",
     "ResampledGroup",
+    "RoundedProbabilities",
     "RunCost",
     "RunState",
     "SameWeights",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,6 +45,23 @@ class ItemMismatch:
             f"({_some(self.only_first)}), {len(self.only_other):,} only in {self.other} "
             f"({_some(self.only_other)})"
         )
+
+
+@dataclass(frozen=True)
+class LeftOutItems:
+    """Items that a run left unanswered, and that are left out of all runs next to it.
+
+    Attributes:
+        items: number of items that are left out.
+        runs: the runs that left items unanswered, with how many.
+    """
+
+    items: int
+    runs: Mapping[str, int]
+
+    def __str__(self) -> str:
+        named = ", ".join(f"{number:,} by {run}" for run, number in self.runs.items())
+        return f"{self.items:,} items without an answer ({named}) are left out of all runs"
 
 
 def align(a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")) -> Predictions:

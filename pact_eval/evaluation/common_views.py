@@ -5,11 +5,17 @@ ensemble: it averages out more of the noise between views, whatever the model. K
 chose to spend on scoring. A difference between runs of different K would be one of effort, so a
 run with 4 views is compared with a run with 2 views on its first 2 views, as in `sweep`. Letter
 orders do not depend on K, so this is what scoring with 2 views gives.
+
+Likewise, some items of a run may be shown in one order only (a boolean on a server). Metrics of
+views are compared on the items that every run shows in several orders.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
 
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import DifferentViews
@@ -42,7 +48,19 @@ def at_common_views(
     ks = {name: run.k for name, run in runs.items()}
     common = common_views(ks.values())
     if max(ks.values()) == common:
-        return dict(runs), ()
+        return _on_common_orders(runs), ()
     ensembles = any(run.decoding == "ensemble" for run in runs.values())
     note = DifferentViews(ks, common, ensembles)
-    return {name: run.with_views(common) for name, run in runs.items()}, (note,)
+    return _on_common_orders({name: run.with_views(common) for name, run in runs.items()}), (note,)
+
+
+def _on_common_orders(runs: Mapping[str, ScoredItems]) -> dict[str, ScoredItems]:
+    """Return runs whose metrics of views are of the items that all of them show in several orders.
+
+    The items of the runs are in the same order.
+    """
+    masks = [run.reordered for run in runs.values() if run.reordered is not None]
+    if not masks:
+        return dict(runs)
+    common = np.logical_and.reduce(masks)
+    return {name: replace(run, reordered=common) for name, run in runs.items()}

@@ -26,7 +26,14 @@ from pact_eval.evaluation.marks import (
     interval_evidence,
     too_few_resamples,
 )
-from pact_eval.evaluation.notes import DifferentViews, SmallGroups, TooFewResamples, small_groups
+from pact_eval.evaluation.notes import (
+    DifferentViews,
+    OneOrder,
+    SmallGroups,
+    TooFewResamples,
+    one_order,
+    small_groups,
+)
 from pact_eval.evaluation.registry import (
     ClusterUnit,
     DifferencePart,
@@ -176,7 +183,7 @@ class Comparison(NotebookTables):
     only_a: tuple[str, ...]
     only_b: tuple[str, ...]
     unit: ClusterUnit = "family"
-    notes: tuple[DifferentViews | SmallGroups | TooFewResamples, ...] = ()
+    notes: tuple[DifferentViews | OneOrder | SmallGroups | TooFewResamples, ...] = ()
     differing: tuple[DifferingItem, ...] = ()
     warnings: tuple[CalibrationWarning | Notice, ...] = ()
 
@@ -208,7 +215,7 @@ def compare(
     runs, notes = at_common_views({"A": a, "B": b})
     drawn = [resampled_groups(run, by, rng=rng, resamples=resamples) for run in runs.values()]
     found = compare_groups(*drawn, by=by, rng=rng, resamples=resamples, margin=margin)
-    return replace(found, notes=(*notes, *found.notes))
+    return replace(found, notes=(*notes, *one_order(runs["A"]), *found.notes))
 
 
 def compare_groups(

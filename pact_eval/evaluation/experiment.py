@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation.alignment import ItemMismatch
+from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems
 from pact_eval.evaluation.answers import (
     ComparisonAnswer,
     DecodedRates,
@@ -34,9 +34,15 @@ from pact_eval.evaluation.comparison import Comparison, adjusted_together, compa
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.joins import Notice, SameWeights, UnlikeRuns, join_all, same_weights
-from pact_eval.evaluation.notes import DifferentViews, numeric_noise, run_notes
+from pact_eval.evaluation.notes import (
+    DifferentViews,
+    RoundedProbabilities,
+    numeric_noise,
+    run_notes,
+)
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.roles import SkippedRun, of_one_role
+from pact_eval.evaluation.rounding import rounded_nll
 from pact_eval.evaluation.seeds import (
     ArmPair,
     ArmsComparison,
@@ -48,7 +54,14 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.evaluation.sweep import SweepPoint, sweep
 from pact_eval.progress import tracked
-from pact_eval.runs import Decoding, check_counts, open_run, read_run
+from pact_eval.runs import (
+    Decoding,
+    RunFolder,
+    check_counts,
+    open_run,
+    read_run,
+    unanswered_ids,
+)
 
 if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
     from pact_eval.calibration import CalibrationWarning
@@ -73,6 +86,7 @@ class Experiment:
     ablated: tuple[ExperimentRun, ...] = ()
     settings: Settings = field(default_factory=Settings)
     skipped: tuple[SkippedRun, ...] = ()
+    left_out: LeftOutItems | None = None
 
     @classmethod
     def read(
@@ -97,16 +111,21 @@ class Experiment:
         runs: list[ExperimentRun] = []
         ablated: list[ExperimentRun] = []
         kept, skipped = of_one_role([open_run(folder) for folder in folders])
+        without, left_out = _unanswered(kept)
         for opened in kept:
             members = ablated if opened.ablated else runs
             first = members[0] if members else None
             run = ExperimentRun(
-                opened, first=first, calibration=settings.calibration, allow=settings.allow
+                opened,
+                first=first,
+                calibration=settings.calibration,
+                allow=settings.allow,
+                without=without,
             )
             if unique_labels and members is runs:
                 _refuse_same_label(runs, run)
             members.append(run)
-        return cls._joined(runs, ablated, settings, skipped)
+        return cls._joined(runs, ablated, settings, skipped, left_out)
 
     @classmethod
     def read_arms(cls, arguments: Sequence[str], settings: Settings | None = None) -> Experiment:
@@ -131,6 +150,7 @@ class Experiment:
         ]
         kept, skipped = of_one_role([opened for _, opened in arms])
         folders = {opened.folder for opened in kept}
+        without, left_out = _unanswered(kept)
         runs: list[ExperimentRun] = []
         for name, opened in arms:
             if opened.folder not in folders:
@@ -138,10 +158,12 @@ class Experiment:
             if opened.ablated:
                 read_run(opened.folder)  # raises: ablated contexts have no references to compare
             first = runs[0] if runs else None
-            run = ExperimentRun(opened, arm=name, first=first, allow=settings.allow)
+            run = ExperimentRun(
+                opened, arm=name, first=first, allow=settings.allow, without=without
+            )
             _refuse_no_seed(runs, run)
             runs.append(run)
-        return cls._joined(runs, (), settings, skipped)
+        return cls._joined(runs, (), settings, skipped, left_out)
 
     @classmethod
     def _joined(
@@ -150,9 +172,10 @@ class Experiment:
         ablated: Sequence[ExperimentRun],
         settings: Settings,
         skipped: tuple[SkippedRun, ...],
+        left_out: LeftOutItems | None,
     ) -> Experiment:
         """Return the runs as an experiment; refuse runs that do not belong together."""
-        experiment = cls(tuple(runs), tuple(ablated), settings, skipped)
+        experiment = cls(tuple(runs), tuple(ablated), settings, skipped, left_out)
         _ = experiment.unlike  # raises
         return experiment
 
@@ -236,7 +259,8 @@ class Experiment:
     @property
     def notices(self) -> tuple[Notice, ...]:
         """Runs that are left out, not alike, or the same twice. No predictions are read."""
-        return (*self.skipped, *self.unlike, *self.same_weights)
+        left_out = () if self.left_out is None else (self.left_out,)
+        return (*self.skipped, *self.unlike, *self.same_weights, *left_out)
 
     @property
     def applied_warnings(self) -> tuple[CalibrationWarning | Notice, ...]:
@@ -340,7 +364,7 @@ class Experiment:
             rng=settings.rng(),
             resamples=settings.resamples,
             noise=numeric_noise(run.provenance),
-            notes=run_notes(run.provenance),
+            notes=(*run_notes(run.provenance), *_rounded(run, decoding, calibrated=calibrated)),
         )
 
     def _items(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> ScoredItems:
@@ -619,3 +643,25 @@ def _refuse_no_seed(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
         if (run.arm, run.seed) == (new.arm, new.seed):
             message = f"arm {new.arm}: two runs with seed {new.seed}: {run.folder} and {new.folder}"
             raise InputError(message)
+
+
+def _rounded(
+    run: ExperimentRun, decoding: Decoding, *, calibrated: bool
+) -> tuple[RoundedProbabilities, ...]:
+    """Return a note on rounded probabilities; none if they are exact, or calibrated."""
+    decimals = run.provenance.rounded_to
+    if decimals is None or run.ablated or calibrated:
+        return ()
+    return (rounded_nll(run.predictions, decoding, decimals),)
+
+
+def _unanswered(runs: Sequence[RunFolder]) -> tuple[frozenset[str], LeftOutItems | None]:
+    """Return the items that any of several runs left unanswered."""
+    if len(runs) < 2:
+        return frozenset(), None
+    found = {str(run.folder): unanswered_ids(run) for run in runs}
+    named = {name: len(ids) for name, ids in found.items() if ids}
+    if not named:
+        return frozenset(), None
+    without = frozenset().union(*found.values())
+    return without, LeftOutItems(len(without), named)

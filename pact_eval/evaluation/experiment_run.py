@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import ItemMismatch, in_order_of, mismatch
 from pact_eval.evaluation.items import ScoredItems
@@ -56,6 +58,7 @@ class ExperimentRun:
         calibration: Path | None = None,
         allow: tuple[Allowance, ...] = (),
         views: int | None = None,
+        without: frozenset[str] = frozenset(),
     ) -> None:
         self.run = run
         self.name = run.name
@@ -66,6 +69,7 @@ class ExperimentRun:
         self._calibration = calibration
         self._allow = allow
         self._views = views
+        self._without = without
         self._cache: dict[Hashable, Any] = {}
 
     def __repr__(self) -> str:
@@ -88,8 +92,8 @@ class ExperimentRun:
 
     @property
     def shortened(self) -> bool:
-        """Whether only the first views are used; see `with_views`."""
-        return self._views is not None
+        """Whether only some views or items are used; see `with_views` and `LeftOutItems`."""
+        return self._views is not None or bool(self._without)
 
     @property
     def predictions(self) -> Predictions:
@@ -110,6 +114,9 @@ class ExperimentRun:
         own = read_any_run(self.folder).predictions
         if self._views is not None:
             own = own.first_views(self._views)
+        if self._without:
+            kept = [row for row, item in enumerate(own.ids) if item not in self._without]
+            own = own.taken(np.array(kept, dtype=np.int64))
         if self._first is None:
             return own, None
         first = self._first.predictions
@@ -244,6 +251,7 @@ class ExperimentRun:
                 calibration=self._calibration,
                 allow=self._allow,
                 views=k,
+                without=self._without,
             ),
         )
 

@@ -106,7 +106,7 @@ class ViewFacts:
         of_item: (units,) the item of each unit.
         answer_mass: mean share of the next-token distribution on the letters; NaN if unknown.
         smallest_probability: smallest probability above 0 of any view.
-        repeated: number of items that have fewer letter orders than views.
+        repeated: number of items that have fewer letter orders than views, but more than one.
         logit_gap: (n,) distance of the two best logits of view 0.
     """
 
@@ -135,6 +135,8 @@ class ScoredItems:
         confidence: (n,) probability of that answer.
         values: by name of a registered metric, (n,) its per-item values.
         facts: facts on the views of all items of the run.
+        reordered: (n,) whether the views of an item show its answers in more than one order; None
+            if those of all items do, or may.
         views: the scored views in memory; None for items read from a file.
         unit: units of intervals and exact tests: families, or source families.
     """
@@ -150,6 +152,7 @@ class ScoredItems:
     confidence: FloatArray
     values: Mapping[str, npt.NDArray[Any]]
     facts: ViewFacts
+    reordered: BoolArray | None = None
     views: Predictions | None = None
     unit: ClusterUnit = "family"
     _rows: IntArray | None = field(default=None, repr=False)
@@ -266,13 +269,13 @@ class ScoredItems:
 
     @property
     def view_tv(self) -> FloatArray:
-        """(n,) mean TV over pairs of views, uncalibrated; NaN for one view."""
-        return self.values["view_tv"]
+        """(n,) mean TV over pairs of views, uncalibrated; NaN for one view or one order."""
+        return self._of_orders("view_tv")
 
     @property
     def flipped(self) -> FloatArray:
-        """(n,) 1 if the answer changes between views; NaN for one view."""
-        return self.values["flip_rate"]
+        """(n,) 1 if the answer changes between views; NaN for one view or one order."""
+        return self._of_orders("flip_rate")
 
     @cached_property
     def pairs(self) -> metrics.PairIndex:
@@ -317,6 +320,7 @@ class ScoredItems:
             reference=None if self.reference is None else self.reference[rows],
             predicted=self.predicted[rows],
             confidence=self.confidence[rows],
+            reordered=None if self.reordered is None else self.reordered[rows],
             values={name: values[rows] for name, values in self.values.items()},
             _rows=rows if self._rows is None else self._rows[rows],
         )
@@ -344,6 +348,10 @@ class ScoredItems:
     def rows_by_group(self, by: GroupBy) -> dict[str, IntArray]:
         """Return the rows of all items, then of each kind, domain or source family, by name."""
         return {"all": np.arange(len(self))} | self.labels[by].rows_by_name()
+
+    def _of_orders(self, name: str) -> FloatArray:
+        values = self.values[name]
+        return values if self.reordered is None else np.where(self.reordered, values, np.nan)
 
     @property
     def _references(self) -> IntArray:
@@ -633,16 +641,19 @@ def _score(
                 columns.put("logit_gap", rows, block.logit_gap)
                 picks[block.rows] = block.predicted_by_view
                 smallest = min(smallest, block.smallest_log_prob)
+    reordered = _reordered(views)
+    if k > 1 and scoring.letters:
+        columns.put("reordered", slice(start, start + n), reordered)
     columns.put("is_base", slice(start, start + n), views.is_base)
     if views.reference is not None:
         columns.put("reference", slice(start, start + n), views.reference)
-    of_item, slots = _slots(views, picks)
+    of_item, slots = _slots(views, picks, reordered)
     return _Part(
         slots=slots,
         of_item=start + of_item,
         answer_mass=np.empty(0) if views.answer_mass is None else views.answer_mass.ravel(),
         smallest_log_prob=smallest,
-        repeated=repeated_views(views.n_choices, k) if k > 1 else 0,
+        repeated=repeated_views(views.n_choices[reordered], k) if k > 1 else 0,
     )
 
 
@@ -688,8 +699,32 @@ def _blocks(views: _ViewSlice, scoring: _Scoring) -> Any:
     )
 
 
-def _slots(views: _ViewSlice, picks: IntArray) -> tuple[IntArray, npt.NDArray[np.int8]]:
-    """Return the item of each view of known letter order; its answer and reference as positions."""
+def _reordered(views: _ViewSlice) -> BoolArray:
+    """Return (n,) whether the views of an item have more than one order; True if unknown."""
+    n, k = len(views.n_choices), views.k
+    if k == 1 or not views.code_lengths.size:
+        return np.ones(n, dtype=np.bool_)
+    lengths = views.code_lengths.reshape(n, k)
+    starts = (np.cumsum(views.code_lengths) - views.code_lengths).reshape(n, k)
+    known = (lengths > 0).all(axis=1)
+    found = ~known
+    # The orders of a run differ at the first letter: only items where they do not are compared.
+    first = views.codes[np.where(lengths > 0, starts, 0)] if views.codes.size else starts
+    found |= (first != first[:, :1]).any(axis=1)
+    for n_choices in np.unique(views.n_choices[~found]):
+        rows = np.flatnonzero(~found & (views.n_choices == n_choices))
+        orders = views.codes[starts[rows][:, :, None] + np.arange(n_choices)]
+        found[rows] = (orders != orders[:, :1]).any(axis=(1, 2))
+    return found
+
+
+def _slots(
+    views: _ViewSlice, picks: IntArray, reordered: BoolArray
+) -> tuple[IntArray, npt.NDArray[np.int8]]:
+    """Return the item of each view of known letter order; its answer and reference as positions.
+
+    Views that repeat the only order of an item are left out.
+    """
     lengths = views.code_lengths
     known = np.flatnonzero(lengths)
     if views.reference is None or not known.size:
@@ -703,6 +738,9 @@ def _slots(views: _ViewSlice, picks: IntArray) -> tuple[IntArray, npt.NDArray[np
             message = "code_order: expected every answer at exactly one code"
             raise RunError(message)
         row[:] = at - starts
+    if not reordered.all():
+        kept = reordered[known // views.k] | (known % views.k == 0)
+        return known[kept] // views.k, slots[:, kept]
     return known // views.k, slots
 
 
@@ -732,6 +770,7 @@ def _scored_items(
 ) -> ScoredItems:
     """Return the items of all slices."""
     found, n = columns.found, columns.n
+    reordered = found.get("reordered")
     contexts: Contexts = "full" if "reference" in found else "ablated"
     by_metric = {
         metric.name: values.found.get(metric.name, _undefined(n))
@@ -752,6 +791,7 @@ def _scored_items(
         predicted=found.get("predicted", np.empty(0, dtype=np.int8)),
         confidence=found.get("confidence", np.empty(0)),
         values=by_metric,
+        reordered=None if reordered is None or reordered.all() else reordered,
         facts=_facts(parts, found.get("logit_gap", np.empty(0))),
     )
 

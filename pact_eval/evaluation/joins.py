@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation.alignment import LeftOutItems
 from pact_eval.evaluation.roles import SkippedRun
 from pact_eval.runs import Allowance, Difference, RunFolder, join_differences
 
@@ -49,7 +50,7 @@ class SameWeights:
     sha256: str
 
 
-Notice: TypeAlias = SkippedRun | UnlikeRuns | SameWeights
+Notice: TypeAlias = SkippedRun | UnlikeRuns | SameWeights | LeftOutItems
 """What `run.json` alone shows about the runs of an experiment."""
 
 

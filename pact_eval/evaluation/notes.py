@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,49 @@ import numpy.typing as npt
 from pact_eval.evaluation.registry import ClusterUnit
 from pact_eval.runs import Provenance
 
+if TYPE_CHECKING:
+    from pact_eval.evaluation.items import ScoredItems
+
 NOISE: Final[Mapping[str, float]] = {"float32": 1e-4, "float16": 0.016, "bfloat16": 0.125}
 """Smallest rounding error of a logit that is assumed, by the precision of the run.
 
 It is one unit in the last place of a logit near 16; for float32, the effect of another summation
 order.
 """
+
+
+@dataclass(frozen=True)
+class RepeatFloor:
+    """What noise alone moves at a server: view TV and flips are to be read beside it.
+
+    Attributes:
+        repeats: number of times that one item was asked in the same order.
+        largest_tv: largest TV of two of the answers.
+        flips: answers whose most probable answer is not that of the first.
+        order_effect: whether the server shows answers in the order of the request.
+    """
+
+    repeats: int
+    largest_tv: float
+    flips: int
+    order_effect: str | None
+
+
+@dataclass(frozen=True)
+class RoundedProbabilities:
+    """Probabilities that a server has rounded: the NLL before rounding lies between two bounds.
+
+    Attributes:
+        decimals: to how many decimals.
+        low: least NLL in nats; NaN after a calibration, which has no bounds.
+        high: largest NLL; infinite if a reference was rounded to 0.
+        censored: items whose reference was rounded to 0 in a view.
+    """
+
+    decimals: int
+    low: float
+    high: float
+    censored: int
 
 
 @dataclass(frozen=True)
@@ -108,6 +145,19 @@ class RepeatedViews:
     """
 
     items: int
+
+
+@dataclass(frozen=True)
+class OneOrder:
+    """Items whose views show their answers in one order, as a server does with booleans.
+
+    Attributes:
+        items: number of such items, which view TV, flip rate and ensemble gain leave out.
+        others: number of the other items.
+    """
+
+    items: int
+    others: int
 
 
 @dataclass(frozen=True)
@@ -212,10 +262,13 @@ class TooFewResamples:
 Note = (
     Unanswered
     | ChangedModel
+    | RepeatFloor
+    | RoundedProbabilities
     | InfiniteNll
     | LowAnswerMass
     | IncompletePairs
     | RepeatedViews
+    | OneOrder
     | NearTies
     | UnmatchedSeeds
     | DifferentViews
@@ -265,7 +318,18 @@ def run_notes(provenance: Provenance) -> tuple[Note, ...]:
         notes.append(Unanswered(counts.items or 0, counts.unanswered))
     if probe is not None and probe.changed and probe.end_largest_tv is not None:
         notes.append(ChangedModel(probe.end_largest_tv, probe.least_change or 0.0))
+    if probe is not None and probe.floor_tv is not None:
+        floor = (probe.repeats or 0, probe.floor_tv, probe.floor_flips or 0)
+        notes.append(RepeatFloor(*floor, probe.order_effect))
     return tuple(notes)
+
+
+def one_order(items: ScoredItems) -> tuple[OneOrder, ...]:
+    """Return a note on items that are shown in one order; none if there are no such items."""
+    if items.reordered is None:
+        return ()
+    others = int(items.reordered.sum())
+    return (OneOrder(len(items) - others, others),)
 
 
 def small_groups(

@@ -389,6 +389,11 @@ def _over_views(items: ScoredItems, name: str) -> Reduced:
     values = items.values[name]
     if len(values) and np.isnan(values[0]):
         return Reduced(_undefined, Basis(0, 0, reason))
+    orders = items.reordered
+    if orders is not None and not (len(values) and np.isnan(values[0])):
+        # Where the order of the answers never changes, nothing is said about it.
+        ratio = ratio_statistic(values * orders, orders, items.cluster, items.n_clusters)
+        return Reduced(ratio, _where(items, orders, "no item is shown in two orders"))
     mean = mean_over_items(items, name).statistic
     return Reduced(mean, Basis(len(items), items.n_clusters, reason))
 

@@ -25,6 +25,7 @@ from pact_eval.evaluation.notes import (
     RepeatedViews,
     near_ties,
     numeric_noise,
+    one_order,
     run_notes,
     small_groups,
 )
@@ -267,6 +268,7 @@ def _notes(items: ScoredItems, everything: Group, ties: NearTies | None) -> tupl
         notes.append(LowAnswerMass(facts.answer_mass))
     if pairs is not None and pairs.incomplete_families:
         notes.append(IncompletePairs(pairs.incomplete_families))
+    notes += one_order(items)
     if facts.repeated:
         notes.append(RepeatedViews(facts.repeated))
     if ties is not None and ties.items:

@@ -9,6 +9,7 @@ from pact_eval.runs.folder import (
     open_run,
     read_any_run,
     read_run,
+    unanswered_ids,
     views_written,
 )
 from pact_eval.runs.identity import (
@@ -78,6 +79,7 @@ __all__ = [
     "references_sha256",
     "seal_digest",
     "training_log_of_run",
+    "unanswered_ids",
     "views_written",
     "wrong_counts",
 ]

@@ -224,6 +224,19 @@ def open_run(folder: Path) -> RunFolder:
     return RunFolder(folder, provenance)
 
 
+def unanswered_ids(run: RunFolder) -> frozenset[str]:
+    """Return the ids of the items of a complete run that have no answer.
+
+    Raises:
+        RunError: the file of unanswered items is damaged.
+    """
+    if run.seal.unanswered_sha256 is None:
+        return frozenset()
+    path = run.folder / _UNANSWERED
+    ids = collected(path, pl.scan_parquet(path, glob=False).select("id"))
+    return frozenset(ids["id"].to_list())
+
+
 def views_written(folder: Path) -> int:
     """Return the number of views in the parts of a run that is not complete.
 

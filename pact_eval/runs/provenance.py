@@ -197,6 +197,7 @@ class Provenance(Mapping[str, Json]):
         engine: how views were scored.
         counts: items and views.
         probe: what the probe of a server found; None for a local model.
+        rounded_to: decimals to which a server has rounded probabilities; None if it has not.
         seal: hashes of the rows and of this file; None while the run is being written.
         parts: SHA-256 of each part, by file name, while the run is being written.
         versions: versions of Python and of the libraries, by name.
@@ -228,6 +229,7 @@ class Provenance(Mapping[str, Json]):
     engine: Engine
     counts: Counts
     probe: ProbedServer | None
+    rounded_to: int | None
     seal: Seal | None
     parts: Mapping[str, str]
     versions: Mapping[str, str]
@@ -291,6 +293,7 @@ class Provenance(Mapping[str, Json]):
                 top.object("counts").object("unanswered").wholes(),
             ),
             probe=top.probe("probe"),
+            rounded_to=top.object("rounding").whole("decimals"),
             seal=top.seal("seal"),
             parts=top.object("parts").texts(),
             versions=top.object("versions").texts(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final, Literal
 
 from pact_eval.evaluation import (
@@ -12,11 +13,15 @@ from pact_eval.evaluation import (
     IncompletePairs,
     InfiniteNll,
     ItemMismatch,
+    LeftOutItems,
     LowAnswerMass,
     NearTies,
     Note,
     Notice,
+    OneOrder,
     RepeatedViews,
+    RepeatFloor,
+    RoundedProbabilities,
     SameWeights,
     SkippedRun,
     SmallGroups,
@@ -26,6 +31,11 @@ from pact_eval.evaluation import (
     UnmatchedSeeds,
 )
 from pact_reports.numbers import units_text
+
+_EFFECTS: Final = {
+    "not seen": "; it does not see the order of the answers, so views repeat view 0",
+    "within noise": "; the order of the answers moved no more than this noise",
+}
 
 # Groups that a sentence names; JSON has all.
 _MOST_NAMED: Final = 8
@@ -53,18 +63,20 @@ def note_sentence(note: Note) -> str:
             return _small_groups(note)
         case TooFewResamples():
             return _too_few_resamples(note)
-        case ChangedModel():
-            return (
-                "The model of the server has changed during the run: answers to the same requests "
-                f"at the start and at the end differ by a TV of {note.largest_tv:.2g} (noise and "
-                f"rounding: below {note.least_change:.2g}). The run is of two models."
-            )
+        case ChangedModel() | RepeatFloor() | RoundedProbabilities():
+            return _about_server(note)
         case _:
             return _about_items(note)
 
 
 def _about_items(
-    note: Unanswered | InfiniteNll | LowAnswerMass | IncompletePairs | RepeatedViews | NearTies,
+    note: Unanswered
+    | InfiniteNll
+    | LowAnswerMass
+    | IncompletePairs
+    | RepeatedViews
+    | OneOrder
+    | NearTies,
 ) -> str:
     match note:
         case Unanswered():
@@ -90,6 +102,11 @@ def _about_items(
                 "Pair accuracy leaves out families that are not a complete pair: "
                 f"{note.families:,}."
             )
+        case OneOrder():
+            said = f"{_items(note.items)} their answers in one order only"
+            if not note.others:
+                return f"{said}: nothing is known of the effect of the order."
+            return f"{said}: view TV, flip rate and ensemble gain are of the other {note.others:,}."
         case RepeatedViews():
             return (
                 f"{_items(note.items)} fewer letter orders than views (two answers have two): "
@@ -162,12 +179,43 @@ def warning_sentence(
         return unlike_sentence(warning)
     if isinstance(warning, SameWeights):
         return same_weights_sentence(warning)
-    if isinstance(warning, ItemMismatch):
+    if isinstance(warning, ItemMismatch | LeftOutItems):
         return str(warning)
     # A report without a calibrator does not wait for what fits them.
     from pact_reports.calibration_sentences import calibration_sentence
 
     return f"{warning.run}: {calibration_sentence(warning.note)}"
+
+
+def _about_server(note: ChangedModel | RepeatFloor | RoundedProbabilities) -> str:
+    match note:
+        case ChangedModel():
+            return (
+                "The model of the server has changed during the run: answers to the same requests "
+                f"at the start and at the end differ by a TV of {note.largest_tv:.2g} (noise and "
+                f"rounding: below {note.least_change:.2g}). The run is of two models."
+            )
+        case RepeatFloor():
+            flips = "1 flip" if note.flips == 1 else f"{note.flips} flips"
+            said = (
+                f"Noise of the server: the same request {note.repeats} times gave a largest TV of "
+                f"{100 * note.largest_tv:.1f}% and {flips}. Read view TV and flip rate beside it"
+            )
+            return f"{said}{_EFFECTS.get(note.order_effect or '', '')}."
+        case RoundedProbabilities():
+            return _rounded(note)
+
+
+def _rounded(note: RoundedProbabilities) -> str:
+    said = f"The server rounds probabilities to {note.decimals} decimals: before rounding, NLL was "
+    if math.isinf(note.high):
+        said += (
+            f"at least {note.low:.4f} nats, without an upper bound: {_items(note.censored)} a "
+            "correct answer that was rounded to 0"
+        )
+    else:
+        said += f"between {note.low:.4f} and {note.high:.4f} nats"
+    return f"{said}. Rounded confidences tie; AURC takes ties in their expected order."
 
 
 def _small_groups(note: SmallGroups) -> str:

@@ -246,8 +246,8 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
         if not several:
             continue
         tv = [run.scored(experiment.settings.decoding).view_tv for run in several]
-        curves = [partial(_share, np.searchsorted(x + _TIE, each)) for each in tv]
-        means = [float(each.mean()) for each in tv]
+        curves = [partial(_share, _reached(x, each)) for each in tv]
+        means = [float(each[~np.isnan(each)].mean()) for each in tv]
         arms.append(_arm_curve(experiment, arm, several, curves, means, family))
     if not arms:
         message = "one view only (K is 1): view TV is between views"
@@ -255,14 +255,22 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
     return ArmCurves(x, tuple(arms), len(family), int(family.max()) + 1)
 
 
+def _reached(x: FloatArray, tv: FloatArray) -> npt.NDArray[np.int64]:
+    """Return the index of the first value that is not below each view TV; -1 where it is NaN."""
+    return np.where(np.isnan(tv), -1, np.searchsorted(x + _TIE, tv))
+
+
 def _share(reached: npt.NDArray[np.int64], weights: FloatArray) -> FloatArray:
     """Return the share of weight at or below each value of view TV, (121,).
 
     Args:
-        reached: (n,) index of the first value that is not below an item's view TV.
+        reached: (n,) index of the first value that is not below an item's view TV; -1 for items
+            that are shown in one order, which do not count.
         weights: (n,) weights of the items.
     """
-    per_point = np.bincount(reached, weights=weights, minlength=_TV_POINTS)[:_TV_POINTS]
+    weights = weights * (reached >= 0)
+    known = np.maximum(reached, 0)
+    per_point = np.bincount(known, weights=weights, minlength=_TV_POINTS)[:_TV_POINTS]
     return np.asarray(np.cumsum(per_point) / weights.sum(), dtype=np.float64)
 
 

@@ -16,6 +16,7 @@ from pact_eval.evaluation import (
     Evaluation,
     Group,
     ItemMismatch,
+    LeftOutItems,
     ListedRun,
     MetricSpec,
     Note,
@@ -63,7 +64,7 @@ def to_json(value: Any) -> Json:
     """
     if isinstance(value, Note):
         return _typed(value, note_sentence(value))
-    if isinstance(value, SkippedRun | UnlikeRuns | SameWeights | ItemMismatch):
+    if isinstance(value, SkippedRun | UnlikeRuns | SameWeights | ItemMismatch | LeftOutItems):
         return _typed(value, warning_sentence(value))
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
@@ -197,7 +198,7 @@ def warnings_json(warnings: Iterable[CalibrationWarning | ItemMismatch | Notice]
 
 
 def _warning(warning: CalibrationWarning | ItemMismatch | Notice) -> Json:
-    if isinstance(warning, SkippedRun | UnlikeRuns | SameWeights | ItemMismatch):
+    if isinstance(warning, SkippedRun | UnlikeRuns | SameWeights | ItemMismatch | LeftOutItems):
         return to_json(warning)
     return {"run": warning.run, **_typed(warning.note, warning_sentence(warning))}
 

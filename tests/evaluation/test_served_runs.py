@@ -1,0 +1,134 @@
+"""Reports on served runs: items of one order, items without an answer, rounded probabilities."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pact_eval.evaluation import Experiment, OneOrder, Settings, Unanswered
+from pact_eval.evaluation.items import read_items
+from pact_eval.runs import SCHEMA, UNANSWERED, RunWriter
+
+LOGITS = {  # item: kind, orders and logits of two views, canonical
+    "a": ("choice", [(0, 1), (1, 0)], [(2.0, 0.0), (0.0, 1.0)]),  # flips
+    "b": ("choice", [(0, 1), (1, 0)], [(2.0, 0.0), (2.0, 0.0)]),
+    "c": ("boolean", [(0, 1), (0, 1)], [(3.0, 0.0), (3.0, 0.0)]),  # one order
+    "d": ("boolean", [(0, 1), (0, 1)], [(0.0, 1.0), (0.0, 1.0)]),
+}
+
+
+def rows(logits: dict[str, Any] = LOGITS, *, without: tuple[str, ...] = ()) -> pl.DataFrame:
+    found: list[dict[str, Any]] = []
+    for item, (kind, orders, views) in logits.items():
+        columns = {
+            "id": item, "family": item, "source_family": "s", "domain": "d", "kind": kind,
+            "variant": "base", "reference": 0, "n_choices": 2,
+        }  # fmt: skip
+        if item in without:
+            nothing = {"view": 0, "code_order": [], "logits": []}
+            found.append(columns | nothing | {"status": "failed", "reason": "no usable answer"})
+            continue
+        found += [
+            columns | {"view": view, "code_order": list(order), "logits": list(z)}
+            for view, (order, z) in enumerate(zip(orders, views, strict=True))
+        ]
+    schema = dict(SCHEMA) | {"logits": pl.List(pl.Float64())} | dict(UNANSWERED)
+    return pl.DataFrame(found, schema=schema)
+
+
+def written(folder: Path, frame: pl.DataFrame, **facts: Any) -> Path:
+    settings: dict[str, Any] = {"k": 2, "data": {"records": frame["id"].n_unique()}}
+    with RunWriter(folder, settings, {"source": "score"}) as writer:
+        writer.write_part(0, frame)
+        writer.finish(1.0, facts)
+    return folder
+
+
+def experiment(*folders: Path, **settings: Any) -> Experiment:
+    return Experiment.read(folders, Settings(resamples=200, **settings))
+
+
+def test_view_metrics_are_of_items_that_are_shown_in_two_orders(tmp_path: Path) -> None:
+    found = experiment(written(tmp_path / "run", rows()))
+    evaluation = found.evaluation(found.runs[0])
+    estimates = evaluation.groups[0].estimates
+    # By hand: a flips and b does not; c and d say nothing of the order.
+    assert (estimates["flip_rate"].value, estimates["flip_rate"].n) == (0.5, 2)
+    p, q = 1 / (1 + math.exp(-2)), 1 / (1 + math.exp(1))
+    assert estimates["view_tv"].value == pytest.approx((p - q) / 2)
+    assert estimates["accuracy"].n == 4
+    boolean = next(group for group in evaluation.groups if group.name == "boolean")
+    assert math.isnan(boolean.estimates["flip_rate"].value)
+    assert OneOrder(2, 2) in evaluation.notes
+    # The letter test counts the only order of an item once.
+    items = found.runs[0].scored("single")
+    assert items.facts.of_item.tolist() == [0, 0, 1, 1, 2, 3]
+
+
+def test_reading_in_slices_finds_the_same_items_of_one_order(tmp_path: Path) -> None:
+    run = written(tmp_path / "run", rows())
+    items = read_items(run / "predictions.parquet", "single")
+    assert items.reordered is not None
+    assert items.reordered.tolist() == [True, True, False, False]
+    assert items.facts.of_item.tolist() == [0, 0, 1, 1, 2, 3]
+
+
+def test_two_runs_are_compared_on_the_items_that_both_show_in_two_orders(tmp_path: Path) -> None:
+    local = {name: (kind, [(0, 1), (1, 0)], z) for name, (kind, _, z) in LOGITS.items()}
+    local["d"] = ("boolean", [(0, 1), (1, 0)], [(0.0, 1.0), (1.0, 0.0)])  # flips, not compared
+    runs = [written(tmp_path / "local", rows(local)), written(tmp_path / "served", rows())]
+    found = experiment(*runs)
+    flips = found.comparison(*found.runs).groups[0].metrics["flip_rate"]
+    assert (flips.a.value, flips.b.value, flips.difference.value) == (0.5, 0.5, 0.0)
+    assert flips.a.n == flips.b.n == 2
+
+
+def test_coverage_comes_first_and_unanswered_items_are_not_counted(tmp_path: Path) -> None:
+    found = experiment(written(tmp_path / "run", rows(without=("b",))))
+    evaluation = found.evaluation(found.runs[0])
+    assert evaluation.notes[0] == Unanswered(3, {"failed": 1})
+    assert evaluation.groups[0].estimates["accuracy"].n == 3
+
+
+def test_items_that_one_run_left_unanswered_are_left_out_of_a_comparison(tmp_path: Path) -> None:
+    runs = [
+        written(tmp_path / "local", rows()),
+        written(tmp_path / "served", rows(without=("b",))),
+        written(tmp_path / "other", rows(without=("a",))),
+    ]
+    found = experiment(*runs)
+    accuracy = found.comparison(*found.runs[:2]).groups[0].metrics["accuracy"]
+    assert accuracy.a.n == accuracy.b.n == 2
+    assert [run.predictions.ids.tolist() for run in found.runs] == [["c", "d"]] * 3
+    assert found.left_out is not None
+    assert (found.left_out.items, found.left_out.runs) == (
+        2,
+        {str(runs[1]): 1, str(runs[2]): 1},
+    )
+
+
+def test_nll_of_rounded_probabilities_has_bounds(tmp_path: Path) -> None:
+    sent = {
+        "a": [(0.97, 0.03)] * 2,
+        "b": [(0.5, 0.5)] * 2,
+        "c": [(0.0, 1.0)] * 2,
+    }
+    half = 0.005
+    logs = {
+        name: ("choice", [(0, 1), (1, 0)], [tuple(math.log(p or half) for p in view) for view in z])
+        for name, z in sent.items()
+    }
+    run = written(tmp_path / "run", rows(logs), rounding={"decimals": 2, "views_with_zeros": 2})
+    found = experiment(run)
+    evaluation = found.evaluation(found.runs[0])
+    note = evaluation.notes[0]
+    # By hand: the correct answer is the first; 0.97 was at most 0.975, beside at least 0.025.
+    low = np.mean([-math.log(0.975), -math.log(0.505), -math.log(0.005)])
+    assert note.low == pytest.approx(low)  # type: ignore[union-attr]
+    assert note.high == math.inf  # type: ignore[union-attr]
+    assert note.censored == 1  # type: ignore[union-attr]
