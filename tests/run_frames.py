@@ -64,7 +64,10 @@ def frame_of(**columns: Any) -> pl.DataFrame:
         "reference": [None] * n,
         "n_choices": [len(logits) for logits in columns["logits"]],
         "view": given,
-        "code_order": [list(range(len(logits))) for logits in columns["logits"]],
+        "code_order": [
+            [(slot + view) % len(logits) for slot in range(len(logits))]
+            for view, logits in zip(given, columns["logits"], strict=True)
+        ],
         "prompt_tokens": [None] * n,
         "answer_mass": [None] * n,
     }

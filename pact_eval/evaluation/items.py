@@ -135,8 +135,8 @@ class ScoredItems:
         confidence: (n,) probability of that answer.
         values: by name of a registered metric, (n,) its per-item values.
         facts: facts on the views of all items of the run.
-        reordered: (n,) whether the views of an item show its answers in more than one order; None
-            if those of all items do, or may.
+        reordered: (n,) whether the views of an item show its answers in more than one order, or
+            differ otherwise; None if those of all items do, or may.
         views: the scored views in memory; None for items read from a file.
         unit: units of intervals and exact tests: families, or source families.
     """
@@ -700,7 +700,10 @@ def _blocks(views: _ViewSlice, scoring: _Scoring) -> Any:
 
 
 def _reordered(views: _ViewSlice) -> BoolArray:
-    """Return (n,) whether the views of an item have more than one order; True if unknown."""
+    """Return (n,) False for items whose views repeat one answer to one order.
+
+    Views of the same order with other logits are other measurements, as an import may hold.
+    """
     n, k = len(views.n_choices), views.k
     if k == 1 or not views.code_lengths.size:
         return np.ones(n, dtype=np.bool_)
@@ -711,10 +714,13 @@ def _reordered(views: _ViewSlice) -> BoolArray:
     # The orders of a run differ at the first letter: only items where they do not are compared.
     first = views.codes[np.where(lengths > 0, starts, 0)] if views.codes.size else starts
     found |= (first != first[:, :1]).any(axis=1)
+    at = np.cumsum(np.repeat(views.n_choices, k)).reshape(n, k) - views.n_choices[:, None]
     for n_choices in np.unique(views.n_choices[~found]):
         rows = np.flatnonzero(~found & (views.n_choices == n_choices))
-        orders = views.codes[starts[rows][:, :, None] + np.arange(n_choices)]
-        found[rows] = (orders != orders[:, :1]).any(axis=(1, 2))
+        letters = np.arange(n_choices)
+        for values, begin in ((views.codes, starts), (views.logits, at)):
+            of_views = values[begin[rows][:, :, None] + letters]
+            found[rows] |= (of_views != of_views[:, :1]).any(axis=(1, 2))
     return found
 
 

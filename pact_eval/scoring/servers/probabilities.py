@@ -41,8 +41,12 @@ def decimals(values: Iterable[float]) -> int | None:
 
 def rounding_unit(values: Sequence[float]) -> float:
     """Return the last decimal of one distribution, such as 0.01; 0.0 if it is not rounded."""
-    digits = decimals(values)
-    return 0.0 if digits is None else 10.0**-digits
+    # For one distribution, numpy takes longer than Python.
+    for digits in range(FEWEST_DECIMALS, MOST_DECIMALS + 1):
+        unit = 10.0**digits
+        if all(abs(value * unit - round(value * unit)) <= _EXACT * unit for value in values):
+            return 1.0 / unit
+    return 0.0
 
 
 def checked_log_probabilities(values: Sequence[float]) -> tuple[float, ...]:

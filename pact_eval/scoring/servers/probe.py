@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from typing import Final, Literal
 
 import numpy as np
@@ -347,7 +348,8 @@ def _models(client: Client, model: str) -> Json:
     }
     if model in named:
         return _bounded(named[model])
-    return [*named][:_MOST_NAMES] if named else None
+    names: list[Json] = [*islice(named, _MOST_NAMES)]
+    return names or None
 
 
 def _page(client: Client, path: str) -> Json:

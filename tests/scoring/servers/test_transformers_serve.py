@@ -1,0 +1,96 @@
+"""A real server: `transformers serve` with our tiny model, against its own pipeline."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import numpy as np
+import pytest
+import transformers
+from builders import question, record, write_jsonl
+
+from pact_eval.runs import read_run
+from pact_eval.scoring.servers.request import ServerRequest
+from pact_eval.scoring.servers.source import probe, server_source
+from pact_eval.scoring.servers.systemone import question as asked_question
+from pact_eval.scoring.windows import read_dataset, score_windows
+from scoring.conftest import MODEL
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    pytest.importorskip("uvicorn", reason="transformers[serving] is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        *(sys.executable, "-m", "transformers.cli.transformers", "serve", str(MODEL)),
+        *("--host", "127.0.0.1", "--port", str(port), "--device", "cpu", "--dtype", "float32"),
+    ]
+    environment = os.environ | {"HF_HUB_OFFLINE": "1"}
+    nowhere = subprocess.DEVNULL
+    with subprocess.Popen(command, env=environment, stdout=nowhere, stderr=nowhere) as process:
+        try:
+            wait_for(f"http://127.0.0.1:{port}/health", process)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+
+
+def wait_for(page: str, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        assert process.poll() is None, "the server has ended"
+        try:
+            if httpx2.get(page, trust_env=False).status_code == 200:
+                return
+        except httpx2.TransportError:
+            time.sleep(0.2)
+    pytest.fail("the server did not start")
+
+
+def test_scores_equal_those_of_the_pipeline(url: str, tmp_path: Path) -> None:
+    rows = [
+        record(
+            f"{kind}{n}-base", decision=question(kind, n=4), state=f"Clerk {n}: seal {n} broken."
+        )
+        for kind in ("choice", "noul", "score")
+        for n in range(3)
+    ]
+    dataset = read_dataset(write_jsonl(tmp_path / "d.jsonl", rows), k=3)
+    source = server_source(ServerRequest((url,), str(MODEL), concurrency=1))
+    score_windows(source, dataset, tmp_path / "run", labels={})
+    served = read_run(tmp_path / "run").predictions
+    decide = transformers.pipeline("decision", model=str(MODEL), device="cpu", dtype="float32")
+    largest = 0.0
+    for row, one in enumerate(dataset.records):
+        for view, order in enumerate(source.item(one, dataset).orders):
+            asked: Any = {"decision": asked_question(one.field, order)}
+            answer = decide({"state": one.state, "questions": asked})["decision"]
+            expected = canonical(answer, [a.key for a in one.field.answers])
+            found = np.exp(served.logits[row, view, : one.n_choices])
+            largest = max(largest, float(np.abs(found - expected).max()))
+    assert largest < 1e-5
+
+
+def canonical(answer: dict[str, Any], keys: list[str]) -> list[float]:
+    if answer["type"] == "noul":
+        return [1 - answer["noul"], answer["noul"]]
+    return [answer["probabilities"][key] for key in keys]
+
+
+def test_the_probe_finds_that_it_sees_orders_and_does_not_round(url: str) -> None:
+    found = probe(ServerRequest((url,), str(MODEL)))
+    assert found.order is not None
+    assert found.floor is not None
+    assert (found.order.effect, found.decimals, found.floor.flips) == ("seen", None, 0)
+    assert not found.unanswered
