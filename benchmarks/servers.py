@@ -16,6 +16,7 @@ import multiprocessing
 import resource
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -100,27 +101,32 @@ def main() -> None:
         data = Path(folder) / "d.jsonl"
         write_records(data, options.items)
         dataset = read_dataset(data, k=1)
-        marks: dict[int, float] = {}
-
-        def note(done: int, total: int) -> None:
-            for share in (10, 50, 100):
-                if done >= total * share // 100 and share not in marks:
-                    marks[share] = memory_mib()
-
+        samples: list[float] = []
+        ended = threading.Event()
+        sampler = threading.Thread(target=sample, args=(samples, ended))
+        sampler.start()
         request = ServerRequest((url,), "null", concurrency=options.concurrency, probe=False)
         started, cpu = time.perf_counter(), time.process_time()
-        score_windows(
-            server_source(request), dataset, Path(folder) / "run", labels={}, progress=note
-        )
+        score_windows(server_source(request), dataset, Path(folder) / "run", labels={})
         seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+    ended.set()
+    sampler.join()
     process.terminate()
-    memory = ", ".join(f"{mib:,.0f} MiB at {share}%" for share, mib in marks.items())
+    memory = ", ".join(
+        f"{samples[len(samples) * share // 100]:,.0f} MiB at {share}%" for share in (10, 50, 90)
+    )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     rate = f"{options.items:,} items, {options.items / seconds:,.0f} requests per second"
     sys.stdout.write(
         f"{rate}, {1000 * cpu / options.items:.2f} ms of CPU time per request\n"
         f"memory: {memory}; peak {peak:,.0f} MiB\n"
     )
+
+
+def sample(samples: list[float], ended: threading.Event) -> None:
+    """Note the memory twice a second."""
+    while not ended.wait(0.5):
+        samples.append(memory_mib())
 
 
 def memory_mib() -> float:
