@@ -158,7 +158,7 @@ class Asker:
                     future = self._pool.submit(answer)
                     waiting[future] = (number, call)
                     if alone:
-                        future.exception()
+                        future.result()  # what ends the run ends it here
             for future in as_completed(waiting):
                 number, call = waiting[future]
                 read = future.result()

@@ -129,10 +129,10 @@ class Client:
         Raises:
             RefusedRequestError: the server cannot serve this request.
             NoUsableReplyError: no try was answered, or the answer is not strict JSON.
-            ServerError: no request can be served: the key, the route or the model is wrong, the
-                server redirects, or it asks to wait for long.
+            ServerError: no request can be served: no server listens, the key, the route or the
+                model is wrong, the server redirects, or it asks to wait for long.
         """
-        problem = ""
+        problem, reached = "", True
         for number in range(TRIES):
             url = self._next_replica()
             if number:
@@ -143,11 +143,15 @@ class Client:
                 reply = self._tried("POST", url, path, body)
             except (httpx2.HTTPError, OSError) as error:
                 problem = self._shown(f"{type(error).__name__}: {error}".rstrip(": "))
+                reached = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
                 continue
             found = self._judged(reply, url, path)
             if not isinstance(found, str):
                 return found.value
             problem = found
+        if not reached and not self._replied:
+            message = f"{url}: no connection in {TRIES} tries ({problem}); is the server running?"
+            raise ServerError(message)
         message = f"{TRIES} tries failed; the last: {problem}"
         raise NoUsableReplyError(message)
 

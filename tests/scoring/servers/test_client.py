@@ -127,6 +127,14 @@ def test_failures_in_a_row_end_the_run_and_a_success_between_them_does_not() -> 
             c.failed("worse")
 
 
+def test_a_server_that_does_not_run_is_given_up_after_one_request() -> None:
+    """A probe asked five requests in turn, each with its pauses: 80 s without a word."""
+    with serving(in_turn(Response(None))) as server:
+        pass  # its port is free now
+    with Client(asked(server.url)) as c, pytest.raises(ServerError, match="is the server running"):
+        c.post("/v1/x", b"{}")
+
+
 def test_replies_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "MOST_BYTES", 2**20)
 
