@@ -709,8 +709,8 @@ def _reordered(views: _ViewSlice) -> BoolArray:
         return np.ones(n, dtype=np.bool_)
     lengths = views.code_lengths.reshape(n, k)
     starts = (np.cumsum(views.code_lengths) - views.code_lengths).reshape(n, k)
-    known = (lengths > 0).all(axis=1)
-    found = ~known
+    known: BoolArray = np.asarray((lengths > 0).all(axis=1))
+    found: BoolArray = np.logical_not(known)
     # The orders of a run differ at the first letter: only items where they do not are compared.
     first = views.codes[np.where(lengths > 0, starts, 0)] if views.codes.size else starts
     found |= (first != first[:, :1]).any(axis=1)
