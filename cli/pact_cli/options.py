@@ -93,7 +93,13 @@ def gathered(
 def number(context: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     """Refuse nan, which click does not compare with the bounds of a range."""
     if value is not None and math.isnan(value):
-        message = "nan is not in the range."
+        kind = parameter.type
+        least, most = getattr(kind, "min", None), getattr(kind, "max", None)
+        below = "<" if getattr(kind, "min_open", False) else "<="
+        above = "<" if getattr(kind, "max_open", False) else "<="
+        low = "" if least is None else f"{least:g}{below}"
+        high = "" if most is None else f"{above}{most:g}"
+        message = f"nan is not in the range {low}x{high}."
         raise click.BadParameter(message, context, parameter)
     return value
 

@@ -80,10 +80,10 @@ def _time_of(line: StepLine) -> str:
 
 
 def _clock(seconds: float) -> str:
-    """Return a time as hours, minutes and seconds.
+    """Return a time as hours, minutes and seconds, rounded up.
 
     >>> _clock(75), _clock(3675.2)
-    ('1:15', '1:01:15')
+    ('1:15', '1:01:16')
     """
     minutes, rest = divmod(math.ceil(seconds), 60)
     hours, minutes = divmod(minutes, 60)
