@@ -277,22 +277,22 @@ def main() -> None:
     transformers.utils.logging.set_verbosity_error()
     keep_freed_memory()
     tokenizer = transformers.AutoTokenizer.from_pretrained(FIXTURES / "model")
-    rows = [
-        measured(SHAPES[number], tokenizer, chosen.pairs, chosen.blocks, chosen.vllm)
-        for number in chosen.shape or range(len(SHAPES))
-    ]
     heads = ["shape", "parameters", "items x tokens", "fork, s per item", "HFLM / fork"]
     heads += ["token floor", "share of floor", "HFLM K = 1 / fork", "batched / fork", "vLLM / fork"]
     vllm = "" if chosen.vllm is None else f", vLLM {_vllm_version(chosen.vllm)}"
     found = versions("torch", "transformers", "lm-eval", "peft")
-    parts = [
-        f"{machine()}; {found}{vllm}; float32, K = {K}, {chosen.blocks} blocks.",
-        markdown_table(heads, rows),
-        "Ratios of times are medians of blocks. In brackets: the largest difference of a "
-        "log-probability between vLLM and fork.",
-        "`python benchmarks/shapes.py --vllm PYTHON`",
-    ]
-    publish("shapes", "\n\n".join(parts), chosen.write)
+    rows: list[list[str]] = []
+    for number in chosen.shape or range(len(SHAPES)):
+        rows.append(measured(SHAPES[number], tokenizer, chosen.pairs, chosen.blocks, chosen.vllm))
+        parts = [
+            f"{machine()}; {found}{vllm}; float32, K = {K}, {chosen.blocks} blocks.",
+            markdown_table(heads, rows),
+            "Ratios of times are medians of blocks. In brackets: the largest difference of a "
+            "log-probability between vLLM and fork.",
+            "`python benchmarks/shapes.py --vllm PYTHON`",
+        ]
+        # After each shape: all of them take half an hour, and a table that is cut off is kept.
+        publish("shapes", "\n\n".join(parts), chosen.write)
 
 
 def _vllm_version(python: str) -> str:

@@ -21,6 +21,39 @@ from tetris.game import Game
 from tetris.search import Search
 
 
+def decision_view(
+    encoder: Encoder,
+    game: Game,
+    result: Search,
+    kept: Candidates,
+    order: tuple[int, ...],
+    name: str = "move",
+) -> TrainingView:
+    """Encode a decision as one prompt, for playing and for training.
+
+    Args:
+        encoder: of the prompts.
+        game: the position.
+        result: its search.
+        kept: its C candidates.
+        order: shape (C,); the candidate behind each letter.
+        name: of the decision in its batch.
+    """
+    asked = record(game, result, kept, name=name)
+    (view,) = encoder.encode_orders(asked.state, asked.field, [order])
+    return TrainingView(
+        record_id=asked.id,
+        family=asked.family,
+        variant="base",
+        view=0,
+        kind="choice",
+        token_ids=view.token_ids,
+        code_tokens=view.code_tokens,
+        code_order=view.code_order,
+        reference=kept.best,
+    )
+
+
 class ModelPolicy:
     """A base model, with or without an adapter.
 
@@ -40,20 +73,8 @@ class ModelPolicy:
 
     def probabilities(self, game: Game, result: Search, kept: Candidates) -> NDArray[np.float64]:
         """Return the probability of each candidate, shape (C,), from one forward pass."""
-        asked = record(game, result, kept)
         order = tuple(range(len(kept.rows)))
-        (view,) = self.encoder.encode_orders(asked.state, asked.field, [order])
-        row = TrainingView(
-            record_id=asked.id,
-            family=asked.family,
-            variant="base",
-            view=0,
-            kind="choice",
-            token_ids=view.token_ids,
-            code_tokens=view.code_tokens,
-            code_order=view.code_order,
-            reference=kept.best,
-        )
+        row = decision_view(self.encoder, game, result, kept, order)
         batch = PactCollator(0, require_pairs=False)([row])
         with torch.inference_mode():
             logits = to_canonical(candidate_logits(self.model, batch), batch.code_order)

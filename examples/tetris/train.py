@@ -24,7 +24,6 @@ from pact_eval.training import save_adapter
 from pact_fixtures.training.model import load_base
 from pact_losses import (
     PactCollator,
-    TrainingView,
     candidate_logits,
     cross_entropy,
     lora_config,
@@ -32,8 +31,9 @@ from pact_losses import (
     policy_gradient,
     to_canonical,
 )
-from tetris.decisions import Candidates, candidates, record
-from tetris.game import Game, Source, new_game, pieces
+from tetris.decisions import Candidates, candidates
+from tetris.game import Source, new_game, pieces
+from tetris.model_policy import decision_view
 from tetris.search import Search, search
 
 Objective = Literal["cross-entropy", "reinforce"]
@@ -156,29 +156,20 @@ class Trainer:
     def _logits(self, found: list[tuple[Search, Candidates]]) -> torch.Tensor:
         """Return canonical logits of one decision per game, shape (moves, C)."""
         views = [
-            self._view(number, self.games[number], result, kept)
+            decision_view(
+                self.encoder,
+                self.games[number],
+                result,
+                kept,
+                tuple(self.rng.permutation(len(kept.rows)).tolist()),
+                f"game-{number}",
+            )
             for number, (result, kept) in enumerate(found)
         ]
         batch = PactCollator(0, require_pairs=False)(views)
         with torch.autocast("cpu", torch.bfloat16):
             logits = candidate_logits(self.model, batch)
         return to_canonical(logits, batch.code_order)
-
-    def _view(self, number: int, game: Game, result: Search, kept: Candidates) -> TrainingView:
-        asked = record(game, result, kept)
-        order = tuple(self.rng.permutation(len(kept.rows)).tolist())
-        (view,) = self.encoder.encode_orders(asked.state, asked.field, [order])
-        return TrainingView(
-            record_id=f"game-{number}",
-            family=number,
-            variant="base",
-            view=0,
-            kind="choice",
-            token_ids=view.token_ids,
-            code_tokens=view.code_tokens,
-            code_order=view.code_order,
-            reference=kept.best,
-        )
 
     def _explored(self, found: list[tuple[Search, Candidates]]) -> list[int]:
         return [
