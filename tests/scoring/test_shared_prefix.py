@@ -81,7 +81,7 @@ def _inputs(
 
 def _layer(inputs: Inputs, segments: Segments) -> SharedLayer:
     layer = shared_layer(DynamicLayer(), segments, unread=False)
-    layer.parts = [(keys.transpose(1, 2), values) for keys, values in inputs.prefixes]
+    layer.parts = list(inputs.prefixes)
     return layer
 
 
@@ -164,7 +164,7 @@ def test_the_first_pass_has_no_prefix_and_leaves_one_a_row_without_its_padding()
     ours, _ = shared_prefix_attention(None, inputs.query, keys, values, None)
     torch.testing.assert_close(ours.double(), _expected(inputs, []), atol=3e-6, rtol=0)
     for row, length in enumerate([NEW, 2, 1]):
-        assert torch.equal(layer.parts[row][0], inputs.key[row, :, :length].transpose(1, 2))
+        assert torch.equal(layer.parts[row][0], inputs.key[row, :, :length])
         assert torch.equal(layer.parts[row][1], inputs.value[row, :, :length])
     assert layer.get_seq_length() == NEW
 
@@ -176,7 +176,7 @@ def test_a_pass_that_is_gone_on_from_puts_its_keys_behind_the_old_ones() -> None
     layer.update(inputs.key, inputs.value)
     for row, (prefix, length) in enumerate([(0, NEW), (1, NEW), (1, 3)]):
         longer = torch.cat([inputs.prefixes[prefix][0], inputs.key[row, :, :length]], dim=1)
-        assert torch.equal(layer.parts[row][0], longer.transpose(1, 2))
+        assert torch.equal(layer.parts[row][0], longer)
     assert layer.get_seq_length() == PREFIX + NEW
     again = shared_layer(layer, _rows([0, 1, 2]), unread=False)
     assert again.parts is layer.parts
