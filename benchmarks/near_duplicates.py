@@ -34,8 +34,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pact_eval.audit.findings import Collector
 from pact_eval.audit.near_duplicates import add_near_duplicates
-from pact_eval.data import DataFile, Index, context_text, folded
-from pact_eval.data.contexts import string_leaves
+from pact_eval.data import DataFile, Index, context_text, folded, leaf_texts
 from pact_eval.data.index import index_of_records
 from pact_eval.errors import Place
 from pact_fixtures.generator import FULL, generate_base_records
@@ -167,7 +166,7 @@ def drawn_pairs(rng: np.random.Generator) -> Iterator[Pair]:
     pool = [
         sentence
         for each in islice(generate_base_records(3, long), N_POOL)
-        for _, text in string_leaves(each["input"]["state"])
+        for text in leaf_texts(each["input"]["state"])
         for sentence in re.split(r"(?<=[.?!”]) |\n", text)
     ]
     while True:

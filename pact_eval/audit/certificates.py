@@ -25,9 +25,9 @@ from pact_eval.data import (
     context_text,
     find_sentence,
     folded,
+    leaf_texts,
     occurrences,
     parse_certificate,
-    string_leaves,
     word_diff,
     words,
 )
@@ -201,7 +201,7 @@ class _CertificateCheck:
     def _check_edit(self, base: Located, other: Located, changed: FocusSentence) -> None:
         """Check that the two contexts differ by the edit of the certificate and nothing else."""
         old, new = changed.base, changed.counterfactual
-        contexts = [[t for _, t in string_leaves(each.record.state)] for each in (base, other)]
+        contexts = [leaf_texts(each.record.state) for each in (base, other)]
         differing = [(a, b) for a, b in zip(*contexts, strict=False) if a != b]
         if len(contexts[0]) != len(contexts[1]) or any(
             not _is_edit(a, b, old, new) for a, b in differing
@@ -266,8 +266,7 @@ def _failed_necessity(value: Mapping[str, Json]) -> str | None:
 def _nearest(state: Json, wording: str) -> str:
     """Name the leaf that shares most words with a sentence that was not found."""
     wanted = set(wording.split())
-    texts = [text for _, text in string_leaves(state)]
-    best = max(texts, key=lambda text: len(wanted & set(text.split())), default="")
+    best = max(leaf_texts(state), key=lambda text: len(wanted & set(text.split())), default="")
     if not wanted & set(best.split()):
         return "nothing like it"
     return f"nearest: {best if len(best) <= 160 else best[:157] + '...'}"

@@ -11,7 +11,15 @@ from pact_eval.audit.context import DataContext
 from pact_eval.audit.family_parts import look_at_families
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
-from pact_eval.data import Index, LeafPath, Located, WordDiff, same_words, string_leaves, word_diff
+from pact_eval.data import (
+    Index,
+    LeafPath,
+    Located,
+    WordDiff,
+    edited_words,
+    same_words,
+    word_diff,
+)
 from pact_eval.errors import Place
 
 _LABELS = ("split", "domain", "source_family")
@@ -100,13 +108,13 @@ class _FamilyCheck:
             self._add("context-shape", other.place, expected, found, _joined(differing))
         else:
             texts = differing[0][1:] if differing else ("", "")
-            diff = word_diff(*texts)
+            edited = edited_words(*texts)
             if same_words(*texts):
                 found = "only punctuation, case or spaces differ" if differing else "the same text"
                 self._add("context-same", other.place, "an edited word in the context", found)
-            elif diff.edited_words > self._max_edit_words:
+            elif edited > self._max_edit_words:
                 expected = f"an edit of {self._max_edit_words} words at most"
-                self._add("edit-too-long", other.place, expected, f"{diff.edited_words}", diff)
+                self._add("edit-too-long", other.place, expected, f"{edited}", word_diff(*texts))
 
     def _add(
         self, code: str, place: Place, expected: str, found: str, diff: WordDiff | None = None
@@ -121,29 +129,34 @@ def _question(member: Located) -> str:
     return dumps(rest)
 
 
-def _differing_leaves(left: Json, right: Json) -> list[tuple[LeafPath, str, str]] | None:
-    """Return (path, left, right) of the differing string leaves; None if other parts differ too."""
-    if left == right and dumps(left) == dumps(right):
-        return []
-    if _without_texts(left) != _without_texts(right):
-        return None
-    pairs = zip(string_leaves(left), string_leaves(right), strict=True)
-    return [(path, a, b) for (path, a), (_, b) in pairs if a != b]
+_Differing = list[tuple[LeafPath, str, str]]
 
 
-def _without_texts(value: Json) -> str:
-    """Render everything about a value except its texts: keys, order, numbers, nesting."""
+def _differing_leaves(left: Json, right: Json) -> _Differing | None:
+    """Return (path, left, right) of the differing string leaves; None if other parts differ too.
 
-    def blank(item: Json) -> Json:
-        if isinstance(item, str):
-            return ""
-        if isinstance(item, list):
-            return [blank(each) for each in item]
-        if isinstance(item, dict):
-            return {key: blank(each) for key, each in item.items()}
-        return item
+    Other parts are keys, their order, numbers, and how values nest.
+    """
+    differing: _Differing = []
+    return differing if _compare(left, right, (), differing) else None
 
-    return dumps(blank(value))
+
+def _compare(left: Json, right: Json, path: LeafPath, differing: _Differing) -> bool:
+    """Note the differing string leaves; return whether the rest is equal."""
+    if isinstance(left, str) and isinstance(right, str):
+        if left != right:
+            differing.append((path, left, right))
+        return True
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(
+            _compare(a, b, (*path, place), differing)
+            for place, (a, b) in enumerate(zip(left, right, strict=True))
+        )
+    if isinstance(left, dict) and isinstance(right, dict):
+        return list(left) == list(right) and all(
+            _compare(item, right[key], (*path, key), differing) for key, item in left.items()
+        )
+    return dumps(left) == dumps(right)  # 1, 1.0 and true differ
 
 
 def _shown(path: LeafPath) -> str:

@@ -7,9 +7,10 @@ the reference.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import polars as pl
 
@@ -110,24 +111,34 @@ class SchemaScan:
                 self._findings.add("answers-alike", located.place, "different answers", alike)
 
     def _check_key(self, located: Located, path: str, key: str, value: Json) -> None:
-        parts = frozenset(re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", key).lower()))
-        hinted = bool(parts & _HINTS)
+        says = _said_by(key)
+        if says == "nothing":
+            return
         found = f"{path}: {_shortened(dumps(value))}"
-        if _names_reference(key, parts) or (hinted and _reveals(value, located)):
+        if says == "reference" or _reveals(value, located):
             expected = "no key that holds the reference"
             self._findings.add("reference-in-input", located.place, expected, found)
-        elif hinted and (len(parts) == 1 or parts & _INDEX):
+        elif says == "hint":
             expected = "no key named like a reference"
             self._findings.add("reference-like-key", located.place, expected, found)
 
 
-def _names_reference(key: str, parts: frozenset[str]) -> bool:
-    """Whether a key can only mean the reference, whatever its value."""
-    return (
+@functools.lru_cache(maxsize=4096)  # records of a dataset have the same few keys
+def _said_by(key: str) -> Literal["reference", "hint", "weak hint", "nothing"]:
+    """Say what a key means by its name: the reference, perhaps the reference, or something else.
+
+    A weak hint counts only if its value is the reference.
+    """
+    parts = frozenset(re.findall(r"[a-z]+", re.sub(r"([A-Z])", r" \1", key).lower()))
+    if (
         key.lower() in _CERTIFICATE
-        or bool(parts & _SURELY)
-        or (bool(parts & _RIGHT) and bool(parts & _ANSWER - _RIGHT))
-    )
+        or parts & _SURELY
+        or (parts & _RIGHT and parts & (_ANSWER - _RIGHT))
+    ):
+        return "reference"
+    if not parts & _HINTS:
+        return "nothing"
+    return "hint" if len(parts) == 1 or parts & _INDEX else "weak hint"
 
 
 def _keys_of_input(value: dict[str, Json]) -> Iterator[tuple[str, str, Json]]:

@@ -3,7 +3,7 @@
 from pact_eval.data.ablated_records import write_ablated_records
 from pact_eval.data.ablation import ablate, find_sentence, occurrences
 from pact_eval.data.certificates import Certificate, FocusSentence, parse_certificate
-from pact_eval.data.contexts import LeafPath, context_text, folded, string_leaves
+from pact_eval.data.contexts import LeafPath, context_text, folded, leaf_texts
 from pact_eval.data.diff import DatasetDiff, diff_datasets
 from pact_eval.data.files import (
     MANIFEST_NAME,
@@ -36,7 +36,7 @@ from pact_eval.data.records import (
     read_records,
 )
 from pact_eval.data.splits import SplitPart, split_training_file
-from pact_eval.data.word_diff import WordDiff, same_words, word_diff, words
+from pact_eval.data.word_diff import WordDiff, edited_words, same_words, word_diff, words
 
 __all__ = [
     "MANIFEST_NAME",
@@ -68,10 +68,12 @@ __all__ = [
     "context_text",
     "dataset_files",
     "diff_datasets",
+    "edited_words",
     "evaluation_file",
     "find_sentence",
     "folded",
     "is_file",
+    "leaf_texts",
     "lies_inside",
     "make_manifest",
     "named_files",
@@ -83,7 +85,6 @@ __all__ = [
     "read_records",
     "same_words",
     "split_training_file",
-    "string_leaves",
     "word_diff",
     "words",
     "write_ablated_records",

@@ -8,13 +8,12 @@ wording. A turn that contains nothing else is deleted with it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from pact_eval._json import Json
 from pact_eval.data.certificates import FocusSentence
-from pact_eval.data.contexts import LeafPath, string_leaves
+from pact_eval.data.contexts import LeafPath, leaf_texts
 from pact_eval.data.records import Record
 
 __all__ = ["Ablation", "FoundBy", "ablate", "find_sentence", "occurrences"]
@@ -27,6 +26,8 @@ _LABEL_KEYS = frozenset({"speaker", "role", "author", "name", "from", "time", "d
 
 # "Speaker:" alone on a line of a text context: what is left of a turn whose sentence was deleted.
 _BARE_LABEL = re.compile(r"[^\s:][^:\n]{0,60}:")
+
+_LIST_INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +105,12 @@ def find_sentence(state: Json, wording: str, path: LeafPath) -> FoundBy | None:
         >>> find_sentence(["It rains. It pours."], "It pours.", ("1",))
         'substring'
     """
-    leaves = dict(string_leaves(state))
-    # List indices in a certificate's path may be written as strings.
-    by_text = {tuple(map(str, leaf_path)): text for leaf_path, text in leaves.items()}
-    if wording in by_text.get(tuple(map(str, path)), ""):
+    if wording in _text_at(state, path):
         return "path"
-    if wording in leaves.values():
+    texts = leaf_texts(state)
+    if wording in texts:
         return "leaf"
-    return "substring" if any(wording in text for text in leaves.values()) else None
+    return "substring" if any(wording in text for text in texts) else None
 
 
 def occurrences(state: Json, wording: str) -> int:
@@ -121,13 +120,30 @@ def occurrences(state: Json, wording: str) -> int:
         >>> occurrences([{"text": "Shut. Then open. Shut."}, "Shut."], "Shut.")
         3
     """
-    return sum(text.count(wording) for _, text in string_leaves(state))
+    return sum(text.count(wording) for text in leaf_texts(state))
+
+
+def _text_at(value: Json, path: LeafPath) -> str:
+    """Return the text at the end of a path; empty if there is none."""
+    for step in map(str, path):
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and _LIST_INDEX.fullmatch(step) and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return ""
+    return value if isinstance(value, str) else ""
 
 
 def _in_keys(value: Json, wording: str) -> bool:
+    inside: list[Json] = []
     if isinstance(value, dict):
-        return any(wording in key or _in_keys(item, wording) for key, item in value.items())
-    return isinstance(value, list) and any(_in_keys(item, wording) for item in value)
+        if any(wording in key for key in value):
+            return True
+        inside = [*value.values()]
+    elif isinstance(value, list):
+        inside = value
+    return any(isinstance(item, list | dict) and _in_keys(item, wording) for item in inside)
 
 
 class _Empty:
@@ -142,24 +158,23 @@ def _without(value: Json, wording: str) -> Json | _Empty:
     if isinstance(value, str):
         return _text_without(value, wording) if wording in value else value
     if isinstance(value, list):
-        return _rebuild_list(value, lambda item: _without(item, wording))
+        return _list_without(value, wording)
     if isinstance(value, dict):
-        return _rebuild_object(value, lambda item: _without(item, wording))
+        return _object_without(value, wording)
     return value
 
 
-def _rebuild_list(
-    items: list[Json], change: Callable[[Json], Json | _Empty]
-) -> list[Json] | _Empty:
-    kept = [new for item in items if not isinstance(new := change(item), _Empty)]
+def _list_without(items: list[Json], wording: str) -> list[Json] | _Empty:
+    kept = [new for item in items if not isinstance(new := _without(item, wording), _Empty)]
     return _EMPTY if items and not kept else kept
 
 
-def _rebuild_object(
-    items: dict[str, Json], change: Callable[[Json], Json | _Empty]
-) -> dict[str, Json] | _Empty:
-    changed = {key: change(item) for key, item in items.items()}
-    kept = {key: item for key, item in changed.items() if not isinstance(item, _Empty)}
+def _object_without(items: dict[str, Json], wording: str) -> dict[str, Json] | _Empty:
+    kept = {
+        key: new
+        for key, item in items.items()
+        if not isinstance(new := _without(item, wording), _Empty)
+    }
     if len(kept) < len(items) and all(key.lower() in _LABEL_KEYS for key in kept):
         return _EMPTY
     return kept

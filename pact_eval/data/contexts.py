@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
 
 from pact_eval._json import Json
 
-__all__ = ["LeafPath", "context_text", "folded", "readable", "string_leaves"]
+__all__ = ["LeafPath", "context_text", "folded", "leaf_texts", "readable"]
 
+_ASCII = frozenset(map(chr, range(128)))
 _VARIATION_SELECTORS = frozenset(chr(code) for code in range(0xFE00, 0xFE10))
 
 LeafPath = tuple[str | int, ...]
 """Keys and list indices that lead from a context to a value inside it."""
 
 
-def string_leaves(value: Json, path: LeafPath = ()) -> Iterator[tuple[LeafPath, str]]:
-    """Yield (path, text) of every string value inside a JSON value; keys are not leaves.
+def leaf_texts(value: Json) -> list[str]:
+    """Return every string value inside a JSON value, in their order; keys are not texts.
 
     Examples:
-        >>> list(string_leaves({"turns": [{"text": "a"}, "b"], "n": 1}))
-        [(('turns', 0, 'text'), 'a'), (('turns', 1), 'b')]
+        >>> leaf_texts({"turns": [{"text": "a"}, "b"], "n": 1})
+        ['a', 'b']
     """
+    found: list[str] = []
+    _gather(value, found)
+    return found
+
+
+def _gather(value: Json, found: list[str]) -> None:
+    # Several times as fast as nested generators, and every check reads every leaf.
     if isinstance(value, str):
-        yield path, value
+        found.append(value)
     elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from string_leaves(item, (*path, index))
+        for item in value:
+            _gather(item, found)
     elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from string_leaves(item, (*path, key))
+        for item in value.values():
+            _gather(item, found)
 
 
 def context_text(state: Json) -> str:
@@ -39,7 +46,7 @@ def context_text(state: Json) -> str:
         >>> context_text([{"speaker": "Clerk", "text": "Noted."}, {"n": 3}])
         'Clerk\nNoted.'
     """
-    return "\n".join(text for _, text in string_leaves(state))
+    return "\n".join(leaf_texts(state))
 
 
 def readable(text: str) -> str:
@@ -54,7 +61,7 @@ def readable(text: str) -> str:
     normal = unicodedata.normalize("NFKC", text)
     left_out = {
         sign
-        for sign in set(normal)
+        for sign in set(normal) - _ASCII
         if unicodedata.category(sign) == "Cf" or sign in _VARIATION_SELECTORS
     }
     return "".join(sign for sign in normal if sign not in left_out) if left_out else normal

@@ -18,7 +18,7 @@ from typing import BinaryIO, Final, Protocol, cast
 import polars as pl
 
 from pact_eval._files import decoded, read_lines_at, sha256_of_file
-from pact_eval._json import Json, dumps, loads
+from pact_eval._json import Json, dumps, loads, loads_again
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.data.records import Record, parse_record
 from pact_eval.errors import InputError, Place, Problem, RecordError
@@ -148,7 +148,7 @@ class Index:
                 number = int(files[row])
                 raw = _bytes_at(handles[number], int(offsets[row]), int(lengths[row]))
                 try:
-                    value = cast("dict[str, Json]", loads(raw.decode("utf-8")))
+                    value = cast("dict[str, Json]", loads_again(raw.decode("utf-8")))
                     record = parse_record(value, line=int(lines[row]))
                 except ValueError:
                     message = f"{self.files[number].path}: the file has changed during the audit"

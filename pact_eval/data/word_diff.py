@@ -10,7 +10,7 @@ from typing import Literal
 
 from pact_eval.data.contexts import readable
 
-__all__ = ["Segment", "WordDiff", "same_words", "word_diff", "words"]
+__all__ = ["Segment", "WordDiff", "edited_words", "same_words", "word_diff", "words"]
 
 # Pairs of equal words that are compared at most: half a second; beyond it the middle is one change.
 _MOST_MATCHES = 100_000
@@ -71,9 +71,47 @@ def same_words(left: str, right: str) -> bool:
         True
     """
     a, b = (
-        [word.casefold() for word in words(text) if word[0].isalnum()] for text in (left, right)
+        [word.casefold() for word in _WORD.findall(text) if word[0].isalnum()]
+        for text in _changed_parts(readable(left), readable(right))
     )
     return a == b
+
+
+def edited_words(left: str, right: str) -> int:
+    """Return the number of edited words, as `word_diff` counts them, without the segments.
+
+    Examples:
+        >>> edited_words("The seal is intact today.", "The seal is not intact.")
+        2
+    """
+    return word_diff(*_changed_parts(readable(left), readable(right))).edited_words
+
+
+def _changed_parts(left: str, right: str) -> tuple[str, str]:
+    """Return the texts without the spaces and words that both start with, and that both end with.
+
+    >>> _changed_parts("The seal is intact.", "The seal was intact.")
+    (' is', ' was')
+    """
+    # Parts are cut in front of a space, or behind one: no word is divided.
+    start = max(left.rfind(" ", 0, _common_start(left, right)), 0)
+    left, right = left[start:], right[start:]
+    end = left.find(" ", len(left) - _common_start(left[::-1], right[::-1]))
+    if end < 0:
+        return left, right
+    return left[:end], right[: end + len(right) - len(left)]
+
+
+def _common_start(left: str, right: str) -> int:
+    """Return the number of characters that both texts start with."""
+    low, high = 0, min(len(left), len(right))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if left[low:middle] == right[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def word_diff(left: str, right: str) -> WordDiff:

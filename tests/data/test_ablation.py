@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 from builders import record
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pact_eval._json import Json, dumps
-from pact_eval.data import FocusSentence, ablate, parse_certificate, parse_record
+from pact_eval.data import FocusSentence, ablate, find_sentence, parse_certificate, parse_record
 
 BASE = "Field 3 reads open."
 OTHER = "Field 3 reads shut."
@@ -166,3 +168,34 @@ def test_every_focus_sentence_of_the_committed_holdout_can_be_deleted() -> None:
 def test_a_sentence_that_stays_is_told(state: Json) -> None:
     with pytest.raises(ValueError, match="still occurs"):
         ablated(state)
+
+
+steps = st.sampled_from(["0", "1", "01", "a", "x", "10"]) | st.integers(-1, 2)
+leaves = st.sampled_from(["It pours.", "It rains. It pours.", "", 3, None])
+states: st.SearchStrategy[Any] = st.recursive(
+    leaves,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["0", "1", "a", "x"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+def leaves_by_path(state: Json) -> dict[tuple[str, ...], str]:
+    if isinstance(state, str):
+        return {(): state}
+    items = state.items() if isinstance(state, dict) else ()
+    items = enumerate(state) if isinstance(state, list) else items
+    return {
+        (str(step), *rest): text
+        for step, item in items
+        for rest, text in leaves_by_path(item).items()
+    }
+
+
+@given(states, st.lists(steps, max_size=3))
+def test_a_path_leads_where_a_list_of_all_paths_says(state: Json, path: list[str | int]) -> None:
+    by_path = leaves_by_path(state)
+    inside = "It pours." in by_path.get(tuple(map(str, path)), "")
+    assert (find_sentence(state, "It pours.", tuple(path)) == "path") == inside

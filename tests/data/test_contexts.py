@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pact_eval._json import Json
-from pact_eval.data import context_text, string_leaves
+from pact_eval.data import context_text, leaf_texts
 
 
-def test_leaves_of_a_text_context_have_the_empty_path() -> None:
-    assert list(string_leaves("x")) == [((), "x")]
+def test_a_text_context_is_its_only_text() -> None:
+    assert leaf_texts("x") == ["x"]
 
 
 def test_keys_and_numbers_are_no_text() -> None:

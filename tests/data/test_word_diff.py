@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pact_eval.data import same_words, word_diff, words
+from pact_eval.data import edited_words, same_words, word_diff, words
 
 texts = st.lists(st.sampled_from(["a", "b", "c", "d.", "Box", "7"]), max_size=12).map(" ".join)
 
@@ -53,6 +53,19 @@ def test_edited_words_against_a_hand_count(left: str, right: str, edited: int) -
 )
 def test_texts_that_read_alike_have_the_same_words(left: str, right: str, same: bool) -> None:
     assert same_words(left, right) == same
+
+
+spaced = st.text(st.sampled_from("ab7.' \n\u00ad\u2028"), max_size=24)
+
+
+@given(spaced, spaced, spaced, spaced)
+def test_edits_between_equal_ends_against_full_comparisons(
+    start: str, left: str, right: str, end: str
+) -> None:
+    texts = start + left + end, start + right + end
+    assert edited_words(*texts) == word_diff(*texts).edited_words
+    a, b = ([word for word in words(text) if word[0].isalnum()] for text in texts)
+    assert same_words(*texts) == (a == b)
 
 
 def test_texts_that_would_cost_minutes_are_one_change() -> None:
