@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Literal
 
 import click
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
 from pact_cli.steps import watched_steps
-from tetris.evaluate import BASELINES, Mean, Played, Policy, mean, play_games
+from pact_eval._files import write_atomically
+from tetris.evaluate import BASELINES, Mean, Played, Policy, mean, mean_over_seeds, play_games
 from tetris.play import Chooser, save_svg, search_choice, watch
 from tetris.record import record_games
 
@@ -74,6 +79,10 @@ def record(
 )
 @click.option("--base", type=_FOLDER, default=BASE, help="Base model.  [default: the tiny one]")
 @click.option("--with-base", is_flag=True, help="Also play the base model without an adapter.")
+@click.option(
+    "--checkpoints", is_flag=True, help="Play all checkpoints, and write results into their logs."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Also write every game as JSON.")
 def evaluate(
     games: int,
     cap: int,
@@ -83,23 +92,46 @@ def evaluate(
     adapters: tuple[Path, ...],
     base: Path,
     with_base: bool,
+    checkpoints: bool,
+    out: Path | None,
 ) -> None:
-    """Play policies on the same held-out sequences and compare them."""
-    players: dict[str, Policy] = {}
-    if adapters or with_base:
-        from tetris.model_policy import ModelPolicy
+    """Play policies on the same held-out sequences and compare them.
 
-        players |= {"base model": ModelPolicy(base)} if with_base else {}
-        players |= {folder.name: ModelPolicy(base, folder) for folder in adapters}
-    players |= {name: BASELINES[name] for name in policies or BASELINES}
+    Adapters that differ in their seed only get a row with the mean over seeds as well.
+    """
+
+    def played_by(name: str, policy: Policy) -> Played:
+        return play_games(
+            policy, games=games, cap=cap or None, most=candidates, source=source, name=name
+        )
+
+    played: dict[str, Played] = {}
+    arms: dict[str, list[Played]] = {}
     with watched_steps(told=sys.stderr.isatty()):
-        played = {
-            name: play_games(
-                policy, games=games, cap=cap or None, most=candidates, source=source, name=name
-            )
-            for name, policy in players.items()
-        }
-    Console().print(_table(played, games, cap))
+        if adapters or with_base:
+            from tetris.model_policy import ModelPolicy
+            from tetris.trained import arm_of, log_games
+            from tetris.trained import checkpoints as checkpoints_of
+
+            if with_base:
+                played["base model"] = played_by("base model", ModelPolicy(base))
+            for folder in adapters:
+                if checkpoints:
+                    found = {
+                        step: played_by(f"{folder.name} at {step}", ModelPolicy(base, path))
+                        for step, path in checkpoints_of(folder).items()
+                    }
+                    log_games(folder, found)
+                    played |= {f"{folder.name} at {step}": games for step, games in found.items()}
+                played[folder.name] = played_by(folder.name, ModelPolicy(base, folder))
+                arms.setdefault(arm_of(folder), []).append(played[folder.name])
+        for name in policies or BASELINES:
+            played[name] = played_by(name, BASELINES[name])
+    seeds = {name: runs for name, runs in arms.items() if len(runs) > 1}
+    Console().print(_table(played, seeds, games, cap))
+    if out is not None:
+        every = {name: result.as_json() for name, result in played.items()}
+        write_atomically(out, json.dumps(every) + "\n")
 
 
 @main.command()
@@ -165,22 +197,40 @@ def play(
         save_svg(save, chooser, number=sequence, cap=cap, most=candidates, speed=speed)
 
 
-def _table(played: dict[str, Played], games: int, cap: int) -> Table:
+def _table(
+    played: dict[str, Played], seeds: dict[str, list[Played]], games: int, cap: int
+) -> Table:
     """Lay out means over games, and points against the last policy on the same sequences."""
     last = list(played)[-1]
     limit = f"{cap:,} pieces" if cap else "no cap"
     table = Table(title=f"{games} games, {limit}; means with 95% intervals over games")
     for heading in ("policy", "pieces", "rows", "points", f"points - {last}", "top picks"):
         table.add_column(heading, justify="left" if heading == "policy" else "right")
-    for name, result in played.items():
-        difference = _shown(mean(result.points - played[last].points))
+
+    def add(name: str, columns: list[NDArray[np.float64]]) -> None:
+        *counts, picks = columns
+        difference = "" if name == last else _shown(mean(counts.pop()))
         table.add_row(
-            name,
-            *(_shown(mean(each)) for each in (result.placed, result.lines, result.points)),
-            "" if name == last else difference,
-            f"{100 * mean(result.top_picks).value:.1f}%",
+            name, *(_shown(mean(each)) for each in counts[:3]), difference, _percent(mean(picks))
         )
+
+    def of_games(run: Played) -> list[NDArray[np.float64]]:
+        paired = run.points - played[last].points
+        return [run.placed, run.lines, run.points, paired, run.top_picks]
+
+    for name, result in played.items():
+        add(name, of_games(result))
+    for name, runs in seeds.items():
+        add(f"{name}, mean of {len(runs)} seeds", of_games(mean_over_seeds(runs)))
+        by_seed = np.array([[column.mean() for column in of_games(run)] for run in runs])
+        add(f"{name}, interval over seeds", list(by_seed.T))
     return table
+
+
+def _percent(result: Mean) -> str:
+    if result.n < 2:
+        return f"{100 * result.value:.1f}%"
+    return f"{100 * result.value:.1f}% [{100 * result.low:.1f}, {100 * result.high:.1f}]"
 
 
 def _shown(result: Mean) -> str:
@@ -190,4 +240,6 @@ def _shown(result: Mean) -> str:
 
 
 if __name__ == "__main__":
+    # PEFT and transformers disagree about a name; nothing here uses it.
+    warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing")
     main(prog_name="python -m tetris")

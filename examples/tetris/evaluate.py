@@ -69,10 +69,19 @@ class Played:
         top_picks: shape (n,); share of moves that have the highest two-ply value.
     """
 
-    placed: NDArray[np.int64]
-    lines: NDArray[np.int64]
-    points: NDArray[np.int64]
+    placed: NDArray[np.float64]
+    lines: NDArray[np.float64]
+    points: NDArray[np.float64]
     top_picks: NDArray[np.float64]
+
+    def as_json(self) -> dict[str, list[float]]:
+        """Return the games as lists, one number per sequence."""
+        return {
+            "pieces": self.placed.tolist(),
+            "rows": self.lines.tolist(),
+            "points": self.points.tolist(),
+            "top_picks": self.top_picks.tolist(),
+        }
 
 
 def play_games(
@@ -99,8 +108,17 @@ def play_games(
             hits += int(result.two_ply[row] >= result.two_ply.max() - 1e-9)
             game = game.play(result.boards[row], int(result.cleared[row]), next(sequence))
         rows.append((game.placed, game.lines, game.points, hits / max(1, game.placed)))
-    placed, lines, points, hit_rates = zip(*rows, strict=True)
-    return Played(np.array(placed), np.array(lines), np.array(points), np.array(hit_rates))
+    return Played(*np.array(rows, dtype=np.float64).T)
+
+
+def mean_over_seeds(runs: Sequence[Played]) -> Played:
+    """Return the means of several seeds of a policy on each sequence."""
+
+    def each(name: str) -> NDArray[np.float64]:
+        values: NDArray[np.float64] = np.mean([getattr(run, name) for run in runs], axis=0)
+        return values
+
+    return Played(each("placed"), each("lines"), each("points"), each("top_picks"))
 
 
 @dataclass(frozen=True)

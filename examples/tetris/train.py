@@ -69,6 +69,12 @@ class Settings:
     source: Source = "bag"
     seed: int = 17
 
+    @property
+    def arm(self) -> str:
+        """How the adapter is trained, whatever the seed: `imitation`, `reinforce`, or both."""
+        parts = ["imitation"] * (self.imitation > 0) + ["reinforce"] * (self.updates > 0)
+        return "-".join(parts)
+
 
 class Trainer:
     """A LoRA adapter of a base model, and the games that it is trained on."""
@@ -133,14 +139,14 @@ class Trainer:
             "gradient_norm": float(norm),
         }
 
-    def save(self, folder: Path, *, arm: str) -> None:
+    def save(self, folder: Path) -> None:
         """Save the adapter for `pact-eval score`."""
         save_adapter(
             self.model,
             folder,
             base=self.base,
             tokenizer=self.tokenizer,
-            arm=arm,
+            arm=self.how.arm,
             seed=self.how.seed,
         )
 
@@ -200,7 +206,6 @@ def train(base: Path, out: Path, settings: Settings) -> None:
     wall, cpu = time.monotonic(), time.process_time()
     trainer = Trainer(base, settings)
     out.mkdir(parents=True, exist_ok=True)
-    arm = "imitation-reinforce" if settings.imitation else "reinforce"
     total = settings.imitation + settings.updates
     with (out / "log.jsonl").open("w", buffering=1, encoding="utf-8", newline="\n") as log:
         for step in tracked(range(1, total + 1), "Training", "updates"):
@@ -208,12 +213,16 @@ def train(base: Path, out: Path, settings: Settings) -> None:
             facts = trainer.update("cross-entropy" if first else "reinforce")
             log.write(json.dumps({"step": step} | facts) + "\n")
             if step % settings.save_every == 0 or step == settings.imitation:
-                trainer.save(out / "checkpoints" / f"{step:05d}", arm=arm)
-    trainer.save(out, arm=arm)
-    card = asdict(settings) | {
-        "wall_minutes": round((time.monotonic() - wall) / 60, 2),
-        "cpu_minutes": round((time.process_time() - cpu) / 60, 2),
-    }
+                trainer.save(out / "checkpoints" / f"{step:05d}")
+    trainer.save(out)
+    card = (
+        {"arm": settings.arm}
+        | asdict(settings)
+        | {
+            "wall_minutes": round((time.monotonic() - wall) / 60, 2),
+            "cpu_minutes": round((time.process_time() - cpu) / 60, 2),
+        }
+    )
     (out / "training.json").write_text(json.dumps(card, indent=2) + "\n", "utf-8", newline="\n")
 
 

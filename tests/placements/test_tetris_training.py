@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from safetensors.torch import load_file
 
 import pact_fixtures
 from pact_eval.api import audit_adapter
 from pact_eval.runs.training_log import read_training_log
+from tetris.evaluate import Played, mean_over_seeds
 from tetris.train import Settings, train
+from tetris.trained import arm_of, checkpoints, log_games
 
 MODEL = Path(pact_fixtures.__file__).parent / "model"
 
@@ -45,3 +48,31 @@ def test_reinforce_changes_the_weights_and_the_audit_accepts_them(trained: Path)
     assert sum(check.count("error") for check in audit_adapter(trained).checks) == 0
     card = json.loads((trained / "training.json").read_text("utf-8"))
     assert (card["moves"], card["imitation"], card["updates"]) == (3, 1, 1)
+
+
+def _played(*points: float) -> Played:
+    values = np.array(points)
+    return Played(values / 10, values / 100, values, values / 1000)
+
+
+@pytest.mark.slow
+def test_games_of_checkpoints_go_into_the_lines_of_their_updates(trained: Path) -> None:
+    assert arm_of(trained) == "imitation-reinforce"
+    assert list(checkpoints(trained)) == [1, 2]
+    before = read_training_log(trained / "log.jsonl")
+    log_games(trained, {2: _played(100, 300)})
+    log = read_training_log(trained / "log.jsonl")
+    for name, value in {
+        "greedy_points": 200.0,
+        "greedy_points_best": 300.0,
+        "greedy_lines": 2.0,
+    }.items():
+        steps, values = log.known(name)
+        assert (steps.tolist(), values.tolist()) == ([2], [value])
+    assert all((log.columns[name] == before.columns[name]).all() for name in before.columns)
+
+
+def test_means_over_seeds_by_hand_keep_the_sequences_apart() -> None:
+    both = mean_over_seeds([_played(100, 300), _played(200, 700)])
+    assert both.points.tolist() == [150, 500]
+    assert both.placed.tolist() == [15, 50]

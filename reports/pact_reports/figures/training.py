@@ -51,6 +51,12 @@ _RATE_LABELS: Final[Mapping[str, str]] = {
     "top_pick_rate": "sampled",
     "greedy_top_pick_rate": "most probable",
 }
+_GAME_LABELS: Final[Mapping[str, str]] = {
+    "greedy_points": "mean",
+    "greedy_points_best": "best game",
+    "greedy_lines": "mean",
+}
+_GAME_PANELS: Final = (("greedy_points", "greedy_points_best"), ("greedy_lines",))
 _TERM_OF: Final[Mapping[str, str]] = {"pair_margin": "cf", "ablated_gap": "nr"}
 """The loss term that acts on a distance, whose colour it has."""
 
@@ -142,6 +148,29 @@ def draw_rates(result: TrainingCurves, ax: Axes, looks: Looks) -> Axes:
     return inert(ax)
 
 
+def draw_games(result: TrainingCurves, ax: Axes, looks: Looks, *, names: Sequence[str]) -> Axes:
+    """Draw results of greedy games at checkpoints: points with their best game, or rows."""
+    handles, labels = [], []
+    for number, name in enumerate(name for name in names if name in result.games):
+        game = result.games[name]
+        (line,) = ax.plot(
+            game.steps,
+            game.values,
+            color=looks.palette.term_colour(names[0], 0),
+            linestyle=_DASHES[number],
+            marker="o" if number == 0 else "",
+            markersize=3,
+        )
+        handles.append(line)
+        labels.append(_GAME_LABELS[name])
+    ax.set_ylim(bottom=0)
+    ax.set_ylabel("Points per game" if "points" in names[0] else "Rows per game")
+    ax.set_xlabel("Training step")
+    headed(ax, "", f"n = {len(result.games[names[0]].steps)} checkpoints; most probable answers")
+    legend_below(ax, handles, labels)
+    return inert(ax)
+
+
 def _every(term: Smoothed) -> slice:
     """Thin out a long training, since a column has no room for more points."""
     return slice(None, None, max(1, len(term.steps) // _MOST_POINTS))
@@ -206,10 +235,17 @@ def build_training(experiment: Experiment, looks: Looks) -> Built:
             panels.append(partial(draw_distances, result, looks=looks))
         if result.rates:
             panels.append(partial(draw_rates, result, looks=looks))
+        panels += [
+            partial(draw_games, result, looks=looks, names=names)
+            for names in _GAME_PANELS
+            if names[0] in result.games
+        ]
         name = looks.names.run(run.label)
         title = f"Training of {name}: loss terms, mean pair margin and ablated gap"
         if result.rates:
             title += ", answers with the best score"
+        if result.games:
+            title += ", games"
         return FigureFile(run_stem("training", run), title, tuple(panels), inches=1.75)
 
     return each_run(experiment, looks, file)

@@ -39,6 +39,7 @@ from pact_reports.figures.style import PAPER
 from pact_reports.figures.temperatures import draw_choices, draw_length
 from pact_reports.figures.training import (
     draw_distances,
+    draw_games,
     draw_holdout,
     draw_rates,
     draw_terms,
@@ -202,6 +203,23 @@ def test_top_pick_rates_against_the_log(tmp_path: Path, looks: Looks) -> None:
     np.testing.assert_allclose(points(ax.lines[1])[1], 100 * smoothed(np.array(rates)))
     assert legend_texts(ax) == ["sampled"]
     assert len(built_of("training", folder).files[0].panels) == 1
+
+
+def test_games_at_checkpoints_against_the_log(tmp_path: Path, looks: Looks) -> None:
+    folder = write_run(tmp_path / "run", rows(1, families=6), arm="reinforce", seed=1)
+    (tmp_path / "adapter").mkdir()
+    games = {"greedy_points": 150.0, "greedy_points_best": 300.0, "greedy_lines": 2.5}
+    lines = [{"step": 1, "top_pick_rate": 0.5}, {"step": 2, "top_pick_rate": 0.5} | games]
+    (tmp_path / "adapter" / "log.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    name_adapter(folder, tmp_path / "adapter")
+    result = training_curves(one_run(folder))
+    ax = drawn(partial(draw_games, result, looks=looks, names=list(games)[:2]))
+    assert [line.get_xydata().tolist() for line in ax.lines] == [[[2, 150]], [[2, 300]]]
+    assert legend_texts(ax) == ["mean", "best game"]
+    below = drawn(partial(draw_games, result, looks=looks, names=["greedy_lines"]))
+    assert below.lines[0].get_xydata().tolist() == [[2, 2.5]]
+    assert below.get_ylabel() == "Rows per game"
+    assert len(built_of("training", folder).files[0].panels) == 3
 
 
 def test_selection_against_the_log(tmp_path: Path) -> None:
