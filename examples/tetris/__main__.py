@@ -110,12 +110,13 @@ def evaluate(
     with watched_steps(told=sys.stderr.isatty()):
         if adapters or with_base:
             from tetris.model_policy import ModelPolicy
-            from tetris.trained import arm_of, log_games
+            from tetris.trained import arm_of, last_update, log_games
             from tetris.trained import checkpoints as checkpoints_of
 
             if with_base:
                 played["base model"] = played_by("base model", ModelPolicy(base))
             for folder in adapters:
+                found = {}
                 if checkpoints:
                     found = {
                         step: played_by(f"{folder.name} at {step}", ModelPolicy(base, path))
@@ -123,7 +124,10 @@ def evaluate(
                     }
                     log_games(folder, found)
                     played |= {f"{folder.name} at {step}": games for step, games in found.items()}
-                played[folder.name] = played_by(folder.name, ModelPolicy(base, folder))
+                final = found.get(last_update(folder) or 0)
+                if final is None:
+                    final = played_by(folder.name, ModelPolicy(base, folder))
+                played[folder.name] = final
                 arms.setdefault(arm_of(folder), []).append(played[folder.name])
         for name in policies or BASELINES:
             played[name] = played_by(name, BASELINES[name])
@@ -138,6 +142,7 @@ def evaluate(
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Adapter folder.")
 @click.option("--imitation", default=0, show_default=True, help="Updates by cross-entropy first.")
 @click.option("--updates", default=200, show_default=True, help="Updates by REINFORCE.")
+@click.option("--start", type=_FOLDER, help="Adapter or checkpoint to start from.")
 @click.option("--candidates", default=8, show_default=True, help="Placements per decision, to 26.")
 @click.option("--learning-rate", default=2e-4, show_default=True, help="Of the A matrices.")
 @click.option("--seed", default=17, show_default=True, help="Seed of everything random.")
@@ -147,6 +152,7 @@ def train(
     out: Path,
     imitation: int,
     updates: int,
+    start: Path | None,
     candidates: int,
     learning_rate: float,
     seed: int,
@@ -165,7 +171,7 @@ def train(
         seed=seed,
     )
     with watched_steps(told=sys.stderr.isatty()):
-        train_adapter(base, out, settings)
+        train_adapter(base, out, settings, start)
 
 
 @main.command()

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from peft import get_peft_model
+from peft import PeftModel, get_peft_model
 
 from pact_eval.progress import tracked
 from pact_eval.prompts import NIMBLE, Encoder
@@ -35,6 +35,7 @@ from tetris.decisions import Candidates, candidates
 from tetris.game import Source, new_game, pieces
 from tetris.model_policy import decision_view
 from tetris.search import Search, search
+from tetris.trained import arm_of
 
 Objective = Literal["cross-entropy", "reinforce"]
 
@@ -70,22 +71,33 @@ class Settings:
     seed: int = 17
 
     @property
-    def arm(self) -> str:
-        """How the adapter is trained, whatever the seed: `imitation`, `reinforce`, or both."""
-        parts = ["imitation"] * (self.imitation > 0) + ["reinforce"] * (self.updates > 0)
-        return "-".join(parts)
+    def phases(self) -> list[str]:
+        """The phases of the training: `imitation`, `reinforce`, or both."""
+        return ["imitation"] * (self.imitation > 0) + ["reinforce"] * (self.updates > 0)
 
 
 class Trainer:
-    """A LoRA adapter of a base model, and the games that it is trained on."""
+    """A LoRA adapter of a base model, and the games that it is trained on.
 
-    def __init__(self, base: Path, settings: Settings) -> None:
+    Args:
+        base: folder of the base model.
+        settings: how to train.
+        start: adapter to start from; None for a new one.
+    """
+
+    def __init__(self, base: Path, settings: Settings, start: Path | None = None) -> None:
         torch.manual_seed(settings.seed)
         self.how = settings
         self.base = base
+        self.arm = "-".join(([] if start is None else [arm_of(start)]) + settings.phases)
         model, self.tokenizer = load_base(base)
         model.set_attn_implementation("eager")
-        self.model: Any = get_peft_model(model, lora_config(dropout=0.0)).train()
+        self.model: Any = (
+            get_peft_model(model, lora_config(dropout=0.0))
+            if start is None
+            else PeftModel.from_pretrained(model, str(start), is_trainable=True)
+        )
+        self.model.train()
         self.encoder = Encoder(self.tokenizer, NIMBLE)
         self.optimizer = lora_plus_optimizer(
             self.model, learning_rate=settings.learning_rate, ratio=settings.lora_plus_ratio
@@ -146,7 +158,7 @@ class Trainer:
             folder,
             base=self.base,
             tokenizer=self.tokenizer,
-            arm=self.how.arm,
+            arm=self.arm,
             seed=self.how.seed,
         )
 
@@ -192,7 +204,7 @@ class Trainer:
             )
 
 
-def train(base: Path, out: Path, settings: Settings) -> None:
+def train(base: Path, out: Path, settings: Settings, start: Path | None = None) -> None:
     """Train an adapter and save it with its checkpoints.
 
     Writes the adapter, `log.jsonl` (one line per update, for `pact-eval figures`), checkpoints in
@@ -202,9 +214,10 @@ def train(base: Path, out: Path, settings: Settings) -> None:
         base: folder of the base model.
         out: folder of the adapter.
         settings: how to train.
+        start: adapter to start from; None for a new one.
     """
     wall, cpu = time.monotonic(), time.process_time()
-    trainer = Trainer(base, settings)
+    trainer = Trainer(base, settings, start)
     out.mkdir(parents=True, exist_ok=True)
     total = settings.imitation + settings.updates
     with (out / "log.jsonl").open("w", buffering=1, encoding="utf-8", newline="\n") as log:
@@ -216,7 +229,7 @@ def train(base: Path, out: Path, settings: Settings) -> None:
                 trainer.save(out / "checkpoints" / f"{step:05d}")
     trainer.save(out)
     card = (
-        {"arm": settings.arm}
+        {"arm": trainer.arm}
         | asdict(settings)
         | {
             "wall_minutes": round((time.monotonic() - wall) / 60, 2),

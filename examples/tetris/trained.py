@@ -11,16 +11,24 @@ from tetris.evaluate import Played
 
 
 def arm_of(folder: Path) -> str:
-    """Return the arm of an adapter: how it was trained, whatever its seed."""
-    card = folder / "training.json"
-    if not card.is_file():
-        return folder.name
-    return str(json.loads(card.read_text("utf-8"))["arm"])
+    """Return the arm of an adapter or a checkpoint: how it was trained, whatever its seed."""
+    for name in ("training.json", "schema_config.json"):
+        if (folder / name).is_file():
+            return str(json.loads((folder / name).read_text("utf-8")).get("arm", folder.name))
+    return folder.name
 
 
 def checkpoints(folder: Path) -> dict[int, Path]:
     """Return the checkpoints of a training by update, ascending."""
     return {int(path.name): path for path in sorted((folder / "checkpoints").iterdir())}
+
+
+def last_update(folder: Path) -> int | None:
+    """Return the number of updates of a training, or None without a log."""
+    log = folder / "log.jsonl"
+    if not log.is_file():
+        return None
+    return int(json.loads(log.read_text("utf-8").splitlines()[-1])["step"])
 
 
 def log_games(folder: Path, played: Mapping[int, Played]) -> None:

@@ -50,6 +50,17 @@ def test_reinforce_changes_the_weights_and_the_audit_accepts_them(trained: Path)
     assert (card["moves"], card["imitation"], card["updates"]) == (3, 1, 1)
 
 
+@pytest.mark.slow
+def test_a_training_goes_on_from_a_checkpoint(trained: Path, tmp_path: Path) -> None:
+    start = trained / "checkpoints" / "00001"
+    train(MODEL, tmp_path, Settings(updates=0, moves=3, candidates=3), start)
+    before = load_file(start / "adapter_model.safetensors")
+    after = load_file(tmp_path / "adapter_model.safetensors")
+    assert all((before[name] == after[name]).all() for name in before)
+    train(MODEL, tmp_path / "more", Settings(updates=1, moves=3, candidates=3), start)
+    assert arm_of(tmp_path / "more") == "imitation-reinforce-reinforce"
+
+
 def _played(*points: float) -> Played:
     values = np.array(points)
     return Played(values / 10, values / 100, values, values / 1000)
