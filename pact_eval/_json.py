@@ -120,6 +120,21 @@ def sha256_of_json(value: Json) -> str:
     return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
 
 
+def flat(value: Json, prefix: str = "") -> dict[str, Json]:
+    """Return the values inside nested objects by their dotted names; lists are values.
+
+    Examples:
+        >>> flat({"base": {"sha256": "ab"}, "k": 4})
+        {'base.sha256': 'ab', 'k': 4}
+    """
+    if not isinstance(value, dict):
+        return {prefix: value}
+    found: dict[str, Json] = {}
+    for key, item in value.items():
+        found |= flat(item, f"{prefix}.{key}" if prefix else key)
+    return found
+
+
 def describe(value: Json) -> str:
     """Say in words what kind of JSON value this is, for messages.
 

@@ -103,6 +103,8 @@ def score(
     arm: str | None = None,
     seed: int | None = None,
     role: str | None = None,
+    workers: int | None = None,
+    ray: str | None = None,
     **options: Any,
 ) -> Run:
     """Score a dataset into a run folder, or resume one, as `pact-eval score` does.
@@ -118,6 +120,8 @@ def score(
         arm: name of the recipe.
         seed: seed of the training.
         role: what the run is for: "evaluation" (the default), "calibration" or "selection".
+        workers: score with this many processes, each with its own copy of the model.
+        ray: score on this Ray cluster: host:port, or "auto".
         options: further fields of `pact_eval.scoring.model.ModelRequest`: device, dtype, engine...
 
     Returns:
@@ -127,10 +131,11 @@ def score(
         PromptError: a prompt is over the limit.
         AdapterError: the model cannot be loaded, or the adapter changes nothing.
         RunError: the folder belongs to other settings.
+        WorkerError: workers cannot be started, disagree or fail.
     """
     from pact_eval.scoring.model import ModelRequest, identify
-    from pact_eval.scoring.score import score as score_dataset
-    from pact_eval.scoring.windows import read_dataset
+    from pact_eval.scoring.score import LocalSource
+    from pact_eval.scoring.windows import read_dataset, score_windows
 
     request = ModelRequest(
         adapter=None if adapter is None else Path(adapter),
@@ -140,7 +145,14 @@ def score(
     )
     dataset = read_dataset(Path(data), k=k, order_seed=order_seed, limit=limit)
     labels: dict[str, Json] = {"arm": arm, "seed": seed, "role": role}
-    score_dataset(identify(request), dataset, Path(out), labels=labels)
+    if workers is None and ray is None:
+        score_windows(LocalSource(identify(request)), dataset, Path(out), labels=labels)
+    else:
+        from pact_eval.scoring.workers.request import WorkersRequest
+        from pact_eval.scoring.workers.source import worker_source
+
+        source = worker_source(request, WorkersRequest(workers, ray))
+        score_windows(source, dataset, Path(out), labels=labels)
     return read_run(out)
 
 

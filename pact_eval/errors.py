@@ -8,6 +8,7 @@
     │   ├── AdapterError                  an adapter or base-model folder that cannot be used
     │   │   └── ContractMismatchError     ... because it was trained on another prompt contract
     │   ├── ServerError                   a server that cannot be reached, used or believed
+    │   ├── WorkerError                   workers that cannot be started, disagree or fail
     │   └── RunError                      a run folder that cannot be read or written
     │       └── RunSettingsError          ... because it belongs to other settings
     ├── MissingExtraError (also ImportError)  exit 1: a library of an extra is not installed
@@ -43,6 +44,7 @@ __all__ = [
     "RunSettingsError",
     "ServerError",
     "TamperedError",
+    "WorkerError",
 ]
 
 _PROBLEMS_SHOWN = 20
@@ -153,6 +155,10 @@ class ServerError(InputError):
     """A server cannot be reached, used or believed."""
 
 
+class WorkerError(InputError):
+    """Workers cannot be started, do not agree, or cannot score a window."""
+
+
 class RunError(InputError):
     """A run folder cannot be read or written."""
 
@@ -162,7 +168,7 @@ class RunSettingsError(RunError):
 
 
 class MissingExtraError(PactError, ImportError):
-    """A command needs an extra (`model` or `server`) that is not installed."""
+    """A command needs an extra (`model`, `server` or `ray`) that is not installed."""
 
 
 class GateError(PactError):

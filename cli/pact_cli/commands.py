@@ -52,7 +52,7 @@ _GROUPS: Final = {
     "Checks": (
         *("--max-edit-words", "--near-duplicate", "--fail-on", "--max-findings", "--strict"),
     ),
-    "Speed": ("--device", "--dtype", "--batch-tokens", "--engine"),
+    "Speed": ("--device", "--dtype", "--batch-tokens", "--engine", "--workers", "--ray"),
     "Output": (),
 }
 """Options by group, in the order of the groups; the last has all others."""

@@ -112,6 +112,22 @@ def needs_server_extra() -> Iterator[None]:
 
 
 @contextmanager
+def needs_ray_extra() -> Iterator[None]:
+    """Raise an error that names the extra to install if Ray is missing."""
+    try:
+        with step("Loading Ray"):
+            yield
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        message = (
+            "--workers and --ray need Ray, which is not installed; install the extra: "
+            "pip install --constraint constraints.txt '.[model,ray]'"
+        )
+        raise MissingExtraError(message) from error
+
+
+@contextmanager
 def needs_model_extra() -> Iterator[None]:
     """Raise an error that names the extra to install if torch or transformers is missing."""
     try:

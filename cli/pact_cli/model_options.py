@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from pact_cli.errors import needs_model_extra
 from pact_cli.options import PATH, Command, gathered, number
 from pact_eval.scoring.servers.request import WIRES, ServerRequest
+from pact_eval.scoring.workers.request import WorkersRequest
 
 if TYPE_CHECKING:
     from pact_eval.scoring.model import ModelRequest
@@ -165,6 +166,23 @@ _SERVER: Final = [
     ),
 ]
 
+_WORKERS: Final = [
+    click.option(
+        "--workers",
+        "count",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="Score with N processes, each with its own copy of the model: one GPU each on CUDA, "
+        "or a share of the cores. The rows are those of one process. Needs the extra `ray`.",
+    ),
+    click.option(
+        "--ray",
+        "address",
+        metavar="ADDRESS",
+        help="Score with workers on the Ray cluster that this machine belongs to: host:port, or "
+        "auto. Default of --workers: one per GPU, or one per machine without any.",
+    ),
+]
 
 _OF_A_PROBE: Final = ("base_name", "local", "local_base", "concurrency")
 
@@ -192,6 +210,17 @@ def model_or_server_options(command: Command) -> Command:
     The command gets `asked`: a `ModelRequest`, or a `ServerRequest` if `--server` is given.
     """
     return gathered("asked", _gatherer(_SERVER_OF_RUN), [*_MODEL, *_SERVER_OF_RUN])(command)
+
+
+def workers_options(command: Command) -> Command:
+    """Add --workers and --ray; the command gets `workers`, None if neither is given."""
+
+    def gather(count: int | None, address: str | None) -> WorkersRequest | None:
+        if count is None and address is None:
+            return None
+        return WorkersRequest(count, address)
+
+    return gathered("workers", gather, _WORKERS)(command)
 
 
 def model_or_server_to_ask_options(command: Command) -> Command:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from pact_cli.choices import chosen_data, chosen_run, contract_remarks, next_command
 from pact_cli.commands import announce_choices, command
 from pact_cli.console import announce
-from pact_cli.errors import needs_model_extra, needs_server_extra
-from pact_cli.model_options import model_or_server_options
+from pact_cli.errors import needs_model_extra, needs_ray_extra, needs_server_extra
+from pact_cli.model_options import model_or_server_options, workers_options
 from pact_cli.options import json_option, label_options, order_seed_option
 from pact_cli.report import print_reports
 from pact_reports.plain_text import one_line
@@ -23,6 +26,10 @@ if TYPE_CHECKING:
     from pact_eval.scoring.model import ModelRequest
     from pact_eval.scoring.servers.request import ServerRequest
     from pact_eval.scoring.windows import Dataset, RowSource
+    from pact_eval.scoring.workers.pool import PoolProgress
+    from pact_eval.scoring.workers.request import WorkersRequest
+
+_TELL_SECONDS: Final = 30.0  # between two lines about the workers
 
 
 @command(announces=True, loads=("pact_eval.scoring.windows",), tells_steps=True)
@@ -51,6 +58,7 @@ if TYPE_CHECKING:
 @order_seed_option
 @label_options
 @model_or_server_options
+@workers_options
 @json_option
 def score(
     data: Path | None,
@@ -60,14 +68,16 @@ def score(
     order_seed: int,
     labels: dict[str, Json],
     asked: ModelRequest | ServerRequest,
+    workers: WorkersRequest | None,
     as_json: bool,
 ) -> None:
     """Score an adapter on a dataset: write a run and report on it.
 
     The same command resumes an interrupted run. ADAPTER is a LoRA folder as PEFT writes it. Without
     an adapter, give --base-model and --no-adapter. With --server and --model, a server answers
-    instead; torch is not needed. A run on ablated contexts shows how confident the model is without
-    the evidence; report and scorecard read it.
+    instead; torch is not needed. With --workers or --ray, several copies of the model share the
+    work; any number of them can resume a run. A run on ablated contexts shows how confident the
+    model is without the evidence; report and scorecard read it.
     """
     from pact_eval.scoring.windows import read_dataset, score_windows
 
@@ -76,17 +86,25 @@ def score(
     announce_choices([*why, *why_there])
     with says_what_is_kept(folder):
         dataset = read_dataset(file, k=k, order_seed=order_seed, limit=limit)
-        source = _source(asked, dataset, folder)
+        source = _source(asked, workers, dataset, folder)
         score_windows(source, dataset, folder, labels=labels)
         print_reports([folder], as_json=as_json)
     announce([f"Next: {next_command(folder)}"])
 
 
-def _source(asked: ModelRequest | ServerRequest, dataset: Dataset, folder: Path) -> RowSource:
+def _source(
+    asked: ModelRequest | ServerRequest,
+    workers: WorkersRequest | None,
+    dataset: Dataset,
+    folder: Path,
+) -> RowSource:
     """Return what answers the records; say what will be asked of a server."""
     from pact_eval.scoring.servers.request import ServerRequest
 
     if isinstance(asked, ServerRequest):
+        if workers is not None:
+            message = "--workers, --ray: cannot be used with --server (give --server several times)"
+            raise click.UsageError(message)
         with needs_server_extra():
             from pact_eval.scoring.servers.source import server_source
         from pact_reports.requests import plan_sentence, probe_lines
@@ -100,9 +118,32 @@ def _source(asked: ModelRequest | ServerRequest, dataset: Dataset, folder: Path)
     with needs_model_extra():
         from pact_eval.scoring.model import identify
         from pact_eval.scoring.score import LocalSource
+    if workers is not None:
+        return _worker_source(asked, workers)
     model = identify(asked)
     announce(contract_remarks(model.contract))
     return LocalSource(model)
+
+
+def _worker_source(asked: ModelRequest, workers: WorkersRequest) -> RowSource:
+    """Return workers as what answers the records; they say now and then how far they are."""
+    from pact_eval.scoring.workers.cluster import import_ray
+    from pact_eval.scoring.workers.source import worker_source
+    from pact_reports.workers import progress_sentence
+
+    with needs_ray_extra():
+        import_ray(workers)
+    told = -math.inf
+
+    def tell(progress: PoolProgress) -> None:
+        nonlocal told
+        if time.monotonic() - told >= _TELL_SECONDS or not progress.windows_left:
+            told = time.monotonic()
+            announce([progress_sentence(progress, dt.datetime.now().astimezone())])
+
+    source = worker_source(asked, workers, tell)
+    announce(contract_remarks(source.model.contract))
+    return source
 
 
 @contextmanager

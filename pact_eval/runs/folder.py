@@ -34,7 +34,7 @@ from typing import IO, Final
 import polars as pl
 
 from pact_eval._files import atomic_path, sha256_of_file, write_parquet, writing
-from pact_eval._json import Json, dumps
+from pact_eval._json import Json, dumps, flat
 from pact_eval.errors import RunError, RunSettingsError, TamperedError
 from pact_eval.progress import step
 from pact_eval.runs.predictions import Predictions
@@ -444,7 +444,7 @@ def _provenance_of(
     if seal is not None:
         return _with_more_labels(found, seal, labels)
     provenance |= {key: value for key, value in labels.items() if value is not None}
-    versions = _versions()
+    versions = library_versions()
     if provenance.get("versions") != versions:
         provenance["resumed_with_versions"] = versions
     return provenance
@@ -470,11 +470,17 @@ def _new_provenance(settings: Mapping[str, Json], labels: Mapping[str, Json]) ->
         "created": _now(),
         "settings": dict(settings),
         **labels,
-        "versions": _versions(),
+        "versions": library_versions(),
     }
 
 
-def _versions() -> dict[str, Json]:
+def library_versions() -> dict[str, Json]:
+    """Return the versions of Python and of the libraries that scores depend on, by name.
+
+    Examples:
+        >>> library_versions()["polars"] == pl.__version__
+        True
+    """
     found: dict[str, Json] = {"python": platform.python_version()}
     for package in ("pact-eval", "torch", "transformers", "peft", "numpy", "polars"):
         try:
@@ -485,7 +491,7 @@ def _versions() -> dict[str, Json]:
 
 
 def _refuse_other_settings(folder: Path, found: Json, wanted: Mapping[str, Json]) -> None:
-    before, now = _flat(found), _flat(dict(wanted))
+    before, now = flat(found), flat(dict(wanted))
     differing = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key)]
     if differing:
         lines = [
@@ -497,15 +503,6 @@ def _refuse_other_settings(folder: Path, found: Json, wanted: Mapping[str, Json]
             + "\n".join(lines)
         )
         raise RunSettingsError(message)
-
-
-def _flat(value: Json, prefix: str = "") -> dict[str, Json]:
-    if not isinstance(value, dict):
-        return {prefix: value}
-    flat: dict[str, Json] = {}
-    for key, item in value.items():
-        flat |= _flat(item, f"{prefix}.{key}" if prefix else key)
-    return flat
 
 
 def _holds_rows(folder: Path) -> bool:

@@ -365,7 +365,7 @@ _KNOWN: Final = frozenset(
         *("attention", "adapter_largest_logit_change", "merge_drift"),
         *("ignored_columns", "renormalised", "zero_on_reference"),
         *("server", "server_addresses", "probe", "rounding", "log"),
-        *("censored", "several_right"),
+        *("censored", "several_right", "workers"),
         *("parts", "seal"),
     }
 )

@@ -169,11 +169,12 @@ class LoadedModel:
         return str(getattr(self.model.config, "_attn_implementation", "unknown"))
 
 
-def identify(request: ModelRequest) -> ScoringModel:
+def identify(request: ModelRequest, *, elsewhere: bool = False) -> ScoringModel:
     """Find a model and check everything that does not need its weights in memory.
 
     Args:
         request: the model and the settings that the user requested.
+        elsewhere: other machines load it, so this one needs no such device.
 
     Returns:
         The model, not loaded yet.
@@ -200,7 +201,7 @@ def identify(request: ModelRequest) -> ScoringModel:
         mismatch = _contract_mismatch(
             files, encoder, base.label, allowed=request.allow_contract_mismatch
         )
-    device = resolve_device(request.device)
+    device = torch.device(request.device) if elsewhere else resolve_device(request.device)
     return ScoringModel(
         adapter=files if request.apply_adapter else None,
         base=base,

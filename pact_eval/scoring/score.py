@@ -18,9 +18,17 @@ from pact_eval.prompts import EncodedView
 from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, RunWriter
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.model import LoadedModel, ScoringModel
-from pact_eval.scoring.windows import Dataset, record_columns, score_windows
+from pact_eval.scoring.windows import (
+    Dataset,
+    ScoredWindow,
+    Window,
+    in_order,
+    record_columns,
+    score_windows,
+)
 
-_PROOF_RECORDS: Final = 4
+PROOF_RECORDS: Final = 4
+"""The engine is chosen and checked with this many records, from the start of the file."""
 
 
 def score(
@@ -86,7 +94,7 @@ class LocalSource:
         return {"longest_prompt_tokens": longest}
 
     @contextmanager
-    def open(self, dataset: Dataset, writer: RunWriter) -> Iterator[_LocalScorer]:
+    def open(self, dataset: Dataset, writer: RunWriter | None = None) -> Iterator[LocalScorer]:
         """Load the model, choose its engine, and check that the adapter has an effect.
 
         Raises:
@@ -96,19 +104,27 @@ class LocalSource:
         with step("Loading the model"):
             loaded = self.model.load()
         with step("Checking the engine"):
-            scorer = _LocalScorer(loaded, dataset)
+            scorer = LocalScorer(loaded, dataset)
         yield scorer
 
 
-class _LocalScorer:
-    """Scores windows with a loaded model; see `WindowScorer`."""
+class LocalScorer:
+    """Scores windows with a loaded model; see `WindowScorer`.
+
+    Args:
+        loaded: the model, with its weights in memory.
+        dataset: K and the orders, and the records; only the first of them are read here.
+
+    Raises:
+        AdapterError: no engine works, or the adapter changes nothing.
+    """
 
     def __init__(self, loaded: LoadedModel, dataset: Dataset) -> None:
         self._loaded = loaded
         self._dataset = dataset
         self._facts: dict[str, Json] = {"attention": loaded.attention}
         # Always with the first records: a resumed run then chooses the same engine.
-        proof = self._encode(dataset.records[:_PROOF_RECORDS])
+        proof = self._encode(dataset.records[:PROOF_RECORDS])
         loaded.scorer.prepare(proof)
         if loaded.source.adapter is not None:
             self._facts["adapter_largest_logit_change"] = loaded.scorer.check_adapter_effect(proof)
@@ -121,14 +137,28 @@ class _LocalScorer:
         """Attention, effect of the adapter, and engine."""
         return {**self._facts, "engine": self._loaded.scorer.facts}
 
-    def score(self, window: Sequence[Record], on_views: Callable[[int], None]) -> pl.DataFrame:
-        """Score the views of some records."""
+    def score(
+        self, windows: Sequence[Window], on_views: Callable[[int], None]
+    ) -> Iterator[ScoredWindow]:
+        """Score the views of windows, one after the other."""
+        return in_order(windows, lambda records: self.rows(records, on_views))
+
+    def rows(
+        self, window: Sequence[Record], on_views: Callable[[int], None] = lambda _views: None
+    ) -> pl.DataFrame:
+        """Score the views of the records of one window; what was scored before has no effect."""
         views = self._encode(window)
-        return _rows(window, views, self._loaded.scorer.score(views, on_views))
+        scorer = self._loaded.scorer
+        scorer.start_window()
+        return _rows(window, views, scorer.score(views, on_views))
 
     def completed(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows as they are."""
         return rows
+
+    def reset_counts(self) -> None:
+        """Set the token counts among the facts to zero."""
+        self._loaded.scorer.reset_counts()
 
     def _encode(self, records: Sequence[Record]) -> list[EncodedView]:
         k, seed = self._dataset.k, self._dataset.order_seed

@@ -67,6 +67,9 @@ class Scorer:
         self._batch_tokens = batch_tokens
         self._requested = engine
         self._engine: Engine | None = None
+        self._checked: Engine | None = None
+        self._budget = self._least_budget = batch_tokens
+        self._gave_way = False
         self._passed_over: list[str] = []
         self._check: dict[str, Json] = {}
         self._products = "default"
@@ -77,13 +80,13 @@ class Scorer:
         """How views were scored, for `run.json`; empty before any were scored."""
         if self._engine is None:
             return {}
-        count = self._engine.count
+        count, gave_way = self._engine.count, self._gave_way
         return {
-            "name": self._engine.name,
-            "shares_prefix": self._engine.shares_prefix,
+            "name": "batched" if gave_way else self._engine.name,
+            "shares_prefix": False if gave_way else self._engine.shares_prefix,
             "passed_over": [*self._passed_over],
             "matrix_products": self._products,
-            "batch_tokens": self._engine.batch_tokens,
+            "batch_tokens": min(self._least_budget, self._engine.batch_tokens),
             "check": dict(self._check),
             "tokens": {"prompts": count.prompts, "floor": count.floor, "passed": count.passed},
         }
@@ -190,7 +193,7 @@ class Scorer:
         """
         before = self.score(views)
         self.model = self.model.merge_and_unload()
-        self._engine, self._passed_over = None, []
+        self._engine, self._passed_over, self._gave_way = None, [], False
         after = self.score(views)
         drift = largest_difference(before, after)
         if not drift <= TOLERANCE[self.dtype]:
@@ -207,6 +210,18 @@ class Scorer:
     def reset_counts(self) -> None:
         """Set the token counts to zero, to leave out the passes of the checks."""
         self._chosen.count.reset()
+
+    def start_window(self) -> None:
+        """Forget that memory ran out before: return to the engine and the budget of the check.
+
+        Passes, and with them the last bits of logits, then depend on the records of a window alone,
+        whoever scored the windows before it.
+        """
+        if self._engine is None or self._checked is None:
+            return
+        self._least_budget = min(self._least_budget, self._engine.batch_tokens)
+        self._engine = self._checked
+        self._engine.batch_tokens = self._budget
 
     @property
     def _chosen(self) -> Engine:
@@ -255,13 +270,16 @@ class Scorer:
         if not off <= TOLERANCE[self.dtype] / 5:
             return f"its answer mass differs from the plain forward pass by {off:.2g}"
         self._check = {"views": len(sample), "largest_logit_difference": difference}
-        self._engine = engine
+        self._engine = self._checked = engine
+        self._budget = engine.batch_tokens
         return None
 
     def _scored(self, views: Sequence[EncodedView], on_batch: OnBatch) -> list[ScoredView] | None:
         scored = self._drained(self._chosen, views, on_batch)
         if scored is None and self._chosen.name == "fork" and self._requested == "auto":
-            self._passed_over.append("fork: memory ran out")
+            if not self._gave_way:
+                self._passed_over.append("fork: memory ran out")
+            self._gave_way = True
             count = self._chosen.count
             self._engine = BatchedEngine(self.model, self._batch_tokens)
             self._engine.count = count

@@ -5,14 +5,15 @@ windows. Batches therefore do not depend on where a run was interrupted, and a w
 never scored again.
 
 A `RowSource` names the settings of its run, checks the dataset before anything is scored, and opens
-a `WindowScorer`. That is all that differs between a local model (`score.py`) and a server
-(`servers/source.py`).
+a `WindowScorer`. That is all that differs between a local model (`score.py`), several workers with
+that model (`workers/source.py`) and a server (`servers/source.py`). A window's rows depend on the
+window alone, so a scorer may return windows in any order.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,33 @@ class Dataset:
         }
 
 
+@dataclass(frozen=True)
+class Window:
+    """Records that are scored, written and resumed together.
+
+    Attributes:
+        number: place among the windows of the run, from 0.
+        records: the records, in file order.
+    """
+
+    number: int
+    records: Sequence[Record]
+
+
+@dataclass(frozen=True)
+class ScoredWindow:
+    """The rows of a window.
+
+    Attributes:
+        window: the window.
+        rows: one row per record and view; columns as in `SCHEMA`, and those of `UNANSWERED` if the
+            source may leave records unanswered.
+    """
+
+    window: Window
+    rows: pl.DataFrame
+
+
 class WindowScorer(Protocol):
     """Scores windows of records, after everything that comes before the first of them."""
 
@@ -66,16 +94,14 @@ class WindowScorer(Protocol):
     def facts(self) -> Mapping[str, Json]:
         """How the records were scored, for `run.json`."""
 
-    def score(self, window: Sequence[Record], on_views: Callable[[int], None]) -> pl.DataFrame:
-        """Score the K views of some records.
+    def score(
+        self, windows: Sequence[Window], on_views: Callable[[int], None]
+    ) -> Iterator[ScoredWindow]:
+        """Score the K views of the records of windows, and yield each window once, in any order.
 
         Args:
-            window: the records.
-            on_views: called with the number of views of the window that are done.
-
-        Returns:
-            One row per record and view; columns as in `SCHEMA`, and those of `UNANSWERED` if the
-            source may leave records unanswered.
+            windows: the windows that are not written yet, in file order.
+            on_views: called with the number of views that are done in windows not yet yielded.
         """
 
     def completed(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -178,21 +204,49 @@ def record_columns(record: Record) -> dict[str, Json]:
     }
 
 
+def in_order(
+    windows: Iterable[Window], score: Callable[[Sequence[Record]], pl.DataFrame]
+) -> Iterator[ScoredWindow]:
+    """Score windows one after the other: what a `WindowScorer` of one process does.
+
+    Args:
+        windows: the windows.
+        score: returns the rows of some records.
+
+    Examples:
+        >>> list(in_order([], lambda records: pl.DataFrame()))
+        []
+    """
+    for window in windows:
+        yield ScoredWindow(window, score(window.records))
+
+
+def windows_of(dataset: Dataset) -> list[Window]:
+    """Return the windows of a dataset, in file order."""
+    starts = range(0, len(dataset.records), WINDOW_RECORDS)
+    return [
+        Window(number, dataset.records[start : start + WINDOW_RECORDS])
+        for number, start in enumerate(starts)
+    ]
+
+
+def missing_windows(dataset: Dataset, writer: RunWriter) -> list[Window]:
+    """Return the windows of a dataset that are not written yet, in file order."""
+    return [window for window in windows_of(dataset) if not writer.has_part(window.number)]
+
+
 def _score_missing(scorer: WindowScorer, dataset: Dataset, writer: RunWriter) -> None:
     """Score the windows that are not written yet."""
+    missing = missing_windows(dataset, writer)
     total = len(dataset.records)
-    windows = [
-        dataset.records[start : start + WINDOW_RECORDS] for start in range(0, total, WINDOW_RECORDS)
-    ]
-    done = sum(len(window) for number, window in enumerate(windows) if writer.has_part(number))
+    done = total - sum(len(window.records) for window in missing)
+
     with step("Scoring", total, "items", done=done) as scoring:
-        for number, window in enumerate(windows):
-            if writer.has_part(number):
-                continue
 
-            def on_views(views: int, before: int = done) -> None:
-                scoring.done = before + views // dataset.k
+        def on_views(views: int) -> None:
+            scoring.done = done + views // dataset.k
 
-            writer.write_part(number, scorer.score(window, on_views))
-            done += len(window)
+        for scored in scorer.score(missing, on_views):
+            writer.write_part(scored.window.number, scored.rows)
+            done += len(scored.window.records)
             scoring.done = done

@@ -43,7 +43,7 @@ from pact_eval.scoring.servers.probe_items import PROBE_SHA256
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.token_ids import TokenIdWire
 from pact_eval.scoring.servers.wire import Wire
-from pact_eval.scoring.windows import Dataset, record_columns
+from pact_eval.scoring.windows import Dataset, ScoredWindow, Window, in_order, record_columns
 
 _NOTE = "server"
 _PROBE = "probe"
@@ -291,7 +291,13 @@ class _ServerScorer:
             found[_PROBE] = self._probe
         return found
 
-    def score(self, window: Sequence[Record], on_views: Callable[[int], None]) -> pl.DataFrame:
+    def score(
+        self, windows: Sequence[Window], on_views: Callable[[int], None]
+    ) -> Iterator[ScoredWindow]:
+        """Ask for the views of windows, one after the other."""
+        return in_order(windows, lambda records: self._asked(records, on_views))
+
+    def _asked(self, window: Sequence[Record], on_views: Callable[[int], None]) -> pl.DataFrame:
         """Ask for the views of some records."""
         items = [self._item(record) for record in window]
         answers = self._asker.ask(items, on_views)

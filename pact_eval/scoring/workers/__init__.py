@@ -1,0 +1,1 @@
+"""Workers: several processes that score the windows of one run, here or on a Ray cluster."""

@@ -1,0 +1,280 @@
+"""Ray: started on this machine for one run, or a cluster that exists. The only module that uses it.
+
+A Ray of our own listens on the loopback interface only, asks for a token that is made for it, and
+has no dashboard. It ends with the run. Whoever reaches a Ray cluster can run code on it: that is
+what it is for.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from pact_eval.errors import WorkerError
+from pact_eval.scoring.workers.actor import WindowWorker
+from pact_eval.scoring.workers.request import WorkersRequest
+
+_OBJECT_BYTES: Final = 100 * 2**20  # rows of a window take some 100 kB
+_LONGEST_FOLDER: Final = 24  # the path of a Unix socket has 107 bytes at most
+
+# Ray reads them when it is imported, so they are set before. What the user has set is kept.
+_ENVIRONMENT: Final = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    # Ray's own switch for "one machine only", the default on macOS: it takes the loopback address.
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+}
+
+
+class LostWorkerError(Exception):
+    """A worker has died, or Ray cannot reach it."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A connected Ray.
+
+    Attributes:
+        count: number of workers that it runs.
+        cpus: CPUs that Ray reserves for each.
+        gpus: GPUs that Ray reserves for each, 0 or 1.
+    """
+
+    count: int
+    cpus: int
+    gpus: int
+
+    def new_worker(self) -> Any:
+        """Return the handle of a worker that Ray starts as soon as it has room."""
+        ray = import_ray()
+        remote = ray.remote(WindowWorker)
+        return remote.options(
+            num_cpus=self.cpus,
+            num_gpus=self.gpus,
+            max_restarts=0,
+            max_task_retries=0,
+            scheduling_strategy="SPREAD",
+        ).remote()
+
+    def ready(self, calls: Sequence[Any], seconds: float) -> list[Any]:
+        """Wait until a call has a reply; return those that have one.
+
+        Args:
+            calls: what calls of workers returned.
+            seconds: the longest wait.
+        """
+        done, _ = import_ray().wait(list(calls), num_returns=1, timeout=seconds)
+        found: list[Any] = done
+        return found
+
+    def reply(self, call: Any) -> object:
+        """Return the reply to a call that has one.
+
+        Raises:
+            LostWorkerError: the worker is gone.
+        """
+        ray = import_ray()
+        try:
+            return ray.get(call)
+        except ray.exceptions.RayError as error:
+            raise LostWorkerError(_first_line(error)) from None
+
+    def kill(self, worker: Any) -> None:
+        """End a worker at once, whatever it does."""
+        import_ray().kill(worker, no_restart=True)
+
+
+@contextmanager
+def connected(
+    request: WorkersRequest, *, device: str, threads: int, most: int
+) -> Iterator[Cluster]:
+    """Start a Ray here, or connect to one, for the duration of the block.
+
+    SIGTERM raises KeyboardInterrupt in the block, as Ctrl-C does.
+
+    Args:
+        request: which workers the user asked for.
+        device: cpu or cuda.
+        threads: threads of each worker.
+        most: most workers that have something to do, at least 1.
+
+    Raises:
+        WorkerError: Ray cannot be started or reached, or has no room for the workers.
+    """
+    import_ray(request)
+    if request.address is None:
+        with _local(min(request.count or 1, most), device, threads) as cluster:
+            yield cluster
+    else:
+        with _initialised(f"--ray {request.address}", address=request.address) as ray:
+            yield _room(request, ray.nodes(), device, threads, most)
+
+
+def cluster_has_gpus(address: str) -> bool:
+    """Return whether a Ray cluster has a GPU.
+
+    Raises:
+        WorkerError: it cannot be reached.
+    """
+    with _initialised(f"--ray {address}", address=address) as ray:
+        return _total(ray.nodes(), "GPU") >= 1
+
+
+def import_ray(request: WorkersRequest | None = None) -> Any:
+    """Import Ray with our settings, and return it.
+
+    Args:
+        request: which workers the user asked for. Ray reads whether it asks for a token when it is
+            imported, so that is said before.
+
+    Raises:
+        ModuleNotFoundError: it is not installed.
+    """
+    settings = dict(_ENVIRONMENT)
+    if request is not None and request.address is None and "RAY_AUTH_MODE" not in os.environ:
+        settings |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    for name, value in settings.items():
+        os.environ.setdefault(name, value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import ray
+        import ray.exceptions
+    return ray
+
+
+@contextmanager
+def _local(count: int, device: str, threads: int) -> Iterator[Cluster]:
+    """Run a Ray on this machine, which nobody else can use."""
+    gpus = _gpus_here() if device == "cuda" else 0
+    if device == "cuda" and gpus < count:
+        message = f"--workers {count}: each takes one GPU, and this machine has {gpus}"
+        raise WorkerError(message)
+    # Workers inherit both. One process has as many threads.
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    folder = _private_folder()
+    try:
+        with _initialised(
+            f"--workers {count}",
+            address="local",
+            num_cpus=count,
+            num_gpus=gpus,
+            include_dashboard=False,
+            object_store_memory=_OBJECT_BYTES,
+            _temp_dir=str(folder),
+        ):
+            _refuse_without_token()
+            yield Cluster(count, 1, min(gpus, 1))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _refuse_without_token() -> None:
+    """Refuse a Ray of our own that anybody on this machine could use.
+
+    Raises:
+        WorkerError: this process imported Ray before it was told to ask for a token.
+    """
+    from ray._private.authentication.authentication_utils import is_token_auth_enabled
+
+    if os.environ.get("RAY_AUTH_MODE", "").lower() == "token" and not is_token_auth_enabled():
+        message = (
+            "Ray was imported before pact-eval could make it ask for a token; start Python with "
+            "RAY_AUTH_MODE=token, or with RAY_AUTH_MODE=disabled to do without"
+        )
+        raise WorkerError(message)
+
+
+@contextmanager
+def _initialised(option: str, **settings: Any) -> Iterator[Any]:
+    """Connect to a Ray, or start one, for the duration of the block."""
+    ray = import_ray()
+    before = signal.getsignal(signal.SIGTERM)
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ray.init(configure_logging=False, log_to_driver=False, **settings)
+    except Exception as error:  # ConnectionError, RuntimeError, ValueError, and what else Ray has
+        message = f"{option}: Ray cannot be used: {_first_line(error)}"
+        raise WorkerError(message) from error
+    try:
+        if in_main_thread:  # instead of Ray's handlers, which end the process at once
+            signal.signal(signal.SIGTERM, _interrupt)
+        yield ray
+    finally:
+        ray.shutdown()
+        if in_main_thread:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _room(
+    request: WorkersRequest,
+    nodes: Sequence[dict[str, Any]],
+    device: str,
+    threads: int,
+    most: int,
+) -> Cluster:
+    """Return how many workers a cluster runs, and what it reserves for each.
+
+    Raises:
+        WorkerError: it has too few GPUs or CPUs.
+    """
+    kind = "GPU" if device == "cuda" else "CPU"
+    total = _total(nodes, kind)
+    usual = total if device == "cuda" else sum(_of(node, "CPU") >= 1 for node in nodes)
+    count = min(request.count or usual, most)
+    if count < 1 or total < count:
+        message = (
+            f"--ray {request.address}: {max(count, 1)} workers need one {kind} each, "
+            f"the cluster has {total}"
+        )
+        raise WorkerError(message)
+    if device == "cuda":
+        return Cluster(count, 1, 1)
+    fitting = [
+        cpus
+        for cpus in range(max(threads, 1), 0, -1)
+        if sum(_of(node, "CPU") // cpus for node in nodes) >= count
+    ]
+    return Cluster(count, fitting[0], 0)
+
+
+def _total(nodes: Sequence[dict[str, Any]], kind: str) -> int:
+    return sum(_of(node, kind) for node in nodes)
+
+
+def _of(node: dict[str, Any], kind: str) -> int:
+    return int(node["Resources"].get(kind, 0)) if node["Alive"] else 0
+
+
+def _gpus_here() -> int:
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def _private_folder() -> Path:
+    """Return a new folder that only this user can read, for Ray's sockets and logs."""
+    start = tempfile.gettempdir()
+    if len(start) > _LONGEST_FOLDER and Path("/tmp").is_dir():  # noqa: S108 -- mkdtemp makes a private folder in it
+        start = "/tmp"  # noqa: S108
+    return Path(tempfile.mkdtemp(prefix="pact-ray-", dir=start))
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

@@ -1,0 +1,278 @@
+"""A pool of workers: starts them, sends them windows, replaces those that are lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pact_eval._json import Json
+from pact_eval.errors import WorkerError
+from pact_eval.progress import step
+from pact_eval.scoring.windows import Window
+from pact_eval.scoring.workers.agreement import check_agreement
+from pact_eval.scoring.workers.cluster import Cluster, LostWorkerError
+from pact_eval.scoring.workers.messages import (
+    WindowRows,
+    WorkerDescription,
+    WorkerFailure,
+    WorkerOrder,
+)
+from pact_eval.scoring.workers.schedule import Schedule
+
+_POLL_SECONDS: Final = 0.5
+_START_SECONDS: Final = 1800.0
+_MOST_FAILED_STARTS: Final = 3
+
+
+@dataclass(eq=False)
+class Worker:
+    """A worker of a pool.
+
+    Attributes:
+        name: such as "worker 1"; a replacement has a new name.
+        actor: the handle that Ray gave.
+        call: the call that has no reply yet; None if it is idle.
+        window: what it scores; None while it starts or is idle.
+        description: what it is; None while it starts.
+        since: time of the call, of a monotonic clock.
+        windows: number of windows that it has scored.
+        items: number of records in them.
+        seconds: time that it spent on them.
+        lost: why it is gone; None if it is not.
+    """
+
+    name: str
+    actor: Any
+    call: Any
+    since: float
+    window: Window | None = None
+    description: WorkerDescription | None = None
+    windows: int = 0
+    items: int = 0
+    seconds: float = 0.0
+    lost: str | None = None
+
+    @property
+    def label(self) -> str:
+        """Its name, and where it is if that is known."""
+        found = self.description
+        return self.name if found is None else f"{self.name} ({found.host}, process {found.pid})"
+
+    @property
+    def items_per_second(self) -> float:
+        """Records per second of scoring; 0 before the first window."""
+        return self.items / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def facts(self) -> dict[str, Json]:
+        """What `run.json` records of it."""
+        found = self.description
+        if found is None:
+            return {"name": self.name, "lost": self.lost}
+        return {
+            "name": self.name,
+            "host": found.host,
+            "pid": found.pid,
+            "device": found.device,
+            "threads": found.threads,
+            "versions": dict(found.versions),
+            "settings": dict(found.settings),
+            "facts": dict(found.facts),
+            "windows": self.windows,
+            "items": self.items,
+            "seconds": round(self.seconds, 3),
+            "lost": self.lost,
+        }
+
+    def scored(self, window: Window, rows: WindowRows) -> None:
+        """Count a window."""
+        self.windows += 1
+        self.items += len(window.records)
+        self.seconds += rows.seconds
+
+
+@dataclass(frozen=True)
+class PoolProgress:
+    """How far a pool is.
+
+    Attributes:
+        windows_left: number of windows that are not scored.
+        items_left: number of records in these.
+        items_per_second: rate of each worker that has scored a window, by its name.
+    """
+
+    windows_left: int
+    items_left: int
+    items_per_second: Mapping[str, float]
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time left at the rate of all workers; None before anything was scored.
+
+        Examples:
+            >>> PoolProgress(4, 200, {"worker 1": 3.0, "worker 2": 2.0}).seconds_left
+            40.0
+        """
+        rate = sum(self.items_per_second.values())
+        return self.items_left / rate if rate > 0 else None
+
+
+@dataclass(eq=False)
+class Pool:
+    """Workers that score windows.
+
+    Attributes:
+        cluster: the Ray that runs them.
+        order: what each of them loads.
+        settings: what identifies the model here; each worker must have the same.
+        versions: versions of the libraries here; likewise.
+        on_change: called when workers have started or one was lost.
+        on_progress: called when a window is done.
+        workers: all workers so far, lost ones included.
+    """
+
+    cluster: Cluster
+    order: WorkerOrder
+    settings: Mapping[str, Json]
+    versions: Mapping[str, Json]
+    on_change: Callable[[], None] = lambda: None
+    on_progress: Callable[[PoolProgress], None] = lambda _progress: None
+    workers: list[Worker] = field(default_factory=list)
+    _failed_starts: int = 0
+    _ready: bool = False
+
+    @property
+    def living(self) -> list[Worker]:
+        """The workers that are not lost."""
+        return [worker for worker in self.workers if worker.lost is None]
+
+    def start(self) -> None:
+        """Start the workers, and wait until every one is ready.
+
+        Raises:
+            WorkerError: a worker cannot be used, or they do not agree.
+        """
+        with step("Starting workers", self.cluster.count, "workers") as starting:
+            for _ in range(self.cluster.count):
+                self._new()
+            while any(worker.description is None for worker in self.living):
+                for worker in self._with_reply():
+                    self._started(worker, self._reply(worker))
+                starting.done = sum(each.description is not None for each in self.living)
+        self._check_agreement()
+        self._ready = True
+        self.on_change()
+
+    def score(self, windows: Sequence[Window]) -> Iterator[tuple[Window, WindowRows]]:
+        """Score windows.
+
+        Args:
+            windows: the windows, in file order.
+
+        Yields:
+            Each window once, with its rows, as soon as they are there.
+
+        Raises:
+            WorkerError: a window has failed three times, or workers cannot be replaced.
+        """
+        schedule = Schedule(windows)
+        while schedule.left:
+            self._send(schedule)
+            for worker in self._with_reply():
+                window = worker.window
+                reply = self._reply(worker)
+                if window is None:
+                    self._started(worker, reply)
+                    self.on_change()
+                elif isinstance(reply, WindowRows):
+                    worker.scored(window, reply)
+                    if schedule.finished(window.number, reply.seconds):
+                        self.on_progress(self._progress(schedule))
+                        yield window, reply
+                else:
+                    if not _checked(reply):
+                        self._replace(worker, str(reply))
+                    schedule.failed(window.number, f"{worker.label}: {reply}")
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self.living:
+            self.cluster.kill(worker.actor)
+
+    def _new(self) -> None:
+        actor = self.cluster.new_worker()
+        name = f"worker {len(self.workers) + 1}"
+        self.workers.append(Worker(name, actor, actor.start.remote(self.order), time.monotonic()))
+
+    def _replace(self, worker: Worker, reason: str) -> None:
+        worker.lost = reason
+        self.cluster.kill(worker.actor)
+        self._new()
+        self.on_change()
+
+    def _send(self, schedule: Schedule) -> None:
+        """Give every idle worker a window, if one is left for it."""
+        for worker in self.living:
+            now = time.monotonic()
+            window = schedule.take(now) if worker.call is None else None
+            if window is not None:
+                call = worker.actor.score.remote(window.number, tuple(window.records))
+                worker.window, worker.call, worker.since = window, call, now
+
+    def _with_reply(self) -> list[Worker]:
+        """Return workers whose call has a reply, after a short wait.
+
+        Raises:
+            WorkerError: nothing but starting workers has been awaited for long.
+        """
+        calls = {worker.call: worker for worker in self.living if worker.call is not None}
+        found = [calls[call] for call in self.cluster.ready(list(calls), _POLL_SECONDS)]
+        latest = max((worker.since for worker in self.living), default=0.0)
+        starting = all(worker.description is None for worker in self.living)
+        if starting and not found and time.monotonic() - latest > _START_SECONDS:
+            message = f"no worker was ready within {_START_SECONDS / 60:.0f} minutes"
+            raise WorkerError(message)
+        return found
+
+    def _reply(self, worker: Worker) -> object:
+        """Take the reply of a worker, which is then idle."""
+        call, worker.call, worker.window = worker.call, None, None
+        try:
+            return self.cluster.reply(call)
+        except LostWorkerError as error:
+            return WorkerFailure("lost", str(error))
+
+    def _started(self, worker: Worker, reply: object) -> None:
+        """Take the description of a worker that has started, or start another one.
+
+        Raises:
+            WorkerError: it does not agree with the others, a check of ours refused the model, or
+                three workers in a row were lost at their start.
+        """
+        if isinstance(reply, WorkerDescription):
+            worker.description = reply
+            self._failed_starts = 0
+            if self._ready:
+                self._check_agreement()
+            return
+        self._failed_starts += 1
+        if _checked(reply) or self._failed_starts >= _MOST_FAILED_STARTS:
+            message = f"{worker.name} could not be started: {reply}"
+            raise WorkerError(message)
+        self._replace(worker, str(reply))
+
+    def _progress(self, schedule: Schedule) -> PoolProgress:
+        rates = {each.name: each.items_per_second for each in self.living if each.windows}
+        return PoolProgress(schedule.left, schedule.items_left, rates)
+
+    def _check_agreement(self) -> None:
+        described = {
+            each.name: each.description for each in self.living if each.description is not None
+        }
+        check_agreement(self.settings, self.versions, described)
+
+
+def _checked(reply: object) -> bool:
+    return isinstance(reply, WorkerFailure) and reply.checked

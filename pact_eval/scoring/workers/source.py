@@ -1,0 +1,198 @@
+"""Several workers as what answers the records of a run; see `RowSource`.
+
+The driver reads the data, checks the prompts and writes the parts, as a single process does. Each
+worker loads the model with the code of a single process, and scores windows of records. So the
+bytes of a run depend neither on the number of workers nor on who scored what. `run.json` has under
+`workers` what every worker was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import polars as pl
+import torch
+
+from pact_eval._json import Json
+from pact_eval.runs import RunWriter, library_versions
+from pact_eval.scoring.model import ModelRequest, ScoringModel, identify
+from pact_eval.scoring.score import PROOF_RECORDS, LocalSource
+from pact_eval.scoring.windows import Dataset, ScoredWindow, Window, missing_windows
+from pact_eval.scoring.workers.cluster import cluster_has_gpus, connected
+from pact_eval.scoring.workers.messages import WorkerOrder
+from pact_eval.scoring.workers.pool import Pool, PoolProgress
+from pact_eval.scoring.workers.request import WorkersRequest
+
+_NOTE = "workers"
+
+
+@dataclass(frozen=True)
+class WorkerSource:
+    """Several workers as what answers the records of a run; see `RowSource`.
+
+    Attributes:
+        request: the model, with absolute paths and the device of the workers.
+        workers: which workers.
+        model: the model, identified here and loaded by the workers.
+        on_progress: called when a window is done.
+    """
+
+    request: ModelRequest
+    workers: WorkersRequest
+    model: ScoringModel
+    on_progress: Callable[[PoolProgress], None] = lambda _progress: None
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """Those of a single process: a run may be resumed with any number of workers, or none."""
+        return LocalSource(self.model).settings
+
+    @property
+    def names(self) -> Mapping[str, Json]:
+        """The folders of adapter and base model, and of a decision template."""
+        return LocalSource(self.model).names
+
+    def check(self, dataset: Dataset) -> Mapping[str, Json]:
+        """Check the length of every prompt.
+
+        Raises:
+            PromptError: a prompt is over the limit.
+        """
+        return LocalSource(self.model).check(dataset)
+
+    @contextmanager
+    def open(self, dataset: Dataset, writer: RunWriter) -> Iterator[_PoolScorer]:
+        """Start the workers, and compare them.
+
+        Raises:
+            WorkerError: they cannot be started, or do not agree.
+        """
+        threads = torch.get_num_threads()
+        windows = len(missing_windows(dataset, writer))
+        proof = replace(dataset, records=tuple(dataset.records[:PROOF_RECORDS]))
+        order = WorkerOrder(self.request, proof, threads)
+        device = self.model.device.type
+        with connected(
+            self.workers, device=device, threads=threads, most=max(windows, 1)
+        ) as cluster:
+            pool = Pool(
+                cluster,
+                order,
+                self.model.settings,
+                library_versions(),
+                on_progress=self.on_progress,
+            )
+            scorer = _PoolScorer(pool, writer)
+            try:
+                pool.start()
+                yield scorer
+            finally:
+                pool.close()
+
+
+def worker_source(
+    request: ModelRequest,
+    workers: WorkersRequest,
+    on_progress: Callable[[PoolProgress], None] = lambda _progress: None,
+) -> WorkerSource:
+    """Return several workers as what answers the records of a run.
+
+    Args:
+        request: the model, as the user asked for it.
+        workers: which workers; a cluster with a GPU is the default device of its workers.
+        on_progress: called when a window is done.
+
+    Raises:
+        AdapterError: the model cannot be used.
+        WorkerError: the cluster cannot be reached.
+    """
+    if workers.address is not None and request.device == "auto":
+        device = "cuda" if cluster_has_gpus(workers.address) else "cpu"
+        request = replace(request, device=device)
+    model = identify(request, elsewhere=workers.address is not None)
+    order = replace(
+        request,
+        adapter=None if request.adapter is None else Path(request.adapter).absolute(),
+        base_model=_absolute(request.base_model),
+        contract=_absolute(request.contract),
+        device=model.device.type,
+    )
+    return WorkerSource(order, workers, model, on_progress)
+
+
+def _absolute(name: str | None) -> str | None:
+    """Return the absolute path of a file or folder; other names as they are."""
+    return str(Path(name).absolute()) if name is not None and Path(name).exists() else name
+
+
+class _PoolScorer:
+    """Scores windows with the workers of a pool; see `WindowScorer`."""
+
+    def __init__(self, pool: Pool, writer: RunWriter) -> None:
+        self._pool = pool
+        self._writer = writer
+        before = writer.noted(_NOTE)
+        self._before: list[Json] = before if isinstance(before, list) else []
+        self._facts: list[Mapping[str, Json]] = []
+        pool.on_change = self._note
+
+    @property
+    def facts(self) -> Mapping[str, Json]:
+        """What a single process would have recorded, and every worker."""
+        described = [each.description for each in self._pool.workers if each.description]
+        return {**joined_facts([described[0].facts, *self._facts]), _NOTE: self._workers()}
+
+    def score(
+        self, windows: Sequence[Window], on_views: Callable[[int], None]
+    ) -> Iterator[ScoredWindow]:
+        """Let the workers score windows; a window counts when it is done."""
+        del on_views
+        for window, reply in self._pool.score(windows):
+            self._facts.append(reply.facts)
+            yield ScoredWindow(window, reply.rows)
+
+    def completed(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows as they are."""
+        return rows
+
+    def _note(self) -> None:
+        # Before the first part: who scored is known of every part that is written.
+        self._writer.note({_NOTE: self._workers()})
+
+    def _workers(self) -> list[Json]:
+        return [*self._before, *(worker.facts for worker in self._pool.workers)]
+
+
+def joined_facts(facts: Sequence[Mapping[str, Json]]) -> dict[str, Json]:
+    """Return the facts of one process that scored what several have scored.
+
+    Args:
+        facts: those of a worker at its start, and one after each window, whose token counts are
+            those of the window.
+
+    Examples:
+        >>> start = {"engine": {"name": "fork", "batch_tokens": 8, "tokens": {"passed": 0}}}
+        >>> window = {"engine": {"name": "fork", "batch_tokens": 4, "tokens": {"passed": 3}}}
+        >>> joined_facts([start, window, window])
+        {'engine': {'name': 'fork', 'batch_tokens': 4, 'tokens': {'passed': 6}}}
+    """
+    engines = [found for each in facts if isinstance(found := each.get("engine"), dict)]
+    # Memory that ran out in a window is said of the run: another engine, or a smaller budget.
+    engine = min(engines, key=lambda each: (each["name"] == engines[0]["name"], _budget(each)))
+    counts: dict[str, Json] = {}
+    for each in engines:
+        tokens = each["tokens"]
+        for name, count in tokens.items() if isinstance(tokens, dict) else ():
+            counts[name] = int(str(counts.get(name, 0))) + int(str(count))
+    return {**facts[0], "engine": {**engine, "batch_tokens": _least(engines), "tokens": counts}}
+
+
+def _budget(engine: Mapping[str, Json]) -> int:
+    return int(str(engine["batch_tokens"]))
+
+
+def _least(engines: Sequence[Mapping[str, Json]]) -> int:
+    return min(_budget(engine) for engine in engines)

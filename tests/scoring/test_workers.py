@@ -1,0 +1,258 @@
+"""Workers on a real local Ray: same bytes as one process, whoever is killed and whenever."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import torch
+import transformers
+from builders import write_jsonl
+from click.testing import CliRunner
+
+from pact_cli.main import main
+from pact_eval.errors import WorkerError
+from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.windows import read_dataset, score_windows
+from pact_eval.scoring.workers.request import WorkersRequest
+from pact_eval.scoring.workers.source import worker_source
+from scoring.conftest import HOLDOUT, Make
+
+pytestmark = pytest.mark.slow
+
+WINDOWS = 6  # of the 324 records of the holdout
+SECONDS = 240.0
+_OF_A_PROCESS = ("created", "finished", "wall_seconds", "command_line", "workers", "seal")
+
+# A Ray that exists: its driver is another process, as on a cluster.
+HOLD = """
+import os, sys
+from pact_eval.scoring.workers.cluster import connected
+from pact_eval.scoring.workers.request import WorkersRequest
+with connected(WorkersRequest(2), device="cpu", threads=1, most=2):
+    import ray
+    address = ray.get_runtime_context().gcs_address
+    print(address, os.environ["RAY_AUTH_TOKEN"], flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[dict[str, str]]:
+    """A Ray cluster for two workers: its address, and the environment that reaches it."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        address, token = process.stdout.readline().split()
+        yield {"address": address, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+
+
+@pytest.fixture(scope="module")
+def adapter(qwen3: Path, make_adapter: Make) -> Path:
+    return make_adapter(qwen3)
+
+
+@pytest.fixture(scope="module")
+def alone(qwen3: Path, adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of a single process."""
+    run = tmp_path_factory.mktemp("alone") / "run"
+    result = CliRunner().invoke(main, _command(adapter, qwen3, run))
+    assert result.exit_code == 0, result.output
+    return run
+
+
+def _command(adapter: Path, base: Path, out: Path, *more: str) -> list[str]:
+    return [
+        *("score", str(adapter), "--base-model", str(base), "--data", str(HOLDOUT)),
+        *("--k", "4", "--out", str(out), *more),
+    ]
+
+
+def _started(command: list[str], **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pact_cli", *command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | environment,
+    )
+
+
+def _token(cluster: dict[str, str]) -> dict[str, str]:
+    """What the environment of a process needs, to be let in."""
+    return {name: value for name, value in cluster.items() if name.startswith("RAY_")}
+
+
+def _parts(run: Path) -> int:
+    return len(list((run / "parts").glob("part-*")))
+
+
+def _wait_for_parts(process: subprocess.Popen[str], run: Path, least: int) -> None:
+    deadline = time.monotonic() + SECONDS
+    while _parts(run) < least:
+        if process.poll() is not None:
+            assert process.stderr is not None
+            pytest.fail(f"the run ended before it could be stopped: {process.stderr.read()}")
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def _ended(process: subprocess.Popen[str]) -> str:
+    _, errors = process.communicate(timeout=SECONDS)
+    return errors
+
+
+def _recorded(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    return found
+
+
+def _same_rows(run: Path, other: Path) -> bool:
+    name = "predictions.parquet"
+    return (run / name).read_bytes() == (other / name).read_bytes()
+
+
+def test_a_worker_that_is_killed_is_replaced_and_the_run_is_that_of_one_process(
+    cluster: dict[str, str], qwen3: Path, adapter: Path, alone: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    command = _command(adapter, qwen3, run, "--workers", "2", "--ray", cluster["address"])
+    process = _started(command, **_token(cluster))
+    _wait_for_parts(process, run, 1)
+    victim = random.choice(_recorded(run)["workers"])
+    os.kill(victim["pid"], signal.SIGKILL)
+    errors = _ended(process)
+    assert process.returncode == 0, errors
+    assert _same_rows(run, alone)
+    found, expected = _recorded(run), _recorded(alone)
+    assert {key: each for key, each in found.items() if key not in _OF_A_PROCESS} == {
+        key: each for key, each in expected.items() if key not in _OF_A_PROCESS
+    }
+    workers = found["workers"]
+    assert len(workers) == 3
+    assert [each["name"] for each in workers if each["lost"]] == [victim["name"]]
+    assert sum(each.get("windows", 0) for each in workers) >= WINDOWS
+    for each in workers[:2]:
+        assert each["settings"]["base"] == expected["settings"]["base"]
+        assert each["facts"]["engine"]["check"] == expected["engine"]["check"]
+    assert "0 windows left; items/s: worker" in errors
+
+
+def test_a_run_is_resumed_by_other_numbers_of_workers_and_by_none(
+    qwen3: Path, adapter: Path, alone: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    process = _started(_command(adapter, qwen3, run))
+    _wait_for_parts(process, run, 1)
+    process.kill()
+    _ended(process)
+    written = _parts(run)
+    assert 1 <= written < WINDOWS - 2
+    process = _started(_command(adapter, qwen3, run, "--workers", "2"))
+    _wait_for_parts(process, run, written + 1)
+    process.send_signal(signal.SIGTERM)
+    errors = _ended(process)
+    assert process.returncode == 1
+    assert "the same command resumes the run" in errors
+    assert _parts(run) < WINDOWS
+    result = CliRunner().invoke(main, _command(adapter, qwen3, run))
+    assert result.exit_code == 0, result.output
+    assert _same_rows(run, alone)
+    assert len(_recorded(run)["workers"]) == 2
+
+
+def _changed(base: Path, word: int, value: float, folder: Path) -> Path:
+    """A copy of a model with another embedding of one token."""
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(base)
+    with torch.no_grad():
+        model.get_input_embeddings().weight[word] = value
+    model.save_pretrained(folder)
+    transformers.AutoTokenizer.from_pretrained(base).save_pretrained(folder)
+    return folder
+
+
+def test_a_window_that_always_fails_is_named_with_its_records(
+    cluster: dict[str, str], qwen3: Path, tmp_path: Path
+) -> None:
+    """A real failure: damaged weights that only one record of the second window reads."""
+    lines = HOLDOUT.read_text(encoding="utf-8").split("\n")[:128]
+    changed = json.loads(lines[100])
+    changed["input"]["state"] = f"{changed['input']['state']} \N{SNOWMAN}"
+    lines[100] = json.dumps(changed)
+    data = write_jsonl(tmp_path / "eval.jsonl", lines)
+    records = read_dataset(data, k=1).records
+    views = identify(ModelRequest(None, str(qwen3))).encoder.encode(records, 1, 0)
+    counts = Counter(token for view in views for token in {*view.token_ids})
+    only = [token for token in views[100].token_ids if counts[token] == 1]
+    base = _changed(qwen3, only[0], float("nan"), tmp_path / "base")
+    run = tmp_path / "run"
+    process = _started(
+        [
+            *("score", "--no-adapter", "--base-model", str(base), "--data", str(data)),
+            *("--k", "1", "--out", str(run)),
+            *("--workers", "2", "--ray", cluster["address"]),
+        ],
+        **_token(cluster),
+    )
+    errors = _ended(process)
+    assert process.returncode == 1
+    assert "window 1 has failed 3 times" in errors
+    assert "expected finite logits" in errors
+    assert all(each.id in errors for each in records[64:])
+    assert _parts(run) == 1
+    assert pl.read_parquet(run / "parts" / "part-000000.parquet")["id"].n_unique() == 64
+
+
+def test_workers_with_other_weights_or_too_many_are_refused_before_anything_is_scored(
+    cluster: dict[str, str], qwen3: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The base model changes between the driver's look at it and the workers'."""
+    base = _changed(qwen3, 0, 0.5, tmp_path / "base")
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+        monkeypatch.setenv(name, cluster[name])
+    request = ModelRequest(None, str(base), device="cpu")
+    source = worker_source(request, WorkersRequest(2, cluster["address"]))
+    _changed(qwen3, 0, 0.25, base)
+    with pytest.raises(WorkerError, match="workers do not agree") as caught:
+        score_windows(source, read_dataset(HOLDOUT, k=1, limit=128), tmp_path / "run", labels={})
+    message = str(caught.value)
+    assert "settings.base.sha256" in message
+    assert "on this process" in message
+    assert "worker 1 (" in message
+    assert "worker 2 (" in message
+    assert _parts(tmp_path / "run") == 0
+    source = worker_source(request, WorkersRequest(5, cluster["address"]))
+    with pytest.raises(WorkerError, match="5 workers need one CPU each, the cluster has 2"):
+        score_windows(source, read_dataset(HOLDOUT, k=1), tmp_path / "run", labels={})
+
+
+def test_without_ray_the_message_names_the_extra(
+    qwen3: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    arguments = ["score", "--no-adapter", "--base-model", str(qwen3), "--data", str(HOLDOUT)]
+    result = CliRunner().invoke(main, [*arguments, "--out", str(tmp_path / "r"), "--workers", "2"])
+    assert result.exit_code == 1
+    assert "install the extra: pip install --constraint constraints.txt '.[model,ray]'" in (
+        result.output
+    )
+
+
+def test_workers_are_not_for_servers() -> None:
+    arguments = ["score", "--server", "http://127.0.0.1:9", "--model", "m", "--workers", "2"]
+    result = CliRunner().invoke(main, [*arguments, "--data", str(HOLDOUT), "--out", "run"])
+    assert result.exit_code == 2
+    assert "give --server several times" in result.output
