@@ -14,6 +14,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -53,15 +54,60 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         yield number, line
 
 
-def read_lines_at(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (1-based line number, offset in bytes, bytes) as `read_lines` does.
+@dataclass(frozen=True, slots=True)
+class LineSpan:
+    """Some neighbouring lines of a file.
+
+    Attributes:
+        number: 1-based number of the first.
+        start: offset of the first, in bytes.
+        stop: end of the last, in bytes.
+    """
+
+    number: int
+    start: int
+    stop: int
+
+
+def line_spans(path: Path, n_bytes: int) -> tuple[str, list[LineSpan]]:
+    """Divide a file into spans of full lines.
+
+    Args:
+        path: the file.
+        n_bytes: bytes of each span but the last, without the rest of its last line.
+
+    Returns:
+        The SHA-256 of the file, because all of it is read, and the spans in order.
 
     Raises:
         InputError: the file is missing, a folder, or cannot be read.
     """
+    digest, spans, number, start = hashlib.sha256(), [], 1, 0
+    with reading(path), open_regular(path) as file, _bytes_of("Hashing", path, file) as hashed:
+        while chunk := file.read(n_bytes) + file.readline(MOST_TEXT_BYTES + 1):
+            digest.update(chunk)
+            spans.append(LineSpan(number, start, start + len(chunk)))
+            number, start = number + chunk.count(b"\n"), start + len(chunk)
+            hashed.done = start
+    return digest.hexdigest(), spans
+
+
+def read_lines_at(path: Path, span: LineSpan | None = None) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (1-based line number, offset in bytes, bytes) as `read_lines` does.
+
+    Args:
+        path: a file of JSON lines.
+        span: the lines that are read; None reads all of them.
+
+    Raises:
+        InputError: the file is missing, a folder, or cannot be read.
+    """
+    first, offset = (1, 0) if span is None else (span.number, span.start)
     with reading(path), open_regular(path) as file, _bytes_of("Reading", path, file) as read:
-        offset = 0
-        for number in itertools.count(1):
+        file.seek(offset)
+        for number in itertools.count(first):
+            if span is not None and offset >= span.stop:
+                return
             line = file.readline(MOST_TEXT_BYTES + 1)
             if not line:
                 return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -12,7 +12,6 @@ import polars as pl
 from pact_eval._json import Json, dumps
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.families import pair_of
-from pact_eval.audit.family_parts import look_at_families
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.data import (
@@ -53,13 +52,12 @@ class Coverage:
     families: int
 
 
-def check_certificates(index: Index, findings: Collector) -> CheckResult:
+def check_certificates(context: DataContext) -> CheckResult:
     """Check the certificates of every pair; families that are not pairs have other findings.
 
     Args:
-        index: the dataset; its records are read again. A file without any certificate gets one
+        context: the dataset; its records are read again. A file without any certificate gets one
             finding.
-        findings: collects what is wrong.
 
     Returns:
         The result, with the coverage of all records and families as `measured`.
@@ -67,19 +65,28 @@ def check_certificates(index: Index, findings: Collector) -> CheckResult:
     Raises:
         InputError: a file has changed since the index was built.
     """
-    certified = dict(index.frame.group_by("file").agg(pl.col("certified").any()).iter_rows())
-    bare = {file.name for n, file in enumerate(index.files) if not certified.get(n, True)}
-    for name in sorted(bare):
+    index, findings = context.index, context.collector("certificates")
+    for name in sorted(_bare_files(index)):
         place = Place(name)
         findings.add("certificates-none", place, "certificates that verify the pairs", "none")
     ablated = pairs = 0
-    for part in look_at_families(index, partial(_CertificateCheck, findings.keep, bare)):
+    for part in context.looked("certificates", _look):
         findings.join(part.findings)
         ablated, pairs = ablated + part.ablated, pairs + part.pairs
     n_records = sum(facts.rows for facts in index.facts)
     n_families = index.frame.select("file", "family").n_unique()
     coverage = Coverage(ablated, n_records, pairs, n_families)
     return findings.result(f"{n_families:,} families", coverage)
+
+
+def _look(context: DataContext) -> Callable[[], _CertificateCheck]:
+    return partial(_CertificateCheck, context.settings.keep, _bare_files(context.index))
+
+
+def _bare_files(index: Index) -> set[str]:
+    """Return the names of the files of which no record has a certificate."""
+    certified = dict(index.frame.group_by("file").agg(pl.col("certified").any()).iter_rows())
+    return {file.name for n, file in enumerate(index.files) if not certified.get(n, True)}
 
 
 class _CertificateCheck:
@@ -275,7 +282,9 @@ def _nearest(state: Json, wording: str) -> str:
 CERTIFICATES: Final[Check[DataContext]] = Check(
     name="certificates",
     question="Do the focus sentences occur in the context, and can they be deleted?",
-    run=lambda context: check_certificates(context.index, context.collector("certificates")),
+    run=check_certificates,
+    look=_look,
+    cost=0.5,
     codes={
         "certificate-missing": ("error", "A record of a family has no evidence certificate."),
         "certificate-malformed": ("error", "A certificate lacks a part, or it has another type."),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from pact_eval.audit.family_parts import FamilyLook, StartLook, look_at_families
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.schema import SchemaScan
 from pact_eval.data import (
@@ -17,10 +19,12 @@ from pact_eval.data import (
     Index,
     Manifest,
     Role,
-    build_index,
+    build_index_in_parts,
     dataset_files,
     read_manifest,
 )
+
+Look = TypeVar("Look", bound=FamilyLook)
 
 
 @dataclass(frozen=True)
@@ -121,12 +125,14 @@ class DataContext:
         settings: what the checks allow.
         index: one row per record, and a way to read the records again.
         scan: what the parser said about the lines while the index was built.
+        looks: by name of the checks that run, what makes their looks at families.
     """
 
     source: DatasetSource
     settings: DataAuditSettings
     index: Index
     scan: SchemaScan
+    looks: Mapping[str, Callable[[DataContext], StartLook]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, source: DatasetSource, settings: DataAuditSettings) -> DataContext:
@@ -136,7 +142,31 @@ class DataContext:
             InputError: a file cannot be read.
         """
         scan = SchemaScan(Collector("schema", settings.keep))
-        return cls(source, settings, build_index(source.files, scan), scan)
+        return cls(source, settings, build_index_in_parts(source.files, scan), scan)
+
+    def looked(self, check: str, look: Callable[[DataContext], Callable[[], Look]]) -> list[Look]:
+        """Return what the looks of a check saw of every part of the dataset, in order.
+
+        The first call looks at every family, for all checks of `looks`.
+
+        Args:
+            check: its name.
+            look: makes what makes its looks; that of `looks` if the check is in it.
+
+        Raises:
+            InputError: a file has changed since the index was built.
+        """
+        looked = self._looked if check in self.looks else self._looks_of({check: look})
+        return cast("list[Look]", looked[check])
+
+    @functools.cached_property
+    def _looked(self) -> dict[str, list[FamilyLook]]:
+        return self._looks_of(self.looks)
+
+    def _looks_of(
+        self, looks: Mapping[str, Callable[[DataContext], StartLook]]
+    ) -> dict[str, list[FamilyLook]]:
+        return look_at_families(self.index, {name: look(self) for name, look in looks.items()})
 
     def collector(self, check: str) -> Collector:
         """Return an empty collector for the findings of a check."""

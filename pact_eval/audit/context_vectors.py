@@ -17,11 +17,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from pact_eval.audit.parts import work_on_parts
 from pact_eval.data import Index, context_text, folded
 from pact_eval.progress import tracked
 
 Rows = npt.NDArray[np.intp]
 Values = npt.NDArray[np.float32]
+_Chunk = tuple[Rows, npt.NDArray[np.int32], npt.NDArray[np.uint16]]
+"""Of some contexts: the numbers of their n-grams, the n-grams, and how often each occurs."""
+
 Matrix = sparse.csr_array[np.float32, tuple[int, int]]
 
 _GRAM: Final = 5
@@ -56,14 +60,17 @@ class ContextVectors:
         family = family.astype(np.int32)  # as `last` and `first`: numpy is fast then
         lengths = [np.zeros(0, dtype=np.int64)]
         with tempfile.TemporaryFile() as grams_file, tempfile.TemporaryFile() as counts_file:
-            for start, texts in _chunks(index):
-                row, grams, counts = _counted_grams(texts)
-                np.add.at(frequency, grams, 1)
-                np.maximum.at(last, grams, family[start + row] + 1)
-                np.maximum.at(first, grams, n_families - family[start + row])
-                lengths.append(np.bincount(row, minlength=len(texts)))
-                grams.astype(np.int32).tofile(grams_file)
-                np.minimum(counts, 65_535).astype(np.uint16).tofile(counts_file)
+            start = 0
+            for _, chunks in work_on_parts(_grams_of_part, index.in_slices(_CHUNK_ROWS)):
+                for n_grams, grams, counts in chunks:
+                    families = family[start : start + len(n_grams)].repeat(n_grams)
+                    np.add.at(frequency, grams, 1)
+                    np.maximum.at(last, grams, families + 1)
+                    np.maximum.at(first, grams, n_families - families)
+                    lengths.append(n_grams)
+                    grams.tofile(grams_file)
+                    counts.tofile(counts_file)
+                    start += len(n_grams)
             self._grams = _mapped(grams_file, np.int32)
             self._counts = _mapped(counts_file, np.uint16)
         self._lengths = np.concatenate(lengths)
@@ -146,18 +153,29 @@ class Prefixes:
         return product + self.rest[row, level] * self.rest[other, level]
 
 
-def _chunks(index: Index) -> Iterator[tuple[int, list[str]]]:
-    """Yield the folded texts of some contexts, and the row of the first of them."""
+def _grams_of_part(part: Index) -> list[_Chunk]:
+    """Return the n-grams of the contexts of a part, chunk by chunk."""
+    chunks = []
+    for texts in _texts_of(part):
+        row, grams, counts = _counted_grams(texts)
+        n_grams = np.bincount(row, minlength=len(texts))
+        least = np.minimum(counts, 65_535).astype(np.uint16)
+        chunks.append((n_grams, grams.astype(np.int32), least))
+    return chunks
+
+
+def _texts_of(part: Index) -> Iterator[list[str]]:
+    """Yield the folded texts of some contexts, in their order."""
     texts: list[str] = []
     characters = 0
-    for row, located in enumerate(index.read(range(len(index)))):
+    for located in part.read(range(len(part))):
         texts.append(folded(context_text(located.record.state)))
         characters += len(texts[-1])
-        if len(texts) == _CHUNK_ROWS or characters > _CHUNK_CHARACTERS:
-            yield row + 1 - len(texts), texts
+        if characters > _CHUNK_CHARACTERS:
+            yield texts
             texts, characters = [], 0
     if texts:
-        yield len(index) - len(texts), texts
+        yield texts
 
 
 def _counted_grams(texts: list[str]) -> tuple[Rows, Rows, Rows]:

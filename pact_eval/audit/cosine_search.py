@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._processes import in_threads
 from pact_eval.audit.context_vectors import ContextVectors, Matrix, Rows, Values
 from pact_eval.progress import Step, step
 
@@ -221,13 +222,17 @@ def _products(
     if not len(others):
         return
     transposed = matrix[others].T.tocsr()
-    for start in range(0, len(rows), _BLOCK_ROWS):
-        block = rows[start : start + _BLOCK_ROWS]
+
+    def multiplied(block: Rows) -> tuple[Rows, Rows, Values]:
         product = matrix[block] @ transposed
         kept = np.flatnonzero(product.data >= least)
-        if len(kept):
-            row = block[np.searchsorted(product.indptr, kept, side="right") - 1]
-            yield row, others[product.indices[kept]], product.data[kept]
+        row = block[np.searchsorted(product.indptr, kept, side="right") - 1]
+        return row, others[product.indices[kept]], product.data[kept]
+
+    blocks = [rows[start : start + _BLOCK_ROWS] for start in range(0, len(rows), _BLOCK_ROWS)]
+    for block, found in zip(blocks, in_threads(multiplied, blocks), strict=True):
+        if len(found[0]):
+            yield found
         compared.done += len(block) * len(others)
 
 

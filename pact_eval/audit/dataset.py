@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pact_eval._notebook import NotebookTables
@@ -74,7 +74,11 @@ def audit_data(
     }
     with step("Auditing", _READING_COST + sum(costs.values())):
         with step("reading", counts=_READING_COST):
-            context = DataContext.read(source, settings)
+            looks = {name: DATA_CHECKS[name].look for name in wanted}
+            context = replace(
+                DataContext.read(source, settings),
+                looks={name: look for name, look in looks.items() if look is not None},
+            )
         index = context.index
         if SCHEMA.name not in wanted and context.scan.incomplete(index):
             wanted.insert(0, SCHEMA.name)  # no other check reports lines that could not be read

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from pact_eval._json import Json, dumps
 from pact_eval.audit.context import DataContext
-from pact_eval.audit.family_parts import look_at_families
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.data import (
-    Index,
     LeafPath,
     Located,
     WordDiff,
@@ -25,13 +23,11 @@ from pact_eval.errors import Place
 _LABELS = ("split", "domain", "source_family")
 
 
-def check_families(index: Index, findings: Collector, *, max_edit_words: int) -> CheckResult:
+def check_families(context: DataContext) -> CheckResult:
     """Check the members of every family of every file.
 
     Args:
-        index: the dataset; its records are read again.
-        findings: collects what is wrong.
-        max_edit_words: most words that an edit may touch.
+        context: the dataset; its records are read again.
 
     Returns:
         The result.
@@ -39,12 +35,16 @@ def check_families(index: Index, findings: Collector, *, max_edit_words: int) ->
     Raises:
         InputError: a file has changed since the index was built.
     """
-    start = partial(_FamilyCheck, findings.keep, max_edit_words)
+    findings = context.collector("families")
     n_families = 0
-    for part in look_at_families(index, start):
+    for part in context.looked("families", _look):
         findings.join(part.findings)
         n_families += part.families
     return findings.result(f"{n_families:,} families")
+
+
+def _look(context: DataContext) -> Callable[[], _FamilyCheck]:
+    return partial(_FamilyCheck, context.settings.keep, context.settings.max_edit_words)
 
 
 def pair_of(members: Sequence[Located]) -> tuple[Located, Located] | None:
@@ -170,11 +170,8 @@ def _joined(differing: Sequence[tuple[LeafPath, str, str]]) -> WordDiff:
 FAMILIES: Final[Check[DataContext]] = Check(
     name="families",
     question="Does each family have two members, one small edit apart, with different references?",
-    run=lambda context: check_families(
-        context.index,
-        context.collector("families"),
-        max_edit_words=context.settings.max_edit_words,
-    ),
+    run=check_families,
+    look=_look,
     codes={
         "family-size": ("error", "A family does not have exactly two members."),
         "family-variants": ("error", "The members are not one base and one counterfactual."),

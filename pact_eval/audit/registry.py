@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
+    from pact_eval.audit.family_parts import FamilyLook
     from pact_eval.audit.findings import CheckResult
 
 Severity = Literal["error", "warning", "note"]
@@ -56,6 +57,8 @@ class Check(Generic[C]):
         run: looks at the context and returns what it found.
         codes: severity and meaning of each code that its findings can carry.
         needs: what the context must have; without it the check is skipped, with the reason.
+        look: for a context, what makes looks at families; None if the check does not look at
+            families. Checks that run together share one pass over the families.
         cost: time that it takes for 100,000 records, relative to reading them; for the time left.
     """
 
@@ -64,6 +67,7 @@ class Check(Generic[C]):
     run: Callable[[C], CheckResult]
     codes: Mapping[str, tuple[Severity, str]]
     needs: tuple[str, ...] = ()
+    look: Callable[[C], Callable[[], FamilyLook]] | None = None
     cost: float = 1.0
 
     def result(self, context: C) -> CheckResult:

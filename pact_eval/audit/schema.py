@@ -46,6 +46,15 @@ class SchemaScan:
         self._findings = findings
         self._bad_lines = 0
 
+    def part(self) -> SchemaScan:
+        """Return a scan that has seen nothing, for some of the lines."""
+        return SchemaScan(Collector(self._findings.check, self._findings.keep))
+
+    def join(self, part: SchemaScan) -> None:
+        """Take over what a scan of the next lines has found."""
+        self._findings.join(part._findings)
+        self._bad_lines += part._bad_lines
+
     def bad_line(self, line: BadLine) -> None:
         """Report a line that is not a record."""
         self._bad_lines += 1

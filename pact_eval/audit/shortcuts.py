@@ -12,7 +12,8 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, get_args
 
@@ -21,6 +22,7 @@ import polars as pl
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
+from pact_eval._processes import in_threads
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult, Collector
@@ -269,11 +271,18 @@ def _predict(
     majority = np.zeros(len(items), dtype=np.int64)
     raised = np.zeros(len(clues.names))
     folds = GroupKFold(min(_FOLDS, int(cluster.max()) + 1))
-    splits = folds.split(reference, groups=cluster)
-    for _, test in tracked(splits, "Fitting a bag of words", "fits", total=folds.n_splits):
-        learnt = ~np.isin(np.arange(len(items)), test)
-        train_rows, rows = np.flatnonzero(learnt[record]), np.flatnonzero(~learnt[record])
-        weights = _fit(clues.matrix[train_rows], label[train_rows])
+    tests = [test for _, test in folds.split(reference, groups=cluster)]
+    learns = [~np.isin(np.arange(len(items)), test) for test in tests]
+
+    def fitted(learnt: BoolArray) -> FloatArray:
+        rows = np.flatnonzero(learnt[record])
+        return _fit(clues.matrix[rows], label[rows])
+
+    with _quiet_fits():
+        fits = in_threads(fitted, learns)
+        every = [*tracked(fits, "Fitting a bag of words", "fits", total=len(learns))]
+    for test, learnt, weights in zip(tests, learns, every, strict=True):
+        rows = np.flatnonzero(~learnt[record])
         held = clues.matrix[rows]
         score[record[rows], place[rows]] = held @ weights
         raised += weights * (held.T @ (label[rows] - 1 / n_answers[record[rows]]))
@@ -281,16 +290,24 @@ def _predict(
     return score.argmax(axis=1), majority, _most_telling(clues.names, raised)
 
 
-def _fit(matrix: sp.csr_array[np.float32], label: BoolArray) -> FloatArray:
-    """Return the weights of a logistic regression; the last digits do not matter."""
+@contextmanager
+def _quiet_fits() -> Iterator[None]:
+    """Let fits run in several threads, each in one, and stop early without a warning."""
     from sklearn.exceptions import ConvergenceWarning  # slow to import
-    from sklearn.linear_model import LogisticRegression
 
-    model = LogisticRegression(solver="lbfgs", tol=1e-3, max_iter=200)
-    # One thread: the sums over weights are short, and idle threads cost far more than they give.
+    # One thread of BLAS per fit: the sums over weights are short, and idle threads cost far more
+    # than they give. Both settings are those of the process, so no fit may change them.
     with warnings.catch_warnings(), threadpool_limits(limits=1):
         warnings.simplefilter("ignore", ConvergenceWarning)
-        weights: FloatArray = model.fit(matrix, label).coef_[0].astype(np.float64)
+        yield
+
+
+def _fit(matrix: sp.csr_array[np.float32], label: BoolArray) -> FloatArray:
+    """Return the weights of a logistic regression; the last digits do not matter."""
+    from sklearn.linear_model import LogisticRegression  # slow to import
+
+    model = LogisticRegression(solver="lbfgs", tol=1e-3, max_iter=200)
+    weights: FloatArray = model.fit(matrix, label).coef_[0].astype(np.float64)
     return weights
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, TypeVar
@@ -132,16 +133,26 @@ def without_focus(record: Record) -> Record | None:
 
 
 def _item(record: Record, source_family: int, numbers: dict[str, int]) -> WordItem:
+    def numbered(value: Json) -> list[int]:
+        return [numbers.setdefault(word, len(numbers)) for word in _words(value)]
+
     def counted(value: Json) -> IntArray:
-        found = [numbers.setdefault(word, len(numbers)) for word in _words(value)]
-        return np.stack(np.unique(np.array(found, dtype=np.int64), return_counts=True))
+        # numpy's `unique` takes five times as long for so few words.
+        counts = sorted(Counter(numbered(value)).items())
+        return np.array(counts, dtype=np.int64).reshape(-1, 2).T
 
     field = record.field
     read: dict[View, Json] = {"question": field.instructions, "full context": record.state}
     ablated = without_focus(record)
     if ablated is not None:
         read["ablated context"] = ablated.state
-    words_of = [(counted(each.key)[0], counted(each.description)[0]) for each in field.answers]
+    words_of = tuple(
+        {
+            "key": frozenset(numbered(each.key)),
+            "description": frozenset(numbered(each.description)),
+        }
+        for each in field.answers
+    )
     question: list[Json] = [field.kind, field.instructions]
     for each in field.answers:
         question += [each.key, each.description]
@@ -150,10 +161,7 @@ def _item(record: Record, source_family: int, numbers: dict[str, int]) -> WordIt
         source_family=source_family,
         reference=-1 if record.reference is None else record.reference,
         keys=tuple(each.key for each in field.answers),
-        words_of=tuple(
-            {"key": frozenset(key.tolist()), "description": frozenset(description.tolist())}
-            for key, description in words_of
-        ),
+        words_of=words_of,
         lengths=tuple(len(each.description or each.key) for each in field.answers),
         words={view: counted(value) for view, value in read.items()},
         texts={view: _digest([*question, value]) for view, value in read.items()},

@@ -21,7 +21,7 @@ from pact_eval.data.files import (
     named_files,
     read_manifest,
 )
-from pact_eval.data.index import BadLine, Index, Located, build_index
+from pact_eval.data.index import BadLine, Index, Located, build_index, build_index_in_parts
 from pact_eval.data.manifest import WrittenManifest, write_manifest
 from pact_eval.data.records import (
     MAX_ANSWERS,
@@ -65,6 +65,7 @@ __all__ = [
     "WrittenManifest",
     "ablate",
     "build_index",
+    "build_index_in_parts",
     "context_text",
     "dataset_files",
     "diff_datasets",

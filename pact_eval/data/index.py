@@ -13,12 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import BinaryIO, Final, Protocol, cast
+from typing import BinaryIO, Final, Generic, Protocol, Self, TypeVar, cast
 
 import polars as pl
 
-from pact_eval._files import decoded, read_lines_at, sha256_of_file
+from pact_eval._files import LineSpan, decoded, line_spans, read_lines_at, sha256_of_file
 from pact_eval._json import Json, dumps, loads, loads_again
+from pact_eval._processes import in_processes
 from pact_eval.data.files import DataFile, FileFacts
 from pact_eval.data.records import Record, parse_record
 from pact_eval.errors import InputError, Place, Problem, RecordError
@@ -29,9 +30,11 @@ __all__ = [
     "BadLine",
     "DataFile",
     "Index",
+    "JoinableObserver",
     "LineObserver",
     "Located",
     "build_index",
+    "build_index_in_parts",
     "index_of_records",
 ]
 
@@ -56,6 +59,11 @@ COLUMNS: Final = {
 `length` are the bytes of its line, `context` is a hash of its state, `source_id` may be null."""
 
 _CHUNK_ROWS = 20_000
+
+FEWEST_BYTES: Final = 50_000_000
+"""Smaller datasets are read in this process: others take a second to start."""
+
+_BYTES_IN_A_PART: Final = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,16 @@ class LineObserver(Protocol):
 
     def record(self, located: Located) -> None:
         """See a healthy record."""
+
+
+class JoinableObserver(LineObserver, Protocol):
+    """Sees every line once; parts of the lines may be seen in other processes."""
+
+    def part(self) -> Self:
+        """Return an observer that has seen nothing; it can be pickled."""
+
+    def join(self, part: Self) -> None:
+        """Take over what an observer of the next lines has seen."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +199,14 @@ class Index:
         ]
         return [replace(self, frame=self.frame[part]) for part in rows]
 
+    def in_slices(self, size: int) -> list[Index]:
+        """Divide the dataset: each part has the next `size` records.
+
+        Args:
+            size: records of a part, at least 1.
+        """
+        return [replace(self, frame=frame) for frame in self.frame.iter_slices(size)]
+
     def _rows_by_family(self) -> list[list[int]]:
         """Return the rows of every family of every file without a damaged line, in file order."""
         rows_of: dict[tuple[int, str], list[int]] = {}
@@ -204,11 +230,60 @@ def build_index(files: Sequence[DataFile], observer: LineObserver) -> Index:
     Raises:
         InputError: a file cannot be read.
     """
-    builder = _Builder(observer)
-    n_bytes = sum(file.path.stat().st_size for file in files if file.path.is_file())
-    with step("Reading", n_bytes, "bytes"):
-        facts = tuple(builder.read(number, file) for number, file in enumerate(files))
-    return Index(tuple(files), facts, builder.frame(), frozenset(builder.damaged_families))
+    read, facts = [], []
+    with step("Reading", _n_bytes(files), "bytes"):
+        for number, file in enumerate(files):
+            fingerprint = _Fingerprint() if file.role == "eval" else None
+            lines = _Lines(number, file, observer, fingerprint)
+            read.append(lines.read())
+            with step("Hashing", counts=0):  # a fiftieth of the time
+                sha256 = sha256_of_file(file.path)
+            digest = None if fingerprint is None else fingerprint.digest()
+            facts.append(FileFacts(sha256, lines.n_lines, digest))
+    return _joined(files, facts, read)
+
+
+def build_index_in_parts(files: Sequence[DataFile], observer: JoinableObserver) -> Index:
+    """Read every line of a dataset once, in several processes if the files are large.
+
+    Args:
+        files: the files.
+        observer: sees every line, itself or by its parts, which are joined in the order of the
+            lines.
+
+    Returns:
+        The index, as from `build_index`.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    n_bytes = _n_bytes(files)
+    if n_bytes < FEWEST_BYTES:
+        return build_index(files, observer)
+    tasks, hashes = [], []
+    for number, file in enumerate(files):
+        sha256, spans = line_spans(file.path, _BYTES_IN_A_PART)
+        hashes.append(sha256)
+        tasks += [_Task(number, file, span, observer.part()) for span in spans]
+    read = []
+    n_lines = [0] * len(files)
+    fingerprints = [_Fingerprint() for _ in files]
+    with step("Reading", n_bytes, "bytes") as reading:
+        for task, part in zip(tasks, in_processes(_read_part, tasks), strict=True):
+            observer.join(part.observer)
+            fingerprints[task.number].add_texts(part.texts)
+            n_lines[task.number] += part.n_lines
+            read.append(part.read)
+            reading.done += task.span.stop - task.span.start
+    facts = [
+        FileFacts(sha256, n, fingerprint.digest() if file.role == "eval" else None)
+        for file, sha256, n, fingerprint in zip(files, hashes, n_lines, fingerprints, strict=True)
+    ]
+    return _joined(files, facts, read)
+
+
+def _n_bytes(files: Sequence[DataFile]) -> int:
+    return sum(file.path.stat().st_size for file in files if file.path.is_file())
 
 
 def index_of_records(files: Sequence[DataFile]) -> Index:
@@ -257,36 +332,57 @@ class _Strict:
         self.problems.setdefault(place.file, []).append(problem)
 
 
-class _Builder:
-    """Gathers the rows of the frame, a chunk of Python rows at a time."""
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What the index keeps of some lines."""
 
-    def __init__(self, observer: LineObserver) -> None:
+    frame: pl.DataFrame
+    damaged_families: frozenset[str]
+
+
+def _joined(files: Sequence[DataFile], facts: Sequence[FileFacts], read: Sequence[_Read]) -> Index:
+    frame = pl.concat([pl.DataFrame(schema=COLUMNS), *(each.frame for each in read)])
+    damaged = frozenset().union(*(each.damaged_families for each in read))
+    return Index(tuple(files), tuple(facts), frame, damaged)
+
+
+class _Lines:
+    """Reads lines of one file, and gathers rows of the frame, a chunk of Python rows at a time.
+
+    Args:
+        number: of the file in the dataset.
+        file: the file.
+        observer: sees every line.
+        fingerprint: takes the value of every line; None if nobody asks for it.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        file: DataFile,
+        observer: LineObserver,
+        fingerprint: _Fingerprint | _Texts | None,
+    ) -> None:
+        self.n_lines = 0
+        self._number = number
+        self._file = file
         self._observer = observer
+        self._fingerprint = fingerprint
         self._rows: list[tuple[object, ...]] = []
         self._chunks: list[pl.DataFrame] = []
-        self.damaged_families: set[str] = set()
+        self._damaged_families: set[str] = set()
 
-    def frame(self) -> pl.DataFrame:
+    def read(self, span: LineSpan | None = None) -> _Read:
+        """Read the lines of a span, or all of them."""
+        for line, offset, raw in read_lines_at(self._file.path, span):
+            self.n_lines += 1
+            value = self._line(line, offset, raw)
+            if self._fingerprint is not None:
+                self._fingerprint.add_texts([_canonical(value)])
         self._flush()
-        return pl.concat(self._chunks)
+        return _Read(pl.concat(self._chunks), frozenset(self._damaged_families))
 
-    def read(self, number: int, file: DataFile) -> FileFacts:
-        """Read one file, number `number` of the dataset."""
-        fingerprint = _Fingerprint() if file.role == "eval" else None
-        n_lines = 0
-        for line, offset, raw in read_lines_at(file.path):
-            n_lines += 1
-            value = self._line(number, file, line, offset, raw)
-            if fingerprint is not None:
-                fingerprint.add(value)
-        digest = None if fingerprint is None else fingerprint.digest()
-        with step("Hashing", counts=0):  # a fiftieth of the time
-            sha256 = sha256_of_file(file.path)
-        return FileFacts(sha256, n_lines, digest)
-
-    def _line(
-        self, number: int, file: DataFile, line: int, offset: int, raw: bytes
-    ) -> Json | _NoJson:
+    def _line(self, line: int, offset: int, raw: bytes) -> Json | _NoJson:
         """Pass one line on to the observer; return its JSON."""
         value: Json | _NoJson = _NO_JSON
         try:
@@ -295,13 +391,13 @@ class _Builder:
         except ValueError as error:
             names = value if isinstance(value, dict) else {}
             record_id, family = (_text_or_none(names.get(key)) for key in ("id", "family"))
-            place = Place(file.name, line, record_id)
+            place = Place(self._file.name, line, record_id)
             self._observer.bad_line(BadLine(place, value is not _NO_JSON, str(error), family))
             if family is not None:
-                self.damaged_families.add(family)
+                self._damaged_families.add(family)
             return value
-        self._observer.record(Located(record, cast("dict[str, Json]", value), file))
-        self._rows.append(_row(number, offset, len(raw), record))
+        self._observer.record(Located(record, cast("dict[str, Json]", value), self._file))
+        self._rows.append(_row(self._number, offset, len(raw), record))
         if len(self._rows) >= _CHUNK_ROWS:
             self._flush()
         return value
@@ -311,11 +407,49 @@ class _Builder:
         self._rows = []
 
 
+Seen = TypeVar("Seen", bound=LineObserver)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task(Generic[Seen]):
+    """Lines that one process reads, and an observer that has seen nothing."""
+
+    number: int
+    file: DataFile
+    span: LineSpan
+    observer: Seen
+
+
+@dataclass(frozen=True, slots=True)
+class _Part(Generic[Seen]):
+    """What one process has read, with the texts of the fingerprint."""
+
+    read: _Read
+    n_lines: int
+    texts: list[str | None]
+    observer: Seen
+
+
+def _read_part(task: _Task[Seen]) -> _Part[Seen]:
+    texts = _Texts()
+    wanted = texts if task.file.role == "eval" else None
+    lines = _Lines(task.number, task.file, task.observer, wanted)
+    read = lines.read(task.span)
+    return _Part(read, lines.n_lines, texts.texts, task.observer)
+
+
 class _NoJson:
     """Marks a line that is not JSON at all."""
 
 
 _NO_JSON: Final = _NoJson()
+
+
+def _canonical(value: Json | _NoJson) -> str | None:
+    """Return the text of a value in the fingerprint; None if it is not JSON."""
+    if isinstance(value, _NoJson):
+        return None
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 class _Fingerprint:
@@ -326,17 +460,27 @@ class _Fingerprint:
         self._first = True
         self._whole = True
 
-    def add(self, value: Json | _NoJson) -> None:
-        if isinstance(value, _NoJson):
-            self._whole = False
-            return
-        text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-        self._digest.update((text if self._first else f", {text}").encode())
-        self._first = False
+    def add_texts(self, texts: Iterable[str | None]) -> None:
+        for text in texts:
+            if text is None:
+                self._whole = False
+                continue
+            self._digest.update((text if self._first else f", {text}").encode())
+            self._first = False
 
     def digest(self) -> str | None:
         self._digest.update(b"]")
         return self._digest.hexdigest() if self._whole else None
+
+
+class _Texts:
+    """The texts of a fingerprint that is made elsewhere."""
+
+    def __init__(self) -> None:
+        self.texts: list[str | None] = []
+
+    def add_texts(self, texts: Iterable[str | None]) -> None:
+        self.texts += texts
 
 
 def _row(number: int, offset: int, length: int, record: Record) -> tuple[object, ...]:

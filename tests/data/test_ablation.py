@@ -185,11 +185,12 @@ states: st.SearchStrategy[Any] = st.recursive(
 def leaves_by_path(state: Json) -> dict[tuple[str, ...], str]:
     if isinstance(state, str):
         return {(): state}
-    items = state.items() if isinstance(state, dict) else ()
-    items = enumerate(state) if isinstance(state, list) else items
+    items: dict[Any, Json] = state if isinstance(state, dict) else {}
+    if isinstance(state, list):
+        items = dict(enumerate(state))
     return {
         (str(step), *rest): text
-        for step, item in items
+        for step, item in items.items()
         for rest, text in leaves_by_path(item).items()
     }
 

@@ -1,0 +1,37 @@
+"""Parts of a dataset, each worked on alone: in several processes if the dataset is large."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from pact_eval._processes import in_processes, usable_cores
+from pact_eval.data import Index
+from pact_eval.progress import step
+
+Result = TypeVar("Result")
+
+FEWEST_RECORDS: Final = 20_000
+"""Smaller datasets are worked on in this process: others take a second to start."""
+
+
+def work_on_parts(
+    work: Callable[[Index], Result], parts: Sequence[Index]
+) -> Iterator[tuple[Index, Result]]:
+    """Yield parts of a dataset, each with what was made of it, in their order.
+
+    Args:
+        work: reads the records of a part again, and makes something of them; it can be pickled.
+        parts: the parts.
+
+    Raises:
+        InputError: a file has changed since the index was built.
+    """
+    n_records = sum(map(len, parts))
+    in_others = n_records >= FEWEST_RECORDS and usable_cores() > 1
+    with step("Reading records", n_records, "records") as reading:
+        results = in_processes(work, parts) if in_others else map(work, parts)
+        for part, result in zip(parts, results, strict=True):
+            if in_others:  # otherwise the step of reading a part counts
+                reading.done += len(part)
+            yield part, result
