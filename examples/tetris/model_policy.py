@@ -65,8 +65,11 @@ class ModelPolicy:
     def __init__(self, base: Path, adapter: Path | None = None) -> None:
         model, tokenizer = load_base(base)
         model.set_attn_implementation("eager")
+        # Merged: a game takes hundreds of passes, and the adapter's own layers half of their time.
         self.model: Any = (
-            model if adapter is None else PeftModel.from_pretrained(model, str(adapter))
+            model
+            if adapter is None
+            else PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
         )
         self.model.eval()
         self.encoder = Encoder(tokenizer, NIMBLE)
