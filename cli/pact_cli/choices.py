@@ -67,6 +67,8 @@ def chosen_run(
     seed, role = labels.get("seed"), labels.get("role")
     parts += [] if seed is None else [str(seed)]
     parts += [] if role in _EVALUATION else [str(role)]
+    quantize = None if isinstance(asked, ServerRequest) else asked.quantize
+    parts += [] if quantize is None else [quantize]
     folder = config_of(click.get_current_context()).get("runs", _RUNS)
     out = Path(folder) / "-".join(parts).replace("/", "_")
     return out, (f"--out {out}",)

@@ -153,9 +153,9 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
         data: datasets of the items that differ; None leaves these items out.
         as_json: print JSON.
     """
-    from pact_eval.drift import served_tempering
+    from pact_eval.drift import quantising_cost, served_tempering
     from pact_reports.answers import comparison_answer
-    from pact_reports.drift_sentences import tempering_sentences
+    from pact_reports.drift_sentences import quantising_sentences, tempering_sentences
     from pact_reports.numbers import GENERALISATION
     from pact_reports.table import Line
     from pact_reports.tables.comparison import comparison_parts
@@ -168,7 +168,8 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
     first, *others = experiment.runs
     answers = [experiment.answer(first, run) for run in tracked(others, "Answering", "runs")]
     served = [served_tempering(first, run, experiment.settings) for run in others]
-    compared = list(zip(names[1:], comparisons, answers, served, strict=True))
+    costs = [quantising_cost(first, run, experiment.settings) for run in others]
+    compared = list(zip(names[1:], comparisons, answers, served, costs, strict=True))
     label = experiment.settings.label
     records = None if data is None else _records(experiment, data)
     if as_json:
@@ -177,7 +178,8 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
             {"a": names[0], "b": name, "answer": to_json(answer), "comparison": to_json(each)}
             | ({} if data is None else {"items": differing_json(each, records)})
             | ({} if found is None else {"tempering": to_json(found)})
-            for name, each, answer, found in compared
+            | ({} if cost is None else {"quantising": to_json(cost)})
+            for name, each, answer, found, cost in compared
         ]
         print_json(
             {
@@ -189,12 +191,14 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
             }
         )
         return
-    for name, each, answer, found in compared:
-        parts = comparison_parts(each, names=(names[0], name))
+    titles = [run.title for run in experiment.runs]
+    for title, (_, each, answer, found, cost) in zip(titles[1:], compared, strict=True):
+        parts = comparison_parts(each, names=(titles[0], title))
         items = () if data is None else differing_parts(each, records)
-        heat = () if found is None else map(Line, tempering_sentences(found))
+        heat = [] if found is None else map(Line, tempering_sentences(found))
+        packed = [] if cost is None else map(Line, quantising_sentences(cost))
         last = Line(str(comparison_answer(answer, ("A", "B"))), "strong")
-        show(output(), (*_heading(experiment), *parts, *items, *heat, last))
+        show(output(), (*_heading(experiment), *parts, *items, *heat, *packed, last))
 
 
 def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Record] | None:

@@ -90,12 +90,14 @@ def _by_model(
         from pact_eval.scoring.contracts import shipped_temperatures
         from pact_eval.scoring.decide import decide as decide_request
         from pact_eval.scoring.model import identify
+        from pact_eval.scoring.quantisation import quantisation_remarks
     from pact_reports.tables.decision import decision_table
     from pact_reports.writers.json import decisions_json
     from pact_reports.writers.terminal import show
 
     loaded = identify(model).load()
-    announce(contract_remarks(loaded.source.contract))
+    source = loaded.source
+    announce([*contract_remarks(source.contract), *quantisation_remarks(source.quantisation)])
     temperatures = shipped_temperatures(loaded.source.contract) if as_shipped else None
     decisions = decide_request(
         loaded, state, fields, k=k, order_seed=order_seed, temperatures=temperatures

@@ -11,6 +11,8 @@ from click.core import ParameterSource
 
 from pact_cli.errors import needs_model_extra
 from pact_cli.options import PATH, Command, gathered, number
+from pact_eval.errors import AdapterError
+from pact_eval.models import check_quantisation
 from pact_eval.scoring.servers.request import WIRES, ServerRequest
 from pact_eval.scoring.workers.request import WorkersRequest
 
@@ -18,6 +20,19 @@ if TYPE_CHECKING:
     from pact_eval.scoring.model import ModelRequest
 
 _DTYPES = ["auto", "fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
+
+
+def _quantize(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
+    """Refuse other methods with the reason; torch is not loaded for that."""
+    if name is not None:
+        try:
+            check_quantisation(name)
+        except AdapterError as error:
+            raise click.BadParameter(
+                str(error).removeprefix("--quantize: "), context, parameter
+            ) from None
+    return name
+
 
 _MODEL: Final = [
     click.argument("adapter", type=PATH, required=False),
@@ -65,6 +80,14 @@ _MODEL: Final = [
         is_flag=True,
         help="Add the adapter to the weights before scoring. This is faster; the run records how "
         "much it changes the logits.",
+    ),
+    click.option(
+        "--quantize",
+        metavar="nf4",
+        callback=_quantize,
+        help="Store the linear layers of the base model in four bits (NF4 with double "
+        "quantisation, computed in bf16). The run is another one, and every output says so. Needs "
+        "the extra `quantize`.",
     ),
     click.option(
         "--contract",

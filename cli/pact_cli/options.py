@@ -29,7 +29,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _ALLOWANCES: Final = (
     "other-adapter", "other-base", "other-contract", "other-prompts", "other-decoding",
-    "other-data",
+    "other-data", "other-quantisation",
 )  # fmt: skip
 _LEFT_OUT: Final = "pact.left_out"
 PATH: Final = click.Path(path_type=Path)
@@ -160,9 +160,9 @@ _SETTINGS: Final = {
         "--allow",
         type=click.Choice(_ALLOWANCES),
         multiple=True,
-        help="Compare runs of other data, base, contract or prompts, or apply a calibrator that "
-        "was fitted on another adapter, base, contract, prompts or decoding. Outputs say so. May "
-        "be given several times.",
+        help="Compare runs of other data, base, contract or prompts (or of another adapter and "
+        "another quantisation), or apply a calibrator that was fitted on another adapter, base, "
+        "contract, prompts, quantisation or decoding. Outputs say so. May be given several times.",
     ),
     "margin": click.option(
         "--margin",

@@ -189,7 +189,7 @@ def print_reports(
             )
         elif full or run.ablated:
             audit = experiment.order_audit(run)
-            tables = run_parts(str(run.folder), run.provenance, evaluation, audit, names)
+            tables = run_parts(run.title, run.provenance, evaluation, audit, names)
             show(output(), [*tables, *lines])
         else:
             found = experiment.rates(run), experiment.order_effect(run)

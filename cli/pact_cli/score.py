@@ -117,16 +117,18 @@ def _source(
         return source
     with needs_model_extra():
         from pact_eval.scoring.model import identify
+        from pact_eval.scoring.quantisation import quantisation_remarks
         from pact_eval.scoring.score import LocalSource
     if workers is not None:
         return _worker_source(asked, workers)
     model = identify(asked)
-    announce(contract_remarks(model.contract))
+    announce([*contract_remarks(model.contract), *quantisation_remarks(model.quantisation)])
     return LocalSource(model)
 
 
 def _worker_source(asked: ModelRequest, workers: WorkersRequest) -> RowSource:
     """Return workers as what answers the records; they say now and then how far they are."""
+    from pact_eval.scoring.quantisation import quantisation_remarks
     from pact_eval.scoring.workers.cluster import import_ray
     from pact_eval.scoring.workers.source import worker_source
     from pact_reports.workers import progress_sentence
@@ -142,7 +144,9 @@ def _worker_source(asked: ModelRequest, workers: WorkersRequest) -> RowSource:
             announce([progress_sentence(progress, dt.datetime.now().astimezone())])
 
     source = worker_source(asked, workers, tell)
-    announce(contract_remarks(source.model.contract))
+    model, far = source.model, workers.address is not None
+    announce(contract_remarks(model.contract))
+    announce(quantisation_remarks(model.quantisation, elsewhere=far))
     return source
 
 

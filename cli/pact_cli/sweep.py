@@ -68,4 +68,4 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
         table = sweep_table(points, settings.calibration_name)
         last = sweep_answer(points)
         answer = [] if last is None else [Line(last, "strong")]
-        show(output(), [Line(one_line(str(run)), "strong"), table, *answer])
+        show(output(), [Line(one_line(swept.run.title), "strong"), table, *answer])

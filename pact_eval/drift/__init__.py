@@ -6,6 +6,7 @@ from pact_eval.drift.drift import AccuracyChange, Drift, MetricChange, measure_d
 from pact_eval.drift.gates import GateChange
 from pact_eval.drift.mix import DomainShift, Mix
 from pact_eval.drift.pairing import PairedRuns, Pairing
+from pact_eval.drift.quantising import QuantisingCost, quantising_cost
 from pact_eval.drift.tempering import ServedTempering, Tempering, TemperingFinding, served_tempering
 
 __all__ = [
@@ -20,9 +21,11 @@ __all__ = [
     "Mix",
     "PairedRuns",
     "Pairing",
+    "QuantisingCost",
     "ServedTempering",
     "Tempering",
     "TemperingFinding",
     "measure_drift",
+    "quantising_cost",
     "served_tempering",
 ]

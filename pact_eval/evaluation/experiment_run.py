@@ -64,7 +64,7 @@ class ExperimentRun:
     ) -> None:
         self.run = run
         self.name = run.name
-        self.arm = arm or run.arm
+        self.arm = run.provenance.named(arm) if arm else run.arm
         self.seed = run.seed
         self.label = self.arm if self.seed is None else f"{self.arm}, seed {self.seed}"
         self._first = first
@@ -82,6 +82,11 @@ class ExperimentRun:
     def folder(self) -> Path:
         """The run folder as it was given."""
         return self.run.folder
+
+    @property
+    def title(self) -> str:
+        """The run folder, and how the model was quantised unless the name says it."""
+        return self.run.title
 
     @property
     def provenance(self) -> Provenance:

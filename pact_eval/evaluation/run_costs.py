@@ -31,7 +31,7 @@ class RunCost:
         wall_seconds: time of scoring, summed over the processes that scored the run.
         longest_prompt_tokens: longest prompt of all views.
         device: device on which it was scored.
-        dtype: dtype of the model on that device.
+        dtype: dtype of the model on that device, and its quantisation.
         has_adapter: whether an adapter was used.
         training_minutes: time of training the adapter.
         training_steps: steps of the optimiser.
@@ -65,7 +65,7 @@ def _cost(run: ExperimentRun) -> RunCost:
         wall_seconds=recorded.wall_seconds,
         longest_prompt_tokens=recorded.longest_prompt_tokens,
         device=recorded.device,
-        dtype=recorded.dtype,
+        dtype=recorded.precision,
         has_adapter=recorded.adapter is not None,
         training_minutes=_number(training.get("wall_minutes")),
         training_steps=_number(training.get("steps")),

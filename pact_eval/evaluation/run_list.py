@@ -147,7 +147,7 @@ def _unfinished(folder: Path, provenance: Provenance) -> ListedRun:
     return ListedRun(
         folder=folder,
         state="resumable",
-        arm=provenance.arm or folder.resolve().name,
+        arm=provenance.named(provenance.arm or folder.resolve().name),
         seed=provenance.seed,
         role=provenance.role or EVALUATION,
         items=items,

@@ -29,6 +29,7 @@ from pact_eval.models.patterns import (
     is_regex,
     refuse_costly_patterns,
 )
+from pact_eval.models.quantisation import check_quantisation, stored_quantisation
 
 __all__ = [
     "ADAPTER_CONFIG",
@@ -40,6 +41,7 @@ __all__ = [
     "PatternError",
     "TensorInfo",
     "UnsafeSetting",
+    "check_quantisation",
     "ending",
     "full_matches",
     "is_regex",
@@ -52,6 +54,7 @@ __all__ = [
     "require_adapter_folder",
     "safetensors_header",
     "sha256_of_weights",
+    "stored_quantisation",
     "unsafe_settings",
     "weight_files",
 ]

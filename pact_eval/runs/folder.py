@@ -88,8 +88,14 @@ class RunFolder:
 
     @property
     def arm(self) -> str:
-        """The recipe: the recorded arm, or else the name of the folder."""
-        return self.provenance.arm or self.name
+        """The recipe: the recorded arm, or else the name of the folder; see `Provenance.named`."""
+        return self.provenance.named(self.provenance.arm or self.name)
+
+    @property
+    def title(self) -> str:
+        """The folder as given, and how the model was quantised unless the name says it."""
+        named = self.provenance.named(self.name)
+        return f"{self.folder}{named.removeprefix(self.name)}"
 
     @property
     def seed(self) -> int | None:
@@ -444,7 +450,7 @@ def _provenance_of(
     if seal is not None:
         return _with_more_labels(found, seal, labels)
     provenance |= {key: value for key, value in labels.items() if value is not None}
-    versions = library_versions()
+    versions = library_versions(quantised=settings.get("quantisation") is not None)
     if provenance.get("versions") != versions:
         provenance["resumed_with_versions"] = versions
     return provenance
@@ -470,19 +476,23 @@ def _new_provenance(settings: Mapping[str, Json], labels: Mapping[str, Json]) ->
         "created": _now(),
         "settings": dict(settings),
         **labels,
-        "versions": library_versions(),
+        "versions": library_versions(quantised=settings.get("quantisation") is not None),
     }
 
 
-def library_versions() -> dict[str, Json]:
+def library_versions(*, quantised: bool = False) -> dict[str, Json]:
     """Return the versions of Python and of the libraries that scores depend on, by name.
+
+    Args:
+        quantised: whether the base model is quantised, so that bitsandbytes is one of them.
 
     Examples:
         >>> library_versions()["polars"] == pl.__version__
         True
     """
     found: dict[str, Json] = {"python": platform.python_version()}
-    for package in ("pact-eval", "torch", "transformers", "peft", "numpy", "polars"):
+    quantising = ("bitsandbytes",) if quantised else ()
+    for package in ("pact-eval", "torch", "transformers", "peft", "numpy", "polars", *quantising):
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:

@@ -12,7 +12,9 @@ from typing import Final, Literal, TypeAlias, get_args
 from pact_eval._json import Json
 from pact_eval.runs.provenance import Provenance
 
-Fact: TypeAlias = Literal["adapter", "base", "contract", "prompts", "decoding", "data"]
+Fact: TypeAlias = Literal[
+    "adapter", "base", "contract", "prompts", "decoding", "data", "quantisation"
+]
 """A fact in which two runs, or a calibrator and a run, can differ."""
 
 Allowance: TypeAlias = Literal[
@@ -22,6 +24,7 @@ Allowance: TypeAlias = Literal[
     "other-prompts",
     "other-decoding",
     "other-data",
+    "other-quantisation",
 ]
 """A value of `--allow`: a difference that the user accepts."""
 
@@ -35,6 +38,7 @@ _WORDS: Final[Mapping[Fact, str]] = {
     "data": "dataset",
     "decoding": "decoding",
     "prompts": "probe prompt (chat template or tokenizer)",
+    "quantisation": "quantisation of the base model",
 }
 
 
@@ -78,6 +82,7 @@ class RunIdentity:
         base_sha256: of the weights of the base model.
         contract_fingerprint: of the prompt contract.
         prompts_sha256: of a probe prompt through contract, chat template and tokenizer.
+        quantisation: of a base model whose hash is known; None is full precision.
     """
 
     adapter_sha256: str | None = None
@@ -85,6 +90,7 @@ class RunIdentity:
     base_sha256: str | None = None
     contract_fingerprint: str | None = None
     prompts_sha256: str | None = None
+    quantisation: str | None = None
 
     @classmethod
     def of(cls, run: Provenance) -> RunIdentity:
@@ -95,6 +101,7 @@ class RunIdentity:
             None if run.base is None else run.base.sha256,
             run.contract.fingerprint,
             _text(run.settings.get("prompts_sha256")),
+            run.quantisation,
         )
 
     @classmethod
@@ -104,8 +111,11 @@ class RunIdentity:
         return cls(**{name: _text(given.get(name)) for name in asdict(cls())})
 
     def to_json(self) -> dict[str, Json]:
-        """Return the identity as a JSON object."""
-        return asdict(self)
+        """Return the identity as a JSON object; without quantisation, there is no such key."""
+        # Files of unquantised runs keep the keys that they had before quantisation was known.
+        always = asdict(self)
+        quantisation = always.pop("quantisation")
+        return always if quantisation is None else always | {"quantisation": quantisation}
 
     @property
     def names_model(self) -> bool:
@@ -130,7 +140,15 @@ class RunIdentity:
             for fact, (mine, theirs) in pairs.items()
             if mine is not None and theirs is not None and mine != theirs
         ]
-        return (*self._adapter_difference(other), *found)
+        return (*self._adapter_difference(other), *self._quantisation_difference(other), *found)
+
+    def _quantisation_difference(self, other: RunIdentity) -> list[Difference]:
+        known = self.base_sha256 is not None and other.base_sha256 is not None
+        if not known or self.quantisation == other.quantisation:
+            return []
+        return [
+            Difference("quantisation", self.quantisation or "none", other.quantisation or "none")
+        ]
 
     def _adapter_difference(self, other: RunIdentity) -> list[Difference]:
         if not (self.names_model and other.names_model):
@@ -148,7 +166,9 @@ def join_differences(first: Provenance, other: Provenance) -> tuple[Difference, 
     """Return the facts that differ between two runs, and should not in a comparison.
 
     These are the dataset (of runs that were scored: the hash of an import is that of its rows), the
-    contract, the prompts, and the base model if both runs have an adapter.
+    contract, the prompts, and the base model if both runs have an adapter. The adapter or the
+    quantisation may differ. If both do, a difference has two possible causes: the quantisation then
+    counts, unless the runs are of one recorded arm, whose seeds have different adapters.
 
     Examples:
         >>> runs = [{"source": "score", "settings": {"data": {"sha256": hash}}} for hash in "ab"]
@@ -158,6 +178,9 @@ def join_differences(first: Provenance, other: Provenance) -> tuple[Difference, 
     two_adapters = first.adapter is not None and other.adapter is not None
     kept = {"contract", "prompts", *(("base",) if two_adapters else ())}
     found = RunIdentity.of(first).differences(RunIdentity.of(other))
+    one_arm = first.arm is not None and first.arm == other.arm
+    if not one_arm and any(each.fact == "adapter" for each in found):
+        kept.add("quantisation")
     data = (first.data.sha256, other.data.sha256)
     scored = first.source == other.source == "score"
     differing = [each for each in found if each.fact in kept]

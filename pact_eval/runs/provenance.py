@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -206,6 +207,8 @@ class Provenance(Mapping[str, Json]):
         data: identity of the dataset.
         k: views per item.
         dtype: precision, such as "float32".
+        quantisation: how the weights of the base were quantised, such as "nf4"; None if they were
+            not, or if that is not known.
         device: such as "cpu".
         batch_tokens: tokens per pass, padding included.
         engine: how views were scored.
@@ -245,6 +248,7 @@ class Provenance(Mapping[str, Json]):
     data: Data
     k: int | None
     dtype: str | None
+    quantisation: str | None
     device: str | None
     batch_tokens: int | None
     engine: Engine
@@ -308,6 +312,7 @@ class Provenance(Mapping[str, Json]):
             data=settings.data("data"),
             k=settings.whole("k"),
             dtype=settings.text("dtype"),
+            quantisation=settings.object("quantisation").text("method"),
             device=settings.text("device"),
             batch_tokens=settings.whole("batch_tokens"),
             engine=Engine(
@@ -345,6 +350,30 @@ class Provenance(Mapping[str, Json]):
             True
         """
         return self.settings.get("server") is not None
+
+    @property
+    def precision(self) -> str | None:
+        """The precision, and how the weights were quantised.
+
+        Examples:
+            >>> settings = {"dtype": "bfloat16", "quantisation": {"method": "nf4"}}
+            >>> Provenance.of({"settings": settings}).precision
+            'bfloat16 (nf4)'
+        """
+        return self.dtype if self.quantisation is None else f"{self.dtype} ({self.quantisation})"
+
+    def named(self, name: str) -> str:
+        """Return a name of the run, with its quantisation unless the name has that word.
+
+        Examples:
+            >>> run = Provenance.of({"settings": {"quantisation": {"method": "nf4"}}})
+            >>> run.named("pact"), run.named("pact-nf4"), Provenance.of({}).named("pact")
+            ('pact (nf4)', 'pact-nf4', 'pact')
+        """
+        method = self.quantisation
+        if method is None or method.lower() in re.split(r"[\W_]+", name.lower()):
+            return name
+        return f"{name} ({method})"
 
     def __getitem__(self, key: str) -> Json:
         return self.recorded[key]

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import torch
 import transformers
-from peft import LoraConfig, PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from transformers.utils import logging as transformers_logging
@@ -28,6 +27,7 @@ from pact_eval._json import Json
 from pact_eval.errors import AdapterError, ContractMismatchError
 from pact_eval.models import (
     AdapterFiles,
+    check_quantisation,
     read_adapter_files,
     refuse_costly_patterns,
     refuse_unsafe_settings,
@@ -38,9 +38,18 @@ from pact_eval.scoring.contracts import find_contract
 from pact_eval.scoring.cpu_tuning import keep_freed_memory
 from pact_eval.scoring.engine import EngineName
 from pact_eval.scoring.hub import folder_from_hub, is_hub_id
+from pact_eval.scoring.quantisation import (
+    Quantisation,
+    asked_quantisation,
+    check_kernels,
+    no_code_from_the_hub,
+)
 from pact_eval.scoring.scorer import Scorer
 from pact_eval.scoring.tokenizer import load_tokenizer, longest_prompt, reason
 from pact_eval.templates import is_decision_model, read_decision_files
+
+with no_code_from_the_hub():
+    from peft import LoraConfig, PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 
 # Larger batches are not faster on a CPU; they are on a GPU.
 _BATCH_TOKENS: Final = {"cpu": 4096, "cuda": 32768}
@@ -65,6 +74,7 @@ class ModelRequest:
         merge: add the adapter to the weights before scoring, and record how much logits change.
         contract: prompt contract: "nimble", "generic", or a folder or JSON file with a decision
             template; None takes the one that the files state.
+        quantize: "nf4" stores the linear layers of the base in four bits; see `quantisation`.
     """
 
     adapter: Path | None
@@ -77,6 +87,7 @@ class ModelRequest:
     engine: EngineName = "auto"
     merge: bool = False
     contract: str | None = None
+    quantize: str | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,7 @@ class ScoringModel:
         encoder: turns records into token ids.
         engine: name of the requested engine.
         merge: whether the adapter is added to the weights before scoring.
+        quantisation: how the weights of the base are stored; None for full precision.
     """
 
     adapter: AdapterFiles | None
@@ -106,6 +118,7 @@ class ScoringModel:
     encoder: Encoder
     engine: EngineName = "auto"
     merge: bool = False
+    quantisation: Quantisation | None = None
 
     @property
     def settings(self) -> Mapping[str, Json]:
@@ -133,6 +146,7 @@ class ScoringModel:
             # Only if requested: a run with defaults can resume with any engine.
             **({} if self.engine == "auto" else {"engine": self.engine}),
             **({"merge": True} if self.merge else {}),
+            **({"quantisation": self.quantisation.settings} if self.quantisation else {}),
         }
 
     def load(self) -> LoadedModel:
@@ -143,7 +157,7 @@ class ScoringModel:
         """
         if self.device.type == "cpu":
             keep_freed_memory()
-        model = load_base(self.base, self.adapter, self.device, self.dtype)
+        model = load_base(self.base, self.adapter, self.device, self.dtype, self.quantisation)
         if self.adapter is not None:
             model = attach_adapter(model, self.adapter)
         return LoadedModel(self, model, Scorer(model, self.batch_tokens, self.engine))
@@ -184,7 +198,11 @@ def identify(request: ModelRequest, *, elsewhere: bool = False) -> ScoringModel:
         ContractMismatchError: the adapter was trained on another prompt contract, tokenizer or chat
             template.
         PromptError: the tokenizer cannot render the contract.
+        MissingExtraError: quantising was requested, and bitsandbytes is not installed.
     """
+    if request.quantize is not None:
+        check_quantisation(request.quantize)
+        _refuse_merged(request)
     request = _with_parts(request)
     files = read_adapter_files(request.adapter) if request.adapter is not None else None
     if files is not None and request.apply_adapter:
@@ -202,18 +220,41 @@ def identify(request: ModelRequest, *, elsewhere: bool = False) -> ScoringModel:
             files, encoder, base.label, allowed=request.allow_contract_mismatch
         )
     device = torch.device(request.device) if elsewhere else resolve_device(request.device)
+    dtype = resolve_dtype(request.dtype, device, request.quantize)
+    quantisation = asked_quantisation(request.quantize, base.folder, device, dtype)
+    if request.quantize is not None and not elsewhere:
+        check_kernels(device)
     return ScoringModel(
         adapter=files if request.apply_adapter else None,
         base=base,
         contract=contract,
         contract_mismatch=mismatch,
         device=device,
-        dtype=resolve_dtype(request.dtype, device),
+        dtype=dtype,
         batch_tokens=request.batch_tokens or _BATCH_TOKENS[device.type],
         encoder=encoder,
         engine=request.engine,
         merge=request.merge and files is not None and request.apply_adapter,
+        quantisation=quantisation,
     )
+
+
+def _refuse_merged(request: ModelRequest) -> None:
+    """Refuse to quantise weights that an adapter is added to."""
+    if request.merge:
+        message = (
+            "--merge with --quantize: four-bit weights cannot hold the adapter, they would be "
+            "rounded again; leave out --merge"
+        )
+        raise AdapterError(message)
+    folder = request.adapter
+    decides = folder is not None and is_decision_model(folder)
+    if folder is not None and decides and read_decision_files(folder).adapter is None:
+        message = (
+            f"{folder}: the adapter is merged into this model, and quantising would round both "
+            "together; give the adapter folder and --base-model"
+        )
+        raise AdapterError(message)
 
 
 def _with_parts(request: ModelRequest) -> ModelRequest:
@@ -373,15 +414,23 @@ def resolve_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def resolve_dtype(name: str, device: torch.device) -> torch.dtype:
-    """Turn a dtype's name into a dtype; auto is float32 on a CPU and bfloat16 on CUDA."""
+def resolve_dtype(name: str, device: torch.device, quantize: str | None = None) -> torch.dtype:
+    """Turn a dtype's name into a dtype.
+
+    Auto is float32 on a CPU, and bfloat16 on CUDA and for a base that is quantised.
+    """
     if name == "auto":
-        return torch.bfloat16 if device.type == "cuda" else torch.float32
+        half = device.type == "cuda" or quantize is not None
+        return torch.bfloat16 if half else torch.float32
     return DTYPES[name]
 
 
 def load_base(
-    base: BaseModel, adapter: AdapterFiles | None, device: torch.device, dtype: torch.dtype
+    base: BaseModel,
+    adapter: AdapterFiles | None,
+    device: torch.device,
+    dtype: torch.dtype,
+    quantisation: Quantisation | None = None,
 ) -> Any:
     """Load the base model in evaluation mode.
 
@@ -390,6 +439,7 @@ def load_base(
         adapter: determines whether a multimodal shell is needed; None for the base alone.
         device: device that runs the model.
         dtype: precision of weights and computation.
+        quantisation: how its weights are stored; None for full precision.
 
     Returns:
         A causal language model, or the multimodal shell around one.
@@ -409,14 +459,25 @@ def load_base(
                     use_safetensors=True,
                     trust_remote_code=False,
                     output_loading_info=True,
+                    **_placement(quantisation, device),
                 )
         except Exception as error:  # noqa: BLE001 - whatever a malformed config.json leads to
             failure = failure or error
             continue
         _refuse_incomplete(base, report)
-        return model.to(device).eval()
+        return model.eval() if quantisation is not None else model.to(device).eval()
     message = f"{base.folder}: the base model cannot be loaded ({reason(failure)})"
     raise AdapterError(message) from failure
+
+
+def _placement(quantisation: Quantisation | None, device: torch.device) -> dict[str, Any]:
+    """Return the options that load quantised layers onto their device, which never move."""
+    if quantisation is None:
+        return {}
+    options: dict[str, Any] = {"device_map": {"": device}}
+    if quantisation.config is not None:
+        options["quantization_config"] = quantisation.config
+    return options
 
 
 def attach_adapter(model: Any, adapter: AdapterFiles) -> Any:

@@ -63,7 +63,9 @@ class Scorer:
     def __init__(self, model: Any, batch_tokens: int, engine: EngineName = "auto") -> None:
         self.model = model
         self.device: torch.device = next(model.parameters()).device
-        self.dtype: torch.dtype = next(model.parameters()).dtype
+        # Packed four-bit weights are integers; the other layers have the precision of the run.
+        floating = (each.dtype for each in model.parameters() if each.dtype.is_floating_point)
+        self.dtype: torch.dtype = next(floating)
         self._batch_tokens = batch_tokens
         self._requested = engine
         self._engine: Engine | None = None

@@ -173,9 +173,9 @@ def headline_parts(
 
 def _run(folder: Path, provenance: Provenance, evaluation: Evaluation, names: ArmNames) -> str:
     everything = evaluation.groups[0]
-    arm = provenance.arm
+    arm = provenance.arm and provenance.named(provenance.arm)
     labels = [
-        arm and names.arm(arm),
+        names.arm(arm) if arm else provenance.quantisation,
         None if provenance.seed is None else f"seed {provenance.seed}",
     ]
     named = ", ".join(label for label in labels if label)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # the list of runs does not wait for what evaluates them
 _SEED: Final = re.compile(r"(?P<arm>.*)(?P<seed>, seed -?\d+)", re.DOTALL)
 """The label of a run with a seed."""
 
+_QUANTISED: Final = re.compile(r"(?P<arm>.*)(?P<method> \(\w+\))", re.DOTALL)
+"""The key of an arm of quantised runs, as `Provenance.named` makes it."""
+
 
 @dataclass(frozen=True)
 class ArmNames:
@@ -43,7 +46,8 @@ class ArmNames:
         Args:
             arms: the arms.
             given: by key, a display name. The exact key comes first; then case, dashes and blanks
-                do not matter, as for colours.
+                do not matter, as for colours. An arm of quantised runs has the name of its recipe,
+                and its quantisation.
 
         Raises:
             InputError: two of the arms would have the same display name.
@@ -51,10 +55,18 @@ class ArmNames:
         Example:
             >>> ArmNames.of(["ce_only", "base"], {"CE-only": "CE"}).names
             {'ce_only': 'CE'}
+            >>> ArmNames.of(["pact", "pact (nf4)"], {"pact": "PACT"}).arm("pact (nf4)")
+            'PACT (nf4)'
         """
         known = list(dict.fromkeys(arms))
         alike = {plain(key): name for key, name in given.items() if key not in known}
         found = {arm: given.get(arm, alike.get(plain(arm))) for arm in known}
+        for arm in known:
+            match = _QUANTISED.fullmatch(arm)
+            if match is None or found[arm] is not None:
+                continue
+            recipe = given.get(match["arm"], alike.get(plain(match["arm"])))
+            found[arm] = None if recipe is None else recipe + match["method"]
         _refuse_twins({arm: arm if name is None else name for arm, name in found.items()})
         return cls({arm: name for arm, name in found.items() if name is not None})
 

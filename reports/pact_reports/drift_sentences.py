@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from pact_eval.drift import Drift, JointFloor, ServedTempering, Tempering
+from pact_eval.drift import (
+    Distance,
+    Drift,
+    JointFloor,
+    QuantisingCost,
+    ServedTempering,
+    Tempering,
+)
 from pact_eval.evaluation import ClusterUnit, NoiseFloor
 from pact_reports.numbers import ends_text, estimate_text, units_text, value_text
 
@@ -159,9 +166,26 @@ def ratio_text(each: Tempering) -> str:
 
 def distance_sentence(drift: Drift) -> str | None:
     """Say how far probabilities moved, next to noise; None on other items."""
-    moved = drift.distance
-    if moved is None:
-        return None
+    return None if drift.distance is None else _moved(drift.distance)
+
+
+def quantising_sentences(cost: QuantisingCost) -> tuple[str, str]:
+    """Say what quantising a base model changed: answers, then probabilities."""
+    changed = cost.answers
+    directions = ""
+    if changed.worse is not None:
+        directions = (
+            f": {changed.worse} from right to wrong, {changed.better} from wrong to right, "
+            f"{changed.both_wrong} from wrong to wrong"
+        )
+    return (
+        f"Quantising: {changed.count:,} of {changed.items:,} answers changed from {cost.before} to "
+        f"{cost.after}, {estimate_text(changed.changed, 'percent')}%{directions}.",
+        _moved(cost.distance),
+    )
+
+
+def _moved(moved: Distance) -> str:
     quantiles = ", ".join(
         f"{'the largest' if level == 1 else f'{100 * level:.0f}% of items'} "
         f"{'' if level == 1 else '<= '}{value_text(value, 'percent')}"

@@ -80,7 +80,7 @@ class WindowWorker:
             pid=os.getpid(),
             device=_device_name(model.device),
             threads=torch.get_num_threads(),
-            versions=library_versions(),
+            versions=library_versions(quantised=model.quantisation is not None),
             settings=model.settings,
             facts=scorer.facts,
         )

@@ -82,7 +82,7 @@ class WorkerSource:
                 cluster,
                 order,
                 self.model.settings,
-                library_versions(),
+                library_versions(quantised=self.model.quantisation is not None),
                 on_progress=self.on_progress,
             )
             scorer = _PoolScorer(pool, writer)

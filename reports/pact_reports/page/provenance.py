@@ -39,7 +39,7 @@ _KEYS: Final[Mapping[str, Callable[[Provenance], object]]] = {
     "Contract": lambda run: run.contract.name,
     "Contract fingerprint": lambda run: _short(run.contract.fingerprint),
     "Order seed": lambda run: run.settings.get("order_seed"),
-    "Precision": lambda run: run.dtype,
+    "Precision": lambda run: run.precision,
     "Device": lambda run: run.device,
     "Engine": lambda run: run.engine.name,
     "Seconds": lambda run: run.wall_seconds and f"{run.wall_seconds:,.0f}",

@@ -49,7 +49,7 @@ def sets_parts(found: AnswerSets) -> list[Part]:
     """Lay out the sets of a run, by kind, by domain, and under other decodings."""
     items = sum(each.sets.items for each in found.kinds)
     head = (
-        f"{one_line(str(found.run.folder))}: {items:,} items, {len(found.families):,} families; "
+        f"{one_line(found.run.title)}: {items:,} items, {len(found.families):,} families; "
         f"{rule_text(found.rule)}"
     )
     lines = [Line(head, "strong"), Line(f"Promise, by kind: {promise_text(found)}.")]
@@ -69,7 +69,7 @@ def sets_parts(found: AnswerSets) -> list[Part]:
 def sets_check_parts(check: AnswerSetsCheck) -> list[Part]:
     """Lay out a check of sets on a run."""
     file = check.file
-    head = f"{one_line(str(file.path))} on {one_line(str(check.run.folder))}: "
+    head = f"{one_line(str(file.path))} on {one_line(check.run.title)}: "
     unit = file.rule.unit
     return [
         Line(f"{head}{rule_text(file.rule)}", "strong"),

@@ -34,7 +34,7 @@ def drift_parts(drift: Drift) -> list[Part]:
     k = f" of {drift.views} views" if settings.decoding == "ensemble" else ""
     parts: list[Part] = [
         *(
-            Line(one_line(f"{letter} = {run.folder}"), "strong")
+            Line(one_line(f"{letter} = {run.title}"), "strong")
             for letter, run in zip("AB", drift.runs, strict=True)
         ),
         Line(f"{settings.decoding}{k}, {settings.calibration_name}; changes are B - A."),

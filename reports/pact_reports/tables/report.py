@@ -65,11 +65,12 @@ class EstimatedGroup(Protocol):
 def run_heading(title: str, provenance: Provenance, names: ArmNames = KEYS) -> tuple[Line, ...]:
     """Say which run this is: its folder, arm, seed, adapter, base model and data."""
     known = {
-        "arm": None if provenance.arm is None else names.arm(provenance.arm),
+        "arm": None if provenance.arm is None else names.arm(provenance.named(provenance.arm)),
         "seed": provenance.seed,
         "adapter": provenance.adapter_folder,
         "base model": provenance.base_model,
         "data": provenance.data_file,
+        "quantised": provenance.quantisation,
     }
     told = [Line(one_line(title), "strong")]
     for label, value in known.items():

@@ -95,7 +95,7 @@ def thresholds_parts(found: Thresholds) -> list[Part]:
     provenance, rule = found.run.provenance, found.rule
     items = sum(gate.items for gate in found.gates)
     head = (
-        f"{one_line(str(found.run.folder))}: {items:,} items, {len(found.families):,} families; "
+        f"{one_line(found.run.title)}: {items:,} items, {len(found.families):,} families; "
         f"{rule_text(rule)}"
     )
     without = sum(provenance.counts.unanswered.values())
@@ -108,7 +108,7 @@ def thresholds_parts(found: Thresholds) -> list[Part]:
 def check_parts(check: ThresholdsCheck) -> list[Part]:
     """Lay out a check of thresholds on a run."""
     head = (
-        f"{one_line(str(check.file.path))} on {one_line(str(check.run.folder))}: "
+        f"{one_line(str(check.file.path))} on {one_line(check.run.title)}: "
         f"{rule_text(check.file.rule)}"
     )
     return [Line(head, "strong"), check_table(check)]

@@ -1,0 +1,128 @@
+"""Quantised runs on every output. Source of truth: what `run.json` records."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import runner
+from run_frames import edit_run, rows, write_run
+
+from pact_cli.main import main
+from pact_eval.runs import RunWriter, read_run
+
+run = runner(main)
+SETTINGS: dict[str, Any] = {
+    "adapter": {"sha256": "a" * 64, "config_sha256": "c" * 64},
+    "base": {"sha256": "b" * 64, "config_sha256": "c" * 64},
+    "dtype": "bfloat16",
+}
+NF4 = {"quantisation": {"method": "nf4", "double": True, "compute": "bfloat16"}}
+FAST = ("--resamples", 100)
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Two runs of one arm and seed, in full precision and in four bits."""
+    monkeypatch.chdir(tmp_path)
+    for name, seed, more in (("full", 1, {}), ("packed", 2, NF4)):
+        write_run(Path("runs", name), rows(seed, families=12, k=3), arm="pact", seed=17)
+        edit_run(Path("runs", name), source="score", settings=SETTINGS | more)
+    return Path("runs/full"), Path("runs/packed")
+
+
+def test_compare_says_what_quantising_cost(pair: tuple[Path, Path]) -> None:
+    text = run("compare", *pair, *FAST).stdout
+    assert "B = runs/packed (nf4)" in text
+    assert "A = runs/full\n" in text
+    assert "Caution" not in text
+    (found,) = json.loads(run("compare", *pair, *FAST, "--json").stdout)["comparisons"]
+    a, b = (read_run(each).predictions for each in pair)
+    answers = [np.nanargmax(np.where(each.logits[:, 0] > -1e9, each.logits[:, 0], np.nan), axis=1)
+               for each in (a, b)]  # fmt: skip
+    cost = found["quantising"]
+    assert cost["answers"]["changed"]["value"] == pytest.approx((answers[0] != answers[1]).mean())
+    assert (cost["before"], cost["after"]) == ("bfloat16", "bfloat16 (nf4)")
+    p, q = (np.exp(each.logits[:, 0] - np.nanmax(each.logits[:, 0], axis=1, keepdims=True))
+            for each in (a, b))  # fmt: skip
+    p, q = (np.nan_to_num(each) / np.nansum(each, axis=1, keepdims=True) for each in (p, q))
+    tv = np.abs(p - q).sum(axis=1) / 2
+    assert cost["distance"]["mean"]["value"] == pytest.approx(tv.mean())
+    assert "answers changed from bfloat16 to bfloat16 (nf4)" in text
+    # In the other order, the cost is the same: quantising has one direction.
+    (other,) = json.loads(run("compare", *pair[::-1], *FAST, "--json").stdout)["comparisons"]
+    assert other["quantising"] == cost
+
+
+def test_two_runs_of_one_quantisation_have_no_cost(pair: tuple[Path, Path]) -> None:
+    edit_run(pair[0], settings=SETTINGS | NF4)
+    (found,) = json.loads(run("compare", *pair, *FAST, "--json").stdout)["comparisons"]
+    assert "quantising" not in found
+
+
+def test_the_arm_of_a_quantised_run_is_another_one(pair: tuple[Path, Path]) -> None:
+    # Also if one name is given to both: no mean is over runs of two quantisations.
+    assert "x (nf4)" in run("compare", "--arms", "x=runs/full", "x=runs/packed", *FAST).stdout
+    run("tables", *pair, "--out", "tables", "--format", "markdown", *FAST)
+    assert "pact (nf4)" in Path("tables/main.md").read_text()
+    run("report", *pair, "--html", "page.html", *FAST)
+    page = Path("page.html").read_text()
+    assert "pact (nf4)" in page
+    assert "bfloat16 (nf4)" in page
+
+
+@pytest.mark.parametrize("command", [("report",), ("report", "--full"), ("sweep",)])
+def test_the_name_of_the_run_is_printed_with_it(
+    pair: tuple[Path, Path], command: tuple[str, ...]
+) -> None:
+    assert "(nf4)" in run(command[0], pair[1], *command[1:], *FAST).stdout
+    assert "nf4" not in run(command[0], pair[0], *command[1:], *FAST).stdout
+
+
+def test_a_display_name_keeps_it(pair: tuple[Path, Path]) -> None:
+    Path("pact.toml").write_text('[arms.pact]\nname = "PACT"\n')
+    assert "PACT (nf4)" in run("report", pair[1], *FAST).stdout
+
+
+def test_runs_lists_it_also_of_an_unfinished_run(pair: tuple[Path, Path]) -> None:
+    settings: dict[str, Any] = {
+        **NF4,
+        "k": 3,
+        "data": {"sha256": "0" * 64, "records": 120},
+        "adapter": None,
+    }
+    with RunWriter(Path("runs/half"), settings, {"arm": "c", "seed": 2}) as writer:
+        writer.write_part(0, rows(1))
+    found = json.loads(run("runs", "--json").stdout)["runs"]
+    arms = {Path(each["folder"]).name: each["arm"] for each in found}
+    assert arms == {"full": "pact", "packed": "pact (nf4)", "half": "c (nf4)"}
+
+
+def test_a_name_that_says_it_stays(pair: tuple[Path, Path]) -> None:
+    edit_run(pair[1], arm="pact-nf4")
+    text = run("report", pair[1], *FAST).stdout
+    assert "pact-nf4" in text
+    assert "pact-nf4 (nf4)" not in text
+
+
+def test_another_adapter_and_another_quantisation_are_two_causes(pair: tuple[Path, Path]) -> None:
+    edit_run(pair[1], arm="ce", settings=SETTINGS | NF4 | {"adapter": {"sha256": "9" * 64}})
+    message = run("compare", *pair, *FAST, code=1).stderr
+    assert "quantisation of the base model: none and nf4" in message
+    assert "--allow other-quantisation" in message
+    text = run("compare", *pair, *FAST, "--allow", "other-quantisation").stdout
+    assert "differ in their quantisation" in text
+    assert "Quantising:" not in text
+
+
+def test_seeds_of_one_arm_may_be_compared_across_quantisations(tmp_path: Path) -> None:
+    for name, more in (("full", {}), ("packed", NF4)):
+        for seed in (17, 18):
+            folder = write_run(tmp_path / f"{name}-{seed}", rows(seed, k=3), arm="pact", seed=seed)
+            adapter = {"adapter": {"sha256": f"{seed:064d}"}}
+            edit_run(folder, source="score", settings=SETTINGS | adapter | more)
+    words = [f"{name}={tmp_path / name}-*" for name in ("full", "packed")]
+    assert "2 seeds" in run("compare", "--arms", *words, *FAST).stdout

@@ -1,0 +1,241 @@
+"""Quantised bases. Source of truth: how transformers loads them, with bitsandbytes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from commands import refuser, runner
+
+from pact_cli.main import main
+from pact_eval.errors import AdapterError, RunSettingsError
+from pact_eval.export.export import export_adapter
+from pact_eval.runs import read_run
+from pact_eval.scoring.model import ModelRequest, ScoringModel, identify
+from pact_eval.scoring.score import score
+from pact_eval.scoring.scorer import TOLERANCE, one_by_one
+from pact_eval.scoring.windows import read_dataset
+from scoring.conftest import FIXTURES, HOLDOUT, MODEL
+
+ADAPTER = FIXTURES / "adapters" / "pact"
+NF4 = transformers.BitsAndBytesConfig(
+    load_in_4bit=True,
+    bnb_4bit_quant_type="nf4",
+    bnb_4bit_use_double_quant=True,
+    bnb_4bit_compute_dtype=torch.bfloat16,
+)
+run = runner(main)
+refused = refuser(main)
+pytestmark = pytest.mark.slow
+
+
+def request(**options: Any) -> ModelRequest:
+    return ModelRequest(ADAPTER, str(MODEL), **({"quantize": "nf4"} | options))
+
+
+@pytest.fixture(scope="module")
+def model() -> ScoringModel:
+    return identify(request())
+
+
+@pytest.fixture(scope="module")
+def views(model: ScoringModel) -> Any:
+    dataset = read_dataset(HOLDOUT, k=3, limit=4)
+    return model.encoder.encode(dataset.records, 3, 0)
+
+
+def theirs() -> Any:
+    return transformers.AutoModelForCausalLM.from_pretrained(
+        MODEL, dtype=torch.bfloat16, quantization_config=NF4, device_map={"": "cpu"}
+    ).eval()
+
+
+def test_a_base_alone_against_transformers(views: Any) -> None:
+    ours = identify(request(apply_adapter=False)).load().model
+    plain = identify(request(apply_adapter=False, quantize=None, dtype="bf16")).load().model
+    reference, moved = theirs(), 0.0
+    with torch.no_grad():
+        for view in views:
+            ids = torch.tensor([view.token_ids])
+            wanted = reference(ids).logits[0, -1, list(view.code_tokens)]
+            assert torch.equal(ours(ids).logits[0, -1, list(view.code_tokens)], wanted)
+            full = plain(ids).logits[0, -1, list(view.code_tokens)]
+            moved = max(moved, float((full - wanted).abs().max()))
+    assert moved > 0.05  # four bits are not full precision under another name
+
+
+def test_engines_are_checked_against_the_plain_pass_of_the_quantised_model(
+    model: ScoringModel, views: Any
+) -> None:
+    loaded = model.load()
+    scored = loaded.scorer.score(views)
+    facts = loaded.scorer.facts
+    check: Any = facts["check"]
+    assert facts["name"] == "fork"
+    assert loaded.scorer.dtype == torch.bfloat16
+    assert 0 < check["largest_logit_difference"] <= TOLERANCE[torch.bfloat16]
+    oracle = one_by_one(loaded.model, views)
+    full = one_by_one(identify(request(quantize=None, dtype="bf16")).load().model, views)
+    gap = max(np.abs(a.logits - b.logits).max() for a, b in zip(scored, oracle, strict=True))
+    other = max(np.abs(a.logits - b.logits).max() for a, b in zip(scored, full, strict=True))
+    assert gap < other / 2
+
+
+def test_the_run_records_it_and_resumes_with_nothing_else(
+    model: ScoringModel, tmp_path: Path
+) -> None:
+    dataset = read_dataset(HOLDOUT, k=2, limit=6)
+    score(model, dataset, tmp_path / "run", labels={"arm": "pact", "seed": 17})
+    recorded = read_run(tmp_path / "run")
+    settings = recorded.settings
+    assert settings["quantisation"] == {"method": "nf4", "double": True, "compute": "bfloat16"}
+    assert (settings["dtype"], recorded.provenance.quantisation) == ("bfloat16", "nf4")
+    assert "bitsandbytes" in recorded.provenance.versions
+    assert (recorded.arm, recorded.title) == ("pact (nf4)", f"{tmp_path / 'run'} (nf4)")
+    full = identify(request(quantize=None, dtype="bf16"))
+    with pytest.raises(RunSettingsError, match=r'quantisation.method: the folder has "nf4"'):
+        score(full, dataset, tmp_path / "run", labels={"arm": "pact", "seed": 17})
+    score(full, dataset, tmp_path / "full", labels={"arm": "pact", "seed": 17})
+    assert "quantisation" not in read_run(tmp_path / "full").settings
+    with pytest.raises(RunSettingsError, match='this command "nf4"'):
+        score(model, dataset, tmp_path / "full", labels={"arm": "pact", "seed": 17})
+
+
+def test_a_quantised_run_is_bit_for_bit_repeatable(model: ScoringModel, tmp_path: Path) -> None:
+    dataset = read_dataset(HOLDOUT, k=2, limit=6)
+    for name in ("a", "b"):
+        score(model, dataset, tmp_path / name, labels={})
+    files = [(tmp_path / name / "predictions.parquet").read_bytes() for name in ("a", "b")]
+    assert files[0] == files[1]
+
+
+def test_workers_give_the_rows_of_one_process(tmp_path: Path) -> None:
+    for name, workers in (("one", ()), ("two", ("--workers", 2))):
+        options = ("--k", 2, "--limit", 70, "--quantize", "nf4", "--out", tmp_path / name)
+        said = run("score", ADAPTER, "--data", HOLDOUT, *options, *workers).stderr
+        assert "Quantised: nf4" in said
+    files = [(tmp_path / name / "predictions.parquet").read_bytes() for name in ("one", "two")]
+    assert files[0] == files[1]
+
+
+@pytest.mark.parametrize("name", ["int8", "INT8", "8bit", "llm.int8()"])
+def test_int8_is_refused_with_the_reason(name: str) -> None:
+    with pytest.raises(AdapterError, match="flipped 12 answers in 80"):
+        identify(request(quantize=name))
+    message = refused("score", ADAPTER, "--quantize", name, code=2)
+    assert "flipped 12 answers in 80" in message
+
+
+def test_other_methods_and_precisions_are_refused() -> None:
+    with pytest.raises(AdapterError, match="expected nf4, got 'fp4'"):
+        identify(request(quantize="fp4"))
+    for dtype in ("fp32", "fp16"):
+        with pytest.raises(AdapterError, match="computes in bf16"):
+            identify(request(dtype=dtype))
+    assert identify(request(dtype="bf16")).dtype == torch.bfloat16
+
+
+def test_merged_adapters_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(AdapterError, match="leave out --merge"):
+        identify(request(merge=True))
+    export_adapter(ADAPTER, tmp_path / "merged", layout="merged", base_model=str(MODEL))
+    with pytest.raises(AdapterError, match="merged into this model"):
+        identify(ModelRequest(tmp_path / "merged", quantize="nf4"))
+    export_adapter(ADAPTER, tmp_path / "with-base", layout="with-base", base_model=str(MODEL))
+    kept = identify(ModelRequest(tmp_path / "with-base", quantize="nf4"))
+    assert kept.adapter is not None
+
+
+def test_a_base_that_is_stored_quantised(tmp_path: Path, views: Any) -> None:
+    stored = tmp_path / "stored"
+    shutil.copytree(MODEL, stored)
+    (stored / "model.safetensors").unlink()
+    theirs().save_pretrained(stored)
+    with pytest.raises(AdapterError, match=r"already quantised \(nf4\)"):
+        identify(ModelRequest(None, str(stored), quantize="nf4"))
+    found = identify(ModelRequest(None, str(stored), dtype="bf16"))
+    assert found.settings["quantisation"] == {"method": "nf4", "stored": True}
+    ours = one_by_one(found.load().model, views)
+    wanted = one_by_one(theirs(), views)
+    for one, other in zip(ours, wanted, strict=True):
+        np.testing.assert_array_equal(one.logits, other.logits)
+    config = stored / "config.json"
+    config.write_text(config.read_text().replace('"load_in_8bit": false', '"load_in_8bit": true'))
+    with pytest.raises(AdapterError, match="stored in int8, which is refused"):
+        identify(ModelRequest(None, str(stored)))
+
+
+def _python(code: str, *paths: Path) -> subprocess.CompletedProcess[str]:
+    found = os.pathsep.join([*map(str, paths), *sys.path])
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": found, "HF_HUB_OFFLINE": "1"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+
+def test_no_code_is_loaded_from_the_hub(tmp_path: Path) -> None:
+    """A package `kernels` that tells when bitsandbytes asks it for code."""
+    (tmp_path / "kernels.py").write_text(
+        "__version__ = '0.12.0'\n\ndef get_kernel(*name, **options):\n    print('ASKED', name)\n"
+    )
+    if "ASKED" not in _python("import bitsandbytes", tmp_path).stdout:
+        pytest.skip("bitsandbytes asks for no code on this processor")
+    said = _python(
+        "import pact_eval.scoring.model, bitsandbytes, kernels; print(kernels)", tmp_path
+    )
+    assert "ASKED" not in said.stdout
+    assert "kernels.py" in said.stdout  # others find the package as before
+    assert "kernels" not in said.stderr
+
+
+def test_missing_kernels_are_named_and_products_are_the_same(
+    views: Any, model: ScoringModel, tmp_path: Path
+) -> None:
+    """bitsandbytes without its compiled libraries: its own plain torch."""
+    origin = Path(str(getattr(find_spec("bitsandbytes"), "origin", None))).parent
+    shutil.copytree(origin, tmp_path / "bitsandbytes", ignore=shutil.ignore_patterns("*.so"))
+    code = f"""
+import json, sys
+from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.quantisation import quantisation_remarks
+from pact_eval.scoring.windows import read_dataset
+import pathlib
+model = identify(ModelRequest(pathlib.Path({str(ADAPTER)!r}), {str(MODEL)!r}, quantize="nf4"))
+print(*quantisation_remarks(model.quantisation), sep="\\n", file=sys.stderr)
+records = read_dataset(pathlib.Path({str(HOLDOUT)!r}), k=3, limit=4).records
+scored = model.load().scorer.score(model.encoder.encode(records, 3, 0))
+print(json.dumps([each.logits.tolist() for each in scored]))
+"""
+    plain = _python(code, tmp_path)
+    assert "no compiled kernels for this processor" in plain.stderr
+    compiled = _python(code)
+    assert "no compiled kernels" not in compiled.stderr
+    a, b = (np.concatenate(eval(each.stdout)) for each in (plain, compiled))  # noqa: S307
+    assert np.abs(a - b).max() < TOLERANCE[torch.bfloat16] / 2
+
+
+def test_a_missing_extra_is_named(tmp_path: Path) -> None:
+    code = f"""
+import pathlib, sys
+sys.modules["bitsandbytes"] = None
+import importlib.util
+real = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "bitsandbytes" else real(name, *rest)
+from pact_eval.errors import MissingExtraError
+from pact_eval.scoring.model import ModelRequest, identify
+try:
+    identify(ModelRequest(pathlib.Path({str(ADAPTER)!r}), {str(MODEL)!r}, quantize="nf4"))
+except MissingExtraError as error:
+    print(error)
+"""
+    assert "install the extra `quantize`" in _python(code).stdout
