@@ -90,10 +90,10 @@ def import_rows(
 ) -> None:
     """Import a log or predictions as a run, and report on it.
 
-    A row is one item, or one view of an item: id, reference (or gold), and probabilities, logits
-    or log_probabilities in canonical order. Without probabilities: answer and n_choices. Optional:
-    family, source_family, domain, kind, variant, view, code_order, prompt_tokens, answer_mass,
-    status and reason.
+    Rows of your own are JSON lines or Parquet (a file, or a folder of files). A row is one item, or
+    one view of an item: id, reference (or gold), and probabilities, logits or log_probabilities in
+    canonical order. Without probabilities: answer and n_choices. Optional: family, source_family,
+    domain, kind, variant, view, code_order, prompt_tokens, answer_mass, status and reason.
     """
     from pact_eval.runs import import_run
     from pact_reports.plain_text import one_line

@@ -127,7 +127,11 @@ def test_files_that_are_no_json_lines_get_the_advice_that_fits(tmp_path: Path) -
     parquet = tmp_path / "rows.parquet"
     pl.DataFrame({"id": ["a"]}).write_parquet(parquet)
     folder = FIXTURES / "data"
-    for path, words in ((packed, "gunzip"), (parquet, "a Parquet file"), (folder, "holdout.jsonl")):
+    for path, words in (
+        (packed, "gunzip"),
+        (parquet, "expected one of"),
+        (folder, "holdout.jsonl"),
+    ):
         assert words in run("import", path, "--out", tmp_path / "run", code=1).stderr
 
 

@@ -1,4 +1,4 @@
-"""Source "rows": a file of JSON lines in our own format; see `row_reader.py`."""
+"""Source "rows": JSON lines or Parquet in our own format; see `row_reader.py`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pact_eval._files import decoded, read_lines
 from pact_eval._json import loads
 from pact_eval.errors import Problem
 from pact_eval.runs.importing.grouping import Grouping
+from pact_eval.runs.importing.parquet_rows import parquet_files, parquet_rows
 from pact_eval.runs.importing.row_reader import RowReader, as_object
 from pact_eval.runs.importing.source import ImportOptions, Log, LogRow, Start
 
@@ -19,12 +20,16 @@ class JsonLines:
     name = "rows"
 
     def recognises(self, start: Start) -> bool:
-        """Every file of JSON lines that no other source recognises."""
-        return not start.path.is_dir()
+        """Every file that no other source recognises, and every folder of Parquet files."""
+        return not start.path.is_dir() or bool(parquet_files(start.path))
 
     def open(self, path: Path, options: ImportOptions) -> Log:
-        """Open a file of rows."""
-        return Log(_rows(path, RowReader(options.mapping), options.grouping), (path,))
+        """Open a file of rows, or a folder of Parquet files."""
+        names = RowReader(options.mapping)
+        files = parquet_files(path)
+        if files:
+            return Log(parquet_rows(files, names, options.grouping), files)
+        return Log(_rows(path, names, options.grouping), (path,))
 
 
 def _rows(path: Path, names: RowReader, grouping: Grouping) -> Iterator[LogRow | Problem]:

@@ -1,0 +1,118 @@
+"""Rows as Parquet. Source of truth: the same rows as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from builders import write_jsonl
+from commands import runner
+from published import published_path
+from run_frames import rows as run_rows
+from run_frames import write_run
+
+from pact_cli.main import main
+from pact_eval.errors import InputError, RecordError
+from pact_eval.runs import import_run
+from pact_eval.runs.importing import read_rows
+
+run = runner(main)
+
+
+def published() -> list[dict[str, Any]]:
+    text = published_path("shipped_holdout_rows.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pl.DataFrame(rows, infer_schema_length=None).write_parquet(path)
+    return path
+
+
+def row(record_id: str = "a", **changes: Any) -> dict[str, Any]:
+    return {"id": record_id, "reference": 1, "probabilities": [0.25, 0.75]} | changes
+
+
+def test_a_file_and_a_folder_of_parts_are_the_rows_of_json_lines(tmp_path: Path) -> None:
+    rows = published()
+    lines = write_jsonl(tmp_path / "rows.jsonl", rows)
+    wanted = read_rows(lines)
+    one = write(tmp_path / "one.parquet", rows)
+    for number, start in enumerate(range(0, len(rows), 100)):
+        write(tmp_path / "parts" / f"part-{number:03d}.parquet", rows[start : start + 100])
+    for path in (one, tmp_path / "parts"):
+        found = read_rows(path)
+        assert found.frame.equals(wanted.frame)
+        assert (found.source, found.values) == (wanted.source, wanted.values)
+        import_run(path, tmp_path / f"run-{path.stem}", {})
+    files = {
+        (tmp_path / f"run-{name}" / "predictions.parquet").read_bytes() for name in ("one", "parts")
+    }
+    assert len(files) == 1
+    assert "324 items" in run("report", tmp_path / "run-parts", "--resamples", 100).stdout
+
+
+def test_null_is_a_value_that_is_not_there(tmp_path: Path) -> None:
+    rows = [row("a", family="f"), row("b", family=None), row("c", status="refused")]
+    rows[2] |= {"probabilities": None, "n_choices": 2}
+    lines = [{k: v for k, v in each.items() if v is not None} for each in rows]
+    wanted = read_rows(write_jsonl(tmp_path / "rows.jsonl", lines)).frame
+    assert read_rows(write(tmp_path / "rows.parquet", rows)).frame.equals(wanted)
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (row("x", reference=5), "reference"),
+        (row("x", probabilities=[0.5, math.nan]), "probabilities: expected finite"),
+        (row("x", probabilities=[0.5, None]), "probabilities"),
+        (row("x", probabilities=[0.9, 0.9]), "sum"),
+        (row("x", domain=Decimal("1.5")), "domain: expected text"),
+        (row("x", id=7), "id"),
+    ],
+)
+def test_a_malformed_row_is_named_by_file_and_row(
+    tmp_path: Path, bad: dict[str, Any], said: str
+) -> None:
+    write(tmp_path / "parts" / "a.parquet", [row("a")])
+    write(tmp_path / "parts" / "b.parquet", [bad])
+    with pytest.raises(RecordError, match=r"b\.parquet, row 1: ") as refused:
+        read_rows(tmp_path / "parts")
+    assert said in str(refused.value)
+
+
+def test_an_item_in_two_parts_is_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / "parts" / f"{name}.parquet", [row("a")])
+    with pytest.raises(RecordError, match="row 1: "):
+        read_rows(tmp_path / "parts")
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.parquet", [row(str(number)) for number in range(50)])
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(InputError, match=r"rows\.parquet: damaged or cut short"):
+        read_rows(path)
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "a.parquet").write_text("{}")
+    with pytest.raises(InputError, match=r"a\.parquet: damaged or cut short"):
+        read_rows(tmp_path / "parts")
+
+
+def test_a_run_folder_is_not_imported_again(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", run_rows(1), arm="a", seed=1)
+    message = run("import", folder, "--out", tmp_path / "out", code=1).stderr
+    assert "`report` and `compare` read it as it is" in message
+    assert not (tmp_path / "out").exists()
+
+
+def test_columns_are_mapped_as_in_json_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "rows.parquet", [{"key": "a", "label": 0, "logits": [1.0, -2.0]}])
+    run("import", path, "--out", tmp_path / "run", "--map", "id=key", "--map", "reference=label")
+    assert "1 item" in run("report", tmp_path / "run", "--resamples", 100).stdout
