@@ -1,35 +1,39 @@
 """Time and memory of `pact-audit data`, check by check, on many records.
 
     python benchmarks/audit.py                   300,000 generated records, a tenth for evaluation
-    python benchmarks/audit.py --records 30000
+    python benchmarks/audit.py --records 30000 100000
 
-The records come from the generator of the fixtures (six pairs per source family). Time is wall time
-of one run. The peak is the resident memory of the process, libraries included.
+The records come from the generator of the fixtures (six pairs per source family). Each size is
+audited with one core and with all cores, in a process of its own, and the results must be equal.
+CPU times include the processes that an audit starts. The peak is the resident memory of the main
+process, libraries included; each other process has about 0.3 GB.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
 import json
-import platform
+import os
 import resource
+import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+from common import machine, markdown_table, parser, publish, versions
+
+from pact_eval._processes import usable_cores
 from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
 from pact_eval.progress import Step, watched
 from pact_fixtures.generator import FULL, generate_base_records
 
 PAIRS_A_SOURCE_FAMILY = 6
-
-
-def print_line(line: str) -> None:
-    """Write one line of the table."""
-    sys.stdout.write(f"{line}\n")
+STEPS = ("reading", "families", "certificates", "separation", "shortcuts")
+HEAD = ("records", "cores", *(f"{name}, s" for name in STEPS), "all, s", "CPU s", "peak, MB")
 
 
 def write_dataset(folder: Path, n_records: int) -> None:
@@ -66,28 +70,63 @@ class Times:
 
 
 def main() -> None:
-    """Make the dataset, audit it, print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--records", type=int, default=300_000)
-    n_records = parser.parse_args().records
-    print_line(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}")
-    print_line(", ".join(f"{name} {version(name)}" for name in ("numpy", "polars", "scikit-learn")))
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        write_dataset(folder, n_records)
-        size = sum(path.stat().st_size for path in folder.iterdir())
-        print_line(f"{n_records:,} records, {size / 1e6:,.0f} MB")
-        times = Times()
-        with watched(times):
-            audit = audit_data(DatasetSource.of_folder(folder), DataAuditSettings())
-    for name, seconds in times.seconds.items():
-        print_line(f"{name:<13}{seconds:8.1f} s")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    mega = peak / 1e6 if sys.platform == "darwin" else peak / 1e3
-    print_line(f"{'peak':<13}{mega:8,.0f} MB")
-    print_line(
-        str({code: n for check in audit.checks for code, n in check.counts.items()} or "no finding")
-    )
+    """Audit datasets of each size with one core and with all, and publish the table."""
+    options = parser(__doc__)
+    options.add_argument("--records", type=int, nargs="+", default=[300_000])
+    options.add_argument("--folder", help=argparse.SUPPRESS)
+    arguments = options.parse_args()
+    if arguments.folder:
+        sys.stdout.write(json.dumps(measured(Path(arguments.folder))))
+        return
+    rows = []
+    for n_records in arguments.records:
+        with tempfile.TemporaryDirectory() as folder:
+            write_dataset(Path(folder), n_records)
+            found = [in_a_process(folder, cores) for cores in ({0}, None)]
+        if found[0]["results"] != found[1]["results"]:
+            raise SystemExit("the results depend on the number of cores")
+        rows += [row_of(n_records, each) for each in found]
+    packages = versions("numpy", "scipy", "scikit-learn", "polars", "joblib")
+    load = f"load of the machine before the last run {os.getloadavg()[0]:.1f}"
+    text = f"{machine()}; {packages}; one run each, {load}.\n\n{markdown_table(HEAD, rows)}"
+    publish("audit", f"{text}\n\n`python benchmarks/audit.py`", arguments.write)
+
+
+def in_a_process(folder: str, cores: set[int] | None) -> dict[str, Any]:
+    """Audit a dataset in a process that may use some cores, or all; return what it measured."""
+
+    def limit() -> None:
+        if cores is not None:
+            os.sched_setaffinity(0, cores)
+
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, __file__, "--folder", folder]
+    made = subprocess.run(command, check=True, capture_output=True, preexec_fn=limit)  # noqa: S603 -- this script
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    found: dict[str, Any] = json.loads(made.stdout)
+    return found | {"cpu": cpu}
+
+
+def measured(folder: Path) -> dict[str, Any]:
+    """Audit a dataset; return seconds by step, the peak in MB and a hash of the results."""
+    times = Times()
+    with watched(times):
+        audit = audit_data(DatasetSource.of_folder(folder), DataAuditSettings())
+    unit = 1e6 if sys.platform == "darwin" else 1e3
+    return {
+        "cores": usable_cores(),
+        "seconds": times.seconds,
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit,
+        "results": hashlib.sha256(repr((audit.facts, audit.checks)).encode()).hexdigest(),
+    }
+
+
+def row_of(n_records: int, found: dict[str, Any]) -> list[str]:
+    """Lay out a row of the table."""
+    seconds = [found["seconds"].get(name, 0.0) for name in (*STEPS, "Auditing")]
+    numbers = [*seconds, found["cpu"], found["peak"]]
+    return [f"{n_records:,}", str(found["cores"]), *(f"{number:,.0f}" for number in numbers)]
 
 
 if __name__ == "__main__":

@@ -120,7 +120,7 @@ def occurrences(state: Json, wording: str) -> int:
         >>> occurrences([{"text": "Shut. Then open. Shut."}, "Shut."], "Shut.")
         3
     """
-    return sum(text.count(wording) for text in leaf_texts(state))
+    return sum([text.count(wording) for text in leaf_texts(state)])
 
 
 def _text_at(value: Json, path: LeafPath) -> str:
@@ -136,14 +136,11 @@ def _text_at(value: Json, path: LeafPath) -> str:
 
 
 def _in_keys(value: Json, wording: str) -> bool:
-    inside: list[Json] = []
-    if isinstance(value, dict):
-        if any(wording in key for key in value):
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in items:
+        if isinstance(item, list | dict) and _in_keys(item, wording):
             return True
-        inside = [*value.values()]
-    elif isinstance(value, list):
-        inside = value
-    return any(isinstance(item, list | dict) and _in_keys(item, wording) for item in inside)
+    return isinstance(value, dict) and any(wording in key for key in value)
 
 
 class _Empty:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -128,3 +133,49 @@ def test_a_file_that_changes_during_the_audit_is_an_error_in_parts_too(
     in_small_parts(monkeypatch)
     with pytest.raises(InputError, match="the file has changed during the audit"):
         FAMILIES.run(context)
+
+
+AUDIT = """
+import sys
+from pathlib import Path
+from pact_eval import _processes
+from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data, parts
+from pact_eval.data import index
+parts.FEWEST_RECORDS = index.FEWEST_BYTES = 1
+index._BYTES_IN_A_PART = 2_000
+_processes.usable_cores = parts.usable_cores = lambda: 2
+print("begin", flush=True)
+while True:
+    audit_data(DatasetSource.of_folder(Path(sys.argv[1])), DataAuditSettings(only=["families"]))
+    print("audited", flush=True)
+"""
+
+
+def processes_of_group(group: int) -> list[str]:
+    """Return the names of the processes of a group that have not ended."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            name, _, rest = (folder / "stat").read_text().rpartition(") ")
+        except OSError:  # it has just ended
+            continue
+        state, _, of = rest.split()[:3]
+        if int(of) == group and state != "Z":
+            found.append(name)
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+def test_an_interrupt_ends_all_processes(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", AUDIT, str(healthy().write(tmp_path))]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, start_new_session=True, text=True, **pipes) as audit:
+        assert audit.stdout is not None
+        assert [audit.stdout.readline().strip() for _ in range(2)] == ["begin", "audited"]
+        assert len(processes_of_group(audit.pid)) >= 3
+        os.killpg(audit.pid, signal.SIGINT)
+        ends = time.monotonic() + 60
+        while processes_of_group(audit.pid) and time.monotonic() < ends:
+            time.sleep(0.1)
+        assert processes_of_group(audit.pid) == []
+        assert audit.wait() == -signal.SIGINT
