@@ -7,14 +7,15 @@ context has 13 random sentences of the fixtures' generator with changed digits. 
 has copies of training pairs with 1 to 12% of the words replaced. Both files have copies of one
 template that differ in two numbers. The cosine of a copy and its source is estimated by
 scikit-learn's `TfidfVectorizer` with the document frequencies of 20,000 contexts. It is up to 0.03
-too high or too low, so copies with an estimate of 0.83 or more must be found. Times are CPU times:
-the search has one thread, and other processes on the machine do not count.
+too high or too low, so copies with an estimate of 0.83 or more must be found. Times are CPU times
+on one core, so the search has one process, and other processes on the machine do not count.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import resource
 import subprocess
@@ -87,6 +88,7 @@ def main() -> None:
     options.add_argument("--one", type=int, help=argparse.SUPPRESS)
     arguments = options.parse_args()
     if arguments.one:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         sys.stdout.write(json.dumps(row_of(arguments.one)))
         return
     rows = []

@@ -8,6 +8,7 @@ wording. A turn that contains nothing else is deleted with it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -136,7 +137,9 @@ def _text_at(value: Json, path: LeafPath) -> str:
 
 
 def _in_keys(value: Json, wording: str) -> bool:
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    items: Iterable[Json] = ()
+    if isinstance(value, list | dict):
+        items = value.values() if isinstance(value, dict) else value
     for item in items:
         if isinstance(item, list | dict) and _in_keys(item, wording):
             return True

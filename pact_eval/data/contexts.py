@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable
 
 from pact_eval._json import Json
 
@@ -31,7 +32,9 @@ def leaf_texts(value: Json) -> list[str]:
 
 def _gather(value: Json, found: list[str]) -> None:
     # Several times as fast as nested generators, and every check reads every leaf.
-    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    items: Iterable[Json] = ()
+    if isinstance(value, list | dict):
+        items = value.values() if isinstance(value, dict) else value
     for item in items:
         if isinstance(item, str):
             found.append(item)
