@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -131,7 +132,7 @@ def _worker_source(asked: ModelRequest, workers: WorkersRequest) -> RowSource:
     from pact_eval.scoring.quantisation import quantisation_remarks
     from pact_eval.scoring.workers.cluster import import_ray
     from pact_eval.scoring.workers.source import worker_source
-    from pact_reports.workers import progress_sentence
+    from pact_reports.workers import progress_sentence, thread_remarks
 
     with needs_ray_extra():
         import_ray(workers)
@@ -147,6 +148,8 @@ def _worker_source(asked: ModelRequest, workers: WorkersRequest) -> RowSource:
     model, far = source.model, workers.address is not None
     announce(contract_remarks(model.contract))
     announce(quantisation_remarks(model.quantisation, elsewhere=far))
+    if not far and model.device.type == "cpu":
+        announce(thread_remarks(workers.count or 1, source.threads, os.cpu_count() or 1))
     return source
 
 

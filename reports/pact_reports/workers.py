@@ -36,6 +36,27 @@ def progress_sentence(progress: PoolProgress, now: dt.datetime) -> str:
     return f"{said}; done in {math.ceil(left / 60):,} min, at {day}{end:%H:%M}"
 
 
+def thread_remarks(workers: int, threads: int, cores: int) -> list[str]:
+    """Return what to set if the workers of this machine compete for its cores.
+
+    Args:
+        workers: number of workers.
+        threads: threads of each.
+        cores: cores of the machine.
+
+    Examples:
+        >>> thread_remarks(2, 4, 8)
+        []
+        >>> thread_remarks(4, 8, 8)
+        ['4 workers of 8 threads share 8 cores; OMP_NUM_THREADS=2 is faster, with other last bits']
+    """
+    if workers * threads <= cores:
+        return []
+    share = max(1, cores // workers)
+    better = f"; OMP_NUM_THREADS={share} is faster, with other last bits" if share < threads else ""
+    return [f"{workers} workers of {threads} threads share {cores} cores{better}"]
+
+
 def _rates(rates: Mapping[str, float]) -> str:
     if len(rates) <= _MOST_NAMED:
         return ", ".join(f"{name} {rate:.2g}" for name, rate in rates.items())

@@ -46,6 +46,11 @@ class WorkerSource:
     on_progress: Callable[[PoolProgress], None] = lambda _progress: None
 
     @property
+    def threads(self) -> int:
+        """Threads of each worker: as many as one process has here, because bits depend on it."""
+        return torch.get_num_threads()
+
+    @property
     def settings(self) -> Mapping[str, Json]:
         """Those of a single process: a run may be resumed with any number of workers, or none."""
         return LocalSource(self.model).settings
@@ -70,13 +75,12 @@ class WorkerSource:
         Raises:
             WorkerError: they cannot be started, or do not agree.
         """
-        threads = torch.get_num_threads()
         windows = len(missing_windows(dataset, writer))
         proof = replace(dataset, records=tuple(dataset.records[:PROOF_RECORDS]))
-        order = WorkerOrder(self.request, proof, threads)
+        order = WorkerOrder(self.request, proof, self.threads)
         device = self.model.device.type
         with connected(
-            self.workers, device=device, threads=threads, most=max(windows, 1)
+            self.workers, device=device, threads=self.threads, most=max(windows, 1)
         ) as cluster:
             pool = Pool(
                 cluster,

@@ -1,0 +1,77 @@
+"""The page about many devices: its manifest and script parse, its costs follow from its numbers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+PERFORMANCE = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+RECORDS = 100_000
+
+
+def block(language: str) -> str:
+    (found,) = re.findall(rf"^```{language}\n(.+?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    return str(found)
+
+
+def test_the_manifest_is_a_ray_cluster_with_a_token_and_the_ray_of_the_constraints() -> None:
+    cluster: Any = yaml.safe_load(block("yaml"))
+    assert (cluster["apiVersion"], cluster["kind"]) == ("ray.io/v1", "RayCluster")
+    spec = cluster["spec"]
+    assert spec["authOptions"] == {"mode": "token"}
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8").split("\n")
+    assert f"ray=={spec['rayVersion']}" in pins
+    groups = [spec["headGroupSpec"], *spec["workerGroupSpecs"]]
+    for group in groups:
+        pod = group["template"]["spec"]
+        mounted = {mount["name"] for each in pod["containers"] for mount in each["volumeMounts"]}
+        assert mounted == {volume["name"] for volume in pod["volumes"]}
+        # rayStartParams are command-line options: text, whatever they mean.
+        assert all(isinstance(value, str) for value in group["rayStartParams"].values())
+    assert spec["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+
+
+def test_the_slurm_script_is_bash() -> None:
+    done = subprocess.run(
+        ["bash", "-n"], input=block("bash"), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def _number(pattern: str, text: str) -> float:
+    (found,) = re.findall(pattern, text)
+    return float(found)
+
+
+@pytest.mark.parametrize("name", ["one process, engine fork", "8 such machines"])
+def test_the_costs_of_fork_follow_from_the_measured_seconds(name: str) -> None:
+    seconds = _number(r"Fork takes ([\d.]+) s per item", PERFORMANCE)
+    wall, hours = _costs(name)
+    machines = 8 if name.startswith("8") else 1
+    assert f"{seconds} s per item" in PAGE
+    assert hours == pytest.approx(RECORDS * seconds / 3600, rel=0.02)
+    assert wall == pytest.approx(hours / machines, rel=0.02)
+
+
+def test_the_costs_of_others_follow_from_their_ratios() -> None:
+    _, fork = _costs("one process, engine fork")
+    batched = _number(r"our batched / fork, pairs \| ([\d.]+)", PERFORMANCE)
+    assert _costs("one process, full prompts")[1] == pytest.approx(fork * batched, rel=0.02)
+    ours, served = re.findall(r"^\| 64 \| ([\d.]+) \| ([\d.]+) \|", PERFORMANCE, re.MULTILINE)[0]
+    ratio = float(served) / float(ours)
+    assert _costs("vLLM on the CPU")[1] == pytest.approx(fork * ratio, rel=0.03)
+    assert _costs("8 such servers")[0] == pytest.approx(fork * ratio / 8, rel=0.05)
+
+
+def _costs(name: str) -> tuple[float, float]:
+    """Return wall time and machine-hours of a way, in hours."""
+    (row,) = re.findall(rf"^\| {re.escape(name)}.+$", PAGE, re.MULTILINE)
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    return float(cells[2].removesuffix(" h")), float(cells[3])
