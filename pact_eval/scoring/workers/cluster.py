@@ -34,6 +34,9 @@ _ENVIRONMENT: Final = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     # Ray's own switch for "one machine only", the default on macOS: it takes the loopback address.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    # On a busy machine, a process that is slow to start or to reply is not dead.
+    "RAY_worker_register_timeout_seconds": "600",
+    "RAY_health_check_failure_threshold": "30",
 }
 
 
