@@ -136,6 +136,7 @@ class FittedRun:
         warnings: what the runs have in common with the fit, and should not.
         items: what it was fitted on.
         served: whether a server sent these probabilities, which it may have tempered.
+        titles: by run folder, what outputs call it; see `RunFolder.title`.
     """
 
     folder: Path
@@ -146,6 +147,7 @@ class FittedRun:
     warnings: tuple[CalibrationWarning, ...]
     items: CalibrationItems = field(repr=False)
     served: bool = False
+    titles: Mapping[Path, str] = field(default_factory=dict)
 
     def portable(self) -> PortableCalibration:
         """Return the temperatures by type of question that transformers can apply.
@@ -242,6 +244,7 @@ def fit_on_run(
         warnings=tuple(warnings),
         items=items,
         served=run.provenance.served,
+        titles={name: each.title for name, each in ({folder: run} | others).items()},
     )
 
 

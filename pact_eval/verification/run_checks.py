@@ -89,12 +89,14 @@ class CheckedRun:
         checks: the checks, in a fixed order.
         unreadable: why nothing could be checked: the folder is not a run, or its `run.json` is
             damaged. None if it could be read.
+        quantisation: how the base model was quantised; None if it was not, or if that is unknown.
     """
 
     folder: Path
     digest: str | None
     checks: tuple[RunCheck, ...]
     unreadable: str | None = None
+    quantisation: str | None = None
 
     @property
     def differs(self) -> bool:
@@ -147,7 +149,12 @@ def verify_run(folder: Path, places: Places | None = None) -> CheckedRun:
     checks = tuple(check for make in _CHECKS if (check := make(run)) is not None)
     seal = run.provenance.seal
     intact = seal is not None and checks[0].outcome == "ok"
-    return CheckedRun(folder, seal_digest(seal) if seal is not None and intact else None, checks)
+    return CheckedRun(
+        folder,
+        seal_digest(seal) if seal is not None and intact else None,
+        checks,
+        quantisation=run.provenance.quantisation,
+    )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import runner
-from run_frames import edit_run, rows, write_run
+from run_frames import edit_run, other_items, rows, write_run
 
 from pact_cli.main import main
 from pact_eval.runs import RunWriter, read_run
@@ -80,6 +80,26 @@ def test_the_name_of_the_run_is_printed_with_it(
 ) -> None:
     assert "(nf4)" in run(command[0], pair[1], *command[1:], *FAST).stdout
     assert "nf4" not in run(command[0], pair[0], *command[1:], *FAST).stdout
+
+
+def test_verify_and_calibrate_print_it(pair: tuple[Path, Path]) -> None:
+    assert "runs/packed (nf4)" in run("verify", *pair).stdout
+    write_run(Path("runs/other"), other_items(rows(3, families=12, k=3)), arm="pact", seed=18)
+    edit_run(Path("runs/other"), source="score", settings=SETTINGS | NF4)
+    text = run("calibrate", pair[1], "--holdout", "runs/other").stdout
+    assert "fit split: runs/packed (nf4)" in text
+    assert "runs/other (nf4)" in text
+
+
+def test_a_calibrator_belongs_to_one_quantisation(pair: tuple[Path, Path]) -> None:
+    write_run(Path("runs/other"), other_items(rows(3, families=12, k=3)), arm="pact", seed=18)
+    edit_run(Path("runs/other"), source="score", settings=SETTINGS)
+    words = ("calibrate", pair[1], "--holdout", "runs/other")
+    message = run(*words, code=1).stderr
+    assert "quantisation of the base model: fitted on nf4, applied to none" in message
+    assert "as allowed" in run(*words, "--allow", "other-quantisation").stderr
+    run("calibrate", pair[0], "--holdout", "runs/other", "--overwrite")
+    assert "quantisation" not in Path(pair[0], "calibration.json").read_text()
 
 
 def test_a_display_name_keeps_it(pair: tuple[Path, Path]) -> None:

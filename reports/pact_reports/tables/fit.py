@@ -27,7 +27,8 @@ def fitted_parts(fitted: FittedRun, run: Path) -> list[Part]:
     parts = [] if fitted.choice is None else [*choice_parts(fitted.choice)]
     parts += fit_parts(fitted.fit)
     for name, effect in fitted.effects.items():
-        title = f"fit split: {name}" if name == run else str(name)
+        named = fitted.titles.get(name, str(name))
+        title = f"fit split: {named}" if name == run else named
         parts += effect_parts(title, effect)
     return parts
 

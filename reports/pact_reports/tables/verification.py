@@ -23,8 +23,9 @@ def checks_lines(run: CheckedRun) -> tuple[Line, ...]:
             Line(f"  {'not readable':<13}{'run':<14}{one_line(run.unreadable)}", "bad"),
         )
     digest = run.digest or "none (its files differ)"
+    quantised = "" if run.quantisation is None else f" ({run.quantisation})"
     return (
-        Line(one_line(str(run.folder)), "strong"),
+        Line(one_line(f"{run.folder}{quantised}"), "strong"),
         *(
             Line(
                 f"  {check.outcome:<13}{check.subject:<14}{one_line(check.finding)}",
