@@ -288,7 +288,8 @@ class Provenance(Mapping[str, Json]):
         """
         top = _Reader(recorded, source)
         settings = top.object("settings")
-        check = top.object("engine").object("check")
+        engine = top.object("engine")
+        difference = engine.object("check").number("largest_logit_difference")
         return cls(
             status=top.text("status"),
             source=top.text("source"),
@@ -315,9 +316,7 @@ class Provenance(Mapping[str, Json]):
             quantisation=settings.object("quantisation").text("method"),
             device=settings.text("device"),
             batch_tokens=settings.whole("batch_tokens"),
-            engine=Engine(
-                top.object("engine").text("name"), check.number("largest_logit_difference")
-            ),
+            engine=Engine(engine.text("name"), difference),
             counts=Counts(
                 top.object("counts").whole("items"),
                 top.object("counts").whole("views"),
