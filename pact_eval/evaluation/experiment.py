@@ -96,7 +96,7 @@ class Experiment:
     @classmethod
     def read(
         cls,
-        folders: Sequence[Path],
+        folders: Sequence[str | Path],
         settings: Settings | None = None,
         *,
         unique_labels: bool = True,
@@ -115,7 +115,7 @@ class Experiment:
         settings = settings or Settings()
         runs: list[ExperimentRun] = []
         ablated: list[ExperimentRun] = []
-        kept, skipped = of_one_role([open_run(folder) for folder in folders])
+        kept, skipped = of_one_role([open_run(Path(folder)) for folder in folders])
         without, left_out = _unanswered(kept)
         for opened in kept:
             members = ablated if opened.ablated else runs

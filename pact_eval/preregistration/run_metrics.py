@@ -318,7 +318,7 @@ def k_views(table: MetricTable) -> ArmValues:
         InputError: no run has more views than one.
     """
     if not known_decodings(table, "accuracy", ("ensemble", "ensemble_calibrated")):
-        message = "no run has more views than one: K is 1"
+        message = "no run has the probabilities of more views than one"
         raise InputError(message)
     return arm_values(table, _OF_VIEWS)
 

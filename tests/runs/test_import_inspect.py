@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import Experiment, RepeatedPrompts, RoundedProbabilities
+from pact_eval.evaluation import Experiment, RepeatedPrompts, RoundedProbabilities, list_runs
 from pact_eval.runs import ImportOptions, import_run, read_run
 from pact_eval.runs.importing import read_rows
 from pact_eval.runs.importing.zip_members import ZipMembers
@@ -145,6 +145,18 @@ def test_epochs_repeat_a_prompt(tmp_path: Path) -> None:
     assert (evaluation.k, flips.n) == (3, len(complete))
     assert flips.value == pytest.approx(np.mean([len(each) > 1 for each in complete]))
     assert RepeatedPrompts(3) in evaluation.notes
+
+
+@pytest.mark.parametrize("name", ["epochs.eval", "logprobs.eval"])
+def test_the_list_of_runs_has_the_accuracy_of_the_report(tmp_path: Path, name: str) -> None:
+    """Logs list one epoch after another; the list of runs wants an item's views together."""
+    import_run(LOGS / name, tmp_path / "run", {})
+    experiment = Experiment.read([str(tmp_path / "run")])
+    (listed,) = list_runs([tmp_path / "run"])
+    assert listed.state == "complete"
+    assert listed.accuracy is not None
+    expected = experiment.evaluation(experiment.runs[0]).groups[0].estimates["accuracy"].value
+    assert listed.accuracy.value == expected
 
 
 def test_the_order_that_was_shown_is_known() -> None:

@@ -50,6 +50,11 @@ class ArmCurve:
     band: Band | None
     summary: tuple[float, ...]
 
+    @property
+    def mean_summary(self) -> float:
+        """The mean of `summary` over the runs of the arm."""
+        return float(np.mean(self.summary))
+
 
 @dataclass(frozen=True, eq=False)
 class ArmCurves:

@@ -7,6 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import polars as pl
+
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval.runs.folder import RunWriter
@@ -49,7 +51,7 @@ def import_run(
         names["base_model"] = rows.model
     with RunWriter(out, settings, names) as writer:
         if not writer.complete:
-            writer.write_part(0, rows.frame)
+            writer.write_part(0, _by_item(rows.frame))
             writer.finish(time.monotonic() - started, _facts(rows))
     return rows
 
@@ -63,6 +65,16 @@ def read_rows(path: Path, options: ImportOptions | None = None) -> ImportedRows:
     """
     options = options or ImportOptions()
     return read_log(find_source(path, options.source), path, options)[0]
+
+
+def _by_item(frame: pl.DataFrame) -> pl.DataFrame:
+    """Put the views of each item next to each other, as `score` does; items keep their order.
+
+    Logs list epochs, trials or requests in an order of their own.
+    """
+    first = pl.col("_row").min().over("id")
+    ordered = frame.with_row_index("_row").sort(first, "view", maintain_order=True)
+    return ordered.drop("_row")
 
 
 def _facts(rows: ImportedRows) -> dict[str, Json]:

@@ -252,7 +252,7 @@ def build_main(experiment: Experiment, looks: Looks) -> Built:
     arms = [arm for each in results for arm in each.arms]
     missing: tuple[str, ...] = ()
     if all(each.spec.name != "view_tv" for each in results):
-        missing += ("TV: one view only (K is 1)",)
+        missing += ("TV: no run has the probabilities of more views than one",)
     if all(arm.calibrated is None for arm in arms):
         missing += ("calibrated ECE: no arm has a calibrator for each of its runs",)
     basis = counts_text(results[0].items, results[0].families)

@@ -70,9 +70,7 @@ def draw_risk_coverage(
             markevery=max(1, len(x) // 6),
         )
         handles.append(line)
-        labels.append(
-            f"{shown(looks.names.arm(arm.arm), 20)}: AURC {100 * float(np.mean(arm.summary)):.1f}%"
-        )
+        labels.append(f"{shown(looks.names.arm(arm.arm), 20)}: AURC {100 * arm.mean_summary:.1f}%")
     ax.axhline(100 * result.guessing, color=MUTED, linewidth=0.7, linestyle=_DASHDOT)
     for linestyle, colour, label in (
         (_DASHED, MUTED, "random order"),
@@ -145,7 +143,7 @@ def draw_view_tv(result: ArmCurves, ax: Axes, looks: Looks) -> Axes:
         style = looks.arms[arm.arm]
         _draw_arm(ax, result.x, arm, looks)
         (line,) = ax.plot(result.x, 100 * arm.mean, color=style.colour)
-        mean = float(np.mean(arm.summary))
+        mean = arm.mean_summary
         if mean > 0:
             height = float(np.interp(np.log(mean), np.log(result.x), 100 * arm.mean))
             (line,) = ax.plot(

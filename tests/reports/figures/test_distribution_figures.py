@@ -327,7 +327,7 @@ def test_tv_of_one_view_says_why_not(tmp_path: Path) -> None:
             FIGURES[name].build(experiment, Looks.of(experiment))
     main = FIGURES["main"].build(experiment, Looks.of(experiment))
     assert len(main.files[0].panels) == 3
-    assert "TV: one view only (K is 1)" in main.missing
+    assert "TV: no run has the probabilities of more views than one" in main.missing
 
 
 def test_confidence_against_numpy(experiment: Experiment, looks: Looks) -> None:

@@ -305,7 +305,7 @@ def test_splits_of_the_published_rows(tmp_path_factory: pytest.TempPathFactory) 
     assert accuracy == [["82.1", "67.3", "0.528", "9.2", "4.65"]]
     assert built.skipped == {
         "paired": "no other arm has a seed in common with pact",
-        "views": "no run has more views than one: K is 1",
+        "views": "no run has the probabilities of more views than one",
         "order": "no item is shown in two orders (K is 1)",
         "slots": "no item is shown in two orders (K is 1)",
         "ablations": "no other arm has a seed in common with pact",
