@@ -144,7 +144,7 @@ def evaluate(
 @click.option("--updates", default=200, show_default=True, help="Updates by REINFORCE.")
 @click.option("--start", type=_FOLDER, help="Adapter or checkpoint to start from.")
 @click.option("--candidates", default=8, show_default=True, help="Placements per decision, to 26.")
-@click.option("--learning-rate", default=2e-4, show_default=True, help="Of the A matrices.")
+@click.option("--learning-rate", default=1e-4, show_default=True, help="Of the A matrices.")
 @click.option("--seed", default=17, show_default=True, help="Seed of everything random.")
 @click.option("--long", is_flag=True, help="1,574 REINFORCE updates, as many as the paper.")
 @click.option("--base", type=_FOLDER, default=BASE, help="Base model.  [default: the tiny one]")

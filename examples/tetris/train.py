@@ -62,7 +62,7 @@ class Settings:
     updates: int = 200
     moves: int = 32
     candidates: int = 8
-    learning_rate: float = 2e-4
+    learning_rate: float = 1e-4
     lora_plus_ratio: float = 4.0
     entropy_weight: float = 0.01
     max_gradient_norm: float = 1.0

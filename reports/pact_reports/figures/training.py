@@ -62,6 +62,7 @@ _TERM_OF: Final[Mapping[str, str]] = {"pair_margin": "cf", "ablated_gap": "nr"}
 
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (4, 1, 1, 1)), (0, (7, 1.5, 1.5, 1.5)))
 _MOST_POINTS = 1_500
+_FEW_DECADES = 30  # powers of ten alone would label one tick or none
 
 
 def draw_terms(result: TrainingCurves, ax: Axes, looks: Looks) -> Axes:
@@ -78,6 +79,11 @@ def draw_terms(result: TrainingCurves, ax: Axes, looks: Looks) -> Axes:
         handles.append(line)
         labels.append(_TERM_LABELS[name])
     ax.set_yscale("log")
+    low, high = ax.get_ylim()
+    if high < _FEW_DECADES * low:
+        from matplotlib.ticker import LogLocator
+
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.yaxis.set_minor_formatter(lambda _value, _position: "")
     ax.set_ylabel("Loss term, unweighted\n(log scale)")
@@ -164,6 +170,7 @@ def draw_games(result: TrainingCurves, ax: Axes, looks: Looks, *, names: Sequenc
         handles.append(line)
         labels.append(_GAME_LABELS[name])
     ax.set_ylim(bottom=0)
+    ax.set_xlim(-0.05 * result.steps, 1.05 * result.steps)
     ax.set_ylabel("Points per game" if "points" in names[0] else "Rows per game")
     ax.set_xlabel("Training step")
     headed(ax, "", f"n = {len(result.games[names[0]].steps)} checkpoints; most probable answers")
