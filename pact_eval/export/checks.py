@@ -1,7 +1,8 @@
 """An export verifies itself: token ids against ours, and answers through the pipeline.
 
-Token ids are compared on probes of every kind with hostile texts, on the frozen items of the server
-probe, and on a sample of the user's data, in every order. Answers are compared on some of them.
+Token ids are compared on the frozen questions of the contract's fingerprint, on questions of every
+kind with hostile texts, on the frozen items of the server probe, and on a sample of the user's
+data. Answers are compared on some of them.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ import numpy as np
 import torch
 from transformers import pipeline
 
+from pact_eval._json import Json
 from pact_eval.data import Record, parse_record
 from pact_eval.errors import PromptError
 from pact_eval.export.layouts import Layout
 from pact_eval.prompts import EncodedView, Encoder
+from pact_eval.prompts.contract import contract_probes
 from pact_eval.scoring.model import LoadedModel, quiet_loading
 from pact_eval.scoring.servers.probe_items import PROBE_RECORDS
 from pact_eval.templates import DecisionFiles
@@ -29,6 +32,7 @@ TOLERANCE: Final = {"float32": 1e-4, "float16": 0.02, "bfloat16": 0.05}
 
 _K: Final = 3
 _ANSWERS: Final = 12
+"""Records of the user's data whose answers are compared."""
 
 _HOSTILE: Final = (
     "",
@@ -49,18 +53,34 @@ def hostile_records() -> list[Record]:
             "score": {"criteria": [text, "More", "Most"]},
         }
         for kind, more in questions.items():
-            records.append(_record(f"hostile-{kind}-{number}", text, {"type": kind, **more}))
+            asked = {"type": kind, "instructions": f"Which? {text}", **more}
+            records.append(_record(f"hostile-{kind}-{number}", {"note": text}, asked))
     return records
 
 
-def _record(name: str, text: str, question: dict[str, Any]) -> Record:
-    asked = question | {"instructions": f"Which? {text}"}
+def contract_records() -> list[Record]:
+    """Return the frozen questions of the contract's fingerprint that a request can ask."""
+    return [
+        _record(f"contract-{number}", state, question)
+        for number, (state, question) in enumerate(contract_probes())
+        if _can_be_asked(question)
+    ]
+
+
+def _can_be_asked(question: dict[str, Json]) -> bool:
+    """Whether transformers accepts a question: text as instructions, and levels with a text."""
+    levels = question.get("criteria") if question["type"] == "score" else None
+    described = not isinstance(levels, list) or None not in levels
+    return described and isinstance(question["instructions"], str)
+
+
+def _record(name: str, state: Any, question: dict[str, Any]) -> Record:
     value: Any = {
         **dict.fromkeys(("family", "source_family", "domain"), "probe"),
         "id": name,
         "split": "validation",
         "variant": "base",
-        "input": {"state": {"note": text}, "questions": {"decision": asked}},
+        "input": {"state": state, "questions": {"decision": question}},
     }
     return parse_record(value, require_reference=False)
 
@@ -80,7 +100,7 @@ def check_ids(ours: Encoder, files: DecisionFiles, sample: Sequence[Record]) -> 
         PromptError: a prompt differs; the message names the first.
     """
     theirs = Encoder(ours.tokenizer, DecisionTemplate(files), ours.max_prompt_tokens)
-    records = [*hostile_records(), *PROBE_RECORDS, *sample]
+    records = [*contract_records(), *hostile_records(), *PROBE_RECORDS, *sample]
     pairs = zip(ours.encode(records, _K, 0), theirs.encode(records, _K, 0), strict=True)
     n_compared = 0
     for one, other in pairs:
@@ -116,7 +136,7 @@ def our_answers(
 
 def answered(sample: Sequence[Record]) -> list[Record]:
     """Return the records whose answers are compared."""
-    return [*PROBE_RECORDS, *hostile_records()[3:9], *sample][:_ANSWERS]
+    return [*contract_records(), *PROBE_RECORDS, *hostile_records()[3:9], *sample[:_ANSWERS]]
 
 
 def check_answers(

@@ -39,6 +39,7 @@ class Export:
         prompts: number of prompts whose token ids are those of our contract.
         answers: number of answers compared with those of `pipeline("decision")`.
         largest_difference: largest difference of a probability.
+        tolerance: largest difference that was accepted; merging rounds weights, which allows more.
     """
 
     folder: Path
@@ -48,6 +49,7 @@ class Export:
     prompts: int
     answers: int
     largest_difference: float
+    tolerance: float
 
 
 def export_adapter(
@@ -106,19 +108,30 @@ def export_adapter(
             )
             write_atomically(folder / _README, text)
         with step("Comparing answers"):
-            largest = _compared(folder, layout, ours)
+            tolerance = TOLERANCE[_dtype(folder, layout)]
+            largest = _compared(folder, layout, ours, tolerance)
         if out.exists():
             out.rmdir()
         shutil.move(folder, out)
     names = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
-    return Export(out, layout, tuple(names), dict(files.temperature), prompts, len(ours), largest)
+    return Export(
+        folder=out,
+        layout=layout,
+        files=tuple(names),
+        temperatures=dict(files.temperature),
+        prompts=prompts,
+        answers=len(ours),
+        largest_difference=largest,
+        tolerance=tolerance,
+    )
 
 
-def _compared(folder: Path, layout: Layout, ours: Sequence[tuple[Record, list[float]]]) -> float:
+def _compared(
+    folder: Path, layout: Layout, ours: Sequence[tuple[Record, list[float]]], tolerance: float
+) -> float:
     if layout != "adapter":
         read_decision_files(folder)  # as a user's tool would
     largest = check_answers(folder, layout, ours)
-    tolerance = TOLERANCE[_dtype(folder, layout)]
     if not largest <= tolerance:
         message = (
             f'the exported folder does not answer as we do: pipeline("decision") differs by '

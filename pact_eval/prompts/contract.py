@@ -221,6 +221,16 @@ def contract_fingerprint(contract: ChatContract) -> str:
     return digest.hexdigest()
 
 
+def contract_probes() -> list[tuple[Json, dict[str, Json]]]:
+    """Return the frozen probes of the fingerprint as (state, question), one question each."""
+    return [
+        (state, question)
+        for state, questions in _PROBES
+        for question in questions.values()
+        if isinstance(question, dict)
+    ]
+
+
 # The probes are frozen: a change here changes every fingerprint ever recorded.
 _PROBES: Final[tuple[tuple[Json, dict[str, Json]], ...]] = (
     (

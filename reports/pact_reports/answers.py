@@ -300,4 +300,5 @@ def _notes(evaluation: Evaluation) -> Iterator[Line]:
         yield Line(f"Note: {note_sentence(note)}", "caution")
     more = len(evaluation.notes) - _MOST_NOTES
     if more > 0:
-        yield Line(f"{more} more notes: --full shows them.", "caution")
+        notes = "note: --full shows it" if more == 1 else "notes: --full shows them"
+        yield Line(f"{more} more {notes}.", "caution")

@@ -18,8 +18,9 @@ def export_lines(export: Export) -> tuple[Line, ...]:
     texts = {
         "wrote": f"{export.folder}: {len(export.files)} files, layout {export.layout}",
         "token ids": f"equal to those of the contract on {export.prompts:,} prompts",
-        "answers": f'equal through pipeline("decision") on {export.answers:,} questions; largest '
-        f"difference of a probability {export.largest_difference:.1g}",
+        "answers": f'within {export.tolerance:g} through pipeline("decision") on '
+        f"{export.answers:,} questions; largest difference of a probability "
+        f"{export.largest_difference:.1g}",
         "ships": f"temperatures {shipped}" if shipped else "no temperatures",
         "load it": f"three lines in {export.folder / 'README.md'}",
     }
@@ -37,4 +38,5 @@ def export_json(export: Export) -> dict[str, Json]:
         "prompts_compared": export.prompts,
         "answers_compared": export.answers,
         "largest_difference": export.largest_difference,
+        "tolerance": export.tolerance,
     }

@@ -24,6 +24,7 @@ from pact_eval._json import Json
 from pact_eval.calibration import Calibrator, Weights, inverse_softplus, write_calibrator
 from pact_eval.data import Record, read_records
 from pact_eval.errors import PromptError
+from pact_eval.export.checks import answered
 from pact_eval.prompts import NIMBLE, Encoder
 from pact_eval.scoring.model import ModelRequest, identify
 from pact_eval.templates import read_decision_files
@@ -211,3 +212,9 @@ def test_prompts_of_the_template_are_those_of_the_contract() -> None:
     exported = Encoder(tokenizer, DecisionTemplate(nimble_template(tokenizer)))
     ours = Encoder(tokenizer, NIMBLE)
     assert exported.encode(records, 3, 0) == ours.encode(records, 3, 0)
+
+
+def test_the_questions_of_the_fingerprint_are_compared_with_26_answers_and_without_texts() -> None:
+    compared = {record.id: record.field for record in answered([]) if "contract" in record.id}
+    assert [len(field.answers) for field in compared.values()] == [2, 2, 3, 26]
+    assert {field.kind for field in compared.values()} == {"boolean", "choice", "score"}
