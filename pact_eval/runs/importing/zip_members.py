@@ -11,7 +11,7 @@ import io
 import struct
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -48,9 +48,9 @@ class ZipMembers:
             raise InputError(message) from None
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the members."""
-        return tuple(self._members)
+    def names(self) -> Set[str]:
+        """The names of the members, in the order of the archive."""
+        return self._members.keys()
 
     def read(self, name: str) -> bytes:
         """Return the content of a member.
