@@ -36,7 +36,14 @@ from pact_eval.data.records import (
     read_records,
 )
 from pact_eval.data.splits import SplitPart, split_training_file
-from pact_eval.data.word_diff import WordDiff, edited_words, same_words, word_diff, words
+from pact_eval.data.word_diff import (
+    WordDiff,
+    common_prefix,
+    edited_words,
+    same_words,
+    word_diff,
+    words,
+)
 
 __all__ = [
     "MANIFEST_NAME",
@@ -66,6 +73,7 @@ __all__ = [
     "ablate",
     "build_index",
     "build_index_in_parts",
+    "common_prefix",
     "context_text",
     "dataset_files",
     "diff_datasets",

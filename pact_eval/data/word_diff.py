@@ -94,16 +94,21 @@ def _changed_parts(left: str, right: str) -> tuple[str, str]:
     (' is', ' was')
     """
     # Parts are cut in front of a space, or behind one: no word is divided.
-    start = max(left.rfind(" ", 0, _common_start(left, right)), 0)
+    start = max(left.rfind(" ", 0, common_prefix(left, right)), 0)
     left, right = left[start:], right[start:]
-    end = left.find(" ", len(left) - _common_start(left[::-1], right[::-1]))
+    end = left.find(" ", len(left) - common_prefix(left[::-1], right[::-1]))
     if end < 0:
         return left, right
     return left[:end], right[: end + len(right) - len(left)]
 
 
-def _common_start(left: str, right: str) -> int:
-    """Return the number of characters that both texts start with."""
+def common_prefix(left: str, right: str) -> int:
+    """Return the number of characters that both texts start with, by bisection: texts are long.
+
+    Examples:
+        >>> common_prefix("seal intact", "seal in two"), common_prefix("", "a")
+        (7, 0)
+    """
     low, high = 0, min(len(left), len(right))
     while low < high:
         middle = (low + high + 1) // 2

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pact_eval._json import Json
-from pact_eval.data import Record
+from pact_eval.data import Record, common_prefix
 from pact_eval.evaluation import ExperimentRun
 from pact_eval.prompts import NIMBLE, ChatContract, canonical_code_order
 
@@ -80,23 +80,6 @@ def _change(before: str, after: str) -> Json:
     middle = before[start : len(before) - end]
     first = _units(before[:start])
     return [first, first + _units(middle), after[start : len(after) - end]]
-
-
-def common_prefix(a: str, b: str) -> int:
-    """Return the length of the common prefix, by bisection: prompts are long and many.
-
-    Examples:
-        >>> common_prefix("seal intact", "seal in two"), common_prefix("", "a")
-        (7, 0)
-    """
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _units(text: str) -> int:

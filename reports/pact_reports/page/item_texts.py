@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from pact_eval._json import Json, dumps
-from pact_eval.data import Record
-from pact_reports.page.item_prompts import common_prefix
+from pact_eval.data import Record, common_prefix
 
 Part: TypeAlias = str | tuple[str, str]
 """Text that both members share, or the text of this member and that of the other in its place."""
