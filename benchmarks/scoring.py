@@ -145,11 +145,11 @@ def ours(
 
 
 def harness(model: Any, tokenizer: Any, views: Sequence[EncodedView], size: int) -> Any:
-    """Return a contestant: lm-evaluation-harness' HFLM, one forward pass per context."""
+    """Return a contestant: lm-evaluation-harness' HFLM, one forward pass per distinct context."""
     from lm_eval.models.huggingface import HFLM
 
     peer = HFLM(
-        pretrained=model, tokenizer=tokenizer, backend="causal", batch_size=size, max_length=4096
+        pretrained=model, tokenizer=tokenizer, backend="causal", batch_size=size, max_length=8192
     )
     requests = [
         ((f"{view.record_id}/{view.view}", str(code)), list(view.token_ids), [code])
@@ -209,19 +209,22 @@ def flops(config: Any, lengths: Sequence[tuple[int, int]]) -> float:
     return total
 
 
-def flop_ratio(config: Any, views: Sequence[EncodedView]) -> float:
-    """Return the FLOPs of all prompts over those of their prefix tree, each token once."""
-    tree = prefix_tree([view.token_ids for view in views], 0)
+def tree_flops(config: Any, prompts: Sequence[Sequence[int]]) -> float:
+    """Return the multiply-adds of the prefix tree of prompts: each token once."""
     runs: list[tuple[int, int]] = []
-    stack = [(tree.root, 0)]
+    stack = [(prefix_tree([tuple(ids) for ids in prompts], 0).root, 0)]
     while stack:
         branch, before = stack.pop()
         runs.append((before, len(branch.ids)))
         end = before + len(branch.ids)
         runs += [(end, len(leaf.ids)) for leaf in branch.leaves]
         stack += [(child, end) for child in branch.branches]
-    whole = flops(config, [(0, len(view.token_ids)) for view in views])
-    return whole / flops(config, runs)
+    return flops(config, runs)
+
+
+def flop_ratio(config: Any, prompts: Sequence[Sequence[int]]) -> float:
+    """Return the FLOPs of prompts, one by one, over those of their prefix tree."""
+    return flops(config, [(0, len(ids)) for ids in prompts]) / tree_flops(config, prompts)
 
 
 def accuracy_rows(encoder: Encoder, items: Items, vocabulary: int) -> list[list[str]]:
@@ -277,7 +280,8 @@ def speed_rows(
         contest.run(blocks)
     ratio = contest.ratio
     fraction = {
-        name: ratio(f"naive, {name}", f"fork, {name}") / flop_ratio(model.config, views)
+        name: ratio(f"naive, {name}", f"fork, {name}")
+        / flop_ratio(model.config, [view.token_ids for view in views])
         for name, views in (("pairs", pairs), ("records alone", alone))
     }
     goals = _goals(contest.ratio, fraction)

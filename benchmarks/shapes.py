@@ -7,17 +7,24 @@ answers, without their pairs, or under an adapter that is not merged. All contes
 token ids and take turns. vLLM runs in a Python of its own (`vllm_worker.py`), with prefix caching,
 and its cache is emptied before each turn.
 
-The token floor is the number of tokens of all prompts over that of their prefix tree: no engine
-that computes every distinct token once can be faster than plain prompts by much more than this.
+The token floor is the number of tokens of the distinct prompts over that of their prefix tree: no
+engine that computes every token of the tree once can be faster than plain prompts by much more than
+this. HFLM scores identical prompts once, and a boolean has only two orders, so prompts that are
+identical count once. The FLOP floor counts multiply-adds instead, attention included: the ends of
+prompts, which every engine must compute, read the most keys.
+
+The share of a product's rate bounds what any engine of this precision could gain: the multiply-adds
+of the tree per second of fork, over those of one large matrix product.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +35,7 @@ import torch
 import transformers
 from common import Contest, Timed, machine, markdown_table, parser, publish, versions
 from peft import LoraConfig, get_peft_model
-from scoring import CPU, FIXTURES, SEED, harness, make_items, ours
+from scoring import CPU, FIXTURES, SEED, flop_ratio, harness, make_items, ours, tree_flops
 
 from pact_eval.data import Answer, Record, read_records
 from pact_eval.prompts import NIMBLE, EncodedView, Encoder
@@ -36,6 +43,7 @@ from pact_eval.scoring.cpu_tuning import fast_float32, keep_freed_memory
 from pact_eval.scoring.prefix_tree import prefix_tree
 
 K = 4
+WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")  # vLLM waits as we do
 LARGE = {"hidden_size": 1024, "intermediate_size": 3072, "num_attention_heads": 16}
 MEDIUM = {"hidden_size": 512, "intermediate_size": 1536, "num_attention_heads": 8}
 
@@ -162,7 +170,8 @@ def vllm_turns(
         nowhere = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
         settings = {"VLLM_CPU_KVCACHE_SPACE": "4", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
         threads = str(torch.get_num_threads())
-        env = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "OMP_WAIT_POLICY": "PASSIVE"}
+        env = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+        env |= {name: os.environ[name] for name in WAITING if name in os.environ}
         env |= {"OMP_NUM_THREADS": threads, "PATH": "/usr/bin:/bin", "HOME": folder}
         script = Path(__file__).with_name("vllm_worker.py")
         with subprocess.Popen(  # noqa: S603 -- our own command
@@ -198,15 +207,32 @@ class VLLMTurn(Timed):
     log_probs: list[list[float]]
 
 
-def token_floor(views: Sequence[EncodedView]) -> float:
-    """Return the tokens of all prompts over those of their prefix tree."""
-    tree = prefix_tree([view.token_ids for view in views], 0)
-    distinct, stack = 0, [tree.root]
-    while stack:
-        branch = stack.pop()
-        distinct += len(branch.ids) + sum(len(leaf.ids) for leaf in branch.leaves)
-        stack += branch.branches
-    return sum(len(view.token_ids) for view in views) / distinct
+def token_floor(prompts: Sequence[tuple[int, ...]]) -> float:
+    """Return the tokens of distinct prompts over those of their prefix tree."""
+    return sum(map(len, prompts)) / prefix_tree(prompts, 0).floor
+
+
+class Product:
+    """One large matrix product, as long as a pass of the fork engine.
+
+    Args:
+        size: the size of the model.
+
+    Attributes:
+        multiply_adds: of a turn.
+    """
+
+    def __init__(self, size: Mapping[str, int]) -> None:
+        inner, columns = size["hidden_size"], size["intermediate_size"]
+        self.states = torch.randn(2048, inner)
+        self.weight = torch.randn(columns, inner)
+        self.multiply_adds = 20.0 * 2048 * inner * columns
+
+    def __call__(self) -> None:
+        """Take a turn."""
+        with torch.inference_mode():
+            for _ in range(20):
+                torch.nn.functional.linear(self.states, self.weight)
 
 
 def largest_difference(
@@ -234,6 +260,7 @@ def measured(
     views, singles = (encoder.encode(records, k, SEED) for k in (K, 1))
     contestants: dict[str, Callable[[], object]] = {
         "fork": ours(model, views, "fork"),
+        "product": (product := Product(shape.size)),
         "batched": ours(model, views, "batched"),
         "HFLM": harness(model, tokenizer, views, 1),
         "HFLM K = 1": harness(model, tokenizer, singles, 1),
@@ -250,7 +277,14 @@ def measured(
             gap = float("nan")
         contest = Contest(contestants)
         contest.run(blocks, warm_up=False)  # the engines have been checked, vLLM has had a turn
-    floor, ratio = token_floor(views), contest.ratio("HFLM", "fork")
+    prompts = sorted({view.token_ids for view in views})
+    floor, ratio = token_floor(prompts), contest.ratio("HFLM", "fork")
+    flop_floor = share = ""
+    if shape.kind == "Qwen3":  # what linear attention computes is not counted
+        config = model.config.get_text_config()
+        work = tree_flops(config, prompts) / product.multiply_adds
+        flop_floor = f"{flop_ratio(config, prompts):.2f}"
+        share = f"{work * contest.ratio('product', 'fork'):.2f}"
     parameters = sum(each.numel() for each in model.parameters()) / 1e6
     tokens = np.mean([len(view.token_ids) for view in views])
     return [
@@ -261,6 +295,8 @@ def measured(
         f"{ratio:.2f}",
         f"{floor:.2f}",
         f"{ratio / floor:.2f}",
+        flop_floor,
+        share,
         f"{contest.ratio('HFLM K = 1', 'fork'):.2f}",
         f"{contest.ratio('batched', 'fork'):.2f}",
         f"{contest.ratio('vLLM', 'fork'):.2f} ({gap:.0e})" if "vLLM" in contestants else "",
@@ -278,7 +314,8 @@ def main() -> None:
     keep_freed_memory()
     tokenizer = transformers.AutoTokenizer.from_pretrained(FIXTURES / "model")
     heads = ["shape", "parameters", "items x tokens", "fork, s per item", "HFLM / fork"]
-    heads += ["token floor", "share of floor", "HFLM K = 1 / fork", "batched / fork", "vLLM / fork"]
+    heads += ["token floor", "share of floor", "FLOP floor", "share of a product's rate"]
+    heads += ["HFLM K = 1 / fork", "batched / fork", "vLLM / fork"]
     vllm = "" if chosen.vllm is None else f", vLLM {_vllm_version(chosen.vllm)}"
     found = versions("torch", "transformers", "lm-eval", "peft")
     rows: list[list[str]] = []

@@ -27,6 +27,7 @@ def main() -> None:
         enforce_eager=True,
         skip_tokenizer_init=True,
         max_model_len=4608,
+        max_logprobs=26,
         seed=0,
     )
     prompts = json.loads(sys.stdin.readline())
