@@ -8,6 +8,7 @@ a Python string of each n-gram, which takes several times as long.
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from pact_eval._processes import in_threads
 from pact_eval.audit.parts import work_on_parts
 from pact_eval.data import Index, context_text, folded
 from pact_eval.progress import tracked
@@ -102,31 +104,50 @@ class ContextVectors:
     def prefixes(self, threshold: float, least_rest: float) -> Prefixes:
         """Return the rare n-grams of each vector, without those that only one family has.
 
+        Two vectors share no more than the product of the lengths of what is left out of them. So
+        the more the longest rest at a level lacks of 1, the sooner a prefix may end.
+
         Args:
             threshold: a vector is empty if its n-grams of several families are shorter than this.
-            least_rest: the n-grams that are left out are shorter than this.
+            least_rest: above the lower cut of two vectors, the product of the lengths of their
+                other n-grams is smaller than this.
         """
-        parts, cuts, rests = [], [], []
         starts = range(0, max(1, len(self)), _CHUNK_ROWS)
-        for start in tracked(starts, "Weighing n-grams", "parts", counts=15):
-            unit = self.rows(np.arange(start, min(start + _CHUNK_ROWS, len(self))))
-            n = unit.shape[0]
-            row, level = np.repeat(np.arange(n), np.diff(unit.indptr)), self._level[unit.indices]
-            place = row * (_LEVELS + 1) + level
-            squares = np.bincount(place, unit.data.astype(np.float64) ** 2, n * (_LEVELS + 1))
-            squares = squares.reshape(n, _LEVELS + 1)
-            squares[:, 0] = 0
-            rest = np.sqrt(squares[:, ::-1].cumsum(axis=1)[:, ::-1])[:, 1:]
-            cut = (rest >= least_rest).sum(axis=1)
-            cut[rest[:, 0] < threshold] = 0
-            kept = (level > 0) & (level <= cut[row])
-            ends = np.concatenate([[0], np.bincount(row[kept], minlength=n).cumsum()])
-            matrix = (unit.data[kept], unit.indices[kept], ends)
-            parts.append(sparse.csr_array(matrix, shape=unit.shape))
-            cuts.append(cut)
-            rests.append(np.pad(rest, ((0, 0), (0, 1))).astype(np.float32))
+        weighed = in_threads(functools.partial(self._weighed, threshold, least_rest), starts)
+        found = tracked(weighed, "Weighing n-grams", "parts", total=len(starts), counts=15)
+        parts, cuts, rests = zip(*found, strict=True)
+        cut, rest = np.concatenate(cuts), np.concatenate(rests)
+        longest = rest.max(axis=0, initial=0)
+        cut = np.minimum(cut, (rest * longest >= least_rest).sum(axis=1))
         joined = sparse.vstack(parts, format="csr")
-        return Prefixes(joined, np.concatenate(cuts), np.concatenate(rests))
+        return Prefixes(self._up_to(joined, cut), cut, rest)
+
+    def _weighed(
+        self, threshold: float, least_rest: float, start: int
+    ) -> tuple[Matrix, Rows, Values]:
+        """Return the prefixes of a chunk, cut as if other vectors had no others, and their rests.
+
+        The rests are the lengths of the n-grams above each level, from level 0.
+        """
+        unit = self.rows(np.arange(start, min(start + _CHUNK_ROWS, len(self))))
+        n = unit.shape[0]
+        place = np.repeat(np.arange(n) * (_LEVELS + 1), np.diff(unit.indptr))
+        place += self._level[unit.indices]
+        squares = np.bincount(place, unit.data.astype(np.float64) ** 2, n * (_LEVELS + 1))
+        squares = squares.reshape(n, _LEVELS + 1)
+        squares[:, 0] = 0
+        rest = np.sqrt(squares[:, ::-1].cumsum(axis=1)[:, ::-1])[:, 1:]
+        cut = (rest >= least_rest).sum(axis=1)
+        cut[rest[:, 0] < threshold] = 0
+        return self._up_to(unit, cut), cut, np.pad(rest, ((0, 0), (0, 1))).astype(np.float32)
+
+    def _up_to(self, matrix: Matrix, cut: Rows) -> Matrix:
+        """Return the n-grams of each vector from level 1 to its cut."""
+        level = self._level[matrix.indices]
+        row = np.repeat(np.arange(len(cut)), np.diff(matrix.indptr))
+        kept = (level > 0) & (level <= cut[row])
+        ends = np.concatenate([[0], np.bincount(row[kept], minlength=len(cut)).cumsum()])
+        return sparse.csr_array((matrix.data[kept], matrix.indices[kept], ends), matrix.shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,11 @@ only those of two families of a file are therefore compared with later ones. And
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +28,15 @@ from pact_eval.progress import Step, step
 CROWD: Final = 50
 """Near duplicates in one file from which a context is no longer compared with all others."""
 
-_MARGIN: Final = 0.03  # of the threshold; more of it gives longer products of fewer pairs
+_MARGIN: Final = 0.05  # of the threshold; more of it gives longer products of fewer pairs
 _ROUNDING: Final = 1e-5  # of sums of 32 bits
 _FIRST_PIECE: Final = 1_000  # contexts that others are compared with; then twice as many, ...
 _LAST_PIECE: Final = 16_000
-_BLOCK_ROWS: Final = 512
+_BLOCK_ROWS: Final = 1_024
 _BATCH_PAIRS: Final = 512
 
 Flags = npt.NDArray[np.bool_]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,26 +160,36 @@ class _Search:
 
     def _compare(self, rows: Rows, others: Rows, compared: Step) -> None:
         """Compare contexts with those of a piece that lie before them."""
-        prefixes = self._prefixes
-        products = _products(prefixes.matrix, rows, others, self._least, compared)
-        for row, other, product in products:
-            upper = prefixes.largest_cosines(row, other, product)
-            keep = np.flatnonzero((other < row) & (upper >= self._threshold - _ROUNDING))
-            keep = keep[self._groups.comparable(row[keep], other[keep])]
-            keep = keep[np.lexsort((-product[keep], row[keep]))]
-            row, other = row[keep], other[keep]
-            is_likely = ranks(row) < 2 * CROWD
-            self._add(row[is_likely], other[is_likely])
-            row, other = row[~is_likely], other[~is_likely]
-            open_other = self._n_near[other] < CROWD
-            open_other &= self._groups.file[row] == self._groups.file[other]
-            needed = open_other | (self._n_near[row] < CROWD)
-            self._add(row[needed], other[needed])
 
-    def _add(self, row: Rows, other: Rows) -> None:
-        """Compute cosines, keep and count those that reach the threshold."""
+        def near(row: Rows, other: Rows, product: Values) -> tuple[Pairs, Rows, Rows]:
+            row, other = self._candidates(row, other, product)
+            is_likely = ranks(row) < 2 * CROWD
+            likely = self._near(row[is_likely], other[is_likely])
+            return likely, row[~is_likely], other[~is_likely]
+
+        prefixes = self._prefixes.matrix
+        for found, row, other in _of_products(near, prefixes, rows, others, self._least, compared):
+            self._add(found)
+            is_open = self._n_near[other] < CROWD
+            is_open &= self._groups.file[row] == self._groups.file[other]
+            is_open |= self._n_near[row] < CROWD
+            self._add(self._near(row[is_open], other[is_open]))
+
+    def _candidates(self, row: Rows, other: Rows, product: Values) -> tuple[Rows, Rows]:
+        """Return the comparable pairs that may reach the threshold, the likeliest first by row."""
+        upper = self._prefixes.largest_cosines(row, other, product)
+        keep = np.flatnonzero((other < row) & (upper >= self._threshold - _ROUNDING))
+        keep = keep[self._groups.comparable(row[keep], other[keep])]
+        keep = keep[np.lexsort((-product[keep], row[keep]))]
+        return row[keep], other[keep]
+
+    def _near(self, row: Rows, other: Rows) -> Pairs:
+        """Return the pairs that reach the threshold."""
         pairs = Pairs(row, other, cosines(self._vectors, row, other))
-        pairs = pairs.take(pairs.cosine >= self._threshold)
+        return pairs.take(pairs.cosine >= self._threshold)
+
+    def _add(self, pairs: Pairs) -> None:
+        """Keep and count pairs that reach the threshold."""
         self.found.append(pairs)
         within = self._groups.file[pairs.row] == self._groups.file[pairs.other]
         np.add.at(self._n_near, pairs.row, 1)
@@ -189,16 +201,19 @@ def largest_cosine(vectors: ContextVectors, groups: Groups, *, across: bool) -> 
 
     The time is quadratic: 3 seconds for 2,500 contexts.
     """
-    largest = np.nan
+
+    def of_block(row: Rows, other: Rows, product: Values) -> float:
+        keep = (other < row) & groups.comparable(row, other)
+        keep &= (groups.file[row] != groups.file[other]) == across
+        if not keep.any():
+            return math.nan
+        best = np.flatnonzero(keep)[[product[keep].argmax()]]
+        return float(cosines(vectors, row[best], other[best])[0])
+
     shared, rows = vectors.prefixes(0, 0).matrix, np.arange(len(vectors))
     with step("Comparing all contexts", len(rows) ** 2, "pairs") as compared:
-        for row, other, product in _products(shared, rows, rows, 0, compared):
-            keep = (other < row) & groups.comparable(row, other)
-            keep &= (groups.file[row] != groups.file[other]) == across
-            if keep.any():
-                best = np.flatnonzero(keep)[[product[keep].argmax()]]
-                largest = np.fmax(largest, cosines(vectors, row[best], other[best])[0])
-    return float(largest)
+        found = [*_of_products(of_block, shared, rows, rows, 0, compared)]
+    return float(np.fmax.reduce(found, initial=math.nan))
 
 
 def cosines(vectors: ContextVectors, row: Rows, other: Rows) -> Values:
@@ -212,27 +227,37 @@ def cosines(vectors: ContextVectors, row: Rows, other: Rows) -> Values:
     return np.minimum(found, 1)
 
 
-def _products(
-    matrix: Matrix, rows: Rows, others: Rows, least: float, compared: Step
-) -> Iterator[tuple[Rows, Rows, Values]]:
-    """Yield (row, other row, product) of those that share a column, block by block.
+def _of_products(
+    work: Callable[[Rows, Rows, Values], Result],
+    matrix: Matrix,
+    rows: Rows,
+    others: Rows,
+    least: float,
+    compared: Step,
+) -> Iterator[Result]:
+    """Yield what is made of the pairs whose product reaches a value, block by block.
 
-    Pairs are counted in `compared` as they are multiplied.
+    Args:
+        work: makes something of (row, other row, product), in any thread.
+        matrix: the vectors.
+        rows: of the first vector of each pair.
+        others: of the second.
+        least: the product; vectors that share no column do not reach it.
+        compared: counts pairs as they are multiplied.
     """
     if not len(others):
         return
     transposed = matrix[others].T.tocsr()
 
-    def multiplied(block: Rows) -> tuple[Rows, Rows, Values]:
+    def multiplied(block: Rows) -> Result:
         product = matrix[block] @ transposed
         kept = np.flatnonzero(product.data >= least)
         row = block[np.searchsorted(product.indptr, kept, side="right") - 1]
-        return row, others[product.indices[kept]], product.data[kept]
+        return work(row, others[product.indices[kept]], product.data[kept])
 
     blocks = [rows[start : start + _BLOCK_ROWS] for start in range(0, len(rows), _BLOCK_ROWS)]
     for block, found in zip(blocks, in_threads(multiplied, blocks), strict=True):
-        if len(found[0]):
-            yield found
+        yield found
         compared.done += len(block) * len(others)
 
 

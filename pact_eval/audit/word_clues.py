@@ -7,6 +7,7 @@ in the context, and its position and its key crossed with the words of those tex
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections import Counter
@@ -30,6 +31,7 @@ _MOST_WORDS = 8_192  # crossed with answers: those of the most source families
 _MOST_SLOTS = 256  # positions and keys, likewise
 _LEAST_SPREAD = 2  # source families; what occurs in one alone cannot predict another
 _LEAST_ROWS = 3  # candidates that a crossed clue must occur in
+_MOST_TEXTS = 1_000  # of which the words are kept
 _CROSSED_VALUE = 0.5  # a row has hundreds of crossed clues; each is trusted less than the others
 
 _WORD = re.compile(r"[^\W_]+")
@@ -96,13 +98,13 @@ def read_words(index: Index, rows: Iterable[int]) -> tuple[list[WordItem], list[
     Raises:
         InputError: a file has changed since the index was built.
     """
-    numbers: dict[str, int] = {}
+    words = _Words()
     source_families: dict[str, int] = {}
     items = []
     for located in index.read(rows):
         code = source_families.setdefault(located.record.source_family, len(source_families))
-        items.append(_item(located.record, code, numbers))
-    return items, list(numbers)
+        items.append(_item(located.record, code, words))
+    return items, list(words.numbers)
 
 
 def without_focus(record: Record) -> Record | None:
@@ -132,15 +134,43 @@ def without_focus(record: Record) -> Record | None:
     return record
 
 
-def _item(record: Record, source_family: int, numbers: dict[str, int]) -> WordItem:
-    def numbered(value: Json) -> list[int]:
-        return [numbers.setdefault(word, len(numbers)) for word in _words(value)]
+class _Words:
+    """Words, numbered as they occur.
 
-    def counted(value: Json) -> IntArray:
+    Attributes:
+        numbers: of each word.
+    """
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        # The members of a pair share most texts, and so do a context and its ablation.
+        self._of_text = functools.lru_cache(_MOST_TEXTS)(self._numbered)
+
+    def of(self, value: Json) -> list[int]:
+        """Return the words of any JSON value, keys and numbers too, without case."""
+        rest, found = [value], []
+        while rest:
+            item = rest.pop()
+            if isinstance(item, dict):
+                rest += [*item, *item.values()]
+            elif isinstance(item, list):
+                rest += item
+            elif item is not None:
+                found += self._of_text(item if isinstance(item, str) else dumps(item))
+        return found
+
+    def counted(self, value: Json) -> IntArray:
+        """Return (2, n) numbers of the words of a value, ascending, and how often each occurs."""
         # numpy's `unique` takes five times as long for so few words.
-        counts = sorted(Counter(numbered(value)).items())
+        counts = sorted(Counter(self.of(value)).items())
         return np.array(counts, dtype=np.int64).reshape(-1, 2).T
 
+    def _numbered(self, text: str) -> list[int]:
+        numbers = self.numbers
+        return [numbers.setdefault(word, len(numbers)) for word in _WORD.findall(text.casefold())]
+
+
+def _item(record: Record, source_family: int, words: _Words) -> WordItem:
     field = record.field
     read: dict[View, Json] = {"question": field.instructions, "full context": record.state}
     ablated = without_focus(record)
@@ -148,8 +178,8 @@ def _item(record: Record, source_family: int, numbers: dict[str, int]) -> WordIt
         read["ablated context"] = ablated.state
     words_of = tuple(
         {
-            "key": frozenset(numbered(each.key)),
-            "description": frozenset(numbered(each.description)),
+            "key": frozenset(words.of(each.key)),
+            "description": frozenset(words.of(each.description)),
         }
         for each in field.answers
     )
@@ -163,22 +193,9 @@ def _item(record: Record, source_family: int, numbers: dict[str, int]) -> WordIt
         keys=tuple(each.key for each in field.answers),
         words_of=words_of,
         lengths=tuple(len(each.description or each.key) for each in field.answers),
-        words={view: counted(value) for view, value in read.items()},
+        words={view: words.counted(value) for view, value in read.items()},
         texts={view: _digest([*question, value]) for view, value in read.items()},
     )
-
-
-def _words(value: Json) -> Iterator[str]:
-    """Yield the words of any JSON value, keys and numbers too, without case."""
-    rest = [value]
-    while rest:
-        item = rest.pop()
-        if isinstance(item, dict):
-            rest += [*item, *item.values()]
-        elif isinstance(item, list):
-            rest += item
-        elif item is not None:
-            yield from _WORD.findall(item.casefold() if isinstance(item, str) else dumps(item))
 
 
 def _digest(value: list[Json]) -> bytes:
