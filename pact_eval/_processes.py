@@ -11,6 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -51,6 +52,26 @@ def in_processes(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Itera
 
     parallel = Parallel(n_jobs=processes, return_as="generator", batch_size=1, max_nbytes=None)
     yield from parallel(delayed(work)(task) for task in tasks)
+
+
+@contextmanager
+def another_process() -> Iterator[Callable[[Callable[[], Result]], Future[Result]]]:
+    """Give a function that starts work in one more process and returns its future result.
+
+    The process ends with the block, whether its work is done or not.
+
+    Examples:
+        >>> with another_process() as start:
+        ...     start(dict).result()
+        {}
+    """
+    from joblib.externals.loky import ProcessPoolExecutor  # slow to import
+
+    pool = ProcessPoolExecutor(1)
+    try:
+        yield pool.submit
+    finally:
+        pool.shutdown(kill_workers=True)
 
 
 def in_threads(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:

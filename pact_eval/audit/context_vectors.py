@@ -119,8 +119,9 @@ class ContextVectors:
         cut, rest = np.concatenate(cuts), np.concatenate(rests)
         longest = rest.max(axis=0, initial=0)
         cut = np.minimum(cut, (rest * longest >= least_rest).sum(axis=1))
-        joined = sparse.vstack(parts, format="csr")
-        return Prefixes(self._up_to(joined, cut), cut, rest)
+        cut_of_parts = np.split(cut, np.cumsum([len(each) for each in cuts])[:-1])
+        short = [self._up_to(part, own) for part, own in zip(parts, cut_of_parts, strict=True)]
+        return Prefixes(sparse.vstack(short, format="csr"), cut, rest)
 
     def _weighed(
         self, threshold: float, least_rest: float, start: int
@@ -189,8 +190,8 @@ def _texts_of(part: Index) -> Iterator[list[str]]:
     """Yield the folded texts of some contexts, in their order."""
     texts: list[str] = []
     characters = 0
-    for located in part.read(range(len(part))):
-        texts.append(folded(context_text(located.record.state)))
+    for state in part.states():
+        texts.append(folded(context_text(state)))
         characters += len(texts[-1])
         if characters > _CHUNK_CHARACTERS:
             yield texts

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
 from pact_eval._notebook import NotebookTables
+from pact_eval._processes import another_process
 from pact_eval.audit.balance import BALANCE
 from pact_eval.audit.certificates import CERTIFICATES
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
@@ -13,6 +17,7 @@ from pact_eval.audit.families import FAMILIES
 from pact_eval.audit.findings import CheckResult
 from pact_eval.audit.hashes import HASHES, TAMPERED
 from pact_eval.audit.lengths import LENGTHS
+from pact_eval.audit.parts import is_shared
 from pact_eval.audit.registry import Registry
 from pact_eval.audit.schema import SCHEMA
 from pact_eval.audit.separation import SEPARATION
@@ -82,11 +87,32 @@ def audit_data(
         index = context.index
         if SCHEMA.name not in wanted and context.scan.incomplete(index):
             wanted.insert(0, SCHEMA.name)  # no other check reports lines that could not be read
-        results = []
-        for name in wanted:
-            with step(name, counts=costs.get(name, 0.0)):
-                results.append(DATA_CHECKS[name].result(context))
+        with _started_apart(wanted, context) as started:
+            results = []
+            for name in wanted:
+                with step(name, counts=costs.get(name, 0.0)):
+                    begun = started.get(name)
+                    check = DATA_CHECKS[name]
+                    results.append(begun.result() if begun else check.result(context))
     n_families = [
         index.frame.filter(file=number)["family"].n_unique() for number in range(len(index.files))
     ]
     return DataAudit(index.files, index.facts, tuple(n_families), tuple(results))
+
+
+@contextmanager
+def _started_apart(
+    names: Sequence[str], context: DataContext
+) -> Iterator[dict[str, Future[CheckResult]]]:
+    """Start checks that work on one core for long, if the dataset is large; the others run here."""
+    checks = [DATA_CHECKS[name] for name in names]
+    works = {
+        check.name: check.apart(context)
+        for check in checks
+        if check.apart is not None and check.lacks(context) is None
+    }
+    if not works or len(checks) == 1 or not is_shared(len(context.index)):
+        yield {}
+        return
+    with another_process() as start:
+        yield {name: start(work) for name, work in works.items()}

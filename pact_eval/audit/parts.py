@@ -15,6 +15,11 @@ FEWEST_RECORDS: Final = 20_000
 """Smaller datasets are worked on in this process: others take a second to start."""
 
 
+def is_shared(n_records: int) -> bool:
+    """Whether several processes share the work on so many records."""
+    return n_records >= FEWEST_RECORDS and usable_cores() > 1
+
+
 def work_on_parts(
     work: Callable[[Index], Result], parts: Sequence[Index]
 ) -> Iterator[tuple[Index, Result]]:
@@ -28,7 +33,7 @@ def work_on_parts(
         InputError: a file has changed since the index was built.
     """
     n_records = sum(map(len, parts))
-    in_others = n_records >= FEWEST_RECORDS and usable_cores() > 1
+    in_others = is_shared(n_records)
     with step("Reading records", n_records, "records") as reading:
         results = in_processes(work, parts) if in_others else map(work, parts)
         for part, result in zip(parts, results, strict=True):

@@ -59,6 +59,8 @@ class Check(Generic[C]):
         needs: what the context must have; without it the check is skipped, with the reason.
         look: for a context, what makes looks at families; None if the check does not look at
             families. Checks that run together share one pass over the families.
+        apart: for a context, what makes the result of `run` in a process of its own, while other
+            checks run; it can be pickled. None if the check does not work on one core for long.
         cost: time that it takes for 100,000 records, relative to reading them; for the time left.
     """
 
@@ -68,15 +70,18 @@ class Check(Generic[C]):
     codes: Mapping[str, tuple[Severity, str]]
     needs: tuple[str, ...] = ()
     look: Callable[[C], Callable[[], FamilyLook]] | None = None
+    apart: Callable[[C], Callable[[], CheckResult]] | None = None
     cost: float = 1.0
 
     def result(self, context: C) -> CheckResult:
         """Run the check, or say why it cannot run."""
-        for need in self.needs:
-            reason = context.lacks(need)
-            if reason is not None:
-                return context.skipped(self.name, reason)
-        return self.run(context)
+        reason = self.lacks(context)
+        return self.run(context) if reason is None else context.skipped(self.name, reason)
+
+    def lacks(self, context: C) -> str | None:
+        """Say why the check cannot run; None if it can."""
+        reasons = map(context.lacks, self.needs)
+        return next((reason for reason in reasons if reason is not None), None)
 
 
 CODES: Final[dict[str, Code]] = {}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, get_args
@@ -357,12 +357,16 @@ def _scope(measured: Shortcuts) -> str:
     return f"{measured.records:,} records of {families}{sampled}{left_out}"
 
 
+def _apart(context: DataContext) -> Callable[[], CheckResult]:
+    findings = context.collector("shortcuts")
+    return functools.partial(check_shortcuts, context.index, findings, rng=context.rng())
+
+
 SHORTCUTS: Final[Check[DataContext]] = Check(
     name="shortcuts",
     question="Does a bag of words find the reference without the evidence?",
-    run=lambda context: check_shortcuts(
-        context.index, context.collector("shortcuts"), rng=context.rng()
-    ),
+    run=lambda context: _apart(context)(),
+    apart=_apart,
     needs=("records",),
     codes={
         "question-shortcut": ("error", "The question alone predicts the reference."),

@@ -146,7 +146,8 @@ index._BYTES_IN_A_PART = 2_000
 _processes.usable_cores = parts.usable_cores = lambda: 2
 print("begin", flush=True)
 while True:
-    audit_data(DatasetSource.of_folder(Path(sys.argv[1])), DataAuditSettings(only=["families"]))
+    settings = DataAuditSettings(only=["families", "shortcuts"])
+    audit_data(DatasetSource.of_folder(Path(sys.argv[1])), settings)
     print("audited", flush=True)
 """
 
