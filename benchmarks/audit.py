@@ -27,8 +27,8 @@ from typing import Any
 
 from common import machine, markdown_table, parser, publish, versions
 
-from pact_eval._processes import usable_cores
 from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
+from pact_eval.data import usable_cores
 from pact_eval.progress import Step, watched
 from pact_fixtures.generator import FULL, generate_base_records
 

@@ -1,4 +1,4 @@
-"""Files: their lines, text, JSON and hashes, and writing them atomically.
+"""Files: their lines, text, JSON, TOML and hashes, and writing them atomically.
 
 `read_lines` splits on the line feed alone: texts contain U+2028, U+2029 and U+0085, which
 `str.splitlines` would split on.
@@ -11,14 +11,15 @@ import hashlib
 import io
 import itertools
 import os
+import re
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from pact_eval import _toml
 from pact_eval._json import Json, loads
 from pact_eval.errors import InputError, Place
 from pact_eval.progress import Step, step, wrote
@@ -36,6 +37,7 @@ _PACKED: Final = {
     b"PK\x03\x04": ("a zip file", "unpack it"),
 }
 _NAMES_SHOWN: Final = 5
+_TOML_PLACE: Final = re.compile(r" ?\(at line (\d+), column (\d+)\)")
 _NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
 # A limit of the process on the size of files (`ulimit -f`) is EFBIG.
 _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", -1)})
@@ -249,10 +251,61 @@ def read_toml(path: Path, *, missing: str = "no such file") -> dict[str, Any]:
     """
     text = read_text(path, missing=missing)
     try:
-        return _toml.loads(text)
-    except _toml.TomlError as error:
+        return parse_toml(text)
+    except TomlError as error:
         message = f"{Place(str(path), error.line)}: {error}"
         raise InputError(message) from None
+
+
+class TomlError(ValueError):
+    """A text is not TOML that can be used.
+
+    Attributes:
+        line: 1-based line number, or None if it is not known.
+    """
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """Return the values of a TOML text; a byte order mark is ignored.
+
+    Python's own parser raises a plain `ValueError` for a number of thousands of digits, which tells
+    users to change a setting of Python, and a `RecursionError` for tables that nest too deeply.
+
+    Raises:
+        TomlError: it is not TOML, nests too deeply, or has a number of thousands of digits.
+
+    Examples:
+        >>> parse_toml("margin = " + "1" * 5_000)
+        Traceback (most recent call last):
+            ...
+        pact_eval._files.TomlError: not usable TOML (a number has more than 4,300 digits)
+    """
+    import tomllib
+
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as error:
+        raise _syntax_error(str(error), text) from None
+    except RecursionError:
+        message = "not usable TOML (nested too deeply)"
+    except ValueError:
+        message = (
+            f"not usable TOML (a number has more than {sys.get_int_max_str_digits():,} digits)"
+        )
+    raise TomlError(message)
+
+
+def _syntax_error(message: str, text: str) -> TomlError:
+    place = _TOML_PLACE.search(message)
+    if place is None:
+        line = text.count("\n", 0, len(text.rstrip())) + 1 if "end of document" in message else None
+        return TomlError(f"not valid TOML ({message})", line)
+    what = message.replace(place[0], f" at column {place[2]}")
+    return TomlError(f"not valid TOML ({what})", int(place[1]))
 
 
 def decoded(raw: bytes, number: int) -> str:

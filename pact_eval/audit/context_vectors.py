@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from pact_eval._processes import in_threads
 from pact_eval.audit.parts import work_on_parts
 from pact_eval.data import Index, context_text, folded
+from pact_eval.data.processes import in_threads
 from pact_eval.progress import tracked
 
 Rows = npt.NDArray[np.intp]

@@ -21,8 +21,8 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._processes import in_threads
 from pact_eval.audit.context_vectors import ContextVectors, Matrix, Rows, Values
+from pact_eval.data import in_threads
 from pact_eval.progress import Step, step
 
 CROWD: Final = 50

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from pact_eval._notebook import NotebookTables
-from pact_eval._processes import another_process
 from pact_eval.audit.balance import BALANCE
 from pact_eval.audit.certificates import CERTIFICATES
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
@@ -23,7 +21,9 @@ from pact_eval.audit.schema import SCHEMA
 from pact_eval.audit.separation import SEPARATION
 from pact_eval.audit.shortcuts import SHORTCUTS
 from pact_eval.data import DataFile, FileFacts
+from pact_eval.data.processes import another_process
 from pact_eval.progress import step
+from pact_eval.results import Result
 
 DATA_CHECKS: Final = Registry[DataContext](
     HASHES, SCHEMA, FAMILIES, CERTIFICATES, SEPARATION, BALANCE, SHORTCUTS, LENGTHS
@@ -34,7 +34,7 @@ _READING_COST: Final = 1.0
 
 
 @dataclass(frozen=True)
-class DataAudit(NotebookTables):
+class DataAudit(Result):
     """The results of a dataset's audit.
 
     Attributes:

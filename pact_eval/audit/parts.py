@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from pact_eval._processes import in_processes, usable_cores
-from pact_eval.data import Index
+from pact_eval.data import Index, in_processes, usable_cores
 from pact_eval.progress import step
 
 Result = TypeVar("Result")

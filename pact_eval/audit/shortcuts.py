@@ -22,13 +22,12 @@ import polars as pl
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from pact_eval._processes import in_threads
 from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.audit.word_clues import Clues, View, WordItem, candidate_clues, read_words
-from pact_eval.data import Index
+from pact_eval.data import Index, in_threads
 from pact_eval.errors import Place
 from pact_eval.progress import step, tracked
 from pact_eval.stats import Estimate, cluster_sums, linear_inference, linearised_ratio

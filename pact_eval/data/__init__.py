@@ -23,6 +23,7 @@ from pact_eval.data.files import (
 )
 from pact_eval.data.index import BadLine, Index, Located, build_index, build_index_in_parts
 from pact_eval.data.manifest import WrittenManifest, write_manifest
+from pact_eval.data.processes import in_processes, in_threads, usable_cores
 from pact_eval.data.records import (
     MAX_ANSWERS,
     MIN_ANSWERS,
@@ -81,6 +82,8 @@ __all__ = [
     "evaluation_file",
     "find_sentence",
     "folded",
+    "in_processes",
+    "in_threads",
     "is_file",
     "leaf_texts",
     "lies_inside",
@@ -94,6 +97,7 @@ __all__ = [
     "read_records",
     "same_words",
     "split_training_file",
+    "usable_cores",
     "word_diff",
     "words",
     "write_ablated_records",

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval._notebook import NotebookTables
 from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import (
@@ -53,6 +52,7 @@ from pact_eval.evaluation.statistics import (
     same_stream,
 )
 from pact_eval.progress import step, tracked
+from pact_eval.results import Result
 from pact_eval.stats import (
     DesignEffect,
     DetectableDifference,
@@ -165,7 +165,7 @@ class DifferingItem:
 
 
 @dataclass(frozen=True)
-class Comparison(NotebookTables):
+class Comparison(Result):
     """Two runs on the same items.
 
     Attributes:

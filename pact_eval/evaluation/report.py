@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, Literal
 import numpy as np
 
 from pact_eval import metrics
-from pact_eval._notebook import NotebookTables
 from pact_eval.evaluation.chance_miscalibration import (
     ChanceMiscalibration,
     chance_miscalibration,
@@ -38,6 +37,7 @@ from pact_eval.evaluation.registry import (
 )
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups, same_stream
 from pact_eval.progress import step, tracked
+from pact_eval.results import Result
 from pact_eval.runs import Decoding, Predictions, Run
 from pact_eval.stats import Estimate, SlotHomogeneity, slot_homogeneity
 
@@ -86,7 +86,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Evaluation(NotebookTables):
+class Evaluation(Result):
     """Every number of the report on one run under one decoding.
 
     A run on ablated contexts has no references. It has only the metrics that need none; other

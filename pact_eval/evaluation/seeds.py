@@ -15,7 +15,6 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from pact_eval._notebook import NotebookTables
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_differences import (
     ArmDifference,
@@ -43,6 +42,7 @@ from pact_eval.evaluation.registry import ClusterUnit, GroupBy, registered_metri
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
 from pact_eval.progress import tracked
+from pact_eval.results import Result
 from pact_eval.stats import SeedSummary, seed_summary
 
 SeedRuns = Mapping[int | None, ScoredItems]
@@ -91,7 +91,7 @@ class ArmPair:
 
 
 @dataclass(frozen=True)
-class ArmsComparison(NotebookTables):
+class ArmsComparison(Result):
     """Several arms compared.
 
     Attributes:

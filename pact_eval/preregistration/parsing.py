@@ -9,8 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pact_eval._files import read_text, write_atomically
-from pact_eval._toml import TomlError, loads
+from pact_eval._files import TomlError, parse_toml, read_text, write_atomically
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.evaluation import find_metric, metric_names
 from pact_eval.preregistration.criteria import (
@@ -116,7 +115,7 @@ def parse_hypotheses(text: str, source: str) -> Hypotheses:
         pact_eval.errors.RecordError: mine.toml: expected at least one hypothesis, [[hypothesis]]
     """
     try:
-        values = loads(text)
+        values = parse_toml(text)
     except TomlError as error:
         raise RecordError(source, [Problem(error.line, None, str(error))]) from None
     problems: list[Problem] = []

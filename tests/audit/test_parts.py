@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from datasets import audited, counts, findings, healthy
 
-from pact_eval import _processes
 from pact_eval.audit import DataAuditSettings, DatasetSource, family_parts, parts
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.families import FAMILIES
 from pact_eval.data import index as data_index
+from pact_eval.data import processes
 from pact_eval.errors import InputError
 
 pytestmark = pytest.mark.slow
@@ -69,7 +69,7 @@ def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_index, "FEWEST_BYTES", 1)
     monkeypatch.setattr(data_index, "_BYTES_IN_A_PART", 10_000)
     monkeypatch.setattr("pact_eval.audit.context_vectors._CHUNK_ROWS", 13)
-    monkeypatch.setattr(_processes, "usable_cores", lambda: 2)
+    monkeypatch.setattr(processes, "usable_cores", lambda: 2)
     monkeypatch.setattr(parts, "usable_cores", lambda: 2)
 
 
@@ -77,7 +77,7 @@ def test_parts_in_two_processes_find_what_one_process_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = spoilt(tmp_path)
-    monkeypatch.setattr(_processes, "usable_cores", lambda: 1)
+    monkeypatch.setattr(processes, "usable_cores", lambda: 1)
     whole = audited(folder, CHECKS, keep=3)
     in_small_parts(monkeypatch)
     in_parts = audited(folder, CHECKS, keep=3)
@@ -138,12 +138,12 @@ def test_a_file_that_changes_during_the_audit_is_an_error_in_parts_too(
 AUDIT = """
 import sys
 from pathlib import Path
-from pact_eval import _processes
+from pact_eval.data import processes
 from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data, parts
 from pact_eval.data import index
 parts.FEWEST_RECORDS = index.FEWEST_BYTES = 1
 index._BYTES_IN_A_PART = 2_000
-_processes.usable_cores = parts.usable_cores = lambda: 2
+processes.usable_cores = parts.usable_cores = lambda: 2
 print("begin", flush=True)
 while True:
     settings = DataAuditSettings(only=["families", "shortcuts"])

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Final
 
 from pact_eval._json import Json
-from pact_eval._notebook import NotebookTables
 from pact_eval.audit.adapter.base import BASE
 from pact_eval.audit.adapter.config import CONFIG, LoraSettings
 from pact_eval.audit.adapter.context import AdapterContext
@@ -26,6 +25,7 @@ from pact_eval.audit.findings import CheckResult
 from pact_eval.audit.registry import Registry
 from pact_eval.errors import AdapterError
 from pact_eval.models import ADAPTER_WEIGHTS, TensorInfo, require_adapter_folder
+from pact_eval.results import Result
 from pact_eval.templates import TEMPLATE_TASK
 
 ADAPTER_CHECKS: Final = Registry[AdapterContext](FILES, CONFIG, TENSORS, CONTRACT, PROMPTS, BASE)
@@ -78,7 +78,7 @@ class AdapterFacts:
 
 
 @dataclass(frozen=True)
-class AdapterAudit(NotebookTables):
+class AdapterAudit(Result):
     """The audit of one adapter folder.
 
     Attributes:
