@@ -4,7 +4,8 @@
     >>> callable(pact_eval.evaluate)
     True
 
-Names are loaded when they are first used, so `import pact_eval` is fast.
+Names are loaded when they are first used, so `import pact_eval` is fast. `pact_eval.errors` has the
+errors below `PactError`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from pact_eval import errors as errors
     from pact_eval.api import (
         audit_adapter,
         audit_dataset,
@@ -29,18 +31,15 @@ if TYPE_CHECKING:
         score,
     )
     from pact_eval.data import read_records
-    from pact_eval.errors import InputError, PactError, RunError, TamperedError
+    from pact_eval.errors import PactError
     from pact_eval.evaluation import Experiment, Settings
     from pact_eval.runs import Run
 
 __all__ = [
     "Experiment",
-    "InputError",
     "PactError",
     "Run",
-    "RunError",
     "Settings",
-    "TamperedError",
     "audit_adapter",
     "audit_dataset",
     "check_answer_sets",
@@ -76,14 +75,16 @@ _HOME: Final = {
         ),
         "pact_eval.api",
     ),
-    **dict.fromkeys(("InputError", "PactError", "RunError", "TamperedError"), "pact_eval.errors"),
     **dict.fromkeys(("Experiment", "Settings"), "pact_eval.evaluation"),
+    "PactError": "pact_eval.errors",
     "Run": "pact_eval.runs",
     "read_records": "pact_eval.data",
 }
 
 
 def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return import_module("pact_eval.errors")
     if name not in _HOME:
         message = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(message)

@@ -29,13 +29,14 @@ def test_every_name_is_there_and_on_the_page() -> None:
         assert getattr(pact_eval, name) is not None
         assert re.search(rf"`{name}\b", page), name
     assert set(pact_eval.__all__) <= set(dir(pact_eval))
+    assert len(pact_eval.__all__) <= 18
     with pytest.raises(AttributeError, match="no attribute 'scores'"):
         _ = pact_eval.scores
 
 
 def test_importing_loads_no_library() -> None:
     code = (
-        "import sys, pact_eval; pact_eval.InputError;"
+        "import sys, pact_eval; pact_eval.PactError, pact_eval.errors.InputError;"
         "print({'numpy', 'polars', 'scipy', 'sklearn', 'torch'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -57,7 +58,7 @@ def test_ablated_contexts_are_evaluated_and_not_compared(
     ablated = write_run(tmp_path / "ablated", ablated_rows(1))
     found = pact_eval.evaluate(str(ablated), SETTINGS)
     assert "ablated_gap" in found.groups[0].estimates
-    with pytest.raises(pact_eval.RunError, match="ablated contexts has no references"):
+    with pytest.raises(pact_eval.errors.RunError, match="ablated contexts has no references"):
         pact_eval.compare(runs[0], ablated, SETTINGS)
 
 

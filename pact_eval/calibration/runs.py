@@ -25,6 +25,7 @@ from pact_eval.calibration.selection import ModeChoice, choose_mode
 from pact_eval.calibration.temperatures import Calibrator, Mode
 from pact_eval.errors import InputError
 from pact_eval.progress import step
+from pact_eval.results import Result
 from pact_eval.runs import (
     CALIBRATION_NAME,
     Allowance,
@@ -124,7 +125,7 @@ def _few(names: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True)
-class FittedRun:
+class FittedRun(Result):
     """A calibrator that was fitted on a run.
 
     Attributes:

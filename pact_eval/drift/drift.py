@@ -38,6 +38,7 @@ from pact_eval.evaluation import (
 )
 from pact_eval.evaluation.comparison import metric_difference
 from pact_eval.evaluation.statistics import resampled_group
+from pact_eval.results import Result
 from pact_eval.runs import Difference
 from pact_eval.stats import (
     MarginFinding,
@@ -88,7 +89,7 @@ class MetricChange:
 
 
 @dataclass(frozen=True)
-class Drift:
+class Drift(Result):
     """What changed between two runs.
 
     Attributes:

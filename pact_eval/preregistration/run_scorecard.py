@@ -42,13 +42,14 @@ from pact_eval.preregistration.run_metrics import (
 from pact_eval.preregistration.scorecard import Scorecard
 from pact_eval.preregistration.table import MetricRow, MetricTable
 from pact_eval.progress import tracked
+from pact_eval.results import Result
 from pact_eval.runs import Decoding
 
 _RESAMPLES: Final = 2_000
 
 
 @dataclass(frozen=True)
-class JudgedHypotheses:
+class JudgedHypotheses(Result):
     """Hypotheses, their verdicts, and the status of their registration.
 
     Attributes:

@@ -23,6 +23,7 @@ from pact_eval.evaluation import (
     default_resamples,
     ordered_groups,
 )
+from pact_eval.results import Result
 from pact_eval.runs import unanswered_items
 from pact_eval.stats import bootstrap_intervals, mean_statistic
 from pact_eval.thresholds.choice import (
@@ -138,7 +139,7 @@ class OtherSets:
 
 
 @dataclass(frozen=True)
-class AnswerSets:
+class AnswerSets(Result):
     """The answer sets of a run.
 
     Attributes:

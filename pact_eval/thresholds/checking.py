@@ -21,6 +21,7 @@ from pact_eval._typing import TextArray
 from pact_eval.calibration import calibrator_sha256
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Estimate, ExperimentRun, Settings
+from pact_eval.results import Result
 from pact_eval.runs import Difference, RunIdentity
 from pact_eval.stats import p_value_above, trials_needed
 from pact_eval.thresholds.choice import (
@@ -75,7 +76,7 @@ class CheckedGate:
 
 
 @dataclass(frozen=True)
-class ThresholdsCheck:
+class ThresholdsCheck(Result):
     """A check of thresholds on a run.
 
     Attributes:

@@ -27,6 +27,7 @@ from pact_eval.evaluation import (
     Settings,
     ordered_groups,
 )
+from pact_eval.results import Result
 from pact_eval.runs import Decoding, unanswered_items
 from pact_eval.stats import rate_estimate
 from pact_eval.thresholds.gate_items import GateItems
@@ -122,7 +123,7 @@ class Alternative:
 
 
 @dataclass(frozen=True)
-class Thresholds:
+class Thresholds(Result):
     """The gates of a run.
 
     Attributes:

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from pact_eval.evaluation import ExperimentRun, Settings
+from pact_eval.results import Result
 from pact_eval.runs import Difference, RunIdentity
 from pact_eval.thresholds.answer_sets import (
     GroupSets,
@@ -58,7 +59,7 @@ class CheckedSets:
 
 
 @dataclass(frozen=True)
-class AnswerSetsCheck:
+class AnswerSetsCheck(Result):
     """A check of answer sets on a run.
 
     Attributes:

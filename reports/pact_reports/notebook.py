@@ -6,25 +6,40 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from pact_eval.audit import AdapterAudit, DataAudit
+from pact_eval.calibration import FittedRun
+from pact_eval.drift import Drift
 from pact_eval.evaluation import ArmsComparison, Comparison, Evaluation
+from pact_eval.preregistration import JudgedHypotheses
+from pact_eval.results import Result
+from pact_eval.thresholds import AnswerSets, AnswerSetsCheck, Thresholds, ThresholdsCheck
+from pact_reports.answer_set_sentences import sets_answer, sets_check_answer, sets_check_warnings
+from pact_reports.answers import scorecard_answer
+from pact_reports.drift_sentences import drift_answer
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.sentences import warning_sentence
 from pact_reports.table import Legend, Line, Part, Table
 from pact_reports.tables.adapter import adapter_parts
+from pact_reports.tables.answer_sets import sets_check_parts, sets_parts
 from pact_reports.tables.audit import data_audit_parts
 from pact_reports.tables.comparison import arms_parts, comparison_parts
+from pact_reports.tables.drift import drift_parts
+from pact_reports.tables.fit import fitted_parts
 from pact_reports.tables.report import evaluation_parts
+from pact_reports.tables.scorecard import scorecard_parts
+from pact_reports.tables.thresholds import check_parts, thresholds_parts
+from pact_reports.threshold_sentences import check_answer, check_warnings, thresholds_answer
 from pact_reports.writers.html import legend_html, table_html
 
-Result: TypeAlias = Evaluation | Comparison | ArmsComparison | DataAudit | AdapterAudit
-"""What a notebook shows as tables."""
+_Warned: TypeAlias = (
+    Evaluation | Comparison | FittedRun | Drift | JudgedHypotheses | Thresholds | AnswerSets
+)
 
 
 def to_html(result: Result) -> str:
     """Lay out a result as HTML that needs no style sheet and runs no script.
 
     Args:
-        result: of `pact_eval.evaluate`, `compare`, `audit_dataset` or `audit_adapter`.
+        result: what a function of `pact_eval` returned.
 
     Returns:
         HTML; all text from data is escaped.
@@ -33,7 +48,7 @@ def to_html(result: Result) -> str:
 
 
 def parts_of(result: Result) -> Iterable[Part]:
-    """Return the tables and lines of a result, in the order of the terminal report."""
+    """Return the tables and lines of a result, in the order of the terminal."""
     match result:
         case Evaluation():
             return (*_warnings(result), *evaluation_parts(result))
@@ -45,10 +60,46 @@ def parts_of(result: Result) -> Iterable[Part]:
             return data_audit_parts(result, fail_on="error")
         case AdapterAudit():
             return adapter_parts([result], None, fail_on="error")
+        case FittedRun():
+            return (*_warnings(result), *fitted_parts(result, result.folder))
+        case Drift():
+            return (*_warnings(result), *drift_parts(result), _answer(drift_answer(result)))
+        case JudgedHypotheses():
+            parts, answer = scorecard_parts(result), scorecard_answer(result)
+            return (*_warnings(result), *parts, _answer(answer))
+    return _of_decisions(result)
 
 
-def _warnings(result: Evaluation | Comparison) -> tuple[Line, ...]:
-    return tuple(Line(f"Warning: {warning_sentence(each)}", "caution") for each in result.warnings)
+def _of_decisions(result: Result) -> Iterable[Part]:
+    match result:
+        case Thresholds():
+            return (
+                *_warnings(result),
+                *thresholds_parts(result),
+                _answer(thresholds_answer(result)),
+            )
+        case ThresholdsCheck():
+            said = map(_warning, check_warnings(result))
+            return (*said, *check_parts(result), _answer(check_answer(result)))
+        case AnswerSets():
+            return (*_warnings(result), *sets_parts(result), _answer(sets_answer(result)))
+        case AnswerSetsCheck():
+            said = map(_warning, sets_check_warnings(result))
+            return (*said, *sets_check_parts(result), _answer(sets_check_answer(result)))
+    message = f"no tables for a result of type {type(result).__name__}"
+    raise TypeError(message)
+
+
+def _answer(text: str) -> Line:
+    return Line(text, "strong")
+
+
+def _warnings(result: _Warned) -> Iterable[Line]:
+    return map(_warning, map(warning_sentence, result.warnings))
+
+
+def _warning(sentence: str) -> Line:
+    return Line(f"Warning: {sentence}", "caution")
 
 
 def _part(part: Part) -> Html:
