@@ -45,6 +45,7 @@ __all__ = [
     "ServerError",
     "TamperedError",
     "WorkerError",
+    "missing_extra",
 ]
 
 _PROBLEMS_SHOWN = 20
@@ -168,7 +169,28 @@ class RunSettingsError(RunError):
 
 
 class MissingExtraError(PactError, ImportError):
-    """A command needs an extra (`model`, `server` or `ray`) that is not installed."""
+    """A library of an extra is not installed; `missing_extra` makes the message."""
+
+
+def missing_extra(purpose: str, library: str, extra: str, otherwise: str = "") -> MissingExtraError:
+    """Return the error for a library that is not installed: the one wording for all extras.
+
+    Args:
+        purpose: what needs it, in the singular: an option, "this command", "a compressed log".
+        library: its name.
+        extra: the extra of pyproject.toml that has it; several are separated by commas.
+        otherwise: what can be done without it; empty if nothing can.
+
+    Examples:
+        >>> print(missing_extra("--server", "httpx2", "server"))
+        --server needs httpx2, which is not installed; install the extra: \
+pip install --constraint constraints.txt '.[server]'
+    """
+    message = (
+        f"{purpose} needs {library}, which is not installed; install the extra: "
+        f"pip install --constraint constraints.txt '.[{extra}]'"
+    )
+    return MissingExtraError(f"{message}, or {otherwise}" if otherwise else message)
 
 
 class GateError(PactError):

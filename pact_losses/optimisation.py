@@ -136,8 +136,8 @@ def _needs_model_extra(function: Callable[_P, _R]) -> Callable[_P, _R]:
             return function(*args, **kwargs)
         except ModuleNotFoundError as error:
             message = (
-                f"{function.__name__} needs {error.name}: install pact-eval with its model extra, "
-                "pact-eval[model]"
+                f"{function.__name__} needs {error.name}, which is not installed; install the "
+                "extra: pip install --constraint constraints.txt '.[model]'"
             )
             raise ModuleNotFoundError(message, name=error.name) from error
 

@@ -12,7 +12,7 @@ import click
 from pact_cli.console import JSON_PRINTED, print_json
 from pact_eval._files import advice_on_full_disk
 from pact_eval._json import Json
-from pact_eval.errors import MissingExtraError, PactError, Problem, RecordError
+from pact_eval.errors import MissingExtraError, PactError, Problem, RecordError, missing_extra
 from pact_eval.progress import step
 from pact_reports.plain_text import one_line, visible
 
@@ -104,11 +104,7 @@ def needs_server_extra() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name != "httpx2":
             raise
-        message = (
-            "--server needs httpx2, which is not installed; install the extra: "
-            "pip install --constraint constraints.txt '.[server]'"
-        )
-        raise MissingExtraError(message) from error
+        raise missing_extra("--server", "httpx2", "server") from error
 
 
 @contextmanager
@@ -120,11 +116,7 @@ def needs_ray_extra() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
-        message = (
-            "--workers and --ray need Ray, which is not installed; install the extra: "
-            "pip install --constraint constraints.txt '.[model,ray]'"
-        )
-        raise MissingExtraError(message) from error
+        raise missing_extra("--workers (or --ray)", "Ray", "model,ray") from error
 
 
 @contextmanager
@@ -136,11 +128,7 @@ def needs_model_extra() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA_MODULES:
             raise
-        message = (
-            f"this command needs a model, and {error.name} is not installed; install the extra: "
-            "pip install --constraint constraints.txt '.[model]'"
-        )
-        raise MissingExtraError(message) from error
+        raise missing_extra("this command", error.name, "model") from error
     except ImportError as error:
         # Installed, but broken or of another version: what it says is the only clue.
         message = (

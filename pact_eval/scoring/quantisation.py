@@ -24,14 +24,11 @@ import torch
 from transformers import BitsAndBytesConfig
 
 from pact_eval._json import Json
-from pact_eval.errors import AdapterError, MissingExtraError
+from pact_eval.errors import AdapterError, missing_extra
 from pact_eval.models import check_quantisation, stored_quantisation
 
 _HUB_KERNELS: Final = "kernels"
-_MISSING: Final = (
-    "--quantize needs bitsandbytes and accelerate; install the extra `quantize`: "
-    "pip install 'pact-eval[quantize]'"
-)
+_LIBRARIES: Final = ("bitsandbytes", "accelerate")
 
 
 @dataclass(frozen=True)
@@ -159,8 +156,9 @@ def kernels() -> Literal["compiled", "none"]:
     Raises:
         MissingExtraError: bitsandbytes or accelerate is not installed.
     """
-    if not all(importlib.util.find_spec(name) for name in ("bitsandbytes", "accelerate")):
-        raise MissingExtraError(_MISSING)
+    for library in _LIBRARIES:
+        if importlib.util.find_spec(library) is None:
+            raise missing_extra("--quantize", library, "model,quantize")
     with no_code_from_the_hub():
         library: Any = importlib.import_module("bitsandbytes.cextension")
     mocked = isinstance(library.lib, library.ErrorHandlerMockBNBNativeLibrary)

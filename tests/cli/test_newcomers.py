@@ -92,7 +92,7 @@ def test_a_library_that_cannot_be_imported_is_not_called_missing(
     with pytest.raises(MissingExtraError, match="cannot import name 'AutoTokenizer'"):
         _import_a_name()
     monkeypatch.setitem(sys.modules, "transformers", None)
-    with pytest.raises(MissingExtraError, match="transformers is not installed"):
+    with pytest.raises(MissingExtraError, match="transformers, which is not installed"):
         _import_the_library()
 
 

@@ -238,4 +238,7 @@ try:
 except MissingExtraError as error:
     print(error)
 """
-    assert "install the extra `quantize`" in _python(code).stdout
+    assert (
+        "install the extra: pip install --constraint constraints.txt '.[model,quantize]'"
+        in _python(code).stdout
+    )

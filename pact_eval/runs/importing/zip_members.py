@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from pact_eval._files import MOST_TEXT_BYTES, open_regular, reading
-from pact_eval.errors import InputError, MissingExtraError
+from pact_eval.errors import InputError, MissingExtraError, missing_extra
 
 _ZSTD: Final = 93
 _LOCAL_HEADER: Final = struct.Struct("<4s5H3L2H")
@@ -131,11 +131,8 @@ def _zstandard_reader() -> Callable[[bytes, int], bytes]:
     try:
         zstandard: Any = importlib.import_module("zstandard")
     except ModuleNotFoundError:
-        message = (
-            "the log is compressed with zstd: install the extra inspect (zstandard), or convert "
-            "the log with `inspect log convert --to json`"
-        )
-        raise MissingExtraError(message) from None
+        otherwise = "convert the log with `inspect log convert --to json`"
+        raise missing_extra("a zstd log", "zstandard", "inspect", otherwise) from None
 
     def read(packed: bytes, most: int) -> bytes:
         stream = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pact_eval.errors import AdapterError, MissingExtraError, PromptError
+from pact_eval.errors import AdapterError, PromptError, missing_extra
 from pact_eval.prompts import NIMBLE, Encoder
 from pact_eval.scoring.servers.request import ServerRequest, is_loopback
 from pact_eval.scoring.servers.served import ServedModels
@@ -51,12 +51,8 @@ def find_encoder(request: ServerRequest, served: ServedModels) -> PromptSource |
             return _of_local(request)
         return _of_server(request, served)
     except ModuleNotFoundError as error:
-        message = (
-            f"prompts as token ids need the model's tokenizer, and {error.name} is not installed; "
-            "install the extra: pip install --constraint constraints.txt '.[model]' (or "
-            "--wire systemone, if the server speaks it)"
-        )
-        raise MissingExtraError(message) from error
+        purpose, otherwise = "a prompt as token ids", "--wire systemone if the server speaks it"
+        raise missing_extra(purpose, str(error.name), "model", otherwise) from error
 
 
 def _of_server(request: ServerRequest, served: ServedModels) -> PromptSource | None:
