@@ -24,11 +24,10 @@ def checkpoints(folder: Path) -> dict[int, Path]:
 
 
 def last_update(folder: Path) -> int | None:
-    """Return the number of updates of a training, or None without a log."""
+    """Return the number of updates of a training, or None without a log or with an empty one."""
     log = folder / "log.jsonl"
-    if not log.is_file():
-        return None
-    return int(json.loads(log.read_text("utf-8").splitlines()[-1])["step"])
+    lines = log.read_text("utf-8").splitlines() if log.is_file() else []
+    return int(json.loads(lines[-1])["step"]) if lines else None
 
 
 def log_games(folder: Path, played: Mapping[int, Played]) -> None:

@@ -13,6 +13,7 @@ from pact_eval.errors import InputError
 from pact_eval.runs import Predictions
 
 _SHOWN = 5
+_ABOUT_FAMILIES = "; logs need the same --family-from when they are imported"
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,9 @@ class ItemMismatch:
 
     def __str__(self) -> str:
         if self.column:
-            return (
-                f"{self.first} and {self.other} differ in {self.column} for "
-                f"{len(self.differing):,} items: {_some(self.differing)}"
-            )
+            differing = f"{len(self.differing):,} items: {_some(self.differing)}"
+            advice = _ABOUT_FAMILIES if self.column == "family" else ""
+            return f"{self.first} and {self.other} differ in {self.column} for {differing}{advice}"
         return (
             f"item sets differ: {len(self.only_first):,} items only in {self.first} "
             f"({_some(self.only_first)}), {len(self.only_other):,} only in {self.other} "

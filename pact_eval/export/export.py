@@ -100,15 +100,11 @@ def export_adapter(
         folder.mkdir()
         with step("Writing"):
             write_layout(layout, folder, model, files)
-            text = readme(
-                out.name,
-                layout,
-                contract=files.fingerprint,
-                temperatures=dict(files.temperature),
-            )
+            tolerance = TOLERANCE[_dtype(folder, layout)]
+            compared = f"within {tolerance:g} on {len(ours):,} questions"
+            text = readme(out.name, layout, files, compared=compared)
             write_atomically(folder / _README, text)
         with step("Comparing answers"):
-            tolerance = TOLERANCE[_dtype(folder, layout)]
             largest = _compared(folder, layout, ours, tolerance)
         if out.exists():
             out.rmdir()

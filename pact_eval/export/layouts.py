@@ -95,23 +95,24 @@ def _dtype_of(folder: Path) -> torch.dtype:
     return found if isinstance(found, torch.dtype) else torch.float32
 
 
-def readme(name: str, layout: Layout, *, contract: str, temperatures: dict[str, float]) -> str:
+def readme(name: str, layout: Layout, files: DecisionFiles, *, compared: str) -> str:
     """Return the README of an exported folder.
 
     Args:
         name: name of the folder.
         layout: what it holds.
-        contract: fingerprint of the contract that it renders.
-        temperatures: what it ships, by question type.
+        files: the decision files: the contract that it renders, and the temperatures by type.
+        compared: how far its probabilities are from those of pact-eval, and on what.
     """
     more = f', decision_config="./{name}"' if layout == "adapter" else ""
-    shipped = json.dumps({kind: round(number, 4) for kind, number in temperatures.items()})
+    shipped = json.dumps({kind: round(number, 4) for kind, number in files.temperature.items()})
     return _README.format(
         name=name,
         more=more,
         layout=layout,
-        contract=contract,
-        temperatures=shipped if temperatures else "none (raw probabilities)",
+        contract=files.fingerprint,
+        compared=compared,
+        temperatures=shipped if files.temperature else "none (raw probabilities)",
         note=_NOTES[layout],
     )
 
@@ -132,6 +133,7 @@ decide({{"state": "The seal is broken.", "questions": {{"sealed": {{"type": "nou
 - Layout: {layout}.
 - Prompt contract: {contract}.
 - Temperatures by type: {temperatures}.
+- Probabilities are those of pact-eval, compared at the export: {compared}.
 - Every question has a prompt of its own. Types are `noul` (true or false), `choice` and `score`.
 - transformers deletes the texts `<|mark|>` and `<|split|>` from a request.
 """

@@ -125,7 +125,7 @@ def _rounded(note: RoundedItems) -> str:
             "correct answers are not among them: they count as the least probable listed token, "
             "and NLL and T depend on that"
         )
-    said = f"the server rounds probabilities to {note.decimals} decimals"
+    said = f"probabilities are rounded to {note.decimals} decimals"
     if not note.censored:
         return f"{said}; no correct answer was rounded to 0"
     return (

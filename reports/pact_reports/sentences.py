@@ -242,13 +242,14 @@ def _several_right(note: SeveralRight) -> str:
 
 
 def _rounded(note: RoundedProbabilities) -> str:
-    said = f"{note.run}: the" if note.run else "The"
+    named = f"{note.run}: " if note.run else ""
     if note.decimals is None:
-        said += " log lists only the most probable tokens: NLL is "
+        said = f"{named}the log lists only the most probable tokens: NLL is "
         unknown = "is not listed; it counts as the least probable listed token"
     else:
-        said += (
-            f" server rounds probabilities to {note.decimals} decimals: before rounding, NLL was "
+        said = (
+            f"{named}probabilities are rounded to {note.decimals} decimals: before rounding, NLL "
+            "was "
         )
         unknown = f"was rounded to 0, which counts as {0.5 * 10**-note.decimals:g} or less"
     low, high = note.nll
@@ -266,7 +267,7 @@ def _rounded(note: RoundedProbabilities) -> str:
             f", accuracy between {_percents(note.accuracy, 1)}: {hides} hides the most probable "
             f"answer of {note.undecided:,} item{'' if note.undecided == 1 else 's'}"
         )
-    return f"{said}."
+    return f"{said[0].upper()}{said[1:]}." if not named else f"{said}."
 
 
 def _percents(ends: tuple[float, float], digits: int) -> str:

@@ -154,7 +154,9 @@ def _check_name(base: NamedBase, given: Path | None, collector: Collector) -> No
     place = Place(base.file)
     brought = "; its folder was taken from inside the adapter" if base.is_brought else ""
     brought = brought if given is None else ""
-    if base.model is None:
+    if base.model is None and base.folder is not None:
+        pass  # the adapter is a subfolder of its base
+    elif base.model is None:
         collector.add("base-unknown", place, "the id or path of the base model", "none")
     elif _HUB_ID.fullmatch(base.model):
         pinned = base.revision is not None and _COMMIT.fullmatch(base.revision)

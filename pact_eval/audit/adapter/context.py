@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -94,6 +94,9 @@ class AdapterContext:
         config = read(ADAPTER_CONFIG, read_json_object)
         schema_config = read(SCHEMA_CONFIG, read_json_object)
         tensors = read(ADAPTER_WEIGHTS, safetensors_header)
+        base = named_base(folder, config, schema_config)
+        if base.model is None and full_model is not None:
+            base = replace(base, folder=full_model)
         decision = None
         stated = full_model or folder
         if has_decision_files(stated):
@@ -111,7 +114,7 @@ class AdapterContext:
             tensors=tensors,
             settings=None if config is None else read_settings(config, collectors["config"]),
             lora=None if tensors is None else group_tensors(tensors),
-            base=named_base(folder, config, schema_config),
+            base=base,
             decision=decision,
             full_model=full_model,
             unreadable=unreadable,

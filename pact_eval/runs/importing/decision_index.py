@@ -87,7 +87,8 @@ class DecisionIndex:
             )
             raise InputError(message)
         joined = _Joined(file, options)
-        return Log(joined.rows(), (file, *options.suites), joined.facts, _SUM_TOLERANCE)
+        files = (file, *options.suites)
+        return Log(joined.rows(), files, joined.facts, _SUM_TOLERANCE, named=file)
 
 
 def _results(folder: Path) -> Path | None:

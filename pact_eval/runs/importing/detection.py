@@ -34,13 +34,15 @@ def find_source(path: Path, name: str | None = None) -> Source:
         name: name of the format; None looks at the content.
 
     Raises:
-        InputError: the path cannot be read, or has no known format, or there is no such name.
+        InputError: the path cannot be read, or has no known format, or there is no such name, or
+            the content is that of another format than the named one.
     """
     if name is not None:
         found = [source for source in SOURCES if source.name == name]
         if not found:
             message = f"--from {name}: expected one of {', '.join(SOURCE_NAMES)}"
             raise InputError(message)
+        _refuse_other_format(path, found[0])
         return found[0]
     start = start_of(path)
     for source in SOURCES:
@@ -49,6 +51,20 @@ def find_source(path: Path, name: str | None = None) -> Source:
     with reading(path), open_regular(path):  # raises: a folder, and what is in it
         message = f"{path}: not a log of a known format"
         raise InputError(message)
+
+
+def _refuse_other_format(path: Path, wanted: Source) -> None:
+    """Refuse a log that does not look like the format that was named, but like another one."""
+    start = start_of(path)
+    if wanted.recognises(start):
+        return
+    for source in SOURCES:
+        if source.name != "rows" and source.recognises(start):
+            message = (
+                f"{path}: --from {wanted.name}, but its content is that of {source.name}; use "
+                f"--from {source.name}, or leave --from out"
+            )
+            raise InputError(message)
 
 
 def start_of(path: Path) -> Start:

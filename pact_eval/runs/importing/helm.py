@@ -67,7 +67,7 @@ class Helm:
             InputError: it cannot be read, or is not of joint multiple choice.
         """
         log = _Log(path / _STATE if path.is_dir() else path, options)
-        return Log(log.rows(), log.files, log.facts)
+        return Log(log.rows(), log.files, log.facts, named=log.files[0])
 
 
 @dataclass(frozen=True)

@@ -169,6 +169,10 @@ class _Sample:
     labels: Mapping[str, Json]
 
 
+class _NoScorerError(ValueError):
+    """The scorer whose scores are read was not named, or does not exist."""
+
+
 class _Log:
     """A log: its rows, and what it says of itself."""
 
@@ -199,6 +203,9 @@ class _Log:
             name = f"sample {entry.get('id', number)}, epoch {entry.get('epoch', 1)}"
             try:
                 samples.append(self._sample(entry, name))
+            except _NoScorerError as error:  # the samples after it have the same scorers
+                yield Problem(None, None, str(error))
+                return
             except ValueError as error:
                 problems.append(Problem(None, name, str(error)))
         yield from problems
@@ -271,8 +278,12 @@ class _Log:
         if wanted is None and len(scores) == 1:
             (wanted,) = scores
         if wanted not in scores:
-            message = f"{name}: scores of {', '.join(scores)}; choose one with --scorer"
-            raise ValueError(message)
+            known = f"{name} has scores of {', '.join(scores)}"
+            if self._scorer is not None:
+                message = f"--scorer {self._scorer}: there is no such scorer; {known}"
+            else:
+                message = f"{known}; choose one with --scorer"
+            raise _NoScorerError(message)
         return as_dict(scores[wanted])
 
     def _row(self, sample: _Sample) -> dict[str, Json]:

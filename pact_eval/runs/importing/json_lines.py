@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Final
 
 from pact_eval._files import decoded, read_lines
-from pact_eval._json import loads
-from pact_eval.errors import Problem
+from pact_eval._json import Json, loads
+from pact_eval.errors import InputError, Problem
 from pact_eval.runs.importing.grouping import Grouping
 from pact_eval.runs.importing.parquet_rows import parquet_files, parquet_rows
 from pact_eval.runs.importing.row_reader import RowReader, as_object
 from pact_eval.runs.importing.source import ImportOptions, Log, LogRow, Start
+
+_ANSWERED: Final = ("probabilities", "log_probabilities", "logits", "answer", "status")
 
 
 class JsonLines:
@@ -39,6 +42,20 @@ def _rows(path: Path, names: RowReader, grouping: Grouping) -> Iterator[LogRow |
             value = loads(decoded(raw, number))
             record_id = names.id_if_readable(value)
             row = as_object(value)
-            yield LogRow(number, record_id, row | grouping.of_entry(row))
+            row |= grouping.of_entry(row)
         except ValueError as error:
             yield Problem(number, record_id, str(error))
+            continue
+        if _is_question(row):
+            message = (
+                f"{path}:{number}: a record of a dataset, which has no answer of a model; score it "
+                f"with `pact-eval score ADAPTER --data {path}`"
+            )
+            raise InputError(message)
+        yield LogRow(number, record_id, row)
+
+
+def _is_question(row: Mapping[str, Json]) -> bool:
+    """Tell whether a row is a record of a dataset: a context and questions, and no answers."""
+    given = row.get("input")
+    return isinstance(given, dict) and "questions" in given and not row.keys() & {*_ANSWERED}

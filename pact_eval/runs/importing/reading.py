@@ -64,11 +64,12 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
     if not problems:
         rows, unanswered = _by_item(rows)
         problems += _missing(rows, unanswered) or _several_views(rows, reader.values)
+    named = str(log.named or path)
     if problems:
-        raise RecordError(str(path), problems)
+        raise RecordError(named, problems)
     facts = log.facts(Outcome(reader.compared, reader.correct, len(unanswered)))
     if facts.problems:
-        raise RecordError(str(path), facts.problems)
+        raise RecordError(named, facts.problems)
     frame, rounding = _frame(rows, unanswered, reader)
     block = dict(facts.block)
     if reader.compared:

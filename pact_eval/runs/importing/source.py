@@ -128,12 +128,14 @@ class Log:
         facts: what it says of itself; called once, after the rows.
         tolerance: how far its probabilities may miss a sum of 1, if not by rounding.
         files: the files that it consists of, for its hash.
+        named: the file that messages name; None for the path that the user gave.
     """
 
     rows: Iterator[LogRow | Problem]
     files: tuple[Path, ...]
     facts: Callable[[Outcome], LogFacts] = lambda _outcome: LogFacts()
     tolerance: float = SUM_TOLERANCE
+    named: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -51,8 +51,8 @@ def order_sentence(effect: OrderEffect) -> str | None:
             return None
         case "identical":
             return (
-                "Views make no difference: the answers are identical in every order. The server "
-                "sorts its options, or remembers its answers."
+                "Views make no difference: the answers are identical in every order. The options "
+                "are sorted before they are shown, or answers are cached."
             )
         case "no floor":
             return (
