@@ -22,11 +22,12 @@ from pact_eval.preregistration import (
     Scorecard,
     decoding_name,
     judge,
-    pact_hypotheses,
+    read_hypotheses,
     rows_from_items,
     with_calibrated_tv,
 )
 from pact_eval.runs import Predictions
+from pact_fixtures.paper import HYPOTHESES
 
 ARMS: Final = {"pact_full": (17, 18, 19), "ce_only": (17, 18, 19), "no_cf": (17,), "no_emd": (17,)}
 _KINDS: Final = (("choice", 73), ("boolean", 57), ("score", 32))
@@ -44,7 +45,7 @@ _METRICS: Final = {
 
 def null_hypotheses(*ids: str) -> Hypotheses:
     """Returns hypotheses of the paper, without the rows that decide nothing."""
-    found = pact_hypotheses().hypotheses
+    found = read_hypotheses(HYPOTHESES).hypotheses
     return Hypotheses(tuple(replace(each, beside=()) for each in found if each.id in ids))
 
 

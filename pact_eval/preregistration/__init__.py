@@ -1,8 +1,8 @@
 """Registered hypotheses: criteria written down first, frozen in a lock, and judged on numbers.
 
-`read_hypotheses` reads the criteria (`pact_hypotheses` those of the PACT paper), `register` freezes
-them; `read_metric_table` and `rows_from_evaluation` bring the numbers; `judge` gives a scorecard of
-verdicts with their evidence, and `check_lock` says what the lock proves.
+`read_hypotheses` reads the criteria, `register` freezes them; `read_metric_table` and
+`rows_from_evaluation` bring the numbers; `judge` gives a scorecard of verdicts with their evidence,
+and `check_lock` says what the lock proves.
 """
 
 from pact_eval.preregistration.ablations import (
@@ -41,13 +41,12 @@ from pact_eval.preregistration.diagnostics import (
 from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
 from pact_eval.preregistration.evidence import LEVEL, ShownBy, ShownMethod
 from pact_eval.preregistration.judging import Differences, holds, judge
+from pact_eval.preregistration.metric_csv import read_metric_table
 from pact_eval.preregistration.parsing import (
-    pact_hypotheses,
     parse_hypotheses,
     read_hypotheses,
     write_example,
 )
-from pact_eval.preregistration.published_table import read_metric_table
 from pact_eval.preregistration.registration import (
     LOCK_FORMAT,
     DataHash,
@@ -190,7 +189,6 @@ __all__ = [
     "metric_sizes",
     "on_registration",
     "on_verdicts",
-    "pact_hypotheses",
     "parse_hypotheses",
     "read_clear_changes",
     "read_hypotheses",

@@ -86,8 +86,13 @@ def judge(
         InputError: a table of metrics counts different items for arms that are compared.
 
     Examples:
-        >>> from pact_eval.preregistration import MetricTable, judge, pact_hypotheses
-        >>> judge(pact_hypotheses(), MetricTable([])).verdicts["H1"]
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from pact_eval.preregistration import read_hypotheses, write_example
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     write_example(Path(folder, "hypotheses.toml"))
+        ...     hypotheses = read_hypotheses(Path(folder, "hypotheses.toml"))
+        >>> judge(hypotheses, MetricTable([])).verdicts["H1"]
         'UNTESTED'
     """
 

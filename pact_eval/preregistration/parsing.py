@@ -28,7 +28,7 @@ from pact_eval.preregistration.criteria import (
     parse_margin,
 )
 
-__all__ = ["pact_hypotheses", "parse_hypotheses", "read_hypotheses", "write_example"]
+__all__ = ["parse_hypotheses", "read_hypotheses", "write_example"]
 
 Value = TypeVar("Value", bound=str)
 
@@ -47,7 +47,6 @@ _CHECK_KEYS: Final = (
     "seeds",
     "needs",
 )
-_SHIPPED: Final = "pact.toml"
 _KIND_IN_WORDS = {dict: "a table", list: "a list", str: "text", bool: "true/false"}
 _INSTEAD = 'such as { arm = "ce_only" }'
 
@@ -56,7 +55,7 @@ def read_hypotheses(path: Path) -> Hypotheses:
     """Read a file of hypotheses.
 
     Args:
-        path: a TOML file; `pact.toml` next to this module is an example.
+        path: a TOML file; `example.toml` next to this module is an example.
 
     Returns:
         Its hypotheses.
@@ -83,19 +82,6 @@ def write_example(path: Path) -> None:
         raise InputError(message)
     text = resources.files("pact_eval.preregistration").joinpath("example.toml")
     write_atomically(path, text.read_text(encoding="utf-8"))
-
-
-def pact_hypotheses() -> Hypotheses:
-    """Return the five hypotheses of the PACT paper, which ship with the package.
-
-    Examples:
-        >>> [hypothesis.id for hypothesis in pact_hypotheses().hypotheses]
-        ['H1', 'H2', 'H3', 'H4', 'H5']
-    """
-    text = (
-        resources.files("pact_eval.preregistration").joinpath(_SHIPPED).read_text(encoding="utf-8")
-    )
-    return parse_hypotheses(text, _SHIPPED)
 
 
 def parse_hypotheses(text: str, source: str) -> Hypotheses:

@@ -37,8 +37,7 @@ def canonical_criteria(hypotheses: Hypotheses) -> dict[str, Json]:
     """Return the criteria as JSON; hypotheses by id, checks by what they say.
 
     Examples:
-        >>> from pact_eval.preregistration import pact_hypotheses
-        >>> canonical_criteria(pact_hypotheses())["format"]
+        >>> canonical_criteria(Hypotheses(()))["format"]
         'pact-hypotheses-1'
     """
     by_id: dict[str, Json] = {each.id: _hypothesis(each) for each in hypotheses.hypotheses}
@@ -432,8 +431,7 @@ def check_lock(hypotheses: Hypotheses, lock: Lock | None, runs: Sequence[RunFact
         the data of a run are unknown. Reasons of all three kinds are given.
 
     Examples:
-        >>> from pact_eval.preregistration import pact_hypotheses
-        >>> check_lock(pact_hypotheses(), None, []).status
+        >>> check_lock(Hypotheses(()), None, []).status
         'NOT REGISTERED'
     """
     if lock is None:

@@ -24,8 +24,8 @@ from pact_eval.evaluation import (
 from pact_eval.preregistration.criteria import Hypotheses, decoding_name
 from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
 from pact_eval.preregistration.judging import judge
+from pact_eval.preregistration.metric_csv import read_metric_table
 from pact_eval.preregistration.parsing import read_hypotheses
-from pact_eval.preregistration.published_table import read_metric_table
 from pact_eval.preregistration.registration import (
     Registration,
     RunFacts,
@@ -72,7 +72,7 @@ def judge_sources(
 
     Args:
         criteria: the file; its lock, if any, is next to it.
-        sources: run folders, and tables of metrics (`.csv` in the published layout).
+        sources: run folders, and tables of metrics as CSV; see `metric_csv.py`.
         settings: bootstrap of the intervals; verdicts depend on the values alone.
 
     Returns:
@@ -98,7 +98,7 @@ def judge_experiment(
     Args:
         criteria: the file; its lock, if any, is next to it.
         experiment: runs on full contexts must hold the same items, and so must ablated runs.
-        tables: tables of metrics in the published layout.
+        tables: tables of metrics as CSV.
     """
     hypotheses = read_hypotheses(criteria)
     place = lock_path(criteria)

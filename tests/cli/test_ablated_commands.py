@@ -11,17 +11,15 @@ from commands import runner
 from datasets import healthy
 from run_frames import ablated_rows, rows, write_run
 
-import pact_eval
 from pact_cli.audit.main import main as audit
 from pact_cli.main import main
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
 from pact_eval.data import write_ablated_records
+from pact_fixtures.paper import HYPOTHESES
 
 pytestmark = pytest.mark.slow
 
 run = runner(main)
-
-PACT = Path(pact_eval.__file__).parent / "preregistration" / "pact.toml"
 
 
 @pytest.fixture
@@ -98,7 +96,7 @@ def test_h3_has_its_evidence(tmp_path: Path, whole: Path, ablated: Path) -> None
         write_run(tmp_path / "pact", rows(2), arm="pact_full", seed=17),
         write_run(tmp_path / "pact-abl", ablated_rows(2, lean=0.0), arm="pact_full", seed=17),
     ]
-    arguments = ("scorecard", PACT, whole, ablated, *other, "--resamples", 200)
+    arguments = ("scorecard", HYPOTHESES, whole, ablated, *other, "--resamples", 200)
     text = run(*arguments).stdout
     assert "H3 Necessity" in text
     assert "H3 Necessity: PARTLY TESTED" not in text

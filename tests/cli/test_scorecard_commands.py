@@ -12,15 +12,14 @@ from commands import runner
 from published import published_path
 from run_frames import edit_run, rows, write_run
 
-import pact_eval
 from pact_cli.main import main
 from pact_eval.stats import Estimate
+from pact_fixtures.paper import HYPOTHESES
 
 pytestmark = pytest.mark.slow
 
 run = runner(main)
 
-PACT = Path(pact_eval.__file__).parent / "preregistration" / "pact.toml"
 
 CRITERIA = """
 format = "pact-hypotheses-1"
@@ -57,7 +56,7 @@ def runs(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_the_five_verdicts_of_the_paper_with_its_evidence() -> None:
-    text = run("scorecard", PACT, published_path("run_metrics.csv")).stdout
+    text = run("scorecard", HYPOTHESES, published_path("run_metrics.csv")).stdout
     for line in (
         "H1 Pair margin: INCONCLUSIVE",
         "H2 Permutation consistency: SUPPORTED",
@@ -84,7 +83,7 @@ def test_the_five_verdicts_of_the_paper_with_its_evidence() -> None:
 
 
 def test_the_evidence_names_both_quantities() -> None:
-    result = run("scorecard", PACT, published_path("run_metrics.csv"), COLUMNS="200")
+    result = run("scorecard", HYPOTHESES, published_path("run_metrics.csv"), COLUMNS="200")
     for named in (
         "no_cf, single vs pact_full",
         "no_cf, ensemble vs accuracy",
@@ -145,7 +144,9 @@ def test_a_demand_for_shown_verdicts(criteria: Path, runs: tuple[Path, Path]) ->
 
 def test_a_published_table_is_by_value_only() -> None:
     table = published_path("run_metrics.csv")
-    value = json.loads(run("scorecard", PACT, table, "--demand", "shown", "--json", code=4).stdout)
+    value = json.loads(
+        run("scorecard", HYPOTHESES, table, "--demand", "shown", "--json", code=4).stdout
+    )
     assert [each["conclusion"] for each in value["hypotheses"]] == [
         "INCONCLUSIVE, by value only",
         "SUPPORTED, by value only",
@@ -153,7 +154,7 @@ def test_a_published_table_is_by_value_only() -> None:
         "PARTLY SUPPORTED, by value only",
         "SUPPORTED, by value only",
     ]
-    run("scorecard", PACT, table, "--demand", "maybe", code=2)
+    run("scorecard", HYPOTHESES, table, "--demand", "maybe", code=2)
 
 
 def test_runs_after_the_registration_prove_it(criteria: Path, tmp_path: Path) -> None:

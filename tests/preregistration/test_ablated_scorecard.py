@@ -12,13 +12,13 @@ from interval_oracles import outer_interval
 from preregistration.checks import criteria
 from run_frames import ablated_predictions, ablated_rows, edit_run, predictions, rows, write_run
 
-import pact_eval
 from pact_eval import metrics
 from pact_eval._files import sha256_of_file
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
 from pact_eval.errors import InputError
 from pact_eval.evaluation import ScoredItems, Settings
 from pact_eval.preregistration import JudgedHypotheses, Registration, judge_sources, register
+from pact_fixtures.paper import HYPOTHESES
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,7 @@ def judged(
 
 
 def test_h3_of_the_paper_is_fully_tested_from_run_folders(tmp_path: Path, runs: list[Path]) -> None:
-    criteria = Path(pact_eval.__file__).parent / "preregistration" / "pact.toml"
+    criteria = HYPOTHESES
     result = judge_sources(criteria, runs, Settings(resamples=300, seed=3))
     h3 = result.scorecard["H3"]
     assert len(h3.checks) == 2

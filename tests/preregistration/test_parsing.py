@@ -13,10 +13,10 @@ from pact_eval.preregistration import (
     Margin,
     MetricTable,
     judge,
-    pact_hypotheses,
     parse_hypotheses,
     read_hypotheses,
 )
+from pact_fixtures.paper import HYPOTHESES
 
 GOOD = """\
 format = "pact-hypotheses-1"
@@ -203,7 +203,7 @@ def test_a_byte_order_mark_and_other_line_ends_are_read(tmp_path: Path) -> None:
 
 
 def test_the_shipped_hypotheses_are_five_and_judge_an_empty_table() -> None:
-    hypotheses = pact_hypotheses()
+    hypotheses = read_hypotheses(HYPOTHESES)
     assert [each.title for each in hypotheses.hypotheses] == [
         "Pair margin",
         "Permutation consistency",

@@ -11,9 +11,10 @@ from pact_eval.preregistration import (
     MetricTable,
     Scorecard,
     judge,
-    pact_hypotheses,
+    read_hypotheses,
     read_metric_table,
 )
+from pact_fixtures.paper import HYPOTHESES
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +24,7 @@ def table() -> MetricTable:
 
 @pytest.fixture(scope="module")
 def scorecard(table: MetricTable) -> Scorecard:
-    return judge(pact_hypotheses(), table)
+    return judge(read_hypotheses(HYPOTHESES), table)
 
 
 def check(scorecard: Scorecard, hypothesis: str, says: str) -> CheckResult:
@@ -124,7 +125,7 @@ def test_h5_nine_of_nine_and_the_ablation_that_rises(scorecard: Scorecard) -> No
 def test_without_single_arms_the_verdicts_lack_data(table: MetricTable) -> None:
     def without(arm: str) -> Scorecard:
         rows = (row for row in table.rows if row.cell.arm != arm)
-        return judge(pact_hypotheses(), MetricTable(rows))
+        return judge(read_hypotheses(HYPOTHESES), MetricTable(rows))
 
     assert without("no_cf").verdicts["H1"] == "UNTESTED"
     assert without("ce_only").verdicts["H2"] == "UNTESTED"
@@ -136,5 +137,5 @@ def test_without_single_arms_the_verdicts_lack_data(table: MetricTable) -> None:
 
 def test_a_dropped_seed_is_noticed(table: MetricTable) -> None:
     rows = (row for row in table.rows if (row.cell.arm, row.seed) != ("ce_only", 17))
-    verdicts = judge(pact_hypotheses(), MetricTable(rows)).verdicts
+    verdicts = judge(read_hypotheses(HYPOTHESES), MetricTable(rows)).verdicts
     assert (verdicts["H2"], verdicts["H5"]) == ("UNTESTED", "PARTLY TESTED")

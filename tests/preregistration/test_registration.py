@@ -6,7 +6,6 @@ import datetime as dt
 import json
 import os
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +29,11 @@ from pact_eval.preregistration import (
     run_facts,
 )
 from pact_eval.runs import RunFolder, open_run
+from pact_fixtures.paper import HYPOTHESES
 
 NOW = dt.datetime(2026, 3, 1, 12, 0, 0, 700_000, tzinfo=dt.UTC)
 LATER = NOW + dt.timedelta(days=1)
-PACT = (
-    resources.files("pact_eval.preregistration").joinpath("pact.toml").read_text(encoding="utf-8")
-)
+PACT = HYPOTHESES.read_text(encoding="utf-8")
 DATA = "the holdout\n"
 
 

@@ -20,11 +20,12 @@ from pact_eval._json import Json
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
 from pact_eval.evaluation import Experiment, Settings, report_digest
 from pact_eval.models import sha256_of_weights
-from pact_eval.preregistration import pact_hypotheses, register
+from pact_eval.preregistration import register
 from pact_eval.prompts import NIMBLE, Encoder
 from pact_eval.runs import open_run, seal_digest
 from pact_eval.scoring.tokenizer import load_tokenizer
 from pact_eval.verification import Places, verify_run
+from pact_fixtures.paper import HYPOTHESES
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "pact_fixtures"
 
@@ -167,10 +168,8 @@ def test_the_calibrator_of_another_adapter(run: Path) -> None:
 
 
 def test_a_registration_before_and_after_the_run(run: Path, scored: Path, tmp_path: Path) -> None:
-    assert pact_hypotheses().hypotheses
-    source = Path(__file__).parents[2] / "pact_eval" / "preregistration" / "pact.toml"
     for day, outcome in ((1, "ok"), (3, "differs")):
-        criteria = Path(shutil.copy(source, tmp_path / f"h{day}.toml"))
+        criteria = Path(shutil.copy(HYPOTHESES, tmp_path / f"h{day}.toml"))
         assert outcomes(run, Places(criteria=criteria))["registration"] == "not checked"
         at = dt.datetime(2026, 3, day, tzinfo=dt.UTC)
         register(criteria, data=[scored.parent / "holdout.jsonl"], now=at)
@@ -346,8 +345,7 @@ def test_the_calibrator_in_the_folder_of_its_own_fit(tmp_path: Path) -> None:
 
 
 def test_a_registration_of_a_run_without_a_seal(run: Path, scored: Path, tmp_path: Path) -> None:
-    source = Path(__file__).parents[2] / "pact_eval" / "preregistration" / "pact.toml"
-    criteria = Path(shutil.copy(source, tmp_path / "h.toml"))
+    criteria = Path(shutil.copy(HYPOTHESES, tmp_path / "h.toml"))
     at = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
     register(criteria, data=[scored.parent / "holdout.jsonl"], now=at)
     assert outcomes(run, Places(criteria=criteria))["registration"] == "ok"

@@ -12,9 +12,9 @@ from matplotlib.colors import to_rgb
 from reports.figures.figure_runs import experiment_of, rows
 from run_frames import write_run
 
-import pact_fixtures
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Experiment
+from pact_fixtures.paper import PALETTE
 from pact_reports.figures import NEUTRAL, Looks, Palette, read_palette
 from pact_reports.figures.style import (
     INK,
@@ -25,7 +25,7 @@ from pact_reports.figures.style import (
     shown,
 )
 
-PAPER = read_palette(Path(pact_fixtures.__file__).parent / "paper_palette.toml")
+PAPER = read_palette(PALETTE)
 
 # Machado, Oliveira and Fernandes, 2009, severity 1: on linear RGB.
 VISION = {

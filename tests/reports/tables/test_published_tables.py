@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import csv
-from pathlib import Path
 
 import numpy as np
 import pytest
 from published import published_path
 from reports.tables.table_runs import cells, marked, run_of, texts
 
-import pact_fixtures
 from pact_eval.evaluation import Experiment
 from pact_eval.preregistration import Cell as Place
 from pact_eval.preregistration import (
@@ -23,11 +21,12 @@ from pact_eval.preregistration import (
     k_views,
     main_results,
     metric_sizes,
-    pact_hypotheses,
     read_clear_changes,
+    read_hypotheses,
     read_metric_table,
 )
 from pact_eval.runs import import_run
+from pact_fixtures.paper import CLEAR_CHANGES, HYPOTHESES
 from pact_reports.tables import TableRequest, build_tables, to_csv
 from pact_reports.tables.ablations import ablations_table
 from pact_reports.tables.calibration_effects import calibration_table
@@ -113,7 +112,7 @@ base          | 17 | 84.0 | 63.9 | +20.1 | 92/27 | <0.001 | +13.9 +26.2
 base          | 18 | 82.1 | 63.9 | +18.2 | 86/27 | <0.001 | +12.0 +24.4
 base          | 19 | 87.7 | 63.9 | +23.8 | 98/21 | <0.001 | +17.9 +29.9
 """
-PAPER = read_clear_changes(Path(pact_fixtures.__file__).parent / "paper_clear_changes.toml")
+PAPER = read_clear_changes(CLEAR_CHANGES)
 SIGNS = {
     "++": "clearly better",
     "+": "better",
@@ -238,7 +237,7 @@ def test_calibration_as_printed(table: MetricTable) -> None:
 
 
 def test_scorecard_as_published(table: MetricTable) -> None:
-    made = scorecard_table(judge(pact_hypotheses(), table))
+    made = scorecard_table(judge(read_hypotheses(HYPOTHESES), table))
     verdicts = {row[0]: row[3] for row in texts(made)}
     assert verdicts == {
         "H1": "INCONCLUSIVE",

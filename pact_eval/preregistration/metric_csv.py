@@ -1,7 +1,9 @@
-"""Tables of metrics in the layout of the PACT experiment: one row per run, decoding and group.
+"""Tables of metrics as CSV, judged like runs: one row per run, decoding and group.
 
     run, seed, decoding, group, count, pairs, accuracy, nll, brier, ece, mean_confidence, aurc,
     expected_score_mae, level_mae, pair_accuracy, permutation_tv, permutation_flip_rate
+
+They are for experiments whose predictions nobody has any more, such as published ones.
 
 Decodings there are `single`, `single_calibrated` and `ensemble`. An ensemble row is
 `ensemble_calibrated` here where its run has `single_calibrated` rows, else `ensemble`. What rests
@@ -73,7 +75,7 @@ class _Line:
 
 
 def read_metric_table(path: Path) -> MetricTable:
-    """Read a table of metrics in the layout of the PACT experiment.
+    """Read a table of metrics.
 
     Args:
         path: a CSV file with a header; columns may come in any order, others are left alone.
