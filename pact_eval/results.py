@@ -1,7 +1,7 @@
-"""What the functions of the public API return: frozen results, which a notebook shows as tables.
+"""What the functions of the public API return: frozen results, which are shown as tables.
 
-`pact_reports` lays results out and is above this package. It is looked up by name when a notebook
-asks for HTML, and not imported.
+`pact_reports` lays results out and is above this package. It is looked up by name when a result is
+shown, and not imported.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ __all__ = ["Result"]
 
 
 class Result:
-    """Base of what the API returns. Jupyter calls `_repr_html_` and shows the result as tables."""
+    """Base of what the API returns: Jupyter and `print` show it as tables."""
 
     def _repr_html_(self) -> str:
-        html: str = import_module("pact_reports.notebook").to_html(self)
+        html: str = import_module("pact_reports.results").to_html(self)
         return html
+
+    def __str__(self) -> str:
+        text: str = import_module("pact_reports.results").to_text(self)
+        return text

@@ -27,16 +27,6 @@ settings.register_profile("fast", deadline=None, max_examples=25)  # for `make t
 settings.load_profile("pact")
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Modules that have no test, or no wanted one, are not imported: PEFT takes 3 s."""
-    if collection_path.suffix != ".py" or collection_path.name == "conftest.py":
-        return None
-    text = collection_path.read_text(encoding="utf-8")
-    slow = "\npytestmark = pytest.mark.slow\n" in text and "not slow" in config.option.markexpr
-    is_test = collection_path.name.startswith("test_") or ">>>" in text
-    return True if slow or not is_test else None
-
-
 # Files with 45 to 71 s of CPU time, the longest first.
 _LONGEST = [
     Path(__file__).parent / name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import subprocess
+import sys
 from pathlib import Path
 
 import architecture_tree
@@ -66,6 +67,15 @@ def test_the_architecture_page_shows_the_real_tree_and_layers() -> None:
     hint = "run: python tests/architecture_tree.py"
     assert architecture_tree.block(page, "tree") == architecture_tree.tree(), hint
     assert architecture_tree.block(page, "layers") == architecture_tree.layers(), hint
+
+
+@pytest.mark.slow
+def test_doctests_of_a_module_leave_the_function_of_its_name_in_the_package() -> None:
+    """pytest put its second copy of the module `word_diff` in the place of the function."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["pact_eval/data/word_diff.py", "tests/data/test_word_diff.py"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_every_command_is_on_the_page_of_commands() -> None:

@@ -81,7 +81,7 @@ def test_parts_in_two_processes_find_what_one_process_finds(
     whole = audited(folder, CHECKS, keep=3)
     in_small_parts(monkeypatch)
     in_parts = audited(folder, CHECKS, keep=3)
-    assert str(in_parts) == str(whole)  # NaN is not equal to itself
+    assert repr(in_parts) == repr(whole)  # NaN is not equal to itself
     assert {check.check for check in whole.checks if check.counts} >= {*CHECKS[:4]}
     assert max(counts(whole).values()) > 3
     assert counts(whole)["not-json"] == 2
@@ -110,7 +110,7 @@ def test_a_file_without_records_in_parts(
     (folder / "train.jsonl").write_bytes(content)
     whole = audited(folder, CHECKS)
     in_small_parts(monkeypatch)
-    assert str(audited(folder, CHECKS)) == str(whole)
+    assert repr(audited(folder, CHECKS)) == repr(whole)
 
 
 def test_a_file_that_is_missing_is_an_error_in_parts_too(

@@ -15,7 +15,7 @@ from run_frames import edit_run, other_items, rows, write_run
 import pact_eval
 from pact_cli.main import main
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
-from pact_reports.notebook import to_html
+from pact_reports.results import to_html
 
 RESAMPLES = ("--resamples", "100")
 CRITERIA = Path(__file__).parents[2] / "pact_eval" / "preregistration" / "example.toml"

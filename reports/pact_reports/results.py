@@ -1,9 +1,9 @@
-"""Results as HTML tables, for notebooks."""
+"""Results as tables: HTML for notebooks, and text for `print`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pact_eval.audit import AdapterAudit, DataAudit
 from pact_eval.calibration import FittedRun
@@ -28,7 +28,10 @@ from pact_reports.tables.report import evaluation_parts
 from pact_reports.tables.scorecard import scorecard_parts
 from pact_reports.tables.thresholds import check_parts, thresholds_parts
 from pact_reports.threshold_sentences import check_answer, check_warnings, thresholds_answer
+from pact_reports.writers import terminal
 from pact_reports.writers.html import legend_html, table_html
+
+_COLUMNS: Final = 92
 
 _Warned: TypeAlias = (
     Evaluation | Comparison | FittedRun | Drift | JudgedHypotheses | Thresholds | AnswerSets
@@ -45,6 +48,15 @@ def to_html(result: Result) -> str:
         HTML; all text from data is escaped.
     """
     return joined(_part(part) for part in parts_of(result)).text
+
+
+def to_text(result: Result) -> str:
+    """Lay out a result as text of at most 92 columns, with ASCII borders.
+
+    Args:
+        result: what a function of `pact_eval` returned.
+    """
+    return terminal.to_text(*parts_of(result), width=_COLUMNS).rstrip("\n")
 
 
 def parts_of(result: Result) -> Iterable[Part]:

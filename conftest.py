@@ -1,0 +1,40 @@
+"""Which modules pytest imports, and how."""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parent
+_PARENTS = (_ROOT, *(_ROOT / name for name in ("cli", "reports", "fixtures")))
+_PACKAGES = ("pact_eval", "pact_losses", "pact_cli", "pact_reports", "pact_fixtures")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Modules that have no test, or no wanted one, are not imported: PEFT takes 3 s."""
+    if collection_path.suffix != ".py" or collection_path.name == "conftest.py":
+        return None
+    text = collection_path.read_text(encoding="utf-8")
+    slow = "\npytestmark = pytest.mark.slow\n" in text and "not slow" in config.option.markexpr
+    is_test = collection_path.name.startswith("test_") or ">>>" in text
+    return True if slow or not is_test else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collect_file(file_path: Path) -> None:
+    """Import a module of a package before pytest does.
+
+    If its package is not loaded yet, pytest imports the module twice and puts the second copy into
+    the package. There it replaces a function of the same name: `pact_eval.data.word_diff`.
+    """
+    if file_path.suffix != ".py" or ">>>" not in file_path.read_text(encoding="utf-8"):
+        return
+    for parent in _PARENTS:
+        if file_path.is_relative_to(parent):
+            parts = file_path.relative_to(parent).with_suffix("").parts
+            if parts[0] in _PACKAGES:
+                with suppress(ImportError):  # pytest reports it, with its traceback
+                    importlib.import_module(".".join(parts).removesuffix(".__init__"))
