@@ -10,9 +10,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 from run_frames import ablated_rows, rows, write_run
+from thresholds.simulated import run as simulated
 
 import pact_eval
 from pact_eval.evaluation import Experiment
+from pact_eval.preregistration import write_example
+from pact_eval.results import Result
+from pact_eval.thresholds import write_answer_sets, write_thresholds
 
 SHIPPED = Path(__file__).resolve().parents[1] / "fixtures" / "pact_fixtures"
 SETTINGS = pact_eval.Settings(resamples=200)
@@ -71,6 +75,35 @@ def test_notebooks_show_results_as_tables_with_inert_text(tmp_path: Path) -> Non
     assert "Accuracy" in html
     assert "<script>" not in html
     assert "<table" in pact_eval.compare(run, run, settings)._repr_html_()
+
+
+def test_every_result_is_shown_as_tables(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    chosen_on, new = simulated(tmp_path / "january", 1), simulated(tmp_path / "march", 2)
+    thresholds, sets = (
+        pact_eval.choose_thresholds(chosen_on, 0.3),
+        pact_eval.choose_answer_sets(new),
+    )
+    write_thresholds(tmp_path / "thresholds.json", thresholds)
+    write_answer_sets(tmp_path / "sets.json", sets)
+    write_example(tmp_path / "hypotheses.toml")
+    settings = pact_eval.Settings(resamples=200, margin=0.05)
+    results: tuple[Result, ...] = (
+        pact_eval.evaluate(runs[0], settings),
+        pact_eval.compare(*runs, settings),
+        pact_eval.audit_dataset(SHIPPED / "data" / "holdout.jsonl", only=("schema",)),
+        pact_eval.fit_calibrator(runs[0], mode="scalar"),
+        pact_eval.measure_drift(*runs, settings),
+        pact_eval.judge(tmp_path / "hypotheses.toml", runs, settings),
+        thresholds,
+        pact_eval.check_thresholds(tmp_path / "thresholds.json", new),
+        sets,
+        pact_eval.check_answer_sets(tmp_path / "sets.json", chosen_on),
+    )
+    for result in results:
+        assert "<table" in result._repr_html_()
+        lines = str(result).splitlines()
+        assert any(line.startswith("+--") for line in lines)
+        assert max(map(len, lines)) <= 92
 
 
 def test_audits_of_the_shipped_data_and_adapter() -> None:

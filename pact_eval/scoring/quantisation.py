@@ -156,9 +156,9 @@ def kernels() -> Literal["compiled", "none"]:
     Raises:
         MissingExtraError: bitsandbytes or accelerate is not installed.
     """
-    for library in _LIBRARIES:
-        if importlib.util.find_spec(library) is None:
-            raise missing_extra("--quantize", library, "model,quantize")
+    for name in _LIBRARIES:
+        if importlib.util.find_spec(name) is None:
+            raise missing_extra("--quantize", name, "model,quantize")
     with no_code_from_the_hub():
         library: Any = importlib.import_module("bitsandbytes.cextension")
     mocked = isinstance(library.lib, library.ErrorHandlerMockBNBNativeLibrary)

@@ -65,7 +65,7 @@ def parts_of(result: Result) -> Iterable[Part]:
         case Evaluation():
             return (*_warnings(result), *evaluation_parts(result))
         case Comparison():
-            return (*_warnings(result), *comparison_parts(result, names=("A", "B")))
+            return (*_warnings(result), *comparison_parts(result))
         case ArmsComparison():
             return arms_parts(result, show_items=False)
         case DataAudit():

@@ -150,8 +150,9 @@ def test_what_cannot_be_read_is_told_and_nothing_is_written(
     log = tmp_path / "tiny"
     shutil.copytree(LOGS / "tiny", log)
     change(log)
-    with pytest.raises(kind, match=words):
+    with pytest.raises(kind, match=words) as told:
         import_run(log, tmp_path / "run", {}, ANY)
+    assert str(told.value).startswith(str(log / "scenario_state.json"))
     assert not (tmp_path / "run").exists()
 
 

@@ -225,6 +225,14 @@ def test_what_cannot_be_read_is_told_and_nothing_is_written(
     assert not (tmp_path / "run").exists()
 
 
+def test_a_scorer_that_does_not_exist_is_named_once() -> None:
+    with pytest.raises(RecordError) as told:
+        read_rows(LOGS / "answers.json", ImportOptions(scorer="nope"))
+    (problem,) = told.value.problems
+    assert problem.message.startswith("--scorer nope: there is no such scorer; sample ")
+    assert problem.message.endswith(" has scores of choice")
+
+
 def test_damaged_archives_are_told(tmp_path: Path) -> None:
     raw = bytearray((LOGS / "answers.eval").read_bytes())
     path = tmp_path / "cut.eval"

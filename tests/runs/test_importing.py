@@ -157,6 +157,32 @@ def test_malformed_rows_are_told_and_nothing_is_written(
     assert not (tmp_path / "run").exists()
 
 
+LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "logs"
+DATASET = LOGS.parent / "pact_fixtures" / "data" / "holdout.jsonl"
+
+
+def test_a_dataset_has_to_be_scored_first() -> None:
+    """It was refused line by line, for the lack of probabilities."""
+    with pytest.raises(InputError, match="holdout.jsonl:1: a record of a dataset.*pact-eval score"):
+        read_rows(DATASET)
+    assert len(DATASET.read_text().splitlines()) > 1
+
+
+@pytest.mark.parametrize(
+    ("log", "name", "its"),
+    [
+        ("lm_eval", "inspect", "lm-eval"),
+        ("inspect/answers.json", "helm", "inspect"),
+        ("helm/tiny", "lm-eval", "helm"),
+    ],
+)
+def test_a_log_of_another_format_than_the_named_one_is_told(log: str, name: str, its: str) -> None:
+    with pytest.raises(
+        InputError, match=f"{log}: --from {name}, but its content is that of {its};"
+    ):
+        read_rows(LOGS / log, ImportOptions(source=name))
+
+
 def test_a_mapping_to_a_column_that_no_row_has_is_told(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "rows.jsonl", [row()])
     with pytest.raises(RecordError, match="--map domain=subject: no row has a column subject"):

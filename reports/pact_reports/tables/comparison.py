@@ -49,12 +49,14 @@ _UNITS: Final = (
 _EXPLAINED: Final = f"{_UNITS} {NOISE}"
 
 
-def comparison_parts(comparison: Comparison, *, names: tuple[str, str]) -> tuple[Part, ...]:
+def comparison_parts(
+    comparison: Comparison, *, names: tuple[str, str] | None = None
+) -> tuple[Part, ...]:
     """Lay out the comparison of two runs.
 
     Args:
         comparison: the two runs.
-        names: what they are called.
+        names: what they are called; None leaves A and B.
 
     Returns:
         The metrics of all items; accuracy by group with its tests; notes; the other metrics by
@@ -71,7 +73,7 @@ def comparison_parts(comparison: Comparison, *, names: tuple[str, str]) -> tuple
     parts: list[Part] = [
         *(
             Line(one_line(f"{letter} = {name}"), "strong")
-            for letter, name in zip("AB", names, strict=True)
+            for letter, name in zip("AB", names or (), strict=names is not None)
         ),
         Line(
             f"{sample}; differences are A - B, in brackets the {units_text(method, unit)}. "
