@@ -37,6 +37,11 @@ _PACKED: Final = {
     b"PK\x03\x04": ("a zip file", "unpack it"),
 }
 _NAMES_SHOWN: Final = 5
+OBJECT_STORES: Final = ("s3", "gs", "az", "hf")
+"""How URLs begin that runs and logs may have: S3 and its like, Google, Azure, Hugging Face."""
+
+_OTHER_SCHEMES: Final = ("abfs", "abfss", "adl", "azure", "file", "gcs", "http", "https", "s3a")
+_URL: Final = re.compile(rf"({'|'.join((*OBJECT_STORES, *_OTHER_SCHEMES))}):/", re.IGNORECASE)
 _TOML_PLACE: Final = re.compile(r" ?\(at line (\d+), column (\d+)\)")
 _NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0)
 # A limit of the process on the size of files (`ulimit -f`) is EFBIG.
@@ -390,6 +395,24 @@ def advice_on_full_disk(error: OSError) -> str:
     return "; free some space or write to another disk, then repeat the command"
 
 
+def is_url(place: str | Path) -> bool:
+    """Tell URLs from paths. A path that was made of a URL has lost a slash.
+
+    Examples:
+        >>> is_url("s3://bucket/run"), is_url(Path("s3://bucket/run")), is_url("runs/s3")
+        (True, True, False)
+    """
+    text = place if isinstance(place, str) else place.as_posix()
+    # A folder may be called "file:".
+    return _URL.match(text) is not None and not Path(text.partition("/")[0]).exists()
+
+
+def nothing_is_written(name: str) -> InputError:
+    """Return the error for an output in an object store."""
+    message = f"{name}: nothing is written to object stores; give a local path, and copy the result"
+    return InputError(message)
+
+
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a temporary path in the same folder; at the end of the block it replaces `path`.
@@ -402,7 +425,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         path: the file to write; its folder exists.
 
     Raises:
-        InputError: the file cannot be written.
+        InputError: the file cannot be written, or is in an object store.
 
     Examples:
         >>> import tempfile
@@ -413,6 +436,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
         ...     path.read_text(), [each.name for each in Path(folder).iterdir()]
         ('3', ['counts.txt'])
     """
+    if is_url(path):
+        raise nothing_is_written(path.as_posix().replace(":/", "://", 1))
     if path.exists() and not path.is_file() and not path.is_dir():
         with writing(path):
             yield path  # a pipe or device, such as /dev/stdout, is written directly

@@ -81,14 +81,15 @@ def read_run(folder: Path | str) -> Run:
     """Read a complete run with references.
 
     Args:
-        folder: a run folder, as `score` or `pact-eval import` writes it.
+        folder: a run folder, as `score` or `pact-eval import` writes it, or its URL in an object
+            store (`s3://bucket/runs/pact`), whose files are copied.
 
     Raises:
         RunError: the folder is not a complete run, is damaged, or has ablated contexts.
     """
     from pact_eval.runs import read_run as read
 
-    return read(Path(folder))
+    return read(folder)
 
 
 def score(

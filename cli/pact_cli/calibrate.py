@@ -10,7 +10,7 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import output, print_json, warn
-from pact_cli.options import json_option, path_argument, settings_options
+from pact_cli.options import PATH, RUN, json_option, path_argument, settings_options
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @command(loads=("pact_eval.calibration", "pact_reports.answers"))
-@path_argument("run", "CALIB_RUN")
+@path_argument("run", "CALIB_RUN", RUN)
 @click.option(
     "--mode",
     type=click.Choice(["auto", "scalar", "per-kind", "contextual"]),
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="File for the calibrator. Default: CALIB_RUN/calibration.json.",
 )
 @click.option(
     "--holdout",
-    type=click.Path(path_type=Path),
+    type=RUN,
     multiple=True,
     help="Run to apply it to: show the scores before and after, and write the calibrator into the "
     "run's folder. May be given several times.",
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--export",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Also write one temperature per kind into a decision.json of transformers, or into that "
     "of a model folder; say what they give up. Other keys of the file stay.",
 )
@@ -107,6 +107,7 @@ class _Exported:
 
 def _show(fitted: FittedRun, path: Path, exported: _Exported | None, *, as_json: bool) -> None:
     """Print the fit, what it does to runs, and the files that were written."""
+    from pact_eval.runs.remote.urls import shown
     from pact_reports.answers import calibration_answer
     from pact_reports.calibration_sentences import calibration_sentence, portable_sentences
     from pact_reports.plain_text import one_line
@@ -120,7 +121,7 @@ def _show(fitted: FittedRun, path: Path, exported: _Exported | None, *, as_json:
     )
     if as_json:
         for name, effect in fitted.effects.items():
-            warn(f"{name}: {calibration_sentence(note)}" for note in effect.warnings)
+            warn(f"{shown(name)}: {calibration_sentence(note)}" for note in effect.warnings)
         found: dict[str, Json] = {"calibration": str(path), "result": calibration_json(fitted)}
         if exported is not None:
             found["exported"] = {
@@ -134,5 +135,5 @@ def _show(fitted: FittedRun, path: Path, exported: _Exported | None, *, as_json:
     for written in (path, *(() if exported is None else (exported.path,))):
         click.echo(f"wrote {one_line(str(written))}")
     others = {name: effect for name, effect in fitted.effects.items() if name != fitted.folder}
-    answers = (calibration_answer(str(name), effect) for name, effect in others.items())
+    answers = (calibration_answer(shown(name), effect) for name, effect in others.items())
     show(output(), [Line(answer, "strong") for answer in answers])

@@ -11,7 +11,7 @@ import click
 
 from pact_cli.commands import command, from_settings
 from pact_cli.console import output, print_json, warn
-from pact_cli.options import json_option, names_of, settings_options
+from pact_cli.options import PATH, json_option, names_of, settings_options
 from pact_eval.errors import GateError, InconclusiveError
 from pact_eval.progress import tracked
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--data",
     metavar="FILE_OR_FOLDER",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     help="Dataset of the runs: --mcnemar shows its questions and answers. Default: the file that "
     "run.json names, if it is unchanged. May be given several times.",
@@ -70,9 +70,9 @@ def compare(
 ) -> None:
     """Compare A with B (and with C, ...), item by item.
 
-    Runs are joined on item ids. Differences are A - B, with intervals over families (or source
-    families, see --unit); accuracy also has exact tests over items (McNemar) and over families
-    (sign flip).
+    Runs are folders, or URLs such as s3://bucket/runs/pact-17. They are joined on item ids.
+    Differences are A - B, with intervals over families (or source families, see --unit); accuracy
+    also has exact tests over items (McNemar) and over families (sign flip).
 
     --gate is for CI: it compares two runs of anything that may have moved, on the same items or on
     others.
@@ -94,7 +94,7 @@ def compare(
     if arms:
         experiment = Experiment.read_arms(runs, settings)
     else:
-        experiment = Experiment.read([Path(run) for run in runs], settings, unique_labels=False)
+        experiment = Experiment.read(runs, settings, unique_labels=False)
     warn(map(warning_sentence, experiment.applied_warnings))
     if arms:
         _print_arms(experiment, mcnemar=mcnemar, as_json=as_json)
@@ -163,7 +163,7 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
     from pact_reports.writers.json import to_json, warnings_json
     from pact_reports.writers.terminal import show
 
-    names = [str(run.folder) for run in experiment.runs]
+    names = [run.place for run in experiment.runs]
     comparisons = experiment.comparisons  # raises if the runs cannot be compared
     first, *others = experiment.runs
     answers = [experiment.answer(first, run) for run in tracked(others, "Answering", "runs")]

@@ -12,7 +12,7 @@ from pact_cli.commands import command
 from pact_cli.console import announce, output, print_json
 from pact_cli.errors import needs_model_extra, needs_server_extra
 from pact_cli.model_options import model_or_server_to_ask_options
-from pact_cli.options import json_option, order_seed_option
+from pact_cli.options import PATH, json_option, order_seed_option
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -33,7 +33,7 @@ _K_OF_A_SERVER = 4
 @click.option(
     "--schema",
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="JSON file of questions by field name.",
 )
 @click.option(

@@ -9,6 +9,7 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.errors import needs_model_extra
+from pact_cli.options import PATH
 from pact_cli.report import print_reports
 from pact_cli.score import says_what_is_kept
 
@@ -20,7 +21,7 @@ _TARGET_ERROR = 0.1
 @command(loads=("pact_eval.evaluation",), tells_steps=True)
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("runs"),
     show_default=True,
     help="Folder for the runs `demo-nimble_recipe` and `demo-pact`, and for demo.html.",

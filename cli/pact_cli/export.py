@@ -21,9 +21,7 @@ _SAMPLE: Final = 64
 
 @command()
 @path_argument("adapter", "ADAPTER")
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="Folder to write; a new one."
-)
+@click.option("--out", required=True, type=PATH, help="Folder to write; a new one.")
 @click.option(
     "--with-base",
     is_flag=True,

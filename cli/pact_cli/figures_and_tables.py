@@ -12,6 +12,7 @@ import click
 from pact_cli.commands import command
 from pact_cli.console import output, print_json, warn
 from pact_cli.options import (
+    PATH,
     json_option,
     left_out_files,
     listed,
@@ -32,7 +33,7 @@ def _out_option(folder: str) -> Callable[[Command], Command]:
     return click.option(
         "-o",
         "--out",
-        type=click.Path(path_type=Path),
+        type=PATH,
         default=Path(folder),
         show_default=True,
         help="Folder to write to; existing files are replaced.",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from pact_cli.commands import command
-from pact_cli.options import PATH, gathered, json_option, label_options, path_argument
+from pact_cli.options import PATH, RUN, gathered, json_option, label_options, path_argument
 from pact_cli.report import print_reports
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ _read = gathered(
 
 
 @command("import", loads=("pact_eval.runs",))
-@path_argument("log", "LOG")
+@path_argument("log", "LOG", RUN)
 @click.option("--out", required=True, type=PATH, help="Run folder to write.")
 @_read
 @label_options
@@ -89,6 +89,8 @@ def import_rows(
     log: Path, out: Path, options: ImportOptions, labels: dict[str, Json], as_json: bool
 ) -> None:
     """Import a log or predictions as a run, and report on it.
+
+    LOG is a file, a folder, or a URL of an object store, such as s3://bucket/rows/*.parquet.
 
     Rows of your own are JSON lines or Parquet (a file, or a folder of files). A row is one item, or
     one view of an item: id, reference (or gold), and probabilities, logits or log_probabilities in

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ import click
 
 from pact_cli.commands import config_of
 from pact_cli.console import warn
+from pact_eval._files import is_url
 from pact_eval._json import Json
 
 if TYPE_CHECKING:
@@ -32,8 +34,28 @@ _ALLOWANCES: Final = (
     "other-data", "other-quantisation",
 )  # fmt: skip
 _LEFT_OUT: Final = "pact.left_out"
-PATH: Final = click.Path(path_type=Path)
-"""The type of an option that is a path; the library checks it."""
+
+
+class LocalPath(click.Path):
+    """The type of an option that is a local path; the library checks the rest."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; refuse URLs, which only runs and logs can be."""
+        if is_url(os.fspath(value)):
+            self.fail(
+                "expected a local path, got a URL; only runs and logs can be URLs", param, ctx
+            )
+        return super().convert(value, param, ctx)
+
+
+PATH: Final = LocalPath()
+"""The type of an option that is a local path."""
+
+RUN: Final = click.Path(path_type=Path)
+"""The type of a run folder or a log: a path, or a URL."""
 
 
 class RenamedOption(click.Option):
@@ -403,9 +425,9 @@ def _left_out_sentence(path: Path) -> str:
 
 
 def runs_argument(command: Command) -> Command:
-    """Add the argument `runs`: one or more run folders."""
+    """Add the argument `runs`: one or more run folders, or URLs."""
     argument = click.argument(
-        "runs", nargs=-1, required=True, type=PATH, metavar="RUN...", callback=_folders
+        "runs", nargs=-1, required=True, type=RUN, metavar="RUN...", callback=_folders
     )
     return argument(command)
 
@@ -428,9 +450,9 @@ def json_option(command: Command) -> Command:
     )(command)
 
 
-def path_argument(name: str, metavar: str) -> Callable[[Command], Command]:
+def path_argument(name: str, metavar: str, kind: click.Path = PATH) -> Callable[[Command], Command]:
     """Return an argument that is a path; the library checks it."""
-    return click.argument(name, type=PATH, metavar=metavar)
+    return click.argument(name, type=kind, metavar=metavar)
 
 
 def listed(option: str, text: str, known: Sequence[str]) -> list[str]:

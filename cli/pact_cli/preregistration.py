@@ -11,7 +11,7 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import output, print_json, warn
-from pact_cli.options import json_option, names_of, path_argument, settings_options
+from pact_cli.options import PATH, RUN, json_option, names_of, path_argument, settings_options
 from pact_eval.errors import GateError, InconclusiveError, TamperedError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @path_argument("criteria", "HYPOTHESES.toml")
 @click.option(
     "--data",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     help="Dataset file of the hypotheses; may be given several times.",
 )
@@ -58,9 +58,7 @@ def register(criteria: Path, data: tuple[Path, ...], example: bool) -> None:
 
 @command(loads=("pact_eval.preregistration", "pact_reports.tables.scorecard"))
 @path_argument("criteria", "HYPOTHESES.toml")
-@click.argument(
-    "sources", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUNS..."
-)
+@click.argument("sources", nargs=-1, required=True, type=RUN, metavar="RUNS...")
 @click.option(
     "--resamples",
     type=click.IntRange(min=100),

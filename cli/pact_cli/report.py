@@ -12,7 +12,7 @@ import click
 from pact_cli.commands import command, from_settings
 from pact_cli.console import output, print_json, warn
 from pact_cli.options import (
-    PATH,
+    RUN,
     json_option,
     left_out_files,
     names_of,
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 @click.option(
     "--local-run",
     metavar="RUN",
-    type=PATH,
+    type=RUN,
     help="Run of the same model, scored here: say whether the probabilities of a served RUN look "
     "raw or divided by a temperature.",
 )
@@ -78,6 +78,8 @@ def report(
     as_json: bool,
 ) -> None:
     """Show what RUN is worth, in ten lines; --full shows all.
+
+    RUN is a run folder, or the URL of one in an object store, such as s3://bucket/runs/pact-17.
 
     --full shows every metric by group, with intervals over families. Several RUNs are reported in
     turn; with --json, as one object {"runs": [...]}. Runs on ablated contexts show confidence, the
@@ -151,20 +153,21 @@ def print_reports(
     """Print the report on each run in turn; with JSON, one object with all of them.
 
     Args:
-        folders: the run folders.
+        folders: the run folders, or URLs.
         settings: decoding, grouping and bootstrap.
         as_json: print JSON, which has every number.
         full: print every table instead of the first ten lines.
         local: run scored here, with whose temperatures those of served runs are compared.
     """
     from pact_eval.evaluation import Experiment, of_one_role, report_digest
-    from pact_eval.runs import open_run
+    from pact_eval.runs import open_run, run_folders
     from pact_reports.answers import headline_parts
     from pact_reports.sentences import warning_sentence
     from pact_reports.tables.report import run_parts
     from pact_reports.writers.json import evaluation_json, order_json, to_json, warnings_json
     from pact_reports.writers.terminal import show
 
+    folders = run_folders(folders)
     kept, skipped = of_one_role([open_run(folder) for folder in folders])
     warn(map(warning_sentence, skipped))
     names = names_of(run.arm for run in kept)
@@ -193,13 +196,13 @@ def print_reports(
             show(output(), [*tables, *lines])
         else:
             found = experiment.rates(run), experiment.order_effect(run)
-            *parts, last = headline_parts(run.folder, run.provenance, evaluation, *found, names)
+            *parts, last = headline_parts(run.place, run.provenance, evaluation, *found, names)
             show(output(), [*parts, *lines, last])
     if as_json and len(folders) == 1:
         print_json(reports[0] | {"warnings": [*left_out_files(), *warnings_json(warnings)]})
     elif as_json:
         named = zip(kept, reports, strict=True)
-        runs: list[Json] = [{"folder": str(run.folder), **each} for run, each in named]
+        runs: list[Json] = [{"folder": run.place, **each} for run, each in named]
         print_json({"runs": runs, "warnings": [*left_out_files(), *warnings_json(skipped)]})
 
 
@@ -218,7 +221,7 @@ def _tempering(
     (other,) = Experiment.read([local], replace(settings, calibrated=False)).all_runs
     found = served_tempering(other, run, settings) if run.provenance.served else None
     if found is None:
-        message = f"--local-run: {run.folder} was not served, or {local} was not scored here"
+        message = f"--local-run: {run.place} was not served, or {local} was not scored here"
         raise InputError(message)
     lines = [Line(text) for text in tempering_sentences(found)]
     return lines, {"tempering": to_json(found)}

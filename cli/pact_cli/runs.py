@@ -8,11 +8,11 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
-from pact_cli.options import json_option, names_of
+from pact_cli.options import PATH, json_option, names_of
 
 
 @command(loads=("pact_eval.evaluation",))
-@click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[FOLDER...]")
+@click.argument("folders", nargs=-1, type=PATH, metavar="[FOLDER...]")
 @json_option
 def runs(folders: tuple[Path, ...], as_json: bool) -> None:
     """List the runs in a folder, with accuracy and state.

@@ -18,7 +18,7 @@ from pact_cli.commands import announce_choices, command
 from pact_cli.console import announce
 from pact_cli.errors import needs_model_extra, needs_ray_extra, needs_server_extra
 from pact_cli.model_options import model_or_server_options, workers_options
-from pact_cli.options import json_option, label_options, order_seed_option
+from pact_cli.options import PATH, json_option, label_options, order_seed_option
 from pact_cli.report import print_reports
 from pact_reports.plain_text import one_line
 
@@ -37,14 +37,14 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
 @click.option(
     "--data",
     metavar="FILE_OR_FOLDER",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Dataset file, JSON lines: records with references, or the ablated contexts of "
     "`pact-audit ablate`. Of a folder, the evaluation file that its manifest names. Default: "
     "the folder `data`.",
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Run folder to write or resume. Default: ADAPTER or --arm in the folder `runs`, with "
     "--train-seed and a --role.",
 )

@@ -9,7 +9,7 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import print_json, warn
-from pact_cli.options import PATH, json_option, number, path_argument, settings_options
+from pact_cli.options import PATH, RUN, json_option, number, path_argument, settings_options
 from pact_cli.thresholds import RATE, exit_code, refuse_options_of_choice, show_answer
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _OF_CHOICE: Final = ("coverage", "confidence", "out", "decoding", "unit")
 
 
 @command()
-@path_argument("run", "RUN")
+@path_argument("run", "RUN", RUN)
 @click.option(
     "--coverage",
     type=RATE,

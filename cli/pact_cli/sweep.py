@@ -10,7 +10,7 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import output, print_json, warn
-from pact_cli.options import json_option, path_argument, settings_options
+from pact_cli.options import RUN, json_option, path_argument, settings_options
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -26,7 +26,7 @@ def _range(context: click.Context, parameter: click.Parameter, text: str | None)
 
 
 @command(loads=("pact_eval.evaluation", "pact_reports.answers"))
-@path_argument("run", "RUN")
+@path_argument("run", "RUN", RUN)
 @click.option(
     "--k",
     "views",
@@ -43,6 +43,7 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
     K = 1 is the canonical view alone. View TV and flip rate are computed on raw views.
     """
     from pact_eval.evaluation import Experiment
+    from pact_eval.runs import run_folder
     from pact_reports.answers import sweep_answer
     from pact_reports.plain_text import one_line
     from pact_reports.sentences import warning_sentence
@@ -51,14 +52,14 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
     from pact_reports.writers.json import to_json, warnings_json
     from pact_reports.writers.terminal import show
 
-    experiment = Experiment.read([run], settings)
+    experiment = Experiment.read([run_folder(run)], settings)
     (swept,) = experiment.all_runs
     points = experiment.sweep(swept, views)
     warnings = experiment.applied_warnings
     warn(map(warning_sentence, warnings))
     if as_json:
         found: dict[str, Json] = {
-            "run": str(run),
+            "run": swept.place,
             "decoding": {**settings.label},
             "points": to_json(points),
             "warnings": warnings_json(warnings),

@@ -11,7 +11,15 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import output, print_json, warn
-from pact_cli.options import PATH, gathered, json_option, number, path_argument, settings_options
+from pact_cli.options import (
+    PATH,
+    RUN,
+    gathered,
+    json_option,
+    number,
+    path_argument,
+    settings_options,
+)
 from pact_eval.errors import GateError, InconclusiveError
 
 if TYPE_CHECKING:
@@ -104,7 +112,7 @@ _TARGETS: Final = [
 
 
 @command()
-@path_argument("run", "RUN")
+@path_argument("run", "RUN", RUN)
 @gathered("wanted", _Wanted, _TARGETS)
 @click.option(
     "--gate",

@@ -9,7 +9,7 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
-from pact_cli.options import json_option, runs_argument
+from pact_cli.options import PATH, json_option, runs_argument
 from pact_eval.errors import InconclusiveError, InputError, TamperedError
 
 if TYPE_CHECKING:
@@ -17,17 +17,15 @@ if TYPE_CHECKING:
 
     from pact_eval.verification import CheckedRun, Places
 
-_PATH = click.Path(path_type=Path)
-
 
 @command(loads=("pact_eval.verification",))
 @runs_argument
-@click.option("--adapter", type=_PATH, help="Adapter folder. Default: the one that was scored.")
-@click.option("--base-model", "base", type=_PATH, help="Folder of the base model. Default: as run.")
-@click.option("--data", type=_PATH, help="Dataset file. Default: the one that was scored.")
+@click.option("--adapter", type=PATH, help="Adapter folder. Default: the one that was scored.")
+@click.option("--base-model", "base", type=PATH, help="Folder of the base model. Default: as run.")
+@click.option("--data", type=PATH, help="Dataset file. Default: the one that was scored.")
 @click.option(
     "--criteria",
-    type=_PATH,
+    type=PATH,
     help="Hypotheses; their lock is compared with the start and the data of each run.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 4 if anything could not be checked.")
@@ -98,14 +96,14 @@ def _refuse_options_of_runs(places: Places, *, strict: bool) -> None:
 
 
 def _judge(checked: Sequence[CheckedRun], *, strict: bool) -> None:
-    differing = [str(run.folder) for run in checked if run.differs]
+    differing = [run.place for run in checked if run.differs]
     if differing:
         message = f"not what was recorded: {', '.join(differing)}"
         raise TamperedError(message)
     unreadable = [run.unreadable for run in checked if run.unreadable is not None]
     if unreadable:
         raise InputError("\n".join(unreadable))
-    open_questions = [str(run.folder) for run in checked if not run.complete]
+    open_questions = [run.place for run in checked if not run.complete]
     if strict and open_questions:
         message = f"not everything could be checked: {', '.join(open_questions)}"
         raise InconclusiveError(message)

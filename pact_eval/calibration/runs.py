@@ -37,6 +37,7 @@ from pact_eval.runs import (
     censored_references,
     read_run,
 )
+from pact_eval.runs.remote.urls import refuse_remote
 
 _NAMES_SHOWN = 3
 
@@ -169,12 +170,14 @@ class FittedRun(Result):
             The file.
 
         Raises:
-            InputError: a file holds a calibrator of another fit; nothing was written. Or a file
-                cannot be written.
+            InputError: a file holds a calibrator of another fit, or is in an object store; nothing
+                was written. Or a file cannot be written.
         """
         path = out or self.folder / CALIBRATION_NAME
         applied = [folder for folder in self.effects if folder != self.folder]
         paths = (path, *(folder / CALIBRATION_NAME for folder in applied))
+        for each in paths:
+            refuse_remote(each)
         if not overwrite:
             for each in paths:
                 refuse_overwriting(each, self.calibrator)
@@ -194,7 +197,7 @@ def fit_on_run(
     """Fit a calibrator on a run, and apply it to others of the same adapter.
 
     Args:
-        folder: the run of the calibration split.
+        folder: the run of the calibration split, or its URL.
         holdouts: runs to apply it to.
         mode: the form; "auto" chooses it by cross-validation over source families.
         decoding: single or ensemble: the distributions that it is fitted on and applied to.
@@ -209,14 +212,14 @@ def fit_on_run(
             run, or the items cannot be fitted.
     """
     run = read_run(folder)
-    others = {each: read_run(each) for each in holdouts}
+    others = {each.folder: each for each in map(read_run, holdouts)}
     members = Members.of_run(run.predictions)
     identity = RunIdentity.of(run.provenance)
     warnings = tuple(
-        CalibrationWarning(str(name), note)
-        for name, other in others.items()
+        CalibrationWarning(other.place, note)
+        for other in others.values()
         for note in (
-            *check_owner(identity, other.provenance, allow=allow, where=str(name)),
+            *check_owner(identity, other.provenance, allow=allow, where=other.place),
             *check_disjoint(members, Members.of_run(other.predictions)),
         )
     )
@@ -230,7 +233,7 @@ def fit_on_run(
         for name, other in others.items()
     }
     return FittedRun(
-        folder=folder,
+        folder=run.folder,
         calibrator=fit.calibrator.with_provenance(
             run=_identity(run), chosen=None if choice is None else choice.why
         ),
@@ -239,13 +242,13 @@ def fit_on_run(
         effects={
             name: _effect(read, each, fit.calibrator, decoding)
             for (name, read), each in zip(
-                ({folder: run} | others).items(), [items, *applied.values()], strict=True
+                ({run.folder: run} | others).items(), [items, *applied.values()], strict=True
             )
         },
         warnings=tuple(warnings),
         items=items,
         served=run.provenance.served,
-        titles={name: each.title for name, each in ({folder: run} | others).items()},
+        titles={name: each.title for name, each in ({run.folder: run} | others).items()},
     )
 
 

@@ -21,7 +21,14 @@ from pact_eval.evaluation import (
     mismatch,
 )
 from pact_eval.evaluation.alignment import in_order_of
-from pact_eval.runs import Difference, Predictions, RunIdentity, join_differences, unanswered_ids
+from pact_eval.runs import (
+    Difference,
+    Predictions,
+    RunIdentity,
+    join_differences,
+    run_folder,
+    unanswered_ids,
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ class PairedRuns:
         runs = first, second
         if runs[0].ablated != runs[1].ablated:
             message = (
-                f"{first.folder} and {second.folder}: one has ablated contexts, the other full ones"
+                f"{first.place} and {second.place}: one has ablated contexts, the other full ones"
             )
             raise InputError(message)
         views = common_views([run.predictions.k for run in runs])
@@ -113,7 +120,7 @@ class PairedRuns:
 
 
 def _opened(folder: Path, settings: Settings) -> ExperimentRun:
-    (run,) = Experiment.read([folder], settings).all_runs
+    (run,) = Experiment.read([run_folder(folder)], settings).all_runs
     return run
 
 
@@ -139,7 +146,7 @@ def _pair(
     if not paired:
         return pairing, (a, b)
     a, b = (each if len(each) == len(common) else _kept(each, common) for each in (a, b))
-    different = mismatch(a, b, names=(str(first.folder), str(second.folder)))
+    different = mismatch(a, b, names=(first.place, second.place))
     if different is not None:
         raise InputError(str(different))
     return pairing, (a, in_order_of(a, b))

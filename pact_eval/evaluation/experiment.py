@@ -64,8 +64,10 @@ from pact_eval.runs import (
     check_counts,
     open_run,
     read_run,
+    run_folders,
     unanswered_ids,
 )
+from pact_eval.runs.remote.urls import url_of
 
 if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
     from pact_eval.calibration import CalibrationWarning
@@ -104,7 +106,8 @@ class Experiment:
         """Open several runs for evaluation; runs of other roles are left out, see `of_one_role`.
 
         Args:
-            folders: run folders; a `calibration.json` in a folder is the calibrator of that run.
+            folders: run folders, or URLs of object stores, also with a pattern in the last part;
+                a `calibration.json` in a folder is the calibrator of that run.
             settings: decoding, grouping and bootstrap; None uses the defaults.
             unique_labels: refuse two runs of the same arm and seed.
 
@@ -115,7 +118,7 @@ class Experiment:
         settings = settings or Settings()
         runs: list[ExperimentRun] = []
         ablated: list[ExperimentRun] = []
-        kept, skipped = of_one_role([open_run(Path(folder)) for folder in folders])
+        kept, skipped = of_one_role([open_run(folder) for folder in run_folders(folders)])
         without, left_out = _unanswered(kept)
         for opened in kept:
             members = ablated if opened.ablated else runs
@@ -690,6 +693,8 @@ def _named_pattern(argument: str) -> tuple[str, str]:
 
 def _folders(pattern: str) -> list[Path]:
     """Return the folder with exactly this name; without one, the folders that match the pattern."""
+    if url_of(pattern) is not None:
+        return run_folders([pattern])
     if Path(pattern).exists():
         return [Path(pattern)]
     found = sorted(Path(each) for each in glob.glob(pattern))  # noqa: PTH207 - may be absolute
@@ -703,7 +708,7 @@ def _refuse_same_label(runs: Sequence[ExperimentRun], new: ExperimentRun) -> Non
     for run in runs:
         if (run.arm, run.seed) == (new.arm, new.seed):
             message = (
-                f"{run.folder} and {new.folder} have the same arm and seed ({new.label}); score "
+                f"{run.place} and {new.place} have the same arm and seed ({new.label}); score "
                 "one of them again with another --arm or --train-seed"
             )
             raise InputError(message)
@@ -711,11 +716,11 @@ def _refuse_same_label(runs: Sequence[ExperimentRun], new: ExperimentRun) -> Non
 
 def _refuse_no_seed(runs: Sequence[ExperimentRun], new: ExperimentRun) -> None:
     if new.seed is None:
-        message = f"{new.folder}: the run has no seed; score it again with --train-seed"
+        message = f"{new.place}: the run has no seed; score it again with --train-seed"
         raise InputError(message)
     for run in runs:
         if (run.arm, run.seed) == (new.arm, new.seed):
-            message = f"arm {new.arm}: two runs with seed {new.seed}: {run.folder} and {new.folder}"
+            message = f"arm {new.arm}: two runs with seed {new.seed}: {run.place} and {new.place}"
             raise InputError(message)
 
 
@@ -751,7 +756,7 @@ def _unanswered(runs: Sequence[RunFolder]) -> tuple[frozenset[str], LeftOutItems
     """Return the items that any of several runs left unanswered."""
     if len(runs) < 2:
         return frozenset(), None
-    found = {str(run.folder): unanswered_ids(run) for run in runs}
+    found = {run.place: unanswered_ids(run) for run in runs}
     named = {name: len(ids) for name, ids in found.items() if ids}
     if not named:
         return frozenset(), None

@@ -26,6 +26,7 @@ from pact_eval.runs import (
     RunFolder,
     read_any_run,
 )
+from pact_eval.runs.remote.urls import naming_urls
 
 if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
     from pact_eval.calibration import (
@@ -76,12 +77,17 @@ class ExperimentRun:
         self._cache: dict[Hashable, Any] = {}
 
     def __repr__(self) -> str:
-        return f"ExperimentRun({self.label!r}, {str(self.folder)!r})"
+        return f"ExperimentRun({self.label!r}, {self.place!r})"
 
     @property
     def folder(self) -> Path:
-        """The run folder as it was given."""
+        """The run folder as it was given; the copy of a URL."""
         return self.run.folder
+
+    @property
+    def place(self) -> str:
+        """The run folder as outputs call it: the path or the URL that was given."""
+        return self.run.place
 
     @property
     def title(self) -> str:
@@ -128,7 +134,7 @@ class ExperimentRun:
         if self._first is None:
             return own, None
         first = self._first.predictions
-        different = mismatch(first, own, names=(str(self._first.folder), str(self.folder)))
+        different = mismatch(first, own, names=(self._first.place, self.place))
         return (own if different else in_order_of(first, own)), different
 
     @property
@@ -146,13 +152,14 @@ class ExperimentRun:
         if self._shipped:
             from pact_eval.calibration import calibrator_as_shipped
 
-            return calibrator_as_shipped(self.provenance, str(self.folder)), ()
+            return calibrator_as_shipped(self.provenance, self.place), ()
         path = self._calibration or self.folder / CALIBRATION_NAME
         if self._calibration is None and not path.exists():
             return None, ()
         from pact_eval.calibration import calibrator_for
 
-        return calibrator_for(path, self.provenance, self.predictions, allow=self._allow)
+        with naming_urls():
+            return calibrator_for(path, self.provenance, self.predictions, allow=self._allow)
 
     @cached_property
     def temperature(self) -> TemperatureSummary | None:
@@ -206,7 +213,7 @@ class ExperimentRun:
         from pact_eval.calibration import CalibrationWarning
 
         notes = (*self.fit_notes, *(() if decoding is None else self.use_notes(decoding)))
-        return tuple(CalibrationWarning(str(self.folder), note) for note in notes)
+        return tuple(CalibrationWarning(self.place, note) for note in notes)
 
     def applied(self, decoding: Decoding | None = None, *, calibrated: bool) -> Calibrator | None:
         """Return the calibrator to apply, or None for raw distributions.
@@ -222,7 +229,7 @@ class ExperimentRun:
         """
         if calibrated and self.calibrator is None:
             message = (
-                f"{self.folder}: expected {CALIBRATION_NAME} in the run folder, found none; "
+                f"{self.place}: expected {CALIBRATION_NAME} in the run folder, found none; "
                 "`pact-eval calibrate CALIB_RUN --holdout RUN` writes it there"
             )
             raise InputError(message)
@@ -231,7 +238,7 @@ class ExperimentRun:
         if decoding is not None:
             from pact_eval.calibration import check_decoding
 
-            check_decoding(self.calibrator, decoding, allow=self._allow, where=str(self.folder))
+            check_decoding(self.calibrator, decoding, allow=self._allow, where=self.place)
         return self.calibrator
 
     def scored(self, decoding: Decoding = "single", *, calibrated: bool = False) -> ScoredItems:

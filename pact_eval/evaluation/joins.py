@@ -72,7 +72,7 @@ def same_weights(runs: Sequence[RunFolder]) -> tuple[SameWeights, ...]:
             twin = other.provenance.adapter
             if twin is None or twin.sha256 != adapter.sha256 or other.seed in (None, seed):
                 continue
-            folders = str(other.folder), str(run.folder)
+            folders = other.place, run.place
             found.append(SameWeights(*folders, (other.seed or 0, seed), adapter.sha256))
             break
     return tuple(found)
@@ -128,9 +128,9 @@ def join(
         lines = [f"  {each.words}: {each.before} and {each.after}" for each in refused]
         options = " ".join(f"--allow {each.allowance}" for each in refused)
         message = (
-            f"{first.folder} and {other.folder} do not belong together:\n"
+            f"{first.place} and {other.place} do not belong together:\n"
             + "\n".join(lines)
             + f"\n  compare runs that differ in the adapter alone, or use {options}"
         )
         raise InputError(message)
-    return (UnlikeRuns(str(first.folder), str(other.folder), differences),) if differences else ()
+    return (UnlikeRuns(first.place, other.place, differences),) if differences else ()

@@ -39,5 +39,5 @@ def of_one_role(
     """
     roles = [run.role for run in runs]
     kept = EVALUATION if EVALUATION in roles or not roles else roles[0]
-    skipped = (SkippedRun(str(run.folder), run.role, kept) for run in runs if run.role != kept)
+    skipped = (SkippedRun(run.place, run.role, kept) for run in runs if run.role != kept)
     return tuple(run for run in runs if run.role == kept), tuple(skipped)

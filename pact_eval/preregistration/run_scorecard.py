@@ -44,6 +44,7 @@ from pact_eval.preregistration.table import MetricRow, MetricTable
 from pact_eval.progress import tracked
 from pact_eval.results import Result
 from pact_eval.runs import Decoding
+from pact_eval.runs.remote.urls import url_of
 
 _RESAMPLES: Final = 2_000
 
@@ -72,7 +73,7 @@ def judge_sources(
 
     Args:
         criteria: the file; its lock, if any, is next to it.
-        sources: run folders, and tables of metrics as CSV; see `metric_csv.py`.
+        sources: run folders or their URLs, and tables of metrics as CSV; see `metric_csv.py`.
         settings: bootstrap of the intervals; verdicts depend on the values alone.
 
     Returns:
@@ -84,8 +85,8 @@ def judge_sources(
         RecordError: the hypotheses are malformed.
         RunError: a folder is not a complete run.
     """
-    folders = [source for source in sources if source.is_dir()]
-    tables = [source for source in sources if not source.is_dir()]
+    tables = [each for each in sources if not each.is_dir() and url_of(each) is None]
+    folders = [each for each in sources if each not in tables]
     read_hypotheses(criteria)
     return judge_experiment(criteria, Experiment.read(folders, settings), tables)
 

@@ -33,6 +33,7 @@ from pact_eval.runs.probabilities import (
     with_rounding,
 )
 from pact_eval.runs.provenance import Provenance, Seal, read_provenance
+from pact_eval.runs.remote import log_path, run_folder, run_folders
 from pact_eval.runs.rounding import censored_references, recorded_bounds
 from pact_eval.runs.rows import (
     ABLATED_SCHEMA,
@@ -88,6 +89,7 @@ __all__ = [
     "items_written",
     "join_differences",
     "library_versions",
+    "log_path",
     "log_probabilities_of",
     "open_run",
     "parse_mapping",
@@ -98,6 +100,8 @@ __all__ = [
     "references_sha256",
     "right_answers",
     "rounding_unit",
+    "run_folder",
+    "run_folders",
     "seal_digest",
     "training_log_of_run",
     "unanswered_ids",

@@ -47,16 +47,16 @@ from pact_eval.runs.provenance import (
     write_provenance,
 )
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
+from pact_eval.runs.remote import run_folder
+from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
 from pact_eval.runs.rows import ABLATED, answered, check_columns, collected, unanswered
+from pact_eval.runs.seal import CALIBRATION_NAME as CALIBRATION_NAME
 from pact_eval.runs.seal import PREDICTIONS as _PREDICTIONS
 from pact_eval.runs.seal import UNANSWERED as _UNANSWERED
 from pact_eval.runs.seal import check_counts, check_seal, rows_of_seal, seal_of_rows, sealed
 
 if sys.platform != "win32":  # on Windows, two writers in one folder are not detected
     import fcntl
-
-CALIBRATION_NAME: Final = "calibration.json"
-"""A calibrator's name in a run folder: fitted on that run, or to be applied to it."""
 
 EVALUATION: Final = "evaluation"
 """The role of a run that does not record one."""
@@ -74,7 +74,7 @@ class RunFolder:
     """A complete run; its rows are not read.
 
     Attributes:
-        folder: the run folder, as given.
+        folder: the run folder, as given; the copy of a URL.
         provenance: what `run.json` records.
     """
 
@@ -87,15 +87,20 @@ class RunFolder:
         return self.folder.resolve().name
 
     @property
+    def place(self) -> str:
+        """The run folder as outputs call it: the path or the URL that was given."""
+        return shown(self.folder)
+
+    @property
     def arm(self) -> str:
         """The recipe: the recorded arm, or else the name of the folder; see `Provenance.named`."""
         return self.provenance.named(self.provenance.arm or self.name)
 
     @property
     def title(self) -> str:
-        """The folder as given, and how the model was quantised unless the name says it."""
+        """The place, and how the model was quantised unless the name says it."""
         named = self.provenance.named(self.name)
-        return f"{self.folder}{named.removeprefix(self.name)}"
+        return f"{self.place}{named.removeprefix(self.name)}"
 
     @property
     def seed(self) -> int | None:
@@ -120,7 +125,7 @@ class RunFolder:
             RunError: the run is not complete.
         """
         if self.provenance.seal is None:
-            message = f"{self.folder}: the run is not complete and has no seal"
+            message = f"{self.place}: the run is not complete and has no seal"
             raise RunError(message)
         return self.provenance.seal
 
@@ -155,11 +160,11 @@ class Run(RunFolder):
     predictions: Predictions
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: str | Path) -> Run:
     """Read a complete run on records with references.
 
     Args:
-        folder: a run folder.
+        folder: a run folder, or its URL.
 
     Returns:
         The run.
@@ -172,7 +177,7 @@ def read_run(folder: Path) -> Run:
     run = read_any_run(folder)
     if run.predictions.ablated:
         message = (
-            f"{folder}: a run on ablated contexts has no references, so its accuracy "
+            f"{run.place}: a run on ablated contexts has no references, so its accuracy "
             "is undefined; use it with `pact-eval report` or, together with the runs on full "
             "contexts, with `pact-eval scorecard`"
         )
@@ -180,11 +185,11 @@ def read_run(folder: Path) -> Run:
     return run
 
 
-def read_any_run(folder: Path) -> Run:
+def read_any_run(folder: str | Path) -> Run:
     """Read a complete run, with or without references.
 
     Args:
-        folder: a run folder.
+        folder: a run folder, or its URL.
 
     Returns:
         The run.
@@ -194,24 +199,25 @@ def read_any_run(folder: Path) -> Run:
         TamperedError: its files have changed since the run was sealed, or its `run.json` counts
             other items, views or K than the rows.
     """
-    provenance = open_run(folder).provenance
-    with step(f"Reading {folder.name}"):
-        frame = _read_rows(folder / _PREDICTIONS)
+    opened = open_run(folder)
+    path, provenance = opened.predictions_file, opened.provenance
+    with naming_urls(), step(f"Reading {opened.folder.name}"):
+        frame = _read_rows(path)
         try:
             predictions = Predictions.from_frame(frame)
             predictions = replace(predictions, answers_only=provenance.answers_only)
         except RunError as error:
-            message = f"{folder / _PREDICTIONS}: {error}"
+            message = f"{path}: {error}"
             raise RunError(message) from None
-    check_counts(folder, provenance, items=len(predictions), views=len(frame))
-    return Run(folder, provenance, predictions)
+        check_counts(opened.folder, provenance, items=len(predictions), views=len(frame))
+    return Run(opened.folder, provenance, predictions)
 
 
-def open_run(folder: Path) -> RunFolder:
+def open_run(folder: str | Path) -> RunFolder:
     """Read the provenance of a complete run and check its seal, without reading its rows.
 
     Args:
-        folder: a run folder.
+        folder: a run folder, or its URL, whose files are copied.
 
     Returns:
         The folder with its provenance; `predictions_file` exists.
@@ -220,14 +226,16 @@ def open_run(folder: Path) -> RunFolder:
         RunError: the folder is not a run, has another format, or is not complete.
         TamperedError: its files have changed since the run was sealed.
     """
-    provenance = read_provenance(folder)
-    if not (folder / _PREDICTIONS).exists():
-        message = (
-            f"{folder}: the run is not complete ({views_written(folder):,} views are scored); "
-            "repeat the command that started it to resume"
-        )
-        raise RunError(message)
-    check_seal(folder, provenance)
+    folder = run_folder(folder)
+    with naming_urls():
+        provenance = read_provenance(folder)
+        if not (folder / _PREDICTIONS).exists():
+            message = (
+                f"{folder}: the run is not complete ({views_written(folder):,} views are scored); "
+                "repeat the command that started it to resume"
+            )
+            raise RunError(message)
+        check_seal(folder, provenance)
     return RunFolder(folder, provenance)
 
 
@@ -521,6 +529,7 @@ def _holds_rows(folder: Path) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
+    refuse_remote(folder)
     known = {PROVENANCE_NAME, _PARTS, _LOCK}
     entries = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     foreign = [name for name in entries if name not in known and not _PARTIAL.fullmatch(name)]

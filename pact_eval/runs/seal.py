@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 import polars as pl
 
@@ -28,6 +29,9 @@ from pact_eval.runs.provenance import NAME, Provenance, Seal, as_written
 
 PREDICTIONS = "predictions.parquet"
 """Name of the file of rows in a run folder."""
+
+CALIBRATION_NAME: Final = "calibration.json"
+"""A calibrator's name in a run folder: fitted on that run, or to be applied to it. Not sealed."""
 
 UNANSWERED = "unanswered.parquet"
 """Name of the file of items without an answer, if there are any."""

@@ -134,7 +134,7 @@ def check_thresholds(
     file = read_thresholds(path)
     run = run_to_check(file, folder, settings or Settings())
     items, columns = gate_items(run, file.rule)
-    refuse_own_families(file, columns["family"], folder)
+    refuse_own_families(file, columns["family"], run.place)
     groups = group_rows(columns, file.rule.by)
     nothing = np.zeros(len(items), dtype=np.bool_)
     gates = tuple(
@@ -194,20 +194,20 @@ def run_to_check(file: Promise, folder: Path, settings: Settings) -> ExperimentR
     run = run_with_answers(folder, replace(settings, decoding=rule.decoding))
     k = run.predictions.k
     if k < rule.k:
-        message = f"{file.path}: made for {rule.k} views per item, {folder} has {k}"
+        message = f"{file.path}: made for {rule.k} views per item, {run.place} has {k}"
         raise InputError(message)
     if rule.calibration != "raw":
         calibrator = run.applied(rule.decoding, calibrated=True)
         if calibrator is not None and calibrator_sha256(calibrator) != file.calibrator_sha256:
             message = (
                 f"{file.path}: made for probabilities of another calibrator than that of "
-                f"{folder}; give theirs with --calibration, or choose again for this one"
+                f"{run.place}; give theirs with --calibration, or choose again for this one"
             )
             raise InputError(message)
     return run.with_views(rule.k) if rule.k > 1 else run
 
 
-def refuse_own_families(file: Promise, families: TextArray, folder: Path) -> None:
+def refuse_own_families(file: Promise, families: TextArray, place: str) -> None:
     """Refuse a check on the families of the choice.
 
     Raises:
@@ -218,7 +218,7 @@ def refuse_own_families(file: Promise, families: TextArray, folder: Path) -> Non
         return
     named = ", ".join(shared[:_NAMES_SHOWN])
     message = (
-        f"{file.path}: chosen on {len(shared):,} of the families of {folder} "
+        f"{file.path}: chosen on {len(shared):,} of the families of {place} "
         f"({named}{', ...' if len(shared) > _NAMES_SHOWN else ''}), so a check there would "
         "flatter the choice; check it on a run of other families"
     )

@@ -28,7 +28,7 @@ from pact_eval.evaluation import (
     ordered_groups,
 )
 from pact_eval.results import Result
-from pact_eval.runs import Decoding, unanswered_items
+from pact_eval.runs import Decoding, run_folder, unanswered_items
 from pact_eval.stats import rate_estimate
 from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.sequence import (
@@ -227,7 +227,7 @@ def gate_items(run: ExperimentRun, rule: Rule) -> tuple[GateItems, Mapping[str, 
     scored = run.scored(rule.decoding, calibrated=rule.calibration != "raw")
     sure = sureness(scored, rule.signal)
     if sure is None:
-        message = f"{run.folder}: a gate on disagreement needs two or more views, the run has one"
+        message = f"{run.place}: a gate on disagreement needs two or more views, the run has one"
         raise InputError(message)
     views, without = scored.predictions, unanswered_items(run.run)
     columns: dict[str, TextArray] = {
@@ -270,9 +270,10 @@ def run_with_answers(folder: Path, settings: Settings) -> ExperimentRun:
         RunError: the folder is not a complete run with references.
         InputError: contexts are ablated, only the answers are known, or the calibrator is missing.
     """
-    experiment = Experiment.read([folder], settings)
+    experiment = Experiment.read([run_folder(folder)], settings)
     if experiment.ablated:
-        message = f"{folder}: ablated contexts have no references, so there are no errors to count"
+        place = experiment.ablated[0].place
+        message = f"{place}: ablated contexts have no references, so there are no errors to count"
         raise InputError(message)
     (run,) = experiment.runs
     run.require_probabilities()

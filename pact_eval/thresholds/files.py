@@ -136,7 +136,7 @@ def origin(
         "calibrator_sha256": calibrator_hash,
         "fingerprint": fingerprint,
         "chosen_on": {
-            "run": str(run.folder),
+            "run": run.place,
             "arm": run.provenance.arm,
             "seed": run.provenance.seed,
             "data_sha256": run.provenance.data.sha256,

@@ -110,7 +110,7 @@ def check_answer_sets(
     file, settings = read_answer_sets(path), settings or Settings()
     run = run_to_check(file, folder, settings)
     items = set_items(run, file.rule)
-    refuse_own_families(file, items.columns["family"], folder)
+    refuse_own_families(file, items.columns["family"], run.place)
     thresholds = {kind: each.threshold for kind, each in file.kinds.items()}
     made = MadeSets(set_sizes(items, thresholds), covered_by(items, thresholds))
     groups = group_rows(items.columns, "kind")

@@ -12,7 +12,8 @@ from pact_eval._files import read_text
 from pact_eval._json import Json, loads, sha256_of_json
 from pact_eval.calibration import CALIBRATION_NAME, calibrator_sha256, read_calibrator
 from pact_eval.errors import InputError
-from pact_eval.runs import open_run, seal_digest
+from pact_eval.runs import open_run, run_folders, seal_digest
+from pact_eval.runs.remote.urls import shown
 
 PAGE_ELEMENT: Final = "page-digest"
 """Id of the element of a page that holds its digest."""
@@ -42,7 +43,7 @@ def verify_report(path: Path, folders: Sequence[Path]) -> CheckedReport:
 
     Args:
         path: a page (`report --html`), or the output of `report --json`.
-        folders: the run folders, in any order.
+        folders: the run folders or their URLs, in any order.
 
     Returns:
         The digests that it holds, and why they are not those of the runs. The numbers of the
@@ -54,7 +55,7 @@ def verify_report(path: Path, folders: Sequence[Path]) -> CheckedReport:
         TamperedError: a run has changed since it was sealed.
     """
     held = tuple(_digests(path))
-    digests = {folder: seal_digest(open_run(folder).seal) for folder in folders}
+    digests = {folder: seal_digest(open_run(folder).seal) for folder in run_folders(folders)}
     named = {str(run.get("run")): str(run.get("arm")) for each in held for run in _runs(each)}
     reasons = [
         f"{arm}: the report was made from run {digest[:12]}, which is not among those given"
@@ -62,7 +63,7 @@ def verify_report(path: Path, folders: Sequence[Path]) -> CheckedReport:
         if digest not in digests.values()
     ]
     reasons += [
-        f"{folder}: run {digest[:12]} is not in the report"
+        f"{shown(folder)}: run {digest[:12]} is not in the report"
         for folder, digest in digests.items()
         if digest not in named
     ]
@@ -72,7 +73,7 @@ def verify_report(path: Path, folders: Sequence[Path]) -> CheckedReport:
     for run in (run for each in held for run in _runs(each)):
         folder, calibrator = calibrators.get(str(run.get("run")), (path, run.get("calibrator")))
         if calibrator != run.get("calibrator"):
-            reasons.append(f"{folder / CALIBRATION_NAME}: not the calibrator of the report")
+            reasons.append(f"{shown(folder / CALIBRATION_NAME)}: not the calibrator of the report")
     for each in held:
         content = {key: value for key, value in each.items() if key != "sha256"}
         if sha256_of_json(content) != each.get("sha256"):

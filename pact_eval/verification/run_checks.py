@@ -8,7 +8,7 @@ not where the run recorded it, say. No weights are loaded.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
@@ -38,9 +38,11 @@ from pact_eval.runs import (
     collected,
     read_provenance,
     references_sha256,
+    run_folder,
     seal_digest,
     wrong_counts,
 )
+from pact_eval.runs.remote.urls import naming_urls, shown, with_urls
 from pact_eval.templates import TEMPLATE_CONTRACT, DecisionFiles, read_decision_files
 
 Outcome = Literal["ok", "differs", "not checked"]
@@ -83,7 +85,7 @@ class CheckedRun:
     """All checks of a run.
 
     Attributes:
-        folder: the run folder, as given.
+        folder: the run folder, as given; the copy of a URL.
         digest: SHA-256 that identifies the sealed run (`seal_digest`); None if its files differ
             from its seal.
         checks: the checks, in a fixed order.
@@ -97,6 +99,11 @@ class CheckedRun:
     checks: tuple[RunCheck, ...]
     unreadable: str | None = None
     quantisation: str | None = None
+
+    @property
+    def place(self) -> str:
+        """The run folder as outputs call it: the path or the URL that was given."""
+        return shown(self.folder)
 
     @property
     def differs(self) -> bool:
@@ -145,8 +152,11 @@ def verify_run(folder: Path, places: Places | None = None) -> CheckedRun:
     Raises:
         RunError: the folder is not a run, or its `run.json` is damaged.
     """
-    run = _Checked(folder, read_provenance(folder), places or Places())
-    checks = tuple(check for make in _CHECKS if (check := make(run)) is not None)
+    folder = run_folder(folder)
+    with naming_urls():
+        run = _Checked(folder, read_provenance(folder), places or Places())
+    made = (check for make in _CHECKS if (check := make(run)) is not None)
+    checks = tuple(replace(check, finding=with_urls(check.finding)) for check in made)
     seal = run.provenance.seal
     intact = seal is not None and checks[0].outcome == "ok"
     return CheckedRun(

@@ -45,11 +45,11 @@ def sets_check_warnings(check: AnswerSetsCheck) -> Iterator[str]:
     yield from model_warnings(check.run, check.differences, check.model_known, "sets")
     if check.without_sets:
         yield (
-            f"{check.run.folder}: {check.without_sets:,} items are of kinds without sets; they "
+            f"{check.run.place}: {check.without_sets:,} items are of kinds without sets; they "
             "take every answer"
         )
     if check.unanswered:
-        yield f"{check.run.folder}: {check.unanswered:,} items have no answer, and no set"
+        yield f"{check.run.place}: {check.unanswered:,} items have no answer, and no set"
 
 
 def _size(found: KindSets) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pact_eval.evaluation import (
@@ -141,7 +140,7 @@ def arms_answer(pair: ArmPair, names: ArmNames = KEYS) -> Said:
 
 
 def headline_parts(
-    folder: Path,
+    place: str,
     provenance: Provenance,
     evaluation: Evaluation,
     rates: Sequence[DecodedRates],
@@ -151,7 +150,7 @@ def headline_parts(
     """Lay out what a report found in about ten lines.
 
     Args:
-        folder: the run folder.
+        place: the run folder, or its URL.
         provenance: what `run.json` records.
         evaluation: the report.
         rates: accuracy and pair accuracy at view 0 and over K views.
@@ -163,15 +162,15 @@ def headline_parts(
         notes; the command that prints all tables.
     """
     return (
-        Line(_run(folder, provenance, evaluation, names), "strong"),
+        Line(_run(place, provenance, evaluation, names), "strong"),
         _rates_table(evaluation, rates),
         *(Line(text) for text in _findings(evaluation, effect)),
         *_notes(evaluation),
-        Line(f"All tables: pact-eval report {one_line(str(folder))} --full", "faint"),
+        Line(f"All tables: pact-eval report {one_line(place)} --full", "faint"),
     )
 
 
-def _run(folder: Path, provenance: Provenance, evaluation: Evaluation, names: ArmNames) -> str:
+def _run(place: str, provenance: Provenance, evaluation: Evaluation, names: ArmNames) -> str:
     everything = evaluation.groups[0]
     arm = provenance.arm and provenance.named(provenance.arm)
     labels = [
@@ -183,7 +182,7 @@ def _run(folder: Path, provenance: Provenance, evaluation: Evaluation, names: Ar
         f"{everything.items:,} items, {everything.clusters:,} clusters", evaluation.unit
     )
     made = f"K = {evaluation.k}; {evaluation.decoding}, {evaluation.calibration}"
-    return one_line(f"{folder}: {f'{named}; ' if named else ''}{basis}, {made}")
+    return one_line(f"{place}: {f'{named}; ' if named else ''}{basis}, {made}")
 
 
 def _rates_table(evaluation: Evaluation, rates: Sequence[DecodedRates]) -> Table:

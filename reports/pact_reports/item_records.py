@@ -61,7 +61,7 @@ def read_item_records(paths: Sequence[Path], experiment: Experiment) -> ItemReco
             files = list(hashes.values())
             if wanted is not None:
                 names = tuple(map(str, files))
-                folder = str(run.folder)
+                folder = run.place
                 different.append(DifferentData("critical", run.label, folder, wanted, names))
         for file in files:
             if file not in read:
@@ -134,7 +134,7 @@ def _matched(
     if missing:
         message = (
             f"{', '.join(map(str, files))}: expected the records of all {len(run.predictions):,} "
-            f"items of {run.folder}, {len(missing):,} are missing ({_some(missing)})"
+            f"items of {run.place}, {len(missing):,} are missing ({_some(missing)})"
         )
         raise InputError(message)
     return matched
@@ -158,7 +158,7 @@ def _check_questions(run: ExperimentRun, records: Mapping[str, Record]) -> None:
     ]
     if other:
         message = (
-            f"{run.folder}: {len(other):,} items have another kind, number of answers or "
+            f"{run.place}: {len(other):,} items have another kind, number of answers or "
             f"reference in the records that were given ({_some(other)}); give the dataset that "
             "the run scored"
         )

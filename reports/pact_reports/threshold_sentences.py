@@ -67,7 +67,7 @@ def check_warnings(check: ThresholdsCheck) -> Iterator[str]:
     yield from model_warnings(check.run, check.differences, check.model_known, "thresholds")
     if check.without_gate:
         yield (
-            f"{check.run.folder}: {check.without_gate:,} items belong to groups without a gate; "
+            f"{check.run.place}: {check.without_gate:,} items belong to groups without a gate; "
             "they are escalated"
         )
 
@@ -85,11 +85,11 @@ def model_warnings(
     """
     for each in differences:
         yield (
-            f"{run.folder}: another {each.words} ({each.after}) than that of the {what} "
+            f"{run.place}: another {each.words} ({each.after}) than that of the {what} "
             f"({each.before}): their guarantee does not cover it, and only this check speaks for it"
         )
     if not known:
-        yield f"{run.folder}: the model of the {what} or of the run is not recorded"
+        yield f"{run.place}: the model of the {what} or of the run is not recorded"
 
 
 def gate_notes(found: GateMarks, names: ArmNames) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from pact_cli.audit.options import provenance
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.errors import error_text
-from pact_cli.options import json_option, path_argument
+from pact_cli.options import PATH, json_option, path_argument
 from pact_eval.errors import RecordError
 
 __all__ = ["ablate"]
@@ -18,7 +18,7 @@ __all__ = ["ablate"]
 
 @command(loads=("pact_eval.data",))
 @path_argument("source", "FILE.jsonl")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write.")
+@click.option("--out", required=True, type=PATH, help="File to write.")
 @click.option("--allow-missing", is_flag=True, help="Skip pairs whose context cannot be ablated.")
 @json_option
 def ablate(source: Path, out: Path, allow_missing: bool, as_json: bool) -> None:

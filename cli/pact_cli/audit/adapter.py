@@ -10,7 +10,7 @@ import click
 from pact_cli.audit.options import exit_with, findings_options, provenance
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
-from pact_cli.options import json_option, path_argument
+from pact_cli.options import PATH, json_option, path_argument
 from pact_eval.progress import tracked
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ __all__ = ["adapter"]
 
 @command(loads=("pact_eval.audit",))
 @path_argument("folder", "DIR")
-@click.argument("other", type=click.Path(path_type=Path), metavar="[OTHER]", required=False)
+@click.argument("other", type=PATH, metavar="[OTHER]", required=False)
 @click.option(
     "--base-model",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Folder of the base model to compare with. Default: the one that the adapter names, if "
     "that is a local folder. The network is never used.",
 )

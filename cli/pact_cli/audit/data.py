@@ -11,7 +11,7 @@ from pact_cli.audit.options import exit_with, findings_options, print_data_audit
 from pact_cli.commands import command, from_settings
 from pact_cli.console import announce
 from pact_cli.errors import needs_model_extra
-from pact_cli.options import bootstrap_seed_option, json_option
+from pact_cli.options import PATH, bootstrap_seed_option, json_option
 
 if TYPE_CHECKING:
     from pact_eval.audit import DatasetSource, NamedTokenizer, Severity
@@ -39,25 +39,23 @@ class CheckName(click.Choice[str]):
 
 
 @command(loads=("pact_eval.audit", "pact_reports.tables.audit"))
-@click.argument("folder", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
-@click.option(
-    "--train", type=click.Path(path_type=Path), multiple=True, help="Training file, JSON lines."
-)
+@click.argument("folder", type=PATH, metavar="[DIR]", required=False)
+@click.option("--train", type=PATH, multiple=True, help="Training file, JSON lines.")
 @click.option(
     "--eval",
     "evaluation",
-    type=click.Path(path_type=Path),
+    type=PATH,
     multiple=True,
     help="Evaluation file, JSON lines; with DIR, an additional one.",
 )
 @click.option(
     "--manifest",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Manifest to compare the files with. Default: DIR/manifest.json.",
 )
 @click.option(
     "--tokenizer",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Folder of the base model's tokenizer: also measure prompts (needs the model extra).",
 )
 @click.option(

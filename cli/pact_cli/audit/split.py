@@ -8,14 +8,14 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
-from pact_cli.options import json_option, path_argument
+from pact_cli.options import PATH, json_option, path_argument
 
 __all__ = ["split"]
 
 
 @command(loads=("pact_eval.data",))
 @path_argument("source", "TRAIN.jsonl")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write.")
+@click.option("--out", required=True, type=PATH, help="Folder to write.")
 @click.option(
     "--select",
     type=click.IntRange(min=0),

@@ -15,6 +15,8 @@ from pact_eval.runs.folder import RunWriter
 from pact_eval.runs.importing.detection import find_source
 from pact_eval.runs.importing.reading import read_log
 from pact_eval.runs.importing.source import ImportedRows, ImportOptions
+from pact_eval.runs.remote import log_path
+from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
 
 
 def import_run(
@@ -23,7 +25,7 @@ def import_run(
     """Read a log and write it as a run. Importing the same log again leaves the run as it is.
 
     Args:
-        path: a log; see `detection.SOURCES`.
+        path: a log, or its URL; see `detection.SOURCES`.
         out: the run folder.
         labels: what names the run: arm, seed, command line.
         options: how the log is read; None detects its format.
@@ -38,7 +40,10 @@ def import_run(
     """
     started = time.monotonic()
     options = options or ImportOptions()
-    rows, log = read_log(find_source(path, options.source), path, options)
+    refuse_remote(out)
+    path = log_path(path)
+    with naming_urls():
+        rows, log = read_log(find_source(path, options.source), path, options)
     settings: dict[str, Json] = {
         "data": {"sha256": _sha256(log.files)},
         **({} if rows.source == "rows" else {"log": rows.source}),
@@ -46,7 +51,7 @@ def import_run(
         "k": rows.frame["view"].n_unique(),
         "values": rows.values,
     }
-    names: dict[str, Json] = {"source": "import", "data": str(path), **labels}
+    names: dict[str, Json] = {"source": "import", "data": shown(path), **labels}
     if rows.model is not None:
         names["base_model"] = rows.model
     with RunWriter(out, settings, names) as writer:
@@ -63,8 +68,9 @@ def read_rows(path: Path, options: ImportOptions | None = None) -> ImportedRows:
         InputError: the log cannot be read.
         RecordError: a row is malformed, or the log contradicts itself.
     """
-    options = options or ImportOptions()
-    return read_log(find_source(path, options.source), path, options)[0]
+    options, path = options or ImportOptions(), log_path(path)
+    with naming_urls():
+        return read_log(find_source(path, options.source), path, options)[0]
 
 
 def _by_item(frame: pl.DataFrame) -> pl.DataFrame:

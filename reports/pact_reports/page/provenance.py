@@ -104,7 +104,7 @@ def _run(label: str, run: ExperimentRun) -> Html:
     recorded = run.provenance.recorded
     known = {name: recorded[name] for name in _FIRST if name in recorded}
     rest = {name: value for name, value in recorded.items() if name not in known}
-    facts = [("folder", str(run.folder)), *_facts(known | rest)]
+    facts = [("folder", run.place), *_facts(known | rest)]
     return element("details", element("summary", data_text(label)), _list(facts))
 
 

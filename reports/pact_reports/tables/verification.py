@@ -19,13 +19,13 @@ def checks_lines(run: CheckedRun) -> tuple[Line, ...]:
     """
     if run.unreadable is not None:
         return (
-            Line(one_line(str(run.folder)), "strong"),
+            Line(one_line(run.place), "strong"),
             Line(f"  {'not readable':<13}{'run':<14}{one_line(run.unreadable)}", "bad"),
         )
     digest = run.digest or "none (its files differ)"
     quantised = "" if run.quantisation is None else f" ({run.quantisation})"
     return (
-        Line(one_line(f"{run.folder}{quantised}"), "strong"),
+        Line(one_line(f"{run.place}{quantised}"), "strong"),
         *(
             Line(
                 f"  {check.outcome:<13}{check.subject:<14}{one_line(check.finding)}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -29,6 +30,7 @@ from pact_eval.evaluation import (
     UnlikeRuns,
 )
 from pact_eval.prompts import position_name
+from pact_eval.runs.remote.urls import shown
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import GENERALISATION
 from pact_reports.sentences import note_sentence, warning_sentence
@@ -84,7 +86,7 @@ def to_json(value: Any) -> Json:
         return None
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    return str(value)
+    return shown(value) if isinstance(value, Path) else str(value)
 
 
 def threshold_check_json(check: ThresholdsCheck) -> dict[str, Json]:
@@ -95,7 +97,7 @@ def threshold_check_json(check: ThresholdsCheck) -> dict[str, Json]:
     """
     return {
         "thresholds": str(check.file.path),
-        "run": str(check.run.folder),
+        "run": check.run.place,
         "verdict": check.verdict,
         "gates": to_json(check.gates),
         "differences": to_json(check.differences),
@@ -112,7 +114,7 @@ def answer_sets_check_json(check: AnswerSetsCheck) -> dict[str, Json]:
     """
     return {
         "sets": str(check.file.path),
-        "run": str(check.run.folder),
+        "run": check.run.place,
         "verdict": check.verdict,
         "kinds": to_json(check.kinds),
         "groups": to_json(check.groups),
@@ -129,7 +131,7 @@ def drift_json(drift: Drift) -> dict[str, Json]:
     Args:
         drift: of both runs; the parts without a counterpart are null or empty.
     """
-    first, second = (str(run.folder) for run in drift.runs)
+    first, second = (run.place for run in drift.runs)
     parts = ("pairing", "differences", "accuracy", "metrics", "answers", "distance")
     return {
         "a": first,
@@ -346,12 +348,12 @@ def calibration_json(fitted: FittedRun) -> dict[str, Json]:
     from pact_reports.calibration_sentences import calibration_sentence
 
     return {
-        "folder": str(fitted.folder),
+        "folder": shown(fitted.folder),
         "calibrator": to_json(fitted.calibrator),
         "choice": to_json(fitted.choice),
         "fit": to_json(fitted.fit),
         "effects": {
-            str(name): {
+            shown(name): {
                 "decoding": effect.decoding,
                 "groups": to_json(effect.groups),
                 "warnings": [_typed(note, calibration_sentence(note)) for note in effect.warnings],

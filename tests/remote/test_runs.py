@@ -1,0 +1,298 @@
+"""Runs in an object store. Source of truth: the same run folders on disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from commands import refuser, runner
+from preregistration.checks import criteria
+from remote.s3_server import S3, Lying, served
+from run_frames import edit_run, other_items, rows, write_run
+
+from pact_cli.main import main
+from pact_eval import Experiment, compare, evaluate, read_run
+from pact_eval.errors import InputError, MissingExtraError, RunError, TamperedError
+from pact_eval.runs import RunWriter, open_run, run_folder, run_folders
+from pact_reports.writers.json import to_json
+
+run, refused = runner(main), refuser(main)
+FEW = ("--resamples", 100)
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Path:
+    """Two runs of two arms, and one of other families."""
+    folder = tmp_path / "runs"
+    write_run(folder / "one-1", rows(1, families=9, k=2), arm="a", seed=1)
+    write_run(folder / "two-1", rows(2, families=9, k=2), arm="b", seed=1)
+    write_run(folder / "calibration", other_items(rows(3, families=12, k=2)), arm="a", seed=1)
+    return folder
+
+
+@pytest.fixture
+def remote(local: Path, bucket: Path) -> str:
+    """The URL of the same folder in the store."""
+    shutil.copytree(local, bucket / "runs")
+    return f"s3://{bucket.name}/runs"
+
+
+COMMANDS = {
+    "report": ("report", "{0}/one-1"),
+    "full": ("report", "{0}/one-1", "--full"),
+    "several": ("report", "{0}/one-1", "{0}/two-1"),
+    "json": ("report", "{0}/one-1", "{0}/two-1", "--json"),
+    "compare": ("compare", "{0}/one-1", "{0}/two-1", "--mcnemar"),
+    "compare json": ("compare", "{0}/one-1", "{0}/two-1", "--json"),
+    "gate": ("compare", "{0}/one-1", "{0}/one-1", "--gate", "--margin", "0.5", "--json"),
+    "arms": ("compare", "--arms", "a={0}/one-*", "b={0}/two-*", "--json"),
+    "sweep": ("sweep", "{0}/one-1", "--json"),
+    "calibrate": (
+        *("calibrate", "{0}/calibration", "--out", "{1}/calibration.json", "--mode", "scalar"),
+    ),
+    "page": ("report", "{0}/one-1", "{0}/two-1", "--html", "{1}/page.html"),
+    "tables": ("tables", "{0}/one-1", "{0}/two-1", "--out", "{1}/tables"),
+    "figures": (
+        "figures",
+        "{0}/one-1",
+        "{0}/two-1",
+        "--out",
+        "{1}/figures",
+        "--only",
+        "risk-coverage",
+    ),
+    "scorecard": ("scorecard", "{1}/hypotheses.toml", "{0}/one-1", "{0}/two-1", "--json"),
+    "thresholds": ("thresholds", "{0}/one-1", "--target-error", "0.5", "--out", "{1}/gates.json"),
+    "verify": ("verify", "{0}/one-1", "{0}/two-1"),
+}
+_WITHOUT_RESAMPLES = ("calibrate", "thresholds", "verify")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_say_of_urls_what_they_say_of_folders(
+    command: str, local: Path, remote: str, copied: Path, tmp_path: Path
+) -> None:
+    words = (*COMMANDS[command], *(() if command in _WITHOUT_RESAMPLES else FEW))
+    said, made = [], []
+    for place in (str(local), remote):
+        out = tmp_path / "out"
+        out.mkdir()
+        (out / "hypotheses.toml").write_text(criteria(more="seeds = [1]"))
+        found = run(*(str(word).format(place, out) for word in words))
+        said.append(found.output.replace(place, "PLACE").split())
+        made.append(
+            {
+                path.name: path.read_bytes().replace(place.encode(), b"PLACE")
+                for path in sorted(out.rglob("*"))
+                if path.is_file()
+            }
+        )
+        shutil.rmtree(out)
+    # Lines wrap and columns widen with the length of a name; numbers and words are the same.
+    assert [word.strip("-+") for word in said[0]] == [word.strip("-+") for word in said[1]]
+    assert made[0].keys() == made[1].keys()
+    assert [name for name in made[0] if made[0][name] != made[1][name]] in ([], ["gates.json"])
+    for content in made[1].values():
+        assert str(copied).encode() not in content
+
+
+def test_a_url_may_be_compared_with_a_folder(local: Path, remote: str) -> None:
+    wanted = run("compare", local / "one-1", local / "two-1", "--json", *FEW).stdout
+    found = run("compare", f"{remote}/one-1", local / "two-1", "--json", *FEW).stdout
+    assert found.replace(f"{remote}/one-1", str(local / "one-1")) == wanted
+    assert f'"{remote}/one-1"' in found
+
+
+def test_a_pattern_stands_for_the_runs_that_match(local: Path, remote: str) -> None:
+    wanted = run("report", local / "one-1", local / "two-1", "--json", *FEW).stdout
+    found = run("report", f"{remote}/*-1", "--json", *FEW).stdout
+    assert found.replace(remote, str(local)) == wanted
+    with pytest.raises(RunError, match="/runs/none-\\*: no such run folder"):
+        run_folders([f"{remote}/none-*"])
+    with pytest.raises(RunError, match="expected one run folder, got a pattern"):
+        run_folder(f"{remote}/*-1")
+
+
+def test_python_reads_urls(local: Path, remote: str) -> None:
+    a, b = f"{remote}/one-1", f"{remote}/two-1"
+    assert (read_run(a).predictions.logits == read_run(local / "one-1").predictions.logits).all()
+    assert to_json(evaluate(a)) == to_json(evaluate(local / "one-1"))
+    wanted = compare(local / "one-1", local / "two-1")
+    assert to_json(compare(a, b)) == to_json(wanted)
+    experiment = Experiment.read([Path(a), b])
+    assert [each.place for each in experiment.runs] == [a, b]
+    assert [each.name for each in experiment.runs] == ["one-1", "two-1"]
+
+
+def test_a_calibrator_in_the_store_is_applied(local: Path, remote: str, bucket: Path) -> None:
+    calibrated = local / "one-1" / "calibration.json"
+    run("calibrate", local / "calibration", "--out", calibrated, "--mode", "scalar")
+    shutil.copy(calibrated, bucket / "runs" / "one-1")
+    words = ("--calibrated", "--json", *FEW)
+    said = runner(main)("compare", f"{remote}/one-1", f"{remote}/two-1", *words, code=1).stderr
+    assert f"{remote}/two-1: expected calibration.json in the run folder, found none" in said
+    wanted = Experiment.read([local / "one-1"]).runs[0].calibrator
+    assert wanted is not None
+    assert Experiment.read([f"{remote}/one-1"]).runs[0].calibrator == wanted
+
+
+def test_a_run_is_copied_again_if_it_changes(remote: str, bucket: Path, copied: Path) -> None:
+    url = f"{remote}/one-1"
+    first = open_run(url).folder
+    assert open_run(url).folder == first
+    assert len([*copied.glob("*/*")]) == 1
+    edit_run(bucket / "runs" / "one-1", arm="renamed")
+    second = open_run(url)
+    assert (second.arm, second.place) == ("renamed", url)
+    assert second.folder != first
+    shutil.rmtree(bucket / "runs" / "one-1")
+    with pytest.raises(RunError, match="one-1: no such run folder"):
+        open_run(url)
+
+
+def test_changed_rows_are_refused(remote: str, bucket: Path, local: Path) -> None:
+    for folder in (bucket / "runs", local):
+        path = folder / "one-1" / "predictions.parquet"
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    found = run("report", f"{remote}/one-1", code=5)
+    wanted = run("report", local / "one-1", code=5)
+    assert "one-1/predictions.parquet: changed since the run was sealed" in found.stderr
+    assert found.stderr.replace(remote, str(local)) == wanted.stderr
+    with pytest.raises(TamperedError, match=rf"^{remote}/one-1/predictions.parquet"):
+        read_run(f"{remote}/one-1")
+
+
+def test_what_is_not_a_run_is_named(remote: str, bucket: Path) -> None:
+    assert f"{remote}/none: no such run folder" in refused("report", f"{remote}/none")
+    assert "it holds 3 folders: give '" in refused("report", remote)
+    (bucket / "runs" / "one-1" / "predictions.parquet").unlink()
+    assert "one-1: the run is not complete" in refused("report", f"{remote}/one-1")
+    assert "no such" in refused("report", "s3://no-such-bucket/runs/one-1")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("AWS_SECRET_ACCESS_KEY", "another-secret", "access denied; set AWS_ACCESS_KEY_ID"),
+        ("AWS_ENDPOINT_URL", "http://127.0.0.1:9", "cannot be reached or does not answer"),
+        ("AWS_ALLOW_HTTP", "false", "set AWS_ALLOW_HTTP=true"),
+    ],
+)
+def test_an_environment_that_cannot_read_is_one_line_without_keys(
+    name: str, value: str, expected: str, remote: str, s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    for words in (("report", f"{remote}/one-1"), ("report", f"{remote}/*")):
+        said = refused(*words)
+        assert said.count("\n") == 1
+        assert expected in said
+        assert s3.secret not in said
+        assert value == "false" or value not in said
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("s3://AKIA:hunter2@bucket/run", "a URL may not hold credentials"),
+        ("s3://AKIA:hun/ter2@bucket/run", "a URL may not hold credentials"),
+        ("s3://bucket/run?X-Amz-Signature=hunter2", "without a query or signature"),
+        ("https://bucket.s3.amazonaws.com/hunter2", "expected a path, or a URL that begins with"),
+        ("s3://bucket/runs/../run", "expected names between single slashes"),
+        ("s3://bucket/a\\b", "expected names between single slashes"),
+        ("s3://bucket/*/run", "in the last part only"),
+    ],
+)
+def test_urls_that_are_refused(url: str, expected: str, copied: Path) -> None:
+    said = refused("report", url)
+    assert expected in said
+    assert not any(secret in said for secret in ("hunter2", "hun/ter2", "ter2@"))
+    with pytest.raises(InputError):
+        read_run(url)
+
+
+def test_nothing_is_written_to_a_store(remote: str, bucket: Path, local: Path) -> None:
+    before = sorted(path for path in bucket.rglob("*"))
+    for words in (
+        ("report", local / "one-1", "--html", f"{remote}/page.html"),
+        ("import", local / "one-1", "--out", f"{remote}/imported"),
+        ("tables", local / "one-1", "--out", f"{remote}/tables"),
+    ):
+        assert "expected a local path, got a URL" in refused(*words, code=2)
+    with pytest.raises(InputError, match="nothing is written to object stores"):
+        RunWriter(Path(f"{remote}/new"), {}, {})
+    said = refused("calibrate", f"{remote}/calibration", "--mode", "scalar")
+    assert f"{remote}/calibration/calibration.json: nothing is written to object stores" in said
+    assert sorted(path for path in bucket.rglob("*")) == before
+    assert not Path("s3:").exists()
+
+
+def test_the_extra_is_named(remote: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    for url, library in ((f"{remote}/one-1", "obstore"), ("hf://datasets/o/n", "huggingface_hub")):
+        with pytest.raises(MissingExtraError, match=f"needs {library}.*\\[remote\\]"):
+            read_run(url)
+
+
+@pytest.fixture
+def lying(
+    tmp_path: Path, copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, int]]:
+    """The keys and sizes that a lying server lists; every file has five bytes."""
+    sizes: dict[str, int] = {}
+    for server in served(tmp_path, backend=Lying(sizes, b"{   }")):
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        yield sizes
+
+
+def test_a_file_of_another_size_than_announced_is_refused(lying: dict[str, int]) -> None:
+    lying |= {"run/run.json": 3, "run/predictions.parquet": 5}
+    assert "changed while it was copied" in refused("report", "s3://bucket/run")
+
+
+def test_a_run_that_does_not_fit_the_disk_is_refused(lying: dict[str, int], copied: Path) -> None:
+    lying |= {"run/run.json": 5, "run/predictions.parquet": 1 << 60}
+    said = refused("report", "s3://bucket/run")
+    assert "1,152,921,504,606,846,976 bytes to copy" in said
+    assert "set TMPDIR to a folder with more space" in said
+    lying |= {"run/run.json": 1 << 40}
+    assert "run.json: expected at most 67,108,864 bytes" in refused("report", "s3://bucket/run")
+
+
+def test_folders_with_names_that_lead_elsewhere_are_refused(lying: dict[str, int]) -> None:
+    lying |= {"runs/a\\..\\b/run.json": 5}
+    assert "cannot be the name of a local file" in refused("report", "s3://bucket/runs/*")
+
+
+@pytest.mark.slow
+def test_copies_are_removed_at_the_end_and_after_ctrl_c(
+    remote: str, s3: S3, bucket: Path, tmp_path: Path
+) -> None:
+    space = tmp_path / "space"
+    space.mkdir()
+    environment = os.environ | {"TMPDIR": str(space)}
+    words = [sys.executable, "-m", "pact_cli", "report", f"{remote}/one-1", "--resamples", "100"]
+    done = subprocess.run(words, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not [*space.iterdir()]
+    for slow in served(s3.folder, latency_ms=60_000):
+        asked = subprocess.Popen(words, env=environment | slow.environment, stderr=subprocess.PIPE)
+        deadline = time.monotonic() + 30
+        time.sleep(4)
+        started = time.monotonic()
+        asked.send_signal(signal.SIGINT)
+        _, said = asked.communicate(timeout=deadline - started)
+        assert b"interrupted" in said
+        assert time.monotonic() - started < 3
+        assert not [*space.iterdir()]
