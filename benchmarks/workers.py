@@ -85,11 +85,13 @@ def main() -> None:
             source = worker_source(request, WorkersRequest(count))
             run = measured(source, dataset, Path(name) / str(count))
             rows.append(row(f"--workers {count}", run, chosen.items))
+    threads = torch.get_num_threads()
     where = torch.cuda.get_device_name() if chosen.device == "cuda" else machine()
     head = ["run", "items per second, scoring", "with the start", "wall time, s", "SHA-256 of rows"]
     parts = [
-        f"{where}; {versions('torch', 'transformers', 'ray')}; {torch.get_num_threads()} threads "
-        f"each. A random Qwen3 of shape {chosen.shape}, {chosen.items} records at K = 4.",
+        f"{where}; {versions('torch', 'transformers', 'ray')}; {threads} thread"
+        f"{'' if threads == 1 else 's'} each. A random Qwen3 of shape {chosen.shape}, "
+        f"{chosen.items} records at K = 4.",
         markdown_table(head, rows),
     ]
     publish("workers", "\n\n".join(parts), chosen.write)

@@ -32,14 +32,14 @@ _GROUPS: Final = {
         *("--train", "--eval", "--manifest", "--criteria", "--check", "--select", "--calibrate"),
     ),
     "Model": (
-        *("--base-model", "--no-adapter", "--merge", "--contract", "--adapter"),
+        *("--base-model", "--no-adapter", "--merge", "--quantize", "--contract", "--adapter"),
         *("--allow-contract-mismatch",),
         *("--tokenizer", "--arm", "--train-seed", "--role"),
     ),
     "Server": (
         *("--server", "--model", "--wire", "--api-key-env", "--concurrency", "--timeout"),
         *("--requests-per-minute", "--score-views", "--base-name", "--local", "--local-base"),
-        *("--no-probe", "--local-run"),
+        *("--local-dtype", "--no-probe", "--local-run"),
     ),
     "Views": ("--k", "--order-seed", "--decoding"),
     "Numbers": (
