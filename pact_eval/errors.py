@@ -148,6 +148,10 @@ class AdapterError(InputError):
     """An adapter or base-model folder cannot be used."""
 
 
+class MemoryExhaustedError(AdapterError):
+    """Memory ran out with one prompt at a time; another device or process may have more of it."""
+
+
 class ContractMismatchError(AdapterError):
     """The adapter was trained on another prompt contract than the one it would be scored on."""
 

@@ -86,7 +86,7 @@ _MODEL: Final = [
         metavar="nf4",
         callback=_quantize,
         help="Store the linear layers of the base model in four bits (NF4 with double "
-        "quantisation, computed in bf16). The run is another one, and every output says so. Needs "
+        "quantisation, computed in bf16). Every output shows it with the name of the run. Needs "
         "the extra `quantize`.",
     ),
     click.option(
@@ -149,7 +149,7 @@ _SERVER: Final = [
         callback=number,
         default=120.0,
         show_default=True,
-        help="Most seconds for one try; five times as long until the first reply.",
+        help="Longest wait for one try, in seconds; five times as long until the first reply.",
     ),
     click.option(
         "--score-views",
@@ -203,7 +203,7 @@ _WORKERS: Final = [
         "address",
         metavar="ADDRESS",
         help="Score with workers on the Ray cluster that this machine belongs to: host:port, or "
-        "auto. Default of --workers: one per GPU, or one per machine without any.",
+        "auto. Without --workers: one worker per GPU, or per machine if there is none.",
     ),
 ]
 

@@ -63,8 +63,8 @@ if TYPE_CHECKING:
     "--local-run",
     metavar="RUN",
     type=RUN,
-    help="Run of the same model, scored here: say whether the probabilities of a served RUN look "
-    "raw or divided by a temperature.",
+    help="Run of the same model, scored here: test whether the probabilities of a served RUN were "
+    "divided by a temperature.",
 )
 @click.option("--open", "open_page", is_flag=True, help="Open the page of --html in the browser.")
 @json_option

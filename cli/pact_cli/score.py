@@ -39,7 +39,7 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
     metavar="FILE_OR_FOLDER",
     type=PATH,
     help="Dataset file, JSON lines: records with references, or the ablated contexts of "
-    "`pact-audit ablate`. Of a folder, the evaluation file that its manifest names. Default: "
+    "`pact-audit ablate`. For a folder: the evaluation file that its manifest names. Default: "
     "the folder `data`.",
 )
 @click.option(

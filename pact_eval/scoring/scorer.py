@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from pact_eval._json import Json
-from pact_eval.errors import AdapterError
+from pact_eval.errors import AdapterError, MemoryExhaustedError
 from pact_eval.prompts import EncodedView
 from pact_eval.scoring.cpu_tuning import fast_float32
 from pact_eval.scoring.engine import Engine, EngineName, ScoredView
@@ -111,7 +111,7 @@ class Scorer:
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
-            raise AdapterError(_OUT_OF_MEMORY) from error
+            raise MemoryExhaustedError(_OUT_OF_MEMORY) from error
         for name in self._candidates():
             try:
                 reason = self._tried(name, sample, oracle)
@@ -152,7 +152,7 @@ class Scorer:
             naive, [views[n] for n in sorted(long)], lambda more: on_batch(done + more)
         )
         if short is None or alone is None:
-            raise AdapterError(_OUT_OF_MEMORY)
+            raise MemoryExhaustedError(_OUT_OF_MEMORY)
         rest, apart = iter(short), iter(alone)
         return [next(apart) if n in long else next(rest) for n in range(len(views))]
 

@@ -11,7 +11,7 @@ import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
 
 from pact_eval.data import Record, read_records
-from pact_eval.errors import AdapterError
+from pact_eval.errors import AdapterError, MemoryExhaustedError
 from pact_eval.models import read_adapter_files
 from pact_eval.prompts import NIMBLE, EncodedView, Encoder, canonical_code_order, prompt_text
 from pact_eval.prompts.code_orders import code_orders
@@ -356,7 +356,7 @@ def test_memory_that_runs_out_in_the_first_prompt_is_an_error(
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(type(model), "forward", full)
-    with pytest.raises(AdapterError, match="out of memory with one prompt at a time"):
+    with pytest.raises(MemoryExhaustedError, match="out of memory with one prompt at a time"):
         Scorer(model, 4096).score(views)
 
 

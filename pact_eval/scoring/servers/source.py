@@ -173,7 +173,7 @@ def server_source(
         on_probe: called with the probe of the server, before the first window.
 
     Raises:
-        ServerError: the key cannot be read, or the server speaks no wire that we know.
+        ServerError: the key cannot be read, or the server speaks no wire that pact-eval knows.
     """
     request, found = _found(request)
     return ServerSource(request, found.wire, found.why, on_probe)

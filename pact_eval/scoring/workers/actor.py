@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pact_eval.data import Record
-from pact_eval.errors import PactError
+from pact_eval.errors import MemoryExhaustedError, PactError
 from pact_eval.runs import library_versions
 from pact_eval.scoring.workers.messages import (
     WindowRows,
@@ -100,7 +100,7 @@ def _replied(work: Callable[[], Reply]) -> Reply | WorkerFailure:
         return work()
     except Exception as error:  # noqa: BLE001 -- it is text for the driver, which never unpickles it
         # After memory has run out, another process may have more of it.
-        checked = isinstance(error, PactError) and "out of memory" not in str(error)
+        checked = isinstance(error, PactError) and not isinstance(error, MemoryExhaustedError)
         return WorkerFailure(type(error).__name__, str(error), checked)
 
 
