@@ -57,7 +57,8 @@ def failures(
         reader = threading.Thread(target=_read, args=(worker.stdout, said), daemon=True)
         reader.start()
         errors: list[str] = []
-        threading.Thread(target=_read_all, args=(worker.stderr, errors), daemon=True).start()
+        told = threading.Thread(target=_read_all, args=(worker.stderr, errors), daemon=True)
+        told.start()
         while True:
             try:
                 line = said.get(timeout=hang_seconds)
@@ -65,6 +66,7 @@ def failures(
                 worker.kill()
                 return [*found, last | {"reason": f"no end within {hang_seconds:.0f} s"}], 0
             if not line:
+                told.join(hang_seconds)
                 reason = f"the process ended: {''.join(errors)[-2_000:]}"
                 return [*found, last | {"reason": reason}], 0
             value = json.loads(line)

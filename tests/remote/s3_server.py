@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 import hadro
 from hadro.storage.base import BucketInfo, ObjectInfo, StorageBackend
@@ -86,3 +88,20 @@ class Lying(StorageBackend):  # type: ignore[misc] # hadro ships no types
 
     def _info(self, key: str) -> ObjectInfo:
         return ObjectInfo(key, self.sizes[key], dt.datetime.now(dt.UTC), '"0"')
+
+
+class Silent(Lying):
+    """Is asked, and does not answer for a minute.
+
+    Attributes:
+        asked: whether anybody has asked.
+    """
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.asked = Event()
+
+    def head_object(self, bucket: str, key: str) -> ObjectInfo | None:
+        self.asked.set()
+        time.sleep(60)
+        return super().head_object(bucket, key)
