@@ -88,8 +88,8 @@ def main() -> None:
             raise SystemExit("the results depend on the number of cores")
         rows += [row_of(n_records, each) for each in found]
     packages = versions("numpy", "scipy", "scikit-learn", "polars", "joblib")
-    load = f"load of the machine before the last run {os.getloadavg()[0]:.1f}"
-    text = f"{machine()}; {packages}; one run each, {load}.\n\n{markdown_table(HEAD, rows)}"
+    load = f"load before the last run {os.getloadavg()[0]:.1f}"
+    text = f"{machine()}; {packages}. One run each; {load}.\n\n{markdown_table(HEAD, rows)}"
     publish("audit", f"{text}\n\n`python benchmarks/audit.py`", arguments.write)
 
 

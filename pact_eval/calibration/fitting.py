@@ -37,6 +37,7 @@ from pact_eval.calibration.uncertainty import (
 )
 from pact_eval.errors import InputError
 from pact_eval.metrics import item_mean, nll_nats
+from pact_eval.stats import one_blas_thread
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -151,15 +152,16 @@ def _search(
 ) -> FloatArray:
     from scipy import optimize  # reports on raw runs do without it
 
-    result = optimize.minimize(
-        penalised_nll,
-        np.clip(start, bounds[:, 0], bounds[:, 1]),
-        args=(likelihood, design, ridge),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=optimize.Bounds(bounds[:, 0], bounds[:, 1]),
-        options={"gtol": _GRADIENT_TOLERANCE, "ftol": 1e-15, "maxiter": 500},
-    )
+    with one_blas_thread():
+        result = optimize.minimize(
+            penalised_nll,
+            np.clip(start, bounds[:, 0], bounds[:, 1]),
+            args=(likelihood, design, ridge),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=optimize.Bounds(bounds[:, 0], bounds[:, 1]),
+            options={"gtol": _GRADIENT_TOLERANCE, "ftol": 1e-15, "maxiter": 500},
+        )
     return np.asarray(result.x, dtype=np.float64)
 
 

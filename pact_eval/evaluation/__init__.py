@@ -61,6 +61,8 @@ from pact_eval.evaluation.labels import Labels, label_codes, ordered_groups
 from pact_eval.evaluation.marks import LEVEL, Evidence, sign_of
 from pact_eval.evaluation.notes import (
     FEW_CLUSTERS,
+    LOW_ANSWER_MASS,
+    VERY_LOW_ANSWER_MASS,
     AnswersOnly,
     ChangedModel,
     DifferentViews,
@@ -156,10 +158,12 @@ __all__ = [
     "FEW_CLUSTERS",
     "ITEMS_IN_MEMORY",
     "LEVEL",
+    "LOW_ANSWER_MASS",
     "MEAN_CONFIDENCE",
     "PLANNED_DIFFERENCE",
     "RELIABILITY_BINS",
     "TRAINING_NAME",
+    "VERY_LOW_ANSWER_MASS",
     "AnswerScores",
     "AnswersOnly",
     "Arm",

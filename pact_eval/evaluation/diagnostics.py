@@ -43,10 +43,6 @@ information."""
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "warning", "info")
 
-VERY_LOW_ANSWER_MASS: Final = 0.5
-"""Mean answer mass below this is critical: most next-token probability is not on a letter."""
-LOW_ANSWER_MASS: Final = 0.9
-"""Mean answer mass below this is a warning."""
 FLIPS: Final = 0.1
 """A share of this or more of the items whose answer changes between views is a warning."""
 CONFIDENT_WRONG: Final = 0.1
@@ -61,7 +57,6 @@ PROPER_SCORES: Final = ("nll_nats", "brier")
 """Scores that say whether temperatures help."""
 
 _ROUNDING: Final = 1e-9
-_SINGLE_PRECISION: Final = 1e-6
 _SETTINGS: Final[Mapping[str, Callable[[Provenance], Json]]] = {
     "k": lambda provenance: provenance.k,
     "order_seed": lambda provenance: provenance.settings.get("order_seed"),
@@ -427,7 +422,7 @@ def _on_experiment(experiment: Experiment) -> Iterator[Diagnostic]:
 def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
     views, items = run.predictions, run.scored(experiment.settings.decoding)
     evaluation = experiment.evaluation(run, calibrated=False)
-    yield from on_answer_mass(run.label, views.answer_mass)
+    yield from on_answer_mass(run.label, evaluation.mean_answer_mass)
     yield from on_flips(run.label, items.flipped, evaluation.groups[0].estimates["flip_rate"])
     yield from on_confident_errors(run.label, items.confidence, items.correct)
     for group in evaluation.groups[1:]:
@@ -483,22 +478,21 @@ def calibrated_items(experiment: Experiment, run: ExperimentRun) -> ScoredItems 
         return None
 
 
-def on_answer_mass(run: str, answer_mass: npt.NDArray[np.float64]) -> tuple[LowAnswerMass, ...]:
+def on_answer_mass(run: str, mean: float) -> tuple[LowAnswerMass, ...]:
     """Check how much of the next-token probability is on the answer letters.
 
     Args:
         run: label of the run.
-        answer_mass: answer mass of items and views; NaN if unknown.
+        mean: mean answer mass of items and views; NaN if unknown.
 
     Examples:
-        >>> on_answer_mass("pact", np.array([0.2, 0.4]))[0].severity
+        >>> on_answer_mass("pact", 0.3)[0].severity
         'critical'
     """
-    known = answer_mass[~np.isnan(answer_mass)]
-    if not known.size or known.mean() >= LOW_ANSWER_MASS - _SINGLE_PRECISION:
+    if report_notes.LowAnswerMass.of(mean) is None:
         return ()
-    mean = float(known.mean())
-    return (LowAnswerMass("critical" if mean < VERY_LOW_ANSWER_MASS else "warning", run, mean),)
+    very_low = mean < report_notes.VERY_LOW_ANSWER_MASS
+    return (LowAnswerMass("critical" if very_low else "warning", run, mean),)
 
 
 def on_flips(

@@ -145,13 +145,22 @@ class ChangedModel:
 
 @dataclass(frozen=True)
 class LowAnswerMass:
-    """The model rarely answers with one of the letters.
+    """Part of the next-token probability is not on the letters.
 
     Attributes:
         share: mean share of the next-token distribution on the letters, below `LOW_ANSWER_MASS`.
     """
 
     share: float
+
+    @classmethod
+    def of(cls, share: float) -> LowAnswerMass | None:
+        """Return the note for a mean share; None if it is high enough, or NaN.
+
+        >>> LowAnswerMass.of(0.4), LowAnswerMass.of(0.9)
+        (LowAnswerMass(share=0.4), None)
+        """
+        return cls(share) if share < LOW_ANSWER_MASS - _SINGLE_PRECISION else None
 
 
 @dataclass(frozen=True)
@@ -310,8 +319,13 @@ Note = (
 FEW_CLUSTERS: Final = 30
 """Below this number of families, a note says that intervals are rough."""
 
-LOW_ANSWER_MASS: Final = 0.5
-"""Below this mean answer mass, a note says that the model rarely answers with a letter."""
+_SINGLE_PRECISION: Final = 1e-6  # of an answer mass in a file
+
+LOW_ANSWER_MASS: Final = 0.9
+"""Below this mean answer mass, a run has a note and a diagnostic."""
+
+VERY_LOW_ANSWER_MASS: Final = 0.5
+"""Below this, the model rarely answers with a letter, and the diagnostic is critical."""
 
 
 def numeric_noise(provenance: Provenance) -> float | None:

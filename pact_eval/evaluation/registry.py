@@ -645,7 +645,7 @@ def _add_metrics_of_confidence() -> None:
         Metric(
             MetricSpec("answer_mass", "Answer mass", "percent", 1),
             _ABLATED,
-            lambda block: block.answer_mass.mean(axis=1),
+            lambda block: metrics.mean_answer_mass(block.answer_mass),
             bounds=_SHARE,
         ),
         Metric(

@@ -15,7 +15,6 @@ from pact_eval.evaluation.chance_miscalibration import (
 )
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import (
-    LOW_ANSWER_MASS,
     IncompletePairs,
     InfiniteNll,
     LowAnswerMass,
@@ -267,8 +266,9 @@ def _notes(items: ScoredItems, everything: Group, ties: NearTies | None) -> tupl
         smallest = facts.smallest_probability
         bound = nll.lower_bound(smallest)
         notes.append(InfiniteNll(nll.infinite_items, nll.items, smallest, bound))
-    if facts.answer_mass < LOW_ANSWER_MASS:
-        notes.append(LowAnswerMass(facts.answer_mass))
+    low = LowAnswerMass.of(facts.answer_mass)
+    if low is not None:
+        notes.append(low)
     if pairs is not None and pairs.incomplete_families and len(items.pairs):
         notes.append(IncompletePairs(pairs.incomplete_families))
     notes += one_order(items)

@@ -39,7 +39,7 @@ from pact_eval.metrics.recalibration import (
     isotonic_pools,
     recalibrate,
 )
-from pact_eval.metrics.reduction import item_mean
+from pact_eval.metrics.reduction import item_mean, mean_answer_mass
 from pact_eval.metrics.resampled_recalibration import (
     ResampledRecalibration,
     miscalibration_samples,
@@ -98,6 +98,7 @@ __all__ = [
     "item_mean",
     "level_error",
     "log_softmax",
+    "mean_answer_mass",
     "miscalibration_samples",
     "nll_nats",
     "nll_summary",

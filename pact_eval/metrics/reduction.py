@@ -1,4 +1,4 @@
-"""The one place that turns per-item values into their mean."""
+"""The one place that turns per-item values into their mean, and those of views into one."""
 
 import numpy as np
 import numpy.typing as npt
@@ -26,3 +26,24 @@ def item_mean(values: npt.ArrayLike) -> float:
     if array.ndim != 1:
         raise ValueError(f"values: expected shape (n,), got {array.shape}")
     return float(array.mean()) if array.size else float("nan")
+
+
+def mean_answer_mass(by_view: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Returns the mean answer mass of each item over the views of which it is known.
+
+    Args:
+        by_view: (n, K) share of the next-token distribution on the letters, in [0, 1]; NaN if
+            unknown.
+
+    Returns:
+        (n,) means; NaN for items of which no view is known.
+
+    Examples:
+        >>> mean_answer_mass(np.array([[0.5, 1.0], [0.5, np.nan], [np.nan, np.nan]]))
+        array([0.75, 0.5 ,  nan])
+    """
+    known = ~np.isnan(by_view)
+    count = known.sum(axis=1)
+    total = np.where(known, by_view, 0.0).sum(axis=1)
+    # Not nanmean, which warns if all views of an item are unknown.
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)

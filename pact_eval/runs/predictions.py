@@ -18,7 +18,7 @@ import polars as pl
 
 from pact_eval._typing import TextArray
 from pact_eval.errors import RunError
-from pact_eval.metrics import decode_ensemble, decode_single, log_softmax
+from pact_eval.metrics import decode_ensemble, decode_single, log_softmax, mean_answer_mass
 from pact_eval.runs.rows import ABLATED, ABLATED_SCHEMA, check_values, type_family
 
 Decoding = Literal["single", "ensemble"]
@@ -175,6 +175,11 @@ class Predictions:
             name: column[rows] for name, column in columns.items() if isinstance(column, np.ndarray)
         }
         return replace(self, **known)
+
+    @property
+    def answer_mass_by_item(self) -> FloatArray:
+        """(n,) mean answer mass over the views of which it is known; NaN if it is of none."""
+        return mean_answer_mass(self.answer_mass)
 
     def first_views(self, k: int) -> Predictions:
         """Return the items with the first k views only; letter orders do not depend on K."""

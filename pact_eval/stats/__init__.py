@@ -48,6 +48,7 @@ from pact_eval.stats.linearised import (
 )
 from pact_eval.stats.margins import MarginFinding, MarginTest, margin_test
 from pact_eval.stats.multiplicity import HolmAdjustment, holm, shown_increases
+from pact_eval.stats.one_thread import one_blas_thread
 from pact_eval.stats.paired_intervals import (
     item_accuracy_difference,
 )
@@ -127,6 +128,7 @@ __all__ = [
     "mcnemar_power",
     "mean_statistic",
     "mix_shift",
+    "one_blas_thread",
     "p_value_above",
     "p_value_below",
     "paired_rates",

@@ -12,18 +12,18 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import ThreadpoolController
 
 from pact_eval.progress import step
 from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats._quantiles import normal_cdf, t_quantile
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import Linearisation, linearised_ratio
+from pact_eval.stats.one_thread import one_blas_thread
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -616,21 +616,12 @@ class _Draws:
         stacked = _Stacked.of(self.statistics)
         width = max(self.n, self.n_clusters, stacked.columns)
         batches = weight_batches(self.n_clusters, width, self.resamples, self.rng)
-        # A second BLAS thread gains nothing on a quiet machine and spins on a busy one, where
-        # resampling took 2.5 times as long.
-        one_thread = _libraries().limit(limits=1, user_api="blas")
-        with one_thread, step("Resampling", self.resamples, "resamples") as drawn:
+        with one_blas_thread(), step("Resampling", self.resamples, "resamples") as drawn:
             for batch, weights in _one_ahead(batches) if self.n_clusters > _MANY else batches:
                 for name, found in stacked.values(self.statistics, weights).items():
                     replicates[name][batch] = found
                 drawn.done = batch.stop
         return replicates
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """Return the BLAS of numpy. Finding it takes 5 ms, and a report resamples dozens of times."""
-    return ThreadpoolController()
 
 
 @dataclass(frozen=True, eq=False)

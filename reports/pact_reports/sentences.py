@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pact_eval.evaluation import (
     FEW_CLUSTERS,
+    LOW_ANSWER_MASS,
+    VERY_LOW_ANSWER_MASS,
     AnswersOnly,
     ChangedModel,
     DifferentViews,
@@ -122,9 +124,12 @@ def _about_items(
                 f"{note.lower_bound:.4f}."
             )
         case LowAnswerMass():
+            rarely = ": the model rarely answers with one of the letters"
+            if note.share >= VERY_LOW_ANSWER_MASS:
+                rarely = f"; {LOW_ANSWER_MASS:.0%} or more is expected"
             return (
                 f"Only {100 * note.share:.1f}% of the next-token probability is on the answer "
-                "letters: the model rarely answers with one of the letters."
+                f"letters{rarely}."
             )
         case IncompletePairs():
             return (

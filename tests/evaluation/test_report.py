@@ -23,6 +23,7 @@ from pact_eval.evaluation import (
 )
 from pact_eval.runs import Decoding, Predictions
 from pact_eval.runs.importing import read_rows
+from pact_reports.sentences import note_sentence
 
 
 @pytest.fixture(scope="module")
@@ -222,6 +223,8 @@ def test_low_answer_mass_and_repeated_views_are_noted() -> None:
     result = evaluated(two_views())
     assert result.mean_answer_mass == 0.25
     assert LowAnswerMass(0.25) in result.notes
+    assert "rarely answers" in note_sentence(LowAnswerMass(0.25))
+    assert note_sentence(LowAnswerMass(0.7)).endswith("letters; 90% or more is expected.")
 
 
 def test_letters_are_counted_over_items_and_views() -> None:

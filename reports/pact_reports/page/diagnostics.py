@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pact_eval.evaluation import CONFIDENT, Unit, metric_spec
+from pact_eval.evaluation import (
+    CONFIDENT,
+    LOW_ANSWER_MASS,
+    VERY_LOW_ANSWER_MASS,
+    Unit,
+    metric_spec,
+)
 from pact_eval.evaluation import diagnostics as d
 from pact_eval.preregistration import RegistrationProblem, WeakVerdict
 from pact_reports.arm_names import KEYS, ArmNames
@@ -71,8 +77,8 @@ def _registration(found: RegistrationProblem) -> str:
 def _answer_mass(found: d.LowAnswerMass) -> str:
     return (
         f"{_percent(found.mean)} of the next-token probability is on the answer letters; "
-        f"{_percent(d.LOW_ANSWER_MASS, 0)} or more is expected, less than "
-        f"{_percent(d.VERY_LOW_ANSWER_MASS, 0)} is critical"
+        f"{_percent(LOW_ANSWER_MASS, 0)} or more is expected, less than "
+        f"{_percent(VERY_LOW_ANSWER_MASS, 0)} is critical"
     )
 
 

@@ -88,7 +88,7 @@ def run_columns(experiment: Experiment, run: ExperimentRun) -> list[Column]:
         Column("of_reference", "u2", to_steps(of_reference)),
         Column("view_tv", "u2", to_steps(raw.view_tv)),
         Column("tokens", "u2" if tokens.max(initial=0) < NOT_KNOWN else "u4", tokens),
-        Column("answer_mass", "u2", to_steps(_mean_answer_mass(views))),
+        Column("answer_mass", "u2", to_steps(views.answer_mass_by_item)),
     ]
     if calibrated is not None:
         columns.append(Column("calibrated", "u2", to_steps(calibrated.confidence)))
@@ -116,14 +116,6 @@ def outcome_flags(items: ScoredItems) -> IntArray:
         start=np.zeros(len(right), dtype=np.int64),
     )
     return total
-
-
-def _mean_answer_mass(views: Predictions) -> npt.NDArray[np.float64]:
-    # Not nanmean, which warns if all views of an item are unknown.
-    known = ~np.isnan(views.answer_mass)
-    count = known.sum(axis=1)
-    total = np.where(known, views.answer_mass, 0.0).sum(axis=1)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def _variant(name: str) -> int:
