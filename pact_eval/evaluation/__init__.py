@@ -58,7 +58,7 @@ from pact_eval.evaluation.items import (
 )
 from pact_eval.evaluation.joins import Notice, SameWeights, UnlikeRuns, join, join_all
 from pact_eval.evaluation.labels import Labels, label_codes, ordered_groups
-from pact_eval.evaluation.marks import LEVEL, Evidence, sign_of
+from pact_eval.evaluation.marks import Evidence, sign_of
 from pact_eval.evaluation.notes import (
     FEW_CLUSTERS,
     LOW_ANSWER_MASS,
@@ -142,6 +142,7 @@ from pact_eval.evaluation.statistics import (
 from pact_eval.evaluation.sweep import SweepPoint, sweep
 from pact_eval.metrics import AnswerScores, PairOutcomes, ScoreDecomposition
 from pact_eval.stats import (
+    LEVEL,
     Estimate,
     McNemarTest,
     SeedSummary,

@@ -10,7 +10,6 @@ from typing import Literal
 
 from pact_eval.evaluation.comparison import exact_test, metric_difference, tested_groups
 from pact_eval.evaluation.marks import (
-    LEVEL,
     Evidence,
     adjusted,
     evidence,
@@ -18,7 +17,7 @@ from pact_eval.evaluation.marks import (
 )
 from pact_eval.evaluation.registry import MetricSpec, find_metric, registered_metrics
 from pact_eval.evaluation.statistics import ResampledGroup
-from pact_eval.stats import Estimate, SignAgreement, crossed_difference, same_sign
+from pact_eval.stats import LEVEL, Estimate, SignAgreement, crossed_difference, same_sign
 
 GroupPairs = Sequence[tuple[ResampledGroup, ResampledGroup]]
 """The same group of items in two arms: one pair of runs per shared seed."""

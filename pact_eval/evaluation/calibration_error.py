@@ -18,6 +18,7 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval.evaluation.gap_directions import gap_directions
 from pact_eval.stats import (
+    LEVEL,
     Estimate,
     Resampled,
     calibrated_gaps,
@@ -33,7 +34,6 @@ IntArray = npt.NDArray[np.int64]
 
 _RESAMPLES: Final = 2_000
 _HALVINGS: Final = 20
-_LEVEL: Final = 0.05
 _ROUNDING: Final = 1e-12
 # As in docs/statistics.md: gaps that jump, and source families unlike each other.
 METHOD: Final = "95% test inversion interval over clusters (ECE; covers 91% or more in simulations)"
@@ -63,7 +63,7 @@ class CalibrationError(Estimate):
     @property
     def rejected(self) -> bool:
         """Whether calibration is rejected at 5%."""
-        return self.p_value < _LEVEL
+        return self.p_value < LEVEL
 
 
 def calibration_error(
@@ -157,7 +157,7 @@ def calibration_error(
         method=METHOD,
         reason=reason,
         floor=float(null.mean()),
-        floor_high=float(np.quantile(null, 1 - _LEVEL)),
+        floor_high=float(np.quantile(null, 1 - LEVEL)),
         p_value=p_value,
         debiased=debiased,
     )
@@ -205,7 +205,7 @@ def _inverted(
     def as_small(t: float) -> float:
         return float((errors(t) <= value).mean())
 
-    tail = _LEVEL / 2
+    tail = LEVEL / 2
     least = tail * max(as_small(0.0), 1 / len(noise))
     return (
         unit * _first_where(lambda t: as_large(t) >= tail),

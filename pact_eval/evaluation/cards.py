@@ -15,12 +15,11 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.answers import ComparisonAnswer
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.data_card import DataCard
-from pact_eval.evaluation.diagnostics import FLIPS, LETTER_LEVEL
+from pact_eval.evaluation.diagnostics import FLIPS
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.marks import LEVEL
 from pact_eval.evaluation.seeds import ArmPair
-from pact_eval.stats import Estimate, SlotHomogeneity
+from pact_eval.stats import LEVEL, Estimate, SlotHomogeneity
 
 Better = Literal["better", "worse", "not shown", "nothing to compare"]
 Follows = Literal["answers", "letters", "not shown", "unknown"]
@@ -163,7 +162,7 @@ def _letters(experiment: Experiment, run: ExperimentRun) -> LettersCard:
     if test is None:
         message = f"{run.label}: expected a run on full contexts"
         raise InputError(message)
-    biased = test.p_value < LETTER_LEVEL
+    biased = test.p_value < LEVEL
     status: Follows = "not shown"
     if biased or flips.low > FLIPS:
         status = "letters"
@@ -182,7 +181,7 @@ def _probabilities(experiment: Experiment, run: ExperimentRun) -> ProbabilitiesC
     status: Calibrated = "no error shown"
     if not isinstance(ece, CalibrationError) or math.isnan(ece.p_value):
         status = "unknown"
-    elif ece.p_value < LEVEL:
+    elif ece.rejected:
         status = "over-confident" if confidence > accuracy else "under-confident"
     return ProbabilitiesCard(status, run.label, ece, confidence, accuracy)
 

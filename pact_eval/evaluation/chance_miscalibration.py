@@ -13,10 +13,9 @@ import numpy.typing as npt
 from pact_eval import metrics
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.progress import step
-from pact_eval.stats import calibrated_outcomes, shared_draw_rate
+from pact_eval.stats import LEVEL, calibrated_outcomes, shared_draw_rate
 
 _SAMPLES: Final = 300
-_LEVEL: Final = 0.05
 # Outcomes drawn for one group: more items get fewer samples, but `_FEWEST` at least.
 _MOST_OUTCOMES: Final = 10_000_000
 _FEWEST: Final = 100
@@ -95,4 +94,4 @@ def outcomes_if_calibrated(
 
 
 def _summary(drawn: npt.NDArray[np.float64]) -> tuple[float, float]:
-    return float(drawn.mean()), float(np.quantile(drawn, 1 - _LEVEL))
+    return float(drawn.mean()), float(np.quantile(drawn, 1 - LEVEL))

@@ -32,7 +32,7 @@ from pact_eval.evaluation.registry import CONFIDENT
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.seeds import matched_seeds
 from pact_eval.runs import Provenance
-from pact_eval.stats import Estimate, SlotHomogeneity, shown_increases
+from pact_eval.stats import LEVEL, Estimate, SlotHomogeneity, shown_increases
 
 if TYPE_CHECKING:  # runs without a calibrator need not load scipy.optimize
     from pact_eval.calibration import CalibrationNote
@@ -51,8 +51,6 @@ SAME_ANSWER: Final = 0.25
 """A share of this or more of pairs with different references and the same answer is a warning."""
 FEW_FAMILIES: Final = 100
 """With fewer families, intervals of rates reach about 10 points to either side."""
-LETTER_LEVEL: Final = 0.05
-"""A p-value below this is reported as letter bias."""
 PROPER_SCORES: Final = ("nll_nats", "brier")
 """Scores that say whether temperatures help."""
 
@@ -554,7 +552,7 @@ def on_same_answer(run: str, items: ScoredItems) -> tuple[SameAnswer, ...]:
 def on_letters(run: str, evaluation: Evaluation) -> tuple[LetterBias, ...]:
     """Check whether a letter is chosen more often than it is correct."""
     letters = evaluation.letters
-    if letters is None or np.isnan(letters.p_value) or letters.p_value >= LETTER_LEVEL:
+    if letters is None or np.isnan(letters.p_value) or letters.p_value >= LEVEL:
         return ()
     return (LetterBias("info", run, letters),)
 

@@ -12,6 +12,7 @@ import numpy as np
 from pact_eval.evaluation.notes import TooFewResamples
 from pact_eval.evaluation.registry import ClusterUnit, Inference, Metric
 from pact_eval.stats import (
+    LEVEL,
     Estimate,
     McNemarTest,
     SignFlipTest,
@@ -19,9 +20,6 @@ from pact_eval.stats import (
     least_p_value,
     resamples_needed,
 )
-
-LEVEL: Final = 0.05
-"""A difference is marked if chance alone shows one as large less than once in 20 times."""
 
 MOST_RESAMPLES: Final = 1_000_000
 """More resamples than this are not suggested."""

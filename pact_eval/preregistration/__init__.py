@@ -39,7 +39,7 @@ from pact_eval.preregistration.diagnostics import (
     on_verdicts,
 )
 from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
-from pact_eval.preregistration.evidence import LEVEL, ShownBy, ShownMethod
+from pact_eval.preregistration.evidence import ShownBy, ShownMethod
 from pact_eval.preregistration.judging import Differences, holds, judge
 from pact_eval.preregistration.metric_csv import read_metric_table
 from pact_eval.preregistration.parsing import (
@@ -109,6 +109,7 @@ from pact_eval.preregistration.single_runs import (
     group_accuracy,
 )
 from pact_eval.preregistration.table import MetricRow, MetricTable
+from pact_eval.stats import LEVEL
 
 __all__ = [
     "CALIBRATED_METRICS",

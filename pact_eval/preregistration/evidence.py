@@ -20,12 +20,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pact_eval.preregistration.criteria import Margin, Relation
-from pact_eval.stats import Estimate, SignFlipTest, equivalence_verdict
+from pact_eval.stats import LEVEL, Estimate, SignFlipTest, equivalence_verdict
 
-__all__ = ["LEVEL", "ShownBy", "ShownMethod", "by_construction", "by_interval", "by_test"]
-
-LEVEL: Final = 0.05
-"""Two-sided level of a comparison that is shown."""
+__all__ = ["ShownBy", "ShownMethod", "by_construction", "by_interval", "by_test"]
 
 ShownMethod = Literal["interval", "exact test", "construction"]
 """What decides whether a comparison is shown."""

@@ -18,7 +18,6 @@ from pact_eval.preregistration.criteria import (
     Relation,
 )
 from pact_eval.preregistration.evidence import (
-    LEVEL,
     ShownBy,
     by_construction,
     by_interval,
@@ -35,7 +34,7 @@ from pact_eval.preregistration.scorecard import (
 )
 from pact_eval.preregistration.table import MetricRow, MetricTable, refuse
 from pact_eval.progress import tracked
-from pact_eval.stats import Estimate, SignFlipTest
+from pact_eval.stats import LEVEL, Estimate, SignFlipTest
 
 __all__ = ["Differences", "holds", "judge"]
 

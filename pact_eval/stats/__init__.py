@@ -40,6 +40,7 @@ from pact_eval.stats.crossed import FEWEST_SEEDS, CrossedDifference, crossed_dif
 from pact_eval.stats.equivalence import Verdict, equivalence_verdict
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
+from pact_eval.stats.level import LEVEL
 from pact_eval.stats.linearised import (
     LinearInference,
     Linearisation,
@@ -75,6 +76,7 @@ from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 
 __all__ = [
     "FEWEST_SEEDS",
+    "LEVEL",
     "CrossedDifference",
     "DesignEffect",
     "DetectableDifference",

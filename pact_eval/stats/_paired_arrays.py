@@ -9,9 +9,6 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
-# The level at which results are called too few for any p-value below it.
-LEVEL: Final = 0.05
-
 # Largest label, as a multiple of the number of rows, up to which integers are counted.
 _DENSE: Final = 4
 

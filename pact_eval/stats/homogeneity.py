@@ -10,13 +10,13 @@ import numpy.typing as npt
 from pact_eval.stats._chi_squared import chi2_tail
 from pact_eval.stats._paired_arrays import cluster_codes
 from pact_eval.stats._quantiles import normal_quantile
+from pact_eval.stats.level import LEVEL
 from pact_eval.stats.multiplicity import holm
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 
-_LEVEL = 0.05
 _FEW = 5
 _POWER = 0.8
 
@@ -71,9 +71,9 @@ class SlotHomogeneity:
         return tuple(np.flatnonzero((self.observed == 0) & (self.expected >= _FEW)).tolist())
 
     def _shown(self, direction: npt.NDArray[np.bool_]) -> tuple[int, ...]:
-        if not self.p_value < _LEVEL:
+        if not self.p_value < LEVEL:
             return ()
-        return tuple(np.flatnonzero(direction & (self.letter_p_values < _LEVEL)).tolist())
+        return tuple(np.flatnonzero(direction & (self.letter_p_values < LEVEL)).tolist())
 
 
 def _check_slots(
@@ -164,8 +164,8 @@ def slot_homogeneity(
         chi2, reason = math.nan, "no rows: nothing to test"
     elif discordant == 0:
         reason = "no family chooses a letter more often than it holds its references"
-    elif chi2_tail(discordant, dof) > _LEVEL:
-        reason = f"only {discordant} families differ: too few for a p-value below {_LEVEL}"
+    elif chi2_tail(discordant, dof) > LEVEL:
+        reason = f"only {discordant} families differ: too few for a p-value below {LEVEL}"
     return SlotHomogeneity(
         observed=np.bincount(picks, minlength=slots),
         expected=np.bincount(truth, minlength=slots),
@@ -197,7 +197,7 @@ def _detectable(d_f: FloatArray, units: int) -> float:
     """Returns the shift of one letter that is shown with 80% power, as a share of the units."""
     if not d_f.size or not units:
         return math.nan
-    reach = normal_quantile(1 - _LEVEL / (2 * d_f.shape[1])) + normal_quantile(_POWER)
+    reach = normal_quantile(1 - LEVEL / (2 * d_f.shape[1])) + normal_quantile(_POWER)
     return reach * math.sqrt(float((d_f**2).sum(axis=0).max())) / units
 
 

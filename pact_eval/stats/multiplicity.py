@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from pact_eval.stats._paired_arrays import FloatArray
 from pact_eval.stats.estimate import Estimate
-
-_LEVEL = 0.05
+from pact_eval.stats.level import LEVEL
 
 LEAST_CHANGE: Final = 0.0005
 """Half of the last digit in which losses are printed: three decimals."""
@@ -106,5 +105,5 @@ def shown_increases(
     return frozenset(
         place
         for (place, change), p in zip(changes.items(), adjusted.tolist(), strict=True)
-        if change.low > 0 and p <= _LEVEL and change.value >= LEAST_CHANGE
+        if change.low > 0 and p <= LEVEL and change.value >= LEAST_CHANGE
     )

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.stats._paired_arrays import (
-    LEVEL,
     FloatArray,
     IntArray,
     check_outcomes,
     cluster_leads,
 )
+from pact_eval.stats.level import LEVEL
 
 
 @dataclass(frozen=True)

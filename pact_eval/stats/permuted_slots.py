@@ -10,6 +10,7 @@ import numpy.typing as npt
 from pact_eval.stats._paired_arrays import FloatArray, IntArray
 from pact_eval.stats._quantiles import normal_quantile
 from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.level import LEVEL
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
 from pact_eval.stats.multiplicity import holm
 
@@ -19,7 +20,6 @@ MOST_DRAWS: Final = 9_999
 _LEAST_DRAWS = 999
 _DRAWN_VIEWS = 20_000_000
 _KEYS_AT_ONCE = 200_000
-_LEVEL = 0.05
 _ROUNDING = 1e-9
 
 
@@ -50,7 +50,7 @@ class SlotPreference:
     @property
     def marked(self) -> bool:
         """Whether the preference is shown at the 5% level, after Holm's adjustment."""
-        return self.adjusted_p_value <= _LEVEL
+        return self.adjusted_p_value <= LEVEL
 
 
 @dataclass(frozen=True)
@@ -285,13 +285,13 @@ def _null(
         deviation = np.sqrt(spread[testable])
         tails = np.abs(observed[testable]) / deviation / math.sqrt(2)
         p_values[testable] = [math.erfc(each) for each in tails.tolist()]
-        noise[testable] = normal_quantile(1 - _LEVEL / 2) * deviation
+        noise[testable] = normal_quantile(1 - LEVEL / 2) * deviation
     else:
         chance = np.array([_by_chance(at, slot).sum() for slot in slots])
         sizes = np.abs(_permuted(at, observed.size, draws, rng) - chance)[:, testable]
         beyond = (sizes >= np.abs(observed[testable]) - _ROUNDING).sum(axis=0)
         p_values[testable] = (1 + beyond) / (1 + draws)
-        noise[testable] = np.quantile(sizes, 1 - _LEVEL, axis=0, method="higher")
+        noise[testable] = np.quantile(sizes, 1 - LEVEL, axis=0, method="higher")
     return p_values, noise, draws
 
 

@@ -42,7 +42,6 @@ if TYPE_CHECKING:  # a report waits neither for what fits calibrators nor for wh
 NOT_SHOWN: Final = "No accuracy difference shown"
 """The finding of an answer if neither run, or arm, is shown to be better."""
 
-_LEVEL: Final = 0.05
 _MOST_NOTES: Final = 3
 
 
@@ -226,7 +225,7 @@ def _findings(evaluation: Evaluation, effect: OrderEffect) -> Iterator[str]:
 
 def calibration_verdict(error: CalibrationError) -> str:
     """Say whether ECE is above what a calibrated model shows by chance."""
-    found = "shown" if error.p_value < _LEVEL else "not shown"
+    found = "shown" if error.rejected else "not shown"
     ece, floor, high = (
         value_text(each, "percent") for each in (error.value, error.floor, error.floor_high)
     )

@@ -27,7 +27,7 @@ from pact_eval.evaluation import (
 from pact_eval.evaluation import diagnostics as d
 from pact_eval.preregistration import Registration, on_registration
 from pact_eval.runs import Provenance
-from pact_eval.stats import Estimate
+from pact_eval.stats import LEVEL, Estimate
 
 NAN = math.nan
 
@@ -310,8 +310,7 @@ def test_letter_bias_and_notes(tmp_path: Path) -> None:
     biased = [
         run.label
         for run in experiment.runs
-        if (letters := experiment.evaluation(run).letters) is not None
-        and letters.p_value < d.LETTER_LEVEL
+        if (letters := experiment.evaluation(run).letters) is not None and letters.p_value < LEVEL
     ]
     assert [each.run for each in found if isinstance(each, d.LetterBias)] == biased
     # Both runs hold the same items, of which some have two answers and four views.

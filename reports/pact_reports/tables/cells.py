@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
-from pact_eval.evaluation import ChanceError, Estimate, MetricSpec, SeedSummary, Standing, Unit
+from pact_eval.evaluation import (
+    LEVEL,
+    ChanceError,
+    Estimate,
+    MetricSpec,
+    SeedSummary,
+    Standing,
+    Unit,
+)
 from pact_eval.preregistration import DecodingName
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import UNDEFINED, ends_text, has_width, value_text
@@ -56,7 +64,6 @@ STANDING_LEGEND: Final[tuple[tuple[Mark, str], ...]] = (
 )
 """What the marks of arms mean, wherever their differences are tested."""
 
-_LEVEL: Final = 0.05
 _FEW_PAIRS: Final = 100
 
 
@@ -342,7 +349,7 @@ def p_value_cell(p_value: float, reason: str | None = None) -> Cell:
     """
     if math.isnan(p_value):
         return Cell(UNDEFINED, (p_value,), reason=reason)
-    mark: Mark | None = "significant" if p_value < _LEVEL else None
+    mark: Mark | None = "significant" if p_value < LEVEL else None
     return Cell(_p_value(p_value), (p_value,), mark, reason)
 
 

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 from pact_eval.evaluation import (
     CONFIDENT,
+    LEVEL,
     CalibrationError,
     ClusterUnit,
     Estimate,
@@ -38,7 +39,6 @@ from pact_reports.tables.answer_scores import groups_table
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.order_audit import order_parts
 
-_SIGNIFICANT: Final = 0.05
 _UNITS: Final = {"pair_accuracy": "pair", "confident_errors": "error"}
 
 
@@ -233,7 +233,7 @@ def letter_verdict(
             f"Stuart-Maxwell over slots, {by}; {views}; a shift of one letter by "
             f"{value_text(letters.detectable, 'percent')}% of the views is shown with 80% power"
         )
-    if letters.p_value >= _SIGNIFICANT:
+    if letters.p_value >= LEVEL:
         return f"No letter bias shown{never} ({test})."
     rarely = tuple(slot for slot in letters.avoided if slot not in letters.never_chosen)
     shown = ((letters.favoured, "often"), (rarely, "rarely"))
