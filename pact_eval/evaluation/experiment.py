@@ -624,12 +624,18 @@ class Experiment:
         if run.ablated:
             read_run(run.folder)  # raises: ablated contexts have no references
         settings, predictions = self.settings, run.predictions
-        return sweep(
-            predictions,
-            range(1, predictions.k + 1) if ks is None else ks,
-            rng=settings.rng(),
-            resamples=settings.resamples,
-            calibrator=run.applied(settings.decoding, calibrated=settings.calibrated),
+        swept = range(1, predictions.k + 1) if ks is None else ks
+        calibrator = run.applied(settings.decoding, calibrated=settings.calibrated)
+        return run.once(
+            ("sweep", swept, settings),
+            lambda: sweep(
+                predictions,
+                swept,
+                rng=settings.rng(),
+                resamples=settings.resamples,
+                calibrator=calibrator,
+                unit=settings.unit,
+            ),
         )
 
     def _scored(self, run: ExperimentRun) -> ScoredItems:

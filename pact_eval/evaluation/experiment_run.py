@@ -6,7 +6,8 @@ with it, so that all outputs show the same objects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -284,15 +285,21 @@ class ExperimentRun:
             ),
         )
 
+    @contextmanager
+    def naming_errors(self) -> Iterator[None]:
+        """Name the run in a `ValueError` of its values, which becomes an `InputError`."""
+        try:
+            yield
+        except InputError:
+            raise
+        except ValueError as error:  # views without a common answer have no ensemble
+            message = f"{self.label}: {error}"
+            raise InputError(message) from None
+
     def once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
         """Return what was computed under this key; computed at the first call."""
         if key not in self._cache:
-            try:
+            with self.naming_errors():
                 self._cache[key] = compute()
-            except InputError:
-                raise
-            except ValueError as error:  # views without a common answer have no ensemble
-                message = f"{self.label}: {error}"
-                raise InputError(message) from None
         found: Result = self._cache[key]
         return found

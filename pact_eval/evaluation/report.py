@@ -199,7 +199,7 @@ def evaluate_items(
         items, by, rng=rng, resamples=resamples or default_resamples(len(items))
     )
     with step("Computing intervals", sum(len(each.items) for each in drawn), "items"):
-        groups = tuple(_group(each) for each in drawn)
+        groups = tuple(group_numbers(each) for each in drawn)
     ties = None if noise is None else near_ties(items.facts.logit_gap, noise)
     return Evaluation(
         contexts=items.contexts,
@@ -222,7 +222,8 @@ def evaluate_items(
     )
 
 
-def _group(group: ResampledGroup) -> Group:
+def group_numbers(group: ResampledGroup) -> Group:
+    """Return all numbers of a group of items."""
     items = group.items
     references = items.reference
     answers_only = items.answers_only

@@ -1,18 +1,23 @@
-"""Sweep: the numbers of a run against the number of views, from one run with K views."""
+"""Sweep: the numbers of a run against the number of views, from one run with K views.
+
+The command `sweep` and the figure `views` both take their values from `swept_group`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pact_eval.calibration import Calibrator
 from pact_eval.errors import InputError
-from pact_eval.evaluation.report import Group, evaluate
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import ClusterUnit, find_metric
+from pact_eval.evaluation.report import Group, default_resamples, group_numbers
+from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.progress import tracked
 from pact_eval.runs import Predictions
-
-__all__ = ["SweepPoint", "sweep"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ def sweep(
     rng: np.random.Generator,
     resamples: int | None = None,
     calibrator: Calibrator | None = None,
+    unit: ClusterUnit = "family",
 ) -> tuple[SweepPoint, ...]:
     """Evaluate a run at every number of views.
 
@@ -47,29 +53,60 @@ def sweep(
         rng: source of the resamples.
         resamples: bootstrap resamples of each interval; None uses `default_resamples`.
         calibrator: temperatures to divide by; None leaves the distributions raw.
+        unit: units of intervals: families, or source families.
 
     Returns:
         One point for each number in `ks`.
 
     Raises:
         InputError: the run has fewer views than requested.
+        ValueError: the views of an item have no answer in common.
     """
     if not ks or ks.start < 1 or ks[-1] > predictions.k:
         message = f"expected numbers of views from 1 to {predictions.k}, got {_shown(ks)}"
         raise InputError(message)
-    return tuple(
-        SweepPoint(
-            k,
-            evaluate(
-                predictions.first_views(k),
-                decoding="ensemble",
-                by="kind",
-                rng=rng,
-                resamples=resamples,
-                calibrator=calibrator,
-            ).groups[0],
+    found = []
+    for k in tracked(ks, "Evaluating views", "views"):
+        group = swept_group(
+            predictions, k, rng=rng, resamples=resamples, calibrator=calibrator, unit=unit
         )
-        for k in tracked(ks, "Evaluating views", "views")
+        found.append(SweepPoint(k, group_numbers(group)))
+    return tuple(found)
+
+
+def swept_group(
+    predictions: Predictions,
+    k: int,
+    *,
+    rng: np.random.Generator,
+    resamples: int | None = None,
+    calibrator: Calibrator | None = None,
+    unit: ClusterUnit = "family",
+    metrics: Sequence[str] | None = None,
+) -> ResampledGroup:
+    """Resample all items of a run under the ensemble of its first k views.
+
+    Metrics of several views leave out items that these k views show in one order.
+
+    Args:
+        predictions: the scored views of one run.
+        k: number of views, from 1 to K.
+        rng: source of the resamples; its state does not change.
+        resamples: bootstrap resamples of each interval; None uses `default_resamples`.
+        calibrator: temperatures to divide by; None leaves the distributions raw.
+        unit: units of intervals: families, or source families.
+        metrics: names of the metrics; None uses every metric of the report.
+
+    Raises:
+        ValueError: the views of an item have no answer in common.
+    """
+    items = ScoredItems.of(predictions.first_views(k), "ensemble", calibrator).over(unit)
+    return resampled_group(
+        "all",
+        items.with_sorted_families(),
+        rng=rng,
+        resamples=resamples or default_resamples(len(items)),
+        wanted=None if metrics is None else [find_metric(name) for name in metrics],
     )
 
 

@@ -7,27 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
-
-from pact_eval import metrics
 from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.distributions import shared_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.labels import label_codes
-from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
+from pact_eval.evaluation.registry import MetricSpec, metric_spec, registered_metrics
 from pact_eval.evaluation.report import default_resamples
+from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, mean_estimate, resampled_groups
-from pact_eval.stats import (
-    Estimate,
-    cluster_sums,
-    linear_inference,
-    linearised_ratio,
-    rate_estimate,
-)
-
-FloatArray = npt.NDArray[np.float64]
+from pact_eval.evaluation.sweep import swept_group
+from pact_eval.stats import Estimate
 
 _SWEPT_METRICS: Final = ("accuracy", "view_tv")
 
@@ -110,8 +99,8 @@ class ViewsSweep:
 
     Attributes:
         spec: the metric.
-        arms: the arms, in the order of the runs, except those with one view.
-        items: number of items behind every point.
+        arms: the arms, in the order of the runs, except those that have the metric nowhere.
+        items: number of items of every run; view TV is of those shown in more than one order.
         families: number of their families.
     """
 
@@ -204,104 +193,56 @@ def _groups(
 
 
 def views_sweep(experiment: Experiment) -> tuple[ViewsSweep, ...]:
-    """Compute accuracy and view TV of every arm, raw, against the number of views.
+    """Return accuracy and view TV of every arm against the number of views.
 
-    The value at K is that of the ensemble of the first K views of a run, as in
-    `pact_eval.evaluation.sweep`.
+    The values of a run are those of `Experiment.sweep` without calibration. On purpose, this is so
+    even if the experiment applies calibrators: not every run of an arm needs to have one.
+
+    Returns:
+        One result per metric; a metric that no arm has at any number of views is left out.
 
     Raises:
-        InputError: there is no run, the item sets differ, or every run has one view.
+        InputError: there is no run, the item sets differ, every run has one view, or the views of
+            an item have no answer in common.
     """
     views = shared_items(experiment).predictions
     experiment.require_probabilities()
     arms = {
         arm: [run for run in runs if run.predictions.k > 1] for arm, runs in experiment.arms.items()
     }
-    found = {arm: [_sums_by_views(run) for run in runs] for arm, runs in arms.items() if runs}
-    if not found:
+    swept = [_arm_sweeps(experiment.settings, arm, runs) for arm, runs in arms.items() if runs]
+    if not swept:
         message = "one view only (K is 1): there is nothing to sweep"
         raise InputError(message)
     families = len(set(views.family.tolist()))
-    return tuple(
-        ViewsSweep(
-            metric_spec(name),
-            tuple(_arm_sweep(arm, arms[arm], by_run, name) for arm, by_run in found.items()),
-            len(views),
-            families,
-        )
-        for name in _SWEPT_METRICS
-    )
-
-
-def _arm_sweep(
-    arm: str, runs: Sequence[ExperimentRun], by_run: Sequence[Sequence[_Sums]], metric: str
-) -> ArmSweep:
-    fewest = min(len(points) for points in by_run)
-    means = [
-        _mean_of_sums(arm, runs, [points[number] for points in by_run], metric)
-        for number in range(fewest)
-    ]
-    defined = [number for number in range(fewest) if not math.isnan(means[number].mean)]
-    return ArmSweep(
-        arm, tuple(number + 1 for number in defined), tuple(means[number] for number in defined)
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """Sums over the items of each family, at one number of views: (F,) each."""
-
-    right: FloatArray
-    tv: FloatArray
-    counted: FloatArray
-
-
-def _sums_by_views(run: ExperimentRun) -> list[_Sums]:
-    """Return sums at 1, 2, ... views.
-
-    Raises:
-        InputError: the views of an item have no answer in common.
-    """
-    everything = run.predictions
-    family = label_codes(everything.family)
-    n_families, n = int(family.max()) + 1, len(family)
     found = []
-    for k in range(1, everything.k + 1):
-        views = replace(
-            everything,
-            logits=everything.logits[:, :k],
-            code_order=everything.code_order[:, :k],
-            answer_mass=everything.answer_mass[:, :k],
+    for name in _SWEPT_METRICS:
+        defined = tuple(each[name] for each in swept if each[name].views)
+        if defined:
+            found.append(ViewsSweep(metric_spec(name), defined, len(views), families))
+    return tuple(found)
+
+
+def _arm_sweeps(settings: Settings, arm: str, runs: Sequence[ExperimentRun]) -> dict[str, ArmSweep]:
+    """Sweep the runs of an arm up to the fewest views; only the values of one K are in memory."""
+    means: dict[str, dict[int, ArmMean]] = {name: {} for name in _SWEPT_METRICS}
+    for k in range(1, min(run.predictions.k for run in runs) + 1):
+        groups = [_swept(settings, run, k) for run in runs]
+        for name, by_k in means.items():
+            values = [group.estimate(name).value for group in groups]
+            found = arm_mean(arm, runs, values, mean_estimate(groups, name))
+            if not math.isnan(found.mean):
+                by_k[k] = found
+    return {name: ArmSweep(arm, tuple(by_k), tuple(by_k.values())) for name, by_k in means.items()}
+
+
+def _swept(settings: Settings, run: ExperimentRun, k: int) -> ResampledGroup:
+    with run.naming_errors():
+        return swept_group(
+            run.predictions,
+            k,
+            rng=settings.rng(),
+            resamples=settings.resamples,
+            unit=settings.unit,
+            metrics=_SWEPT_METRICS,
         )
-        try:
-            correct = metrics.correct(views.log_probs("ensemble"), views.reference)
-        except ValueError as error:
-            message = f"{run.label}: {error}"
-            raise InputError(message) from None
-        tv = metrics.pairwise_tv(views.log_probs_by_view)
-        columns = np.stack([correct, tv, np.ones(n)], axis=1)
-        found.append(_Sums(*cluster_sums(columns, family, n_families).T))
-    return found
-
-
-def _mean_of_sums(
-    arm: str, runs: Sequence[ExperimentRun], sums: Sequence[_Sums], metric: str
-) -> ArmMean:
-    """Return the mean of a metric over runs on the same items, with its interval over families."""
-    counted = sums[0].counted
-    if metric == "accuracy":
-        right = np.sum([each.right for each in sums], axis=0)
-        values = [float(each.right.sum() / counted.sum()) for each in sums]
-        return arm_mean(arm, runs, values, rate_estimate(right, len(sums) * counted))
-    values = [float(each.tv.sum() / counted.sum()) for each in sums]
-    mean_tv = np.mean([each.tv for each in sums], axis=0)
-    return arm_mean(arm, runs, values, _view_tv(mean_tv, counted))
-
-
-def _view_tv(total: FloatArray, counted: FloatArray) -> Estimate:
-    """Return view TV from its sums over families, as a report has it; NaN for one view."""
-    n, value = int(counted.sum()), float(total.sum() / counted.sum())
-    if math.isnan(value):
-        return Estimate(value, value, value, n, counted.size, "none", "one view only: K is 1")
-    found = linear_inference(value, linearised_ratio(total, counted), n=n).estimate()
-    return find_metric("view_tv").within_bounds(found)

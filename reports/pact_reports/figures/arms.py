@@ -289,9 +289,11 @@ def build_ece_by_kind(experiment: Experiment, looks: Looks) -> Built:
 def build_views(experiment: Experiment, looks: Looks) -> Built:
     """Build the file of accuracy and view TV against the number of views."""
     results = views_sweep(experiment)
+    # Without an item that is shown in two orders, there is no view TV.
+    swept = "Accuracy and view TV" if len(results) > 1 else results[0].spec.title
     file = FigureFile(
         "views",
-        "Accuracy and view TV against the number of views K, with 95% intervals over families",
+        f"{swept} against the number of views K, with 95% intervals over families",
         tuple(partial(draw_sweep, result, looks=looks) for result in results),
         inches=1.7,
         basis=counts_text(results[0].items, results[0].families),

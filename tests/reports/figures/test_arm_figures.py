@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pytest
+from commands import runner
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PathCollection
 from reports.figures.drawn_axes import all_text, drawn, legend_texts, points
@@ -16,14 +19,17 @@ from reports.figures.figure_runs import experiment_of, rows, simulated
 from run_frames import write_run
 from scipy.stats import t
 
+from pact_cli.main import main
 from pact_eval import metrics
-from pact_eval.evaluation import Experiment, sweep
+from pact_eval.evaluation import Experiment, Settings
 from pact_eval.evaluation.curves import (
     arm_differences,
     ece_by_kind,
     main_comparison,
     views_sweep,
 )
+from pact_eval.evaluation.report import evaluate_items
+from pact_eval.runs import Predictions
 from pact_eval.stats import rate_estimate
 from pact_reports.figures import FIGURES, Looks
 from pact_reports.figures.arms import (
@@ -112,18 +118,104 @@ def _whisker_ends(ax: Axes, axis: int) -> list[npt.NDArray[np.float64]]:
     ]
 
 
-def test_sweep_against_the_sweep(experiment: Experiment, looks: Looks) -> None:
+def one_order(frame: pl.DataFrame, where: pl.Expr) -> pl.DataFrame:
+    """Repeats view 0 in these rows, as a run of a server that letters answers itself does."""
+    shown = ("code_order", "logits")
+    return frame.with_columns(
+        pl.when(where).then(pl.col(name).first().over("id")).otherwise(name).alias(name)
+        for name in shown
+    )
+
+
+FRAMES = {
+    "every item in every order": rows(1, families=12),
+    "booleans in one order": one_order(rows(1, families=12), pl.col("kind") == "boolean"),
+    "two orders from view 2 on": one_order(rows(1, families=12), pl.col("view") < 2),
+    "one order": one_order(rows(1, families=12), pl.lit(value=True)),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_the_figure_and_the_command_have_the_same_sweep(name: str, tmp_path: Path) -> None:
+    frame = FRAMES[name]
+    folder = write_run(tmp_path / "run", frame, arm="a", seed=1)
+    done = runner(main)("sweep", folder, "--resamples", 200, "--json")
+    said = {
+        (metric, point["k"]): [
+            point["group"]["estimates"][metric][end] for end in ("value", "low", "high")
+        ]
+        for point in json.loads(done.stdout)["points"]
+        for metric in ("accuracy", "view_tv")
+        if point["group"]["estimates"][metric]["value"] is not None
+    }
+    results = views_sweep(experiment_of([folder]))
+    drawn_points = {
+        (each.spec.name, k): [mean.mean, mean.low, mean.high]
+        for each in results
+        for arm in each.arms
+        for k, mean in zip(arm.views, arm.means, strict=True)
+    }
+    assert drawn_points.keys() == said.keys()
+    for point, values in said.items():
+        np.testing.assert_allclose(drawn_points[point], values, rtol=0, atol=1e-12)
+    views_of_tv = {
+        "every item in every order": [2, 3, 4],
+        "booleans in one order": [2, 3, 4],
+        "two orders from view 2 on": [3, 4],
+        "one order": [],
+    }
+    assert [k for metric, k in said if metric == "view_tv"] == views_of_tv[name]
+    everything = Predictions.from_frame(frame)
+    tv = metrics.pairwise_tv(everything.log_probs_by_view)
+    counted = np.ones(len(tv), dtype=bool)
+    if name == "booleans in one order":
+        counted = everything.kind != "boolean"
+        assert abs(tv.mean() - tv[counted].mean()) > 1e-3
+    if name != "one order":
+        assert said["view_tv", 4][0] == pytest.approx(tv[counted].mean(), abs=1e-12)
+
+
+def test_a_run_in_one_order_has_no_panel_of_view_tv(tmp_path: Path) -> None:
+    experiment = experiment_of([write_run(tmp_path / "run", FRAMES["one order"], arm="a", seed=1)])
+    (file,) = FIGURES["views"].build(experiment, Looks.of(experiment)).files
+    assert file.title.startswith("Accuracy against the number of views K")
+    (panel,) = file.panels
+    assert drawn(panel).get_ylabel() == "Accuracy (%)"
+
+
+def test_the_sweep_and_the_figure_have_the_units_of_the_experiment(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", FRAMES["booleans in one order"], arm="a", seed=1)
+    settings = Settings(resamples=200, unit="source_family")
+    experiment = Experiment.read([folder], settings)
+    (run,) = experiment.runs
+    full = evaluate_items(
+        run.scored("ensemble").over("source_family"),
+        by="kind",
+        rng=settings.rng(),
+        resamples=settings.resamples,
+    )
+    last = experiment.sweep(run)[-1].group
+    assert last.clusters == 6
+    for result in views_sweep(experiment):
+        expected = full.groups[0].estimates[result.spec.name]
+        assert last.estimates[result.spec.name] == expected
+        mean = result.arms[0].means[-1]
+        np.testing.assert_allclose(
+            [mean.mean, mean.low, mean.high], [expected.value, expected.low, expected.high]
+        )
+
+
+def test_the_sweep_of_an_arm_is_the_mean_over_its_seeds(experiment: Experiment) -> None:
+    for result in views_sweep(experiment):
+        arm = result.arms[0]
+        by_run = [experiment.sweep(run) for run in experiment.arms[arm.arm]]
+        for k, mean in zip(arm.views, arm.means, strict=True):
+            values = [points[k - 1].group.estimates[result.spec.name].value for points in by_run]
+            np.testing.assert_allclose(mean.values, values, rtol=0, atol=1e-12)
+            assert mean.mean == pytest.approx(np.mean(values), abs=1e-12)
     accuracy, tv = views_sweep(experiment)
-    run = experiment.runs[0]
-    found = sweep(run.predictions, range(1, 5), rng=np.random.default_rng(0), resamples=100)
-    expected = [point.group.estimates["accuracy"].value for point in found]
-    np.testing.assert_allclose([mean.values[0] for mean in accuracy.arms[0].means], expected)
     assert accuracy.arms[0].views == (1, 2, 3, 4)
     assert tv.arms[0].views == (2, 3, 4)
-    base = accuracy.arms[2]
-    predictions = experiment.runs[-1].predictions
-    found = sweep(predictions, range(4, 5), rng=np.random.default_rng(0), resamples=200)
-    assert base.means[-1].low == pytest.approx(found[0].group.estimates["accuracy"].low)
 
 
 def test_sweep_is_drawn_with_whiskers(experiment: Experiment, looks: Looks) -> None:
