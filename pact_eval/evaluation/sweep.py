@@ -16,7 +16,7 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import ClusterUnit, find_metric
 from pact_eval.evaluation.report import Group, default_resamples, group_numbers
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
-from pact_eval.progress import tracked
+from pact_eval.progress import step, tracked
 from pact_eval.runs import Predictions
 
 
@@ -70,7 +70,8 @@ def sweep(
         group = swept_group(
             predictions, k, rng=rng, resamples=resamples, calibrator=calibrator, unit=unit
         )
-        found.append(SweepPoint(k, group_numbers(group)))
+        with step("Computing intervals", len(group.items), "items"):
+            found.append(SweepPoint(k, group_numbers(group)))
     return tuple(found)
 
 
