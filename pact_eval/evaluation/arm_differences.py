@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pact_eval.evaluation.comparison import exact_test, metric_difference, tested_groups
+from pact_eval.evaluation.comparison import ExactTests, metric_difference, tested_groups
 from pact_eval.evaluation.marks import (
     Evidence,
     adjusted,
     evidence,
-    exact_evidence,
 )
 from pact_eval.evaluation.registry import MetricSpec, find_metric, registered_metrics
 from pact_eval.evaluation.statistics import ResampledGroup
@@ -78,14 +77,14 @@ def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
         clusters=same_seeds.clusters,
         reason=same_seeds.reason if math.isnan(same_seeds.value) else crossed.estimate.reason,
     )
-    test = exact_test(metric, *pairs[0]) if len(pairs) == 1 else None
+    exact = ExactTests(*pairs[0]).evidence(metric) if len(pairs) == 1 else None
     scope: Generalisation = "new families, same seeds"
     if not math.isnan(crossed.p_value):
         scope = "new families and new seeds"
         marked = bool(crossed.p_value <= LEVEL and entry.spec.better)
         found = evidence("t over seeds and families", crossed.p_value, marked=marked)
-    elif test is not None:
-        found = exact_evidence(test, pairs[0][0].items.unit)
+    elif exact is not None:
+        found = exact
     sign = same_sign([each.value for each in by_seed])
     return ArmDifference(entry.spec, same_seeds, new_seeds, sign, scope, found)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
@@ -45,7 +46,6 @@ from pact_eval.evaluation.registry import (
 )
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import (
-    GroupStatistics,
     ResampledGroup,
     joint_basis,
     resampled_groups,
@@ -321,7 +321,7 @@ def _group(
     resamples: int,
     margin: float | None,
 ) -> GroupComparison:
-    accuracy = _accuracy_tests(a.statistics, b.statistics, rng, resamples)
+    exact = ExactTests(a, b)
     specs = registered_metrics(a.items.contexts)
     specs_left = tracked(specs, "Computing metrics", "metrics", counts=len(a.items))
     return GroupComparison(
@@ -330,11 +330,11 @@ def _group(
         families=a.items.n_families,
         clusters=a.items.n_clusters,
         metrics={
-            spec.name: _metric(spec, a, b, accuracy, margin)
+            spec.name: _metric(spec, a, b, exact, margin)
             for spec in specs_left
             if spec.name in a.drawn
         },
-        accuracy=accuracy,
+        accuracy=_accuracy_tests(exact, rng, resamples),
     )
 
 
@@ -376,7 +376,7 @@ def _metric(
     spec: MetricSpec,
     a: ResampledGroup,
     b: ResampledGroup,
-    accuracy: AccuracyTests,
+    exact: ExactTests,
     margin: float | None,
 ) -> MetricComparison:
     difference, found = metric_difference(spec.name, [(a, b)])
@@ -386,55 +386,75 @@ def _metric(
             difference,
             margin,
             better=spec.better,
-            discordant_clusters=_discordant(spec, accuracy, a.items.unit),
+            discordant_clusters=exact.discordant(spec.name),
         )
     sides = a.estimate(spec.name), b.estimate(spec.name)
-    exact: dict[str, SignFlipTest | McNemarTest] = {"accuracy": accuracy.families}
-    if accuracy.pairs is not None and a.items.unit == "family":
-        exact["pair_accuracy"] = accuracy.pairs
-    if spec.name in exact:
-        found = exact_evidence(exact[spec.name], a.items.unit)
+    found = exact.evidence(spec.name) or found
     return MetricComparison(spec, *sides, difference, found, verdict)
 
 
-def _discordant(spec: MetricSpec, accuracy: AccuracyTests, unit: ClusterUnit) -> int | None:
-    """Return how many clusters differ, for rates whose interval could otherwise be too short."""
-    if spec.name == "accuracy":
-        return accuracy.families.discordant_clusters
-    if spec.name == "pair_accuracy" and accuracy.pairs is not None and unit == "family":
-        return accuracy.pairs.b + accuracy.pairs.c
-    return None
+class ExactTests:
+    """The exact tests of a group of items in two runs; each is computed once, when it is needed.
+
+    Attributes:
+        a: the items in the first run.
+        b: the same items in the second run.
+    """
+
+    def __init__(self, a: ResampledGroup, b: ResampledGroup) -> None:
+        self.a = a.items
+        self.b = b.items
+
+    @cached_property
+    def families(self) -> SignFlipTest:
+        """Sign flip of accuracy over the units of intervals: families, or source families."""
+        return sign_flip_test(self.a.correct, self.b.correct, self.a.cluster)
+
+    @cached_property
+    def pairs(self) -> McNemarTest | None:
+        """McNemar over complete pairs; None without complete pairs."""
+        pairs = self.a.pairs
+        if not len(pairs):
+            return None
+        right = (metrics.pair_correct(pairs, run.correct) for run in (self.a, self.b))
+        return mcnemar(*right)
+
+    def of(self, metric: str) -> SignFlipTest | McNemarTest | None:
+        """Return the exact test that decides on a metric; None if there is no exact test.
+
+        Pairs of one source family are not independent, so McNemar does not decide between them.
+        """
+        if metric == "accuracy":
+            return self.families
+        if metric == "pair_accuracy" and self.a.unit == "family":
+            return self.pairs
+        return None
+
+    def evidence(self, metric: str) -> Evidence | None:
+        """Return the evidence of the exact test of a metric; None if there is no exact test."""
+        test = self.of(metric)
+        return None if test is None else exact_evidence(test, self.a.unit)
+
+    def discordant(self, metric: str) -> int | None:
+        """Return how many clusters differ; None if there is no exact test.
+
+        The intervals of these rates could otherwise be too short.
+        """
+        test = self.of(metric)
+        if isinstance(test, McNemarTest):
+            return test.b + test.c
+        return None if test is None else test.discordant_clusters
 
 
-def exact_test(
-    metric: str, a: ResampledGroup, b: ResampledGroup
-) -> SignFlipTest | McNemarTest | None:
-    """Test accuracy over families, or pair accuracy over pairs; None if there is no exact test."""
-    right_a, right_b, pairs = a.items.correct, b.items.correct, a.items.pairs
-    if metric == "accuracy":
-        return sign_flip_test(right_a, right_b, a.statistics.cluster)
-    if metric == "pair_accuracy" and len(pairs) and a.items.unit == "family":
-        return mcnemar(metrics.pair_correct(pairs, right_a), metrics.pair_correct(pairs, right_b))
-    return None
-
-
-def _accuracy_tests(
-    group: GroupStatistics, other: GroupStatistics, rng: np.random.Generator, resamples: int
-) -> AccuracyTests:
-    a, b = group.items, other.items
+def _accuracy_tests(exact: ExactTests, rng: np.random.Generator, resamples: int) -> AccuracyTests:
+    a, b = exact.a, exact.b
     items = mcnemar(a.correct, b.correct)
     lead: npt.NDArray[np.int64] = a.correct.astype(np.int64) - b.correct
-    spread = design_effect(lead, group.cluster)
-    pairs = None
-    if len(group.pairs):
-        pairs = mcnemar(
-            metrics.pair_correct(group.pairs, a.correct),
-            metrics.pair_correct(group.pairs, b.correct),
-        )
+    spread = design_effect(lead, a.cluster)
     return AccuracyTests(
         items=items,
-        families=sign_flip_test(a.correct, b.correct, group.cluster),
-        pairs=pairs,
+        families=exact.families,
+        pairs=exact.pairs,
         item_interval=item_accuracy_difference(
             items.b, items.c, items.n, rng=same_stream(rng), resamples=resamples
         ),

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
-from pact_eval.evaluation.comparison import exact_test, metric_difference
+from pact_eval.evaluation.comparison import ExactTests, metric_difference
 from pact_eval.evaluation.items import ScoredItems
-from pact_eval.evaluation.marks import Evidence, exact_evidence
+from pact_eval.evaluation.marks import Evidence
 from pact_eval.evaluation.notes import numeric_noise
 from pact_eval.evaluation.registry import MetricSpec, find_metric
 from pact_eval.evaluation.report import Evaluation
@@ -276,15 +276,12 @@ def _gain(
     floor: NoiseFloor,
 ) -> OrderGain:
     difference, found = metric_difference(name, [(k_views, view_0)])
-    test = exact_test(name, k_views, view_0)
-    if test is not None:
-        found = exact_evidence(test, view_0.items.unit)
     return OrderGain(
         spec=find_metric(name).spec,
         single=view_0.estimate(name),
         ensemble=k_views.estimate(name),
         difference=difference,
-        evidence=found,
+        evidence=ExactTests(k_views, view_0).evidence(name) or found,
         floor=_gain_floor(name, view_0.items, near, floor) if floor.known else math.nan,
     )
 

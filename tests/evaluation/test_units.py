@@ -83,6 +83,10 @@ def test_the_sign_flip_is_over_source_families() -> None:
     of_families = by_family.accuracy
     assert of_families.families.clusters == 30
     assert of_families.items == found.groups[0].accuracy.items, "McNemar is over items"
+    # Pairs of one source family are not independent: the test is reported, but does not decide.
+    assert by_family.metrics["pair_accuracy"].evidence.test == "McNemar over pairs"
+    assert by_source.metrics["pair_accuracy"].evidence.test == "interval"
+    assert by_source.accuracy.pairs == by_family.accuracy.pairs is not None
 
 
 @pytest.mark.slow
