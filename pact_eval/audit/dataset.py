@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -93,7 +92,7 @@ def audit_data(
                 with step(name, counts=costs.get(name, 0.0)):
                     begun = started.get(name)
                     check = DATA_CHECKS[name]
-                    results.append(begun.result() if begun else check.result(context))
+                    results.append(begun() if begun else check.result(context))
     n_families = [
         index.frame.filter(file=number)["family"].n_unique() for number in range(len(index.files))
     ]
@@ -103,16 +102,19 @@ def audit_data(
 @contextmanager
 def _started_apart(
     names: Sequence[str], context: DataContext
-) -> Iterator[dict[str, Future[CheckResult]]]:
-    """Start checks that work on one core for long, if the dataset is large; the others run here."""
+) -> Iterator[dict[str, Callable[[], CheckResult]]]:
+    """Start checks that work on one core for long, if the dataset is large.
+
+    Yields:
+        By name of such a check, what waits for its result. All others run here.
+    """
     checks = [DATA_CHECKS[name] for name in names]
     works = {
         check.name: check.apart(context)
         for check in checks
         if check.apart is not None and check.lacks(context) is None
     }
-    if not works or len(checks) == 1 or not is_shared(len(context.index)):
-        yield {}
-        return
-    with another_process() as start:
-        yield {name: start(work) for name, work in works.items()}
+    if len(checks) == 1 or not is_shared(len(context.index)):
+        works = {}
+    with ExitStack() as processes:
+        yield {name: processes.enter_context(another_process(work)) for name, work in works.items()}

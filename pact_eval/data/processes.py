@@ -8,12 +8,16 @@ code of libraries can use several cores that way.
 from __future__ import annotations
 
 import os
+import pickle
+import subprocess
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
-from typing import Final, TypeVar
+from typing import IO, Final, TypeVar, cast
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -54,24 +58,63 @@ def in_processes(work: Callable[[Task], Result], tasks: Sequence[Task]) -> Itera
     yield from parallel(delayed(work)(task) for task in tasks)
 
 
-@contextmanager
-def another_process() -> Iterator[Callable[[Callable[[], Result]], Future[Result]]]:
-    """Give a function that starts work in one more process and returns its future result.
+_CHILD: Final = """
+import pickle, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+sys.path[:] = pickle.load(sys.stdin.buffer)
+from pact_eval.data.processes import work_for_parent
+work_for_parent()
+"""
 
-    The process ends with the block, whether its work is done or not.
+
+@contextmanager
+def another_process(work: Callable[[], Result]) -> Iterator[Callable[[], Result]]:
+    """Do work in one more process, and give the function that waits for its result.
+
+    The process ends with the block, whether its work is done or not. If it dies before, the work is
+    done in this process.
+
+    Args:
+        work: can be pickled, and so can its result.
 
     Examples:
-        >>> with another_process() as start:
-        ...     start(dict).result()
+        >>> with another_process(dict) as result:
+        ...     result()
         {}
     """
-    from joblib.externals.loky import ProcessPoolExecutor  # slow to import
+    with subprocess.Popen(  # noqa: S603 -- this Python, and our code
+        [sys.executable, "-c", _CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            with suppress(BrokenPipeError), cast("IO[bytes]", process.stdin) as to_child:
+                pickle.dump(sys.path, to_child)
+                pickle.dump(work, to_child)
+            yield partial(_result, process, work)
+        finally:
+            process.kill()
 
-    pool = ProcessPoolExecutor(1)
+
+def _result(process: subprocess.Popen[bytes], work: Callable[[], Result]) -> Result:
     try:
-        yield pool.submit
-    finally:
-        pool.shutdown(kill_workers=True)
+        done, reply = pickle.load(cast("IO[bytes]", process.stdout))  # noqa: S301 -- of our process
+    except (EOFError, pickle.UnpicklingError):
+        return work()
+    if not done:
+        raise reply
+    result: Result = reply
+    return result
+
+
+def work_for_parent() -> None:
+    """Do the work that stands in the standard input, and write its result to the output."""
+    with os.fdopen(os.dup(1), "wb") as out:
+        os.dup2(2, 1)  # what the work prints is not its result
+        work = pickle.load(sys.stdin.buffer)  # noqa: S301 -- of our parent
+        try:
+            reply = True, work()
+        except Exception as error:  # noqa: BLE001 -- raised in the parent
+            reply = False, error
+        pickle.dump(reply, out)
 
 
 def in_threads(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
