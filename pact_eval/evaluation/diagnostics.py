@@ -57,7 +57,7 @@ PROPER_SCORES: Final = ("nll_nats", "brier")
 _ROUNDING: Final = 1e-9
 _SETTINGS: Final[Mapping[str, Callable[[Provenance], Json]]] = {
     "k": lambda provenance: provenance.k,
-    "order_seed": lambda provenance: provenance.settings.get("order_seed"),
+    "order_seed": lambda provenance: provenance.order_seed,
     "dtype": lambda provenance: provenance.dtype,
     "base.sha256": lambda provenance: provenance.base.sha256 if provenance.base else None,
     "contract.fingerprint": lambda provenance: provenance.contract.fingerprint,

@@ -100,7 +100,7 @@ class RunIdentity:
             None if run.adapter is None else run.adapter.config_sha256,
             None if run.base is None else run.base.sha256,
             run.contract.fingerprint,
-            _text(run.settings.get("prompts_sha256")),
+            run.prompts_sha256,
             run.quantisation,
         )
 

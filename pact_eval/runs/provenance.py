@@ -351,6 +351,17 @@ class Provenance(Mapping[str, Json]):
         return self.settings.get("server") is not None
 
     @property
+    def order_seed(self) -> Json:
+        """Seed of the letter orders; None if the run does not say."""
+        return self.settings.get("order_seed")
+
+    @property
+    def prompts_sha256(self) -> str | None:
+        """SHA-256 of a probe prompt through contract, template and tokenizer; None if absent."""
+        found = self.settings.get("prompts_sha256")
+        return found if isinstance(found, str) else None
+
+    @property
     def precision(self) -> str | None:
         """The precision, and how the weights were quantised.
 

@@ -303,7 +303,7 @@ def _template(run: _Checked) -> RunCheck:
 
 def _prompts(run: _Checked) -> RunCheck | None:
     """Render the probe prompt through the chat template and tokenizer of the base on disk."""
-    expected, named = run.provenance.settings.get("prompts_sha256"), run.provenance.base_model
+    expected, named = run.provenance.prompts_sha256, run.provenance.base_model
     if expected is None:
         return None
     folder = run.places.base or (None if named is None else Path(named))

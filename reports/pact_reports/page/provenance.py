@@ -38,7 +38,7 @@ _KEYS: Final[Mapping[str, Callable[[Provenance], object]]] = {
     "Base SHA-256": lambda run: _short(run.base.sha256 if run.base else None),
     "Contract": lambda run: run.contract.name,
     "Contract fingerprint": lambda run: _short(run.contract.fingerprint),
-    "Order seed": lambda run: run.settings.get("order_seed"),
+    "Order seed": lambda run: run.order_seed,
     "Precision": lambda run: run.precision,
     "Device": lambda run: run.device,
     "Engine": lambda run: run.engine.name,
