@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from functools import partial
 
@@ -43,4 +42,4 @@ def test_the_process_ends_with_the_block() -> None:
         text=True,
         check=True,
     )
-    assert f"{sys.executable} -c" not in children.stdout
+    assert "work_for_parent" not in children.stdout
