@@ -120,6 +120,17 @@ def test_a_file_that_changes_during_the_audit_is_told(tmp_path: Path) -> None:
         list(index.read([0]))
 
 
+def test_contexts_are_read_again_alone(tmp_path: Path) -> None:
+    path = write_jsonl(
+        tmp_path / "x.jsonl", [record(f"f{n}-base", state=f"t{n}") for n in range(3)]
+    )
+    index, _ = indexed(path)
+    assert [*index.states()] == [each.record.state for each in index.read(range(3))]
+    path.write_bytes(path.read_bytes().replace(b'"state"', b'"skate"'))  # as long, and JSON still
+    with pytest.raises(InputError, match="changed during the audit"):
+        list(index.states())
+
+
 def test_a_strict_index_names_every_problem_of_a_file(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "x.jsonl", [record(), "{", record(), record("b-base", id=3)])
     with pytest.raises(RecordError) as caught:
