@@ -249,7 +249,7 @@ class Hub:
             yield
         except FileNotFoundError:
             message = f"{url}: no such repository, revision, folder or file{absence(url)}"
-        except (ValueError, NotImplementedError):
+        except (ValueError, NotImplementedError):  # the client cannot list the root of the Hub
             message = f"{url}: expected hf://datasets/OWNER/NAME[@REVISION]/PATH"
         except Exception as error:  # noqa: BLE001 - of the library, and of the one for its requests
             message = f"{url}: {_reason(url, error)}"
