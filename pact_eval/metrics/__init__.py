@@ -6,22 +6,22 @@ rows are NaN.
 """
 
 from pact_eval.metrics._arrays import TIE, check_log_probs, check_reference, check_whole, rows_of
-from pact_eval.metrics.ablated import answer_gap_nats
 from pact_eval.metrics.blocks import ItemBlock, item_blocks
 from pact_eval.metrics.calibration_error import (
     BINS,
     Reliability,
     bin_index,
+    confident_errors,
     ece,
     ece_of_gaps,
+    is_confident,
     reliability,
 )
 from pact_eval.metrics.consistency import flipped, pairwise_tv
 from pact_eval.metrics.decisions import confidence, correct, predicted
 from pact_eval.metrics.decoding import decode_ensemble, decode_single, log_softmax
-from pact_eval.metrics.likelihood import NllSummary, brier, nll_nats, nll_summary
+from pact_eval.metrics.likelihood import NllSummary, answer_gap_nats, brier, nll_nats, nll_summary
 from pact_eval.metrics.ordinal import expected_level_error, level_error, rps
-from pact_eval.metrics.overconfidence import confident_errors, is_confident
 from pact_eval.metrics.pairs import (
     PairIndex,
     PairOutcomes,

@@ -38,9 +38,8 @@ from pact_eval.stats.consistency_resampling import (
 )
 from pact_eval.stats.crossed import FEWEST_SEEDS, CrossedDifference, crossed_difference
 from pact_eval.stats.equivalence import Verdict, equivalence_verdict
-from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
-from pact_eval.stats.level import LEVEL
 from pact_eval.stats.linearised import (
     LinearInference,
     Linearisation,
@@ -50,12 +49,10 @@ from pact_eval.stats.linearised import (
 from pact_eval.stats.margins import MarginFinding, MarginTest, margin_test
 from pact_eval.stats.multiplicity import HolmAdjustment, holm, shown_increases
 from pact_eval.stats.one_thread import one_blas_thread
-from pact_eval.stats.paired_intervals import (
-    item_accuracy_difference,
-)
 from pact_eval.stats.paired_tests import (
     McNemarTest,
     SignFlipTest,
+    item_accuracy_difference,
     mcnemar,
     mcnemar_from_counts,
     sign_flip_test,

@@ -1,6 +1,7 @@
 """A number with its uncertainty, and with what a reader needs to judge it."""
 
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True)
@@ -30,3 +31,7 @@ class Estimate:
     clusters: int
     method: str
     reason: str | None = None
+
+
+LEVEL: Final = 0.05
+"""Two-sided level of tests, and of intervals of 95%: chance alone reaches it once in 20 times."""

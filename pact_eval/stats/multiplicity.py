@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.stats._paired_arrays import FloatArray
-from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.level import LEVEL
+from pact_eval.stats.estimate import LEVEL, Estimate
 
 LEAST_CHANGE: Final = 0.0005
 """Half of the last digit in which losses are printed: three decimals."""

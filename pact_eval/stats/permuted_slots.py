@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from pact_eval.stats._paired_arrays import FloatArray, IntArray
 from pact_eval.stats._quantiles import normal_quantile
-from pact_eval.stats.estimate import Estimate
-from pact_eval.stats.level import LEVEL
+from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio
 from pact_eval.stats.multiplicity import holm
 

@@ -31,7 +31,7 @@ def sets_check_answer(check: AnswerSetsCheck) -> str:
     parts = []
     for verdict in ("broken", "cannot tell", "holds"):
         kinds = [
-            _checked(each, check.file.rule.unit)
+            _checked_sets(each, check.file.rule.unit)
             for each in promised
             if each.test.verdict == verdict
         ]
@@ -63,7 +63,7 @@ def _needs(found: KindSets, unit: ClusterUnit) -> str:
     return f"{found.kind} ({enough}the run has {found.sets.units:,})"
 
 
-def _checked(found: CheckedSets, unit: ClusterUnit) -> str:
+def _checked_sets(found: CheckedSets, unit: ClusterUnit) -> str:
     test = found.test
     seen = f"{test.wrong:,} of {test.drawn:,} missed"
     if test.needed is None:

@@ -7,7 +7,7 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import SquareTable, mcnemar
 
 from pact_eval.stats import SlotHomogeneity, mcnemar_from_counts, slot_homogeneity
-from pact_eval.stats._chi_squared import chi2_tail
+from pact_eval.stats.homogeneity import chi2_tail
 
 Slots = npt.NDArray[np.int64]
 
