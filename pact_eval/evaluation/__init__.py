@@ -26,8 +26,7 @@ from pact_eval.evaluation.cards import (
     ProbabilitiesCard,
     cards,
 )
-from pact_eval.evaluation.chance_error import ChanceError
-from pact_eval.evaluation.chance_miscalibration import ChanceMiscalibration
+from pact_eval.evaluation.chance_miscalibration import ChanceError, ChanceMiscalibration
 from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import (
     Comparison,
@@ -56,7 +55,15 @@ from pact_eval.evaluation.items import (
     read_items,
     streamable_items,
 )
-from pact_eval.evaluation.joins import Notice, SameWeights, UnlikeRuns, join, join_all
+from pact_eval.evaluation.joins import (
+    Notice,
+    SameWeights,
+    SkippedRun,
+    UnlikeRuns,
+    join,
+    join_all,
+    of_one_role,
+)
 from pact_eval.evaluation.labels import Labels, label_codes, ordered_groups
 from pact_eval.evaluation.marks import Evidence, sign_of
 from pact_eval.evaluation.notes import (
@@ -118,7 +125,6 @@ from pact_eval.evaluation.report import (
     evaluate,
     evaluate_items,
 )
-from pact_eval.evaluation.roles import SkippedRun, of_one_role
 from pact_eval.evaluation.run_costs import TRAINING_NAME, RunCost, run_costs
 from pact_eval.evaluation.run_list import ListedRun, RunState, list_runs
 from pact_eval.evaluation.seeds import (

@@ -34,7 +34,15 @@ from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
-from pact_eval.evaluation.joins import Notice, SameWeights, UnlikeRuns, join_all, same_weights
+from pact_eval.evaluation.joins import (
+    Notice,
+    SameWeights,
+    SkippedRun,
+    UnlikeRuns,
+    join_all,
+    of_one_role,
+    same_weights,
+)
 from pact_eval.evaluation.notes import (
     DifferentViews,
     RoundedProbabilities,
@@ -45,7 +53,6 @@ from pact_eval.evaluation.notes import (
 )
 from pact_eval.evaluation.order_audit import OrderAudit, OrderEffect, order_audit, order_effect
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
-from pact_eval.evaluation.roles import SkippedRun, of_one_role
 from pact_eval.evaluation.rounding import rounded_scores
 from pact_eval.evaluation.seeds import (
     ArmPair,

@@ -26,7 +26,7 @@ from pact_eval.evaluation.arm_differences import (
     pairs_of,
     standings,
 )
-from pact_eval.evaluation.chance_error import ChanceError
+from pact_eval.evaluation.chance_miscalibration import ChanceError
 from pact_eval.evaluation.common_views import at_common_views
 from pact_eval.evaluation.comparison import Comparison, compare_groups, tested_groups
 from pact_eval.evaluation.items import ScoredItems

@@ -30,14 +30,15 @@ from pact_eval.evaluation.curves.distributions import (
 from pact_eval.evaluation.curves.probabilities import (
     AnswerConfidence,
     BinnedCurve,
+    RecalibratedCurve,
     ReliabilityCurve,
     RunConfidence,
     RunReliability,
     answer_confidence,
     binned_reliability,
+    recalibrated_curve,
     reliability,
 )
-from pact_eval.evaluation.curves.recalibration import RecalibratedCurve, recalibrated_curve
 from pact_eval.evaluation.curves.temperatures import (
     RunTemperatures,
     TemperatureByChoices,
