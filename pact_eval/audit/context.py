@@ -10,8 +10,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from pact_eval.audit.family_parts import FamilyLook, StartLook, look_at_families
 from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.parts import FamilyLook, StartLook, look_at_families
 from pact_eval.audit.schema import SchemaScan
 from pact_eval.data import (
     MANIFEST_NAME,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from pact_eval.audit.family_parts import FamilyLook
     from pact_eval.audit.findings import CheckResult
+    from pact_eval.audit.parts import FamilyLook
 
 Severity = Literal["error", "warning", "note"]
 """An error makes an evaluation untrustworthy; a warning may; a note is worth knowing."""

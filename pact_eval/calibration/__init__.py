@@ -16,6 +16,7 @@ from pact_eval.calibration.effect import (
 )
 from pact_eval.calibration.files import (
     FORMAT,
+    calibrator_as_shipped,
     calibrator_from_json,
     calibrator_sha256,
     calibrator_to_json,
@@ -57,7 +58,6 @@ from pact_eval.calibration.runs import (
     fit_on_run,
 )
 from pact_eval.calibration.selection import RIDGES, Candidate, ModeChoice, choose_mode
-from pact_eval.calibration.shipped import calibrator_as_shipped
 from pact_eval.calibration.temperatures import (
     KINDS,
     MODES,

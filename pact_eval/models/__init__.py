@@ -7,6 +7,7 @@ from pact_eval.models.folders import (
     SCHEMA_CONFIG,
     AdapterFiles,
     TensorInfo,
+    check_quantisation,
     named_base_model,
     named_base_revision,
     read_adapter_files,
@@ -14,6 +15,7 @@ from pact_eval.models.folders import (
     require_adapter_folder,
     safetensors_header,
     sha256_of_weights,
+    stored_quantisation,
     weight_files,
 )
 from pact_eval.models.lora_safety import (
@@ -29,7 +31,6 @@ from pact_eval.models.patterns import (
     is_regex,
     refuse_costly_patterns,
 )
-from pact_eval.models.quantisation import check_quantisation, stored_quantisation
 
 __all__ = [
     "ADAPTER_CONFIG",

@@ -26,15 +26,16 @@ from pact_eval.runs.identity import (
 from pact_eval.runs.importing import SOURCE_NAMES, ImportOptions, import_run, parse_mapping
 from pact_eval.runs.predictions import Decoding, Predictions, right_answers
 from pact_eval.runs.probabilities import (
+    censored_references,
     decimals,
     log_probabilities_of,
+    recorded_bounds,
     rounding_unit,
     with_censored_zeros,
     with_rounding,
 )
 from pact_eval.runs.provenance import Provenance, Seal, read_provenance
 from pact_eval.runs.remote import log_path, run_folder, run_folders
-from pact_eval.runs.rounding import censored_references, recorded_bounds
 from pact_eval.runs.rows import (
     ABLATED_SCHEMA,
     SCHEMA,

@@ -173,7 +173,7 @@ def test_an_export_that_would_differ_is_not_written(
     spoilt = template.template.replace("Requested field", "Requested  field")
     with monkeypatch.context() as patched:
         patched.setattr(
-            "pact_eval.export.settings.nimble_template",
+            "pact_eval.export.export.nimble_template",
             lambda _: type(template)(**{**vars(template), "template": spoilt}),
         )
         assert "does not give the token ids" in refused("export", home / "adapter", "--out", out)

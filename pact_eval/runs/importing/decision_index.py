@@ -34,7 +34,6 @@ from pact_eval._files import MOST_TEXT_BYTES, decoded, read_json, read_lines, re
 from pact_eval._json import Json, loads
 from pact_eval.errors import InputError, Place, Problem
 from pact_eval.runs.importing.decision_scores import BoardCheck, excluded_rows
-from pact_eval.runs.importing.json_file import as_dict
 from pact_eval.runs.importing.row_reader import as_object
 from pact_eval.runs.importing.source import (
     ImportOptions,
@@ -43,6 +42,7 @@ from pact_eval.runs.importing.source import (
     LogRow,
     Outcome,
     Start,
+    as_dict,
 )
 from pact_eval.runs.probabilities import rounding_unit
 

@@ -30,8 +30,17 @@ from typing import Any, Final
 
 from pact_eval._json import Json
 from pact_eval.errors import InputError, Problem
-from pact_eval.runs.importing.json_file import as_dict, by_text, read_large_json
-from pact_eval.runs.importing.source import ImportOptions, Log, LogFacts, LogRow, Outcome, Start
+from pact_eval.runs.importing.source import (
+    ImportOptions,
+    Log,
+    LogFacts,
+    LogRow,
+    Outcome,
+    Start,
+    as_dict,
+    by_text,
+    read_large_json,
+)
 from pact_eval.runs.provenance import TRIALS
 
 _STATE: Final = "scenario_state.json"

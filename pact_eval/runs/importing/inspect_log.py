@@ -27,12 +27,6 @@ from typing import Any, Final
 
 from pact_eval._json import Json, describe
 from pact_eval.errors import InputError, Problem
-from pact_eval.runs.importing.json_file import (
-    as_dict,
-    by_text,
-    loads_with_constants,
-    read_large_json,
-)
 from pact_eval.runs.importing.source import (
     ImportOptions,
     Log,
@@ -40,6 +34,10 @@ from pact_eval.runs.importing.source import (
     LogRow,
     Outcome,
     Start,
+    as_dict,
+    by_text,
+    loads_with_constants,
+    read_large_json,
 )
 from pact_eval.runs.importing.zip_members import ZipMembers
 from pact_eval.runs.provenance import REPEATS
