@@ -1,9 +1,14 @@
 """Drift: has a model, a server or its input changed between two runs, and by more than a margin?"""
 
-from pact_eval.drift.answers import AnswerChanges
 from pact_eval.drift.distances import Distance, JointFloor
-from pact_eval.drift.drift import AccuracyChange, Drift, MetricChange, measure_drift
-from pact_eval.drift.gates import GateChange
+from pact_eval.drift.drift import (
+    AccuracyChange,
+    AnswerChanges,
+    Drift,
+    GateChange,
+    MetricChange,
+    measure_drift,
+)
 from pact_eval.drift.mix import DomainShift, Mix
 from pact_eval.drift.pairing import PairedRuns, Pairing
 from pact_eval.drift.quantising import QuantisingCost, quantising_cost

@@ -18,9 +18,7 @@ from typing import Final
 import numpy as np
 
 from pact_eval.calibration import CalibrationWarning
-from pact_eval.drift.answers import AnswerChanges, answer_changes
 from pact_eval.drift.distances import Distance, distance, joint_floor
-from pact_eval.drift.gates import GateChange, gate_changes
 from pact_eval.drift.mix import Mix, mix_of
 from pact_eval.drift.pairing import PairedRuns, Pairing
 from pact_eval.drift.tempering import Tempering, temperings
@@ -28,6 +26,7 @@ from pact_eval.evaluation import (
     CalibrationError,
     Estimate,
     ExperimentRun,
+    GroupBy,
     MetricSpec,
     ResampledGroup,
     ScoredItems,
@@ -46,8 +45,113 @@ from pact_eval.stats import (
     SummedInterval,
     margin_test,
     paired_rates,
+    rate_estimate,
     summed_interval,
 )
+from pact_eval.thresholds import CheckedGate, Rule, Target, check_thresholds
+
+
+@dataclass(frozen=True)
+class GateChange:
+    """One gate on two runs.
+
+    Attributes:
+        file: the thresholds.
+        rule: what the gate looks at.
+        target: what it keeps.
+        before: its check on the first run, with coverage and error.
+        after: its check on the second run.
+    """
+
+    file: Path
+    rule: Rule
+    target: Target
+    before: CheckedGate
+    after: CheckedGate
+
+    @property
+    def broken(self) -> bool:
+        """Whether the gate is broken on the second run."""
+        return self.after.threshold is not None and self.after.verdict == "broken"
+
+
+def gate_changes(
+    files: Sequence[Path], first: Path, second: Path, settings: Settings
+) -> tuple[GateChange, ...]:
+    """Check the gates of files on two runs.
+
+    Args:
+        files: files of thresholds.
+        first: folder of the first run.
+        second: folder of the second run.
+        settings: the calibrator, if it is not in the run folders.
+
+    Raises:
+        InputError: a file cannot be read, its gates were chosen on families of a run, or a run
+            lacks its decoding.
+        TamperedError: a file has changed since it was written.
+    """
+    found = []
+    for file in files:
+        before, after = (check_thresholds(file, run, settings=settings) for run in (first, second))
+        found += [
+            GateChange(file, before.file.rule, before.file.target, one, other)
+            for one, other in zip(before.gates, after.gates, strict=True)
+        ]
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class AnswerChanges:
+    """Answers of two runs to the same items.
+
+    Attributes:
+        group: all, or the kind, domain or source family.
+        items: number of items.
+        changed: share of items with another answer, with its interval over families.
+        better: items whose answer became right; None without references.
+        worse: items whose answer became wrong; None without references.
+        both_wrong: items whose answer changed from one wrong answer to another; None likewise.
+    """
+
+    group: str
+    items: int
+    changed: Estimate
+    better: int | None
+    worse: int | None
+    both_wrong: int | None
+
+    @property
+    def count(self) -> int:
+        """Number of changed answers."""
+        return round(self.changed.value * self.items)
+
+
+def answer_changes(a: ScoredItems, b: ScoredItems, by: GroupBy) -> tuple[AnswerChanges, ...]:
+    """Count the changed answers of all items, then of each group.
+
+    Args:
+        a: items of the first run.
+        b: the same items of the second run, in the same order.
+        by: kind, domain or source_family.
+    """
+    changed = a.predicted != b.predicted
+    found = []
+    for name, rows in a.rows_by_group(by).items():
+        code = np.unique(a.cluster[rows], return_inverse=True)[1]
+        here = changed[rows]
+        counts: tuple[int | None, int | None, int | None] = (None, None, None)
+        if a.reference is not None:
+            right_a, right_b = a.correct[rows], b.correct[rows]
+            counts = (
+                int((here & right_b).sum()),
+                int((here & right_a).sum()),
+                int((here & ~right_a & ~right_b).sum()),
+            )
+        share = rate_estimate(np.bincount(code, here), np.bincount(code))
+        found.append(AnswerChanges(name, len(rows), share, *counts))
+    return tuple(found)
+
 
 METRICS: Final = ("accuracy", "pair_accuracy", "nll_nats", "ece")
 """The metrics that are shown before and after."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pact_eval.drift.answers import AnswerChanges, answer_changes
 from pact_eval.drift.distances import Distance, distance, joint_floor
+from pact_eval.drift.drift import AnswerChanges, answer_changes
 from pact_eval.drift.pairing import PairedRuns
 from pact_eval.evaluation import ExperimentRun, Settings
 from pact_eval.runs import RunIdentity
