@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import json
 import math
+import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeVar
 
 from pact_eval._json import Json
 from pact_eval.data import Field
@@ -26,7 +29,6 @@ from pact_eval.scoring.servers.client import (
     NoUsableReplyError,
     RefusedRequestError,
 )
-from pact_eval.scoring.servers.pool import Pool
 from pact_eval.scoring.servers.wire import (
     AskedView,
     Call,
@@ -36,6 +38,60 @@ from pact_eval.scoring.servers.wire import (
     ViewAnswer,
     Wire,
 )
+
+Result = TypeVar("Result")
+
+_PATIENCE_SECONDS = 2.0
+
+
+class Pool:
+    """Runs functions in a few daemon threads.
+
+    Args:
+        threads: number of threads.
+
+    Examples:
+        >>> pool = Pool(2)
+        >>> [future.result() for future in [pool.submit(lambda: 1), pool.submit(lambda: 2)]]
+        [1, 2]
+        >>> pool.close()
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._waiting: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._closed = threading.Event()
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, function: Callable[[], Result]) -> Future[Result]:
+        """Run a function in a thread, in the order of the calls."""
+        future: Future[Result] = Future()
+        self._waiting.put((future, function))
+        return future
+
+    def close(self) -> None:
+        """Start no further function; wait for those under way, but not for long."""
+        self._closed.set()
+        for _ in self._threads:
+            self._waiting.put(None)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        for thread in self._threads:
+            thread.join(max(deadline - time.monotonic(), 0.0))
+
+    def _work(self) -> None:
+        while (found := self._waiting.get()) is not None:
+            future, function = found
+            if self._closed.is_set() or not future.set_running_or_notify_cancel():
+                future.cancel()
+                continue
+            try:
+                future.set_result(function())
+            except BaseException as error:  # noqa: BLE001 -- whoever asks for the result gets it
+                future.set_exception(error)
+
 
 Order = tuple[int, ...]
 

@@ -23,15 +23,15 @@ from pact_eval.scoring.servers.answers import (
     prompt_tokens,
     shown,
 )
-from pact_eval.scoring.servers.probabilities import checked_log_probabilities
-from pact_eval.scoring.servers.question_wire import QuestionWire
 from pact_eval.scoring.servers.wire import (
     AskedView,
     Call,
     NoAnswer,
+    QuestionWire,
     ReadReply,
     UnusableReplyError,
     ViewAnswer,
+    checked_log_probabilities,
 )
 
 _TYPES: Final[Mapping[str, str]] = {"choice": "choice", "boolean": "predicate", "score": "score"}

@@ -15,11 +15,10 @@ from pact_eval.errors import ServerError
 from pact_eval.scoring.model import ModelRequest, identify
 from pact_eval.scoring.scorer import TOLERANCE
 from pact_eval.scoring.servers.asking import Asker, ItemAnswer
-from pact_eval.scoring.servers.probabilities import probabilities_of
 from pact_eval.scoring.servers.probe import Parity, ServerProbe, probe_items
 from pact_eval.scoring.servers.probe_items import PROBE_RECORDS
 from pact_eval.scoring.servers.request import ServerRequest
-from pact_eval.scoring.servers.wire import ViewAnswer, Wire
+from pact_eval.scoring.servers.wire import ViewAnswer, Wire, probabilities_of
 
 _PROBABILITY_TOLERANCE = 1e-3
 

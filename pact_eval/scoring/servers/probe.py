@@ -24,7 +24,6 @@ from pact_eval.errors import ServerError
 from pact_eval.runs import decimals
 from pact_eval.scoring.servers.asking import AskedItem, Asker, ItemAnswer, view_orders
 from pact_eval.scoring.servers.client import Client
-from pact_eval.scoring.servers.probabilities import probabilities_of, total_variation
 from pact_eval.scoring.servers.probe_items import PROBE_RECORDS, PROBE_SHA256
 from pact_eval.scoring.servers.served import read_cards
 from pact_eval.scoring.servers.token_ids import TokenIdWire
@@ -34,7 +33,7 @@ from pact_eval.scoring.servers.token_probe import (
     probe_batches,
     probe_tokenizer,
 )
-from pact_eval.scoring.servers.wire import Values, Wire
+from pact_eval.scoring.servers.wire import Values, Wire, probabilities_of, total_variation
 
 REPEATS: Final = 5
 """Times that one item is asked in the same order."""

@@ -14,8 +14,8 @@ from pact_eval._json import Json
 from pact_eval.prompts import canonical_code_order
 from pact_eval.scoring.servers.asking import AskedItem, Asker, ItemAnswer
 from pact_eval.scoring.servers.client import Client
-from pact_eval.scoring.servers.probabilities import probabilities_of, total_variation
 from pact_eval.scoring.servers.token_ids import TokenIdWire
+from pact_eval.scoring.servers.wire import probabilities_of, total_variation
 
 
 @dataclass(frozen=True)

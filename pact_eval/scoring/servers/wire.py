@@ -10,14 +10,18 @@ that did would have to show first that an answer alone and an answer in company 
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import numpy as np
+
 from pact_eval._json import Json
 from pact_eval.data import Field
 from pact_eval.errors import InputError
-from pact_eval.runs import Status
+from pact_eval.runs import Status, log_probabilities_of
 
 Values = Literal["probabilities", "log-probabilities", "logits"]
 """What a server sends of the answers."""
@@ -141,3 +145,76 @@ class Wire(Protocol):
         Raises:
             UnusableReplyError: it is not a reply to this call, or contradicts itself.
         """
+
+
+def checked_log_probabilities(values: Sequence[float]) -> tuple[float, ...]:
+    """Return the logs of probabilities, after checking that they are a distribution.
+
+    Args:
+        values: (C,) probabilities.
+
+    Raises:
+        UnusableReplyError: a value is not in [0, 1], or the sum is not 1 within rounding.
+
+    Examples:
+        >>> checked_log_probabilities([1.0, 0.0])
+        (0.0, -inf)
+    """
+    try:
+        return log_probabilities_of(values)
+    except ValueError as error:
+        raise UnusableReplyError(str(error)) from None
+
+
+def total_variation(p: Sequence[float], q: Sequence[float]) -> float:
+    """Return half the L1 distance of two distributions.
+
+    Examples:
+        >>> total_variation([1.0, 0.0], [0.75, 0.25])
+        0.25
+    """
+    return 0.5 * math.fsum(abs(a - b) for a, b in zip(p, q, strict=True))
+
+
+def probabilities_of(view: ViewAnswer) -> tuple[float, ...]:
+    """Return the probabilities of a view: its logits, renormalised."""
+    logits = np.array(view.logits)
+    p = np.exp(logits - logits.max())
+    return tuple((p / p.sum()).tolist())
+
+
+class QuestionWire(ABC):
+    """A wire that sends questions; see `Wire`. The server makes the prompts, in its own contract.
+
+    Args:
+        score_views: whether the levels of a score are asked in other orders too.
+    """
+
+    path: str
+    views_per_request = 1
+    values: Values = "probabilities"
+
+    def __init__(self, *, score_views: bool = False) -> None:
+        self._score_views = score_views
+
+    @property
+    def settings(self) -> Mapping[str, Json]:
+        """Whether scores have views."""
+        return {"score_views": self._score_views}
+
+    @property
+    def prompts(self) -> Mapping[str, Json]:
+        """Nothing: the server makes the prompts."""
+        return {}
+
+    def permutes(self, field: Field) -> bool:
+        """Return whether another order is another view: of a choice; of a score on request."""
+        return field.kind == "choice" or (field.kind == "score" and self._score_views)
+
+    def calls(self, model: str, views: Sequence[AskedView]) -> list[Call]:
+        """Return one request per view."""
+        return [Call(self.path, {"model": model, **self.asked(view)}, (view,)) for view in views]
+
+    @abstractmethod
+    def asked(self, view: AskedView) -> dict[str, Json]:
+        """Return the context and the question of a request, as this wire has them."""
