@@ -33,13 +33,14 @@ from pact_reports.page.item_columns import (
     item_columns,
     run_columns,
 )
-from pact_reports.page.item_prompts import (
+from pact_reports.page.item_texts import (
     contract_of,
+    item_text,
+    marked,
     system_message,
     user_message,
     view_changes,
 )
-from pact_reports.page.item_texts import item_text, marked
 from pact_reports.page.packing import BlockStore, bytes_of, to_permille
 
 _IDS: Final = 4_096

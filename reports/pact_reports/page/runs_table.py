@@ -22,6 +22,7 @@ from pact_reports.numbers import methods_text
 from pact_reports.sentences import views_notes
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
+    DECODING_WORDS,
     count_cell,
     count_column,
     few_pairs,
@@ -30,7 +31,6 @@ from pact_reports.tables.cells import (
     value_cell,
     with_interval,
 )
-from pact_reports.tables.metric_values import DECODING_WORDS
 from pact_reports.tables.report import letter_verdict
 
 if TYPE_CHECKING:

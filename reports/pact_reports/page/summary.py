@@ -30,7 +30,7 @@ from pact_reports.page.request import PageRequest
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html
 from pact_reports.tables import BuiltTables
-from pact_reports.tables.metric_values import DECODING_WORDS
+from pact_reports.tables.cells import DECODING_WORDS
 from pact_reports.writers.html import table_html
 
 _OPEN_ANSWERS: Final = 2

@@ -10,14 +10,15 @@ from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.calibration_sentences import NOISE
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
+    DECODING_WORDS,
     arm_cell,
     chance_cell,
     chance_column,
+    items_and_pairs,
     shown,
     text_cell,
     unit_of,
 )
-from pact_reports.tables.metric_values import DECODING_WORDS, items_and_pairs
 from pact_reports.tables.request import Chance, TableRequest
 
 _TITLES: Final = {"view_tv": "TV", "flip_rate": "Flips"}

@@ -20,8 +20,15 @@ from pact_eval.evaluation.answer_scores import RunAnswerScores, run_answer_score
 from pact_eval.preregistration import DecodingName, decoding_name
 from pact_reports.arm_names import ArmNames
 from pact_reports.table import Cell, Column, Row, Table
-from pact_reports.tables.cells import arm_cell, shown, text_cell, unit_of, value_cell
-from pact_reports.tables.metric_values import DECODING_WORDS, items_and_pairs
+from pact_reports.tables.cells import (
+    DECODING_WORDS,
+    arm_cell,
+    items_and_pairs,
+    shown,
+    text_cell,
+    unit_of,
+    value_cell,
+)
 from pact_reports.tables.request import TableRequest
 
 _SCORES: Final = (

@@ -11,8 +11,7 @@ from pact_eval.evaluation.curves import run_risks
 from pact_eval.preregistration import decoding_name
 from pact_reports.numbers import UNDEFINED, units_text, value_text
 from pact_reports.table import Cell, Column, Row, Table
-from pact_reports.tables.cells import arm_cell, interval_column, text_cell
-from pact_reports.tables.metric_values import DECODING_WORDS
+from pact_reports.tables.cells import DECODING_WORDS, arm_cell, interval_column, text_cell
 from pact_reports.tables.request import TableRequest
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from pact_eval.preregistration import (
 )
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Column, Row, Table
-from pact_reports.tables.cells import arm_cell, metric_column, text_cell, value_cell
-from pact_reports.tables.metric_values import DECODING_WORDS
+from pact_reports.tables.cells import DECODING_WORDS, arm_cell, metric_column, text_cell, value_cell
 from pact_reports.tables.request import TableRequest
 
 _ACCURACY: Final = metric_spec("accuracy")

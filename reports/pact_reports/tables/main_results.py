@@ -18,19 +18,20 @@ from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.calibration_sentences import CALIBRATION_ERROR, NOISE
 from pact_reports.table import Cell, Column, Mark, Row, Table
 from pact_reports.tables.cells import (
+    DECODING_WORDS,
     STANDING_LEGEND,
     arm_cell,
     chance_cell,
     count_cell,
     count_column,
     few_pairs,
+    items_and_pairs,
     marked_best,
     mean_cell,
     mean_column,
     standing_cells,
     with_interval,
 )
-from pact_reports.tables.metric_values import DECODING_WORDS, items_and_pairs
 from pact_reports.tables.request import TableRequest
 
 _BY_VALUE: Final[tuple[tuple[Mark, str], ...]] = (

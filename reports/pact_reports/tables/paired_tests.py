@@ -12,6 +12,7 @@ from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import units_text
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
+    DECODING_WORDS,
     DIFFERENCE,
     arm_cell,
     interval_cell,
@@ -22,7 +23,6 @@ from pact_reports.tables.cells import (
     unit_of,
     value_cell,
 )
-from pact_reports.tables.metric_values import DECODING_WORDS
 from pact_reports.tables.request import TableRequest
 
 _ACCURACY: Final = metric_spec("accuracy")

@@ -31,8 +31,14 @@ from pact_reports.numbers import (
     value_text,
 )
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
-from pact_reports.tables.cells import DIFFERENCE, chance_text, estimate_cell, shown, text_cell
-from pact_reports.tables.metric_values import counted
+from pact_reports.tables.cells import (
+    DIFFERENCE,
+    chance_text,
+    counted,
+    estimate_cell,
+    shown,
+    text_cell,
+)
 from pact_reports.tables.request import TableRequest
 
 _MOST_DIFFERENCES: Final = 4

@@ -25,8 +25,7 @@ from pact_eval.evaluation import Experiment
 from pact_eval.prompts import NIMBLE
 from pact_reports.markup import csp_hash
 from pact_reports.page import PageRequest, make_page, read_item_records
-from pact_reports.page.item_prompts import user_message, view_changes
-from pact_reports.page.item_texts import marked
+from pact_reports.page.item_texts import marked, user_message, view_changes
 from pact_reports.page.packing import BlockStore, bytes_of, to_permille, to_steps
 
 

@@ -30,10 +30,10 @@ from pact_fixtures.paper import CLEAR_CHANGES, HYPOTHESES
 from pact_reports.tables import TableRequest, build_tables, to_csv
 from pact_reports.tables.ablations import ablations_table
 from pact_reports.tables.calibration_effects import calibration_table
+from pact_reports.tables.cells import items_and_pairs
 from pact_reports.tables.group_accuracy import group_table
 from pact_reports.tables.k_views import k_views_table
 from pact_reports.tables.main_results import means_table
-from pact_reports.tables.metric_values import items_and_pairs
 from pact_reports.tables.scorecard import scorecard_table
 
 # As printed, but for AURC of the base model, which the paper leaves out.
