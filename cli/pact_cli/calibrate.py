@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pact_eval.evaluation import Settings
 
 
-@command(loads=("pact_eval.calibration", "pact_reports.answers"))
+@command(loads=("pact_eval.calibration", "pact_reports.sentences.answers"))
 @path_argument("run", "CALIB_RUN", RUN)
 @click.option(
     "--mode",
@@ -72,7 +72,7 @@ def calibrate(
     others, or shares families with CALIB_RUN, the command fails and writes nothing.
     """
     from pact_eval.calibration import fit_on_run
-    from pact_reports.sentences import warning_sentence
+    from pact_reports.sentences.notes import warning_sentence
 
     fitted = fit_on_run(run, holdout, mode=mode, decoding=settings.decoding, allow=settings.allow)
     warn(map(warning_sentence, fitted.warnings))
@@ -108,9 +108,9 @@ class _Exported:
 def _show(fitted: FittedRun, path: Path, exported: _Exported | None, *, as_json: bool) -> None:
     """Print the fit, what it does to runs, and the files that were written."""
     from pact_eval.runs.remote.urls import shown
-    from pact_reports.answers import calibration_answer
-    from pact_reports.calibration_sentences import calibration_sentence, portable_sentences
     from pact_reports.plain_text import one_line
+    from pact_reports.sentences.answers import calibration_answer
+    from pact_reports.sentences.calibration import calibration_sentence, portable_sentences
     from pact_reports.table import Line
     from pact_reports.tables.fit import fitted_parts
     from pact_reports.writers.json import calibration_json, to_json

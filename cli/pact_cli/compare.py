@@ -78,7 +78,7 @@ def compare(
     others.
     """
     from pact_eval.evaluation import Experiment
-    from pact_reports.sentences import warning_sentence
+    from pact_reports.sentences.notes import warning_sentence
 
     settings = replace(settings, holm=holm)
     if gate:
@@ -116,8 +116,8 @@ def _refuse_with_gate(*, arms: bool, mcnemar: bool, holm: bool, data: tuple[Path
 def _gate(arguments: tuple[str, ...], settings: Settings, *, as_json: bool) -> None:
     """Print the drift between two runs, and exit as its finding demands."""
     from pact_eval.drift import measure_drift
-    from pact_reports.drift_sentences import drift_answer
-    from pact_reports.sentences import warning_sentence
+    from pact_reports.sentences.drift import drift_answer
+    from pact_reports.sentences.notes import warning_sentence
     from pact_reports.table import Line
     from pact_reports.tables.drift import drift_parts
     from pact_reports.writers.json import drift_json
@@ -154,9 +154,9 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
         as_json: print JSON.
     """
     from pact_eval.drift import quantising_cost, served_tempering
-    from pact_reports.answers import comparison_answer
-    from pact_reports.drift_sentences import quantising_sentences, tempering_sentences
     from pact_reports.numbers import GENERALISATION
+    from pact_reports.sentences.answers import comparison_answer
+    from pact_reports.sentences.drift import quantising_sentences, tempering_sentences
     from pact_reports.table import Line
     from pact_reports.tables.comparison import comparison_parts
     from pact_reports.tables.differing_items import differing_json, differing_parts
@@ -212,8 +212,8 @@ def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Rec
 
 def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None:
     """Print the comparison of the first arm with each of the others, seed by seed."""
-    from pact_reports.answers import arms_answer
     from pact_reports.numbers import GENERALISATION
+    from pact_reports.sentences.answers import arms_answer
     from pact_reports.table import Line
     from pact_reports.tables.comparison import arms_parts
     from pact_reports.writers.json import arms_json, to_json, warnings_json
@@ -243,7 +243,7 @@ def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None
 
 def _heading(experiment: Experiment) -> list[Line]:
     """Say which distributions are compared, and in what runs differ that should not."""
-    from pact_reports.sentences import unlike_sentence
+    from pact_reports.sentences.notes import unlike_sentence
     from pact_reports.table import Line
 
     label = experiment.settings.label

@@ -44,7 +44,7 @@ def demo(out: Path, k: int, limit: int | None) -> None:
     from pact_eval.thresholds import Target, choose_thresholds
     from pact_reports.files import Outputs, write_report
     from pact_reports.plain_text import one_line
-    from pact_reports.threshold_sentences import thresholds_answer
+    from pact_reports.sentences.thresholds import thresholds_answer
 
     # By name: no command imports the package of the fixtures, which is above this one.
     with resources.as_file(resources.files("pact_fixtures")) as fixtures:

@@ -68,7 +68,7 @@ def export(
     """
     with needs_model_extra():
         from pact_eval.export.export import export_adapter
-    from pact_reports.export import export_json, export_lines
+    from pact_reports.sentences.export import export_json, export_lines
     from pact_reports.writers.terminal import show
 
     if with_base and merged:

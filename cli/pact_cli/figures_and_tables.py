@@ -156,7 +156,7 @@ def _written(
     """Return what was written, and the warnings as JSON values; print the warnings."""
     from pact_eval.evaluation import Experiment
     from pact_reports.files import write_report
-    from pact_reports.sentences import warning_sentence
+    from pact_reports.sentences.notes import warning_sentence
     from pact_reports.writers.json import warnings_json
 
     experiment = Experiment.read(runs, settings)

@@ -90,8 +90,8 @@ def scorecard(
     were registered after a run began.
     """
     from pact_eval.preregistration import judge_sources
-    from pact_reports.answers import scorecard_answer
-    from pact_reports.sentences import warning_sentence
+    from pact_reports.sentences.answers import scorecard_answer
+    from pact_reports.sentences.notes import warning_sentence
     from pact_reports.table import Line
     from pact_reports.tables.scorecard import scorecard_parts
     from pact_reports.writers.json import scorecard_json

@@ -28,7 +28,7 @@ def probe(server: ServerRequest, as_json: bool) -> None:
     """
     with needs_server_extra():
         from pact_eval.scoring.servers.source import probe as probe_server
-    from pact_reports.requests import probe_json, probe_lines
+    from pact_reports.sentences.requests import probe_json, probe_lines
     from pact_reports.writers.terminal import show
 
     found = probe_server(server)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pact_reports.table import Line
 
 
-@command(loads=("pact_eval.evaluation", "pact_reports.answers"))
+@command(loads=("pact_eval.evaluation", "pact_reports.sentences.answers"))
 @runs_argument
 @settings_options(
     *("by", "unit", "decoding", "resamples", "seed", "calibration", "shipped", "allow", "method")
@@ -102,7 +102,7 @@ def report(
     load("pact_reports.files", *(["pact_reports.page"] if outputs.html else []))
     from pact_eval.evaluation import Experiment
     from pact_reports.files import write_report
-    from pact_reports.sentences import warning_sentence
+    from pact_reports.sentences.notes import warning_sentence
     from pact_reports.writers.json import warnings_json
 
     experiment = Experiment.read(runs, settings)
@@ -161,8 +161,8 @@ def print_reports(
     """
     from pact_eval.evaluation import Experiment, of_one_role, report_digest
     from pact_eval.runs import open_run, run_folders
-    from pact_reports.answers import headline_parts
-    from pact_reports.sentences import warning_sentence
+    from pact_reports.sentences.answers import headline_parts
+    from pact_reports.sentences.notes import warning_sentence
     from pact_reports.tables.report import run_parts
     from pact_reports.writers.json import evaluation_json, order_json, to_json, warnings_json
     from pact_reports.writers.terminal import show
@@ -214,7 +214,7 @@ def _tempering(
         return [], {}
     from pact_eval.drift import served_tempering
     from pact_eval.evaluation import Experiment
-    from pact_reports.drift_sentences import tempering_sentences
+    from pact_reports.sentences.drift import tempering_sentences
     from pact_reports.table import Line
     from pact_reports.writers.json import to_json
 

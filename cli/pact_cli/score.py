@@ -108,7 +108,7 @@ def _source(
             raise click.UsageError(message)
         with needs_server_extra():
             from pact_eval.scoring.servers.source import server_source
-        from pact_reports.requests import plan_sentence, probe_lines
+        from pact_reports.sentences.requests import plan_sentence, probe_lines
 
         source = server_source(
             asked, lambda probe: announce(line.text for line in probe_lines(probe))
@@ -132,7 +132,7 @@ def _worker_source(asked: ModelRequest, workers: WorkersRequest) -> RowSource:
     from pact_eval.scoring.quantisation import quantisation_remarks
     from pact_eval.scoring.workers.cluster import import_ray
     from pact_eval.scoring.workers.source import worker_source
-    from pact_reports.workers import progress_sentence, thread_remarks
+    from pact_reports.sentences.workers import progress_sentence, thread_remarks
 
     with needs_ray_extra():
         import_ray(workers)

@@ -81,9 +81,9 @@ def sets(
 
 def _show_chosen(found: AnswerSets, out: Path | None, *, brief: bool, as_json: bool) -> None:
     from pact_eval.thresholds import answer_sets_json
-    from pact_reports.sentences import warning_sentence
+    from pact_reports.sentences.notes import warning_sentence
+    from pact_reports.sentences.thresholds import sets_answer
     from pact_reports.tables.answer_sets import sets_parts
-    from pact_reports.threshold_sentences import sets_answer
     from pact_reports.writers.json import to_json, warnings_json
 
     answer, warnings = sets_answer(found), found.warnings
@@ -105,8 +105,8 @@ def _show_chosen(found: AnswerSets, out: Path | None, *, brief: bool, as_json: b
 
 def _check(file: Path, run: Path, settings: Settings, *, brief: bool, as_json: bool) -> None:
     from pact_eval.thresholds import check_answer_sets
+    from pact_reports.sentences.thresholds import sets_check_answer, sets_check_warnings
     from pact_reports.tables.answer_sets import sets_check_parts
-    from pact_reports.threshold_sentences import sets_check_answer, sets_check_warnings
     from pact_reports.writers.json import answer_sets_check_json
 
     found = check_answer_sets(file, run, settings=settings)

@@ -25,7 +25,7 @@ def _range(context: click.Context, parameter: click.Parameter, text: str | None)
     return None if match is None else range(int(match[1]), int(match[2] or match[1]) + 1)
 
 
-@command(loads=("pact_eval.evaluation", "pact_reports.answers"))
+@command(loads=("pact_eval.evaluation", "pact_reports.sentences.answers"))
 @path_argument("run", "RUN", RUN)
 @click.option(
     "--k",
@@ -44,9 +44,9 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
     """
     from pact_eval.evaluation import Experiment
     from pact_eval.runs import run_folder
-    from pact_reports.answers import sweep_answer
     from pact_reports.plain_text import one_line
-    from pact_reports.sentences import warning_sentence
+    from pact_reports.sentences.answers import sweep_answer
+    from pact_reports.sentences.notes import warning_sentence
     from pact_reports.table import Line
     from pact_reports.tables.sweep import sweep_table
     from pact_reports.writers.json import to_json, warnings_json

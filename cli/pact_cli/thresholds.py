@@ -199,9 +199,9 @@ def thresholds(
 
 def _show_chosen(found: Thresholds, out: Path | None, *, brief: bool, as_json: bool) -> None:
     from pact_eval.thresholds import thresholds_json
-    from pact_reports.sentences import warning_sentence
+    from pact_reports.sentences.notes import warning_sentence
+    from pact_reports.sentences.thresholds import thresholds_answer
     from pact_reports.tables.thresholds import thresholds_parts
-    from pact_reports.threshold_sentences import thresholds_answer
     from pact_reports.writers.json import to_json, warnings_json
 
     answer, warnings = thresholds_answer(found), found.warnings
@@ -222,8 +222,8 @@ def _show_chosen(found: Thresholds, out: Path | None, *, brief: bool, as_json: b
 
 def _check(file: Path, run: Path, settings: Settings, *, brief: bool, as_json: bool) -> None:
     from pact_eval.thresholds import check_thresholds
+    from pact_reports.sentences.thresholds import check_answer, check_warnings
     from pact_reports.tables.thresholds import check_parts
-    from pact_reports.threshold_sentences import check_answer, check_warnings
     from pact_reports.writers.json import threshold_check_json
 
     found = check_thresholds(file, run, settings=settings)

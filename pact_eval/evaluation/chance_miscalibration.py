@@ -1,4 +1,4 @@
-"""The miscalibration (CORP) that chance alone gives a calibrated model."""
+"""The miscalibration and the ECE that chance alone gives a calibrated model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs may be compared item by item: runs of the same data, contract, prompts and base model.
+"""Which runs may be compared: those of one role, data, contract, prompts and base model.
 
 Every command that puts runs next to each other asks `join_all`. The adapter may differ, and so may
 K: view metrics are then compared on the views that both runs have.

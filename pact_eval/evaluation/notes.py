@@ -1,6 +1,6 @@
 """Notes of a report on its numbers, as typed values.
 
-`evaluate` and `compare_arms` return notes; `pact_reports.sentences` turns each into a sentence.
+`evaluate` and `compare_arms` return notes; `pact_reports.sentences.notes` makes sentences of them.
 """
 
 from __future__ import annotations

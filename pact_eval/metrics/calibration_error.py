@@ -1,4 +1,4 @@
-"""Expected calibration error of the top probability, and the bins behind it."""
+"""Expected calibration error, the bins behind it, and errors made with full confidence."""
 
 from dataclasses import dataclass
 

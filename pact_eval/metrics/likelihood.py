@@ -1,4 +1,4 @@
-"""Proper scores of a distribution: negative log-likelihood and Brier, per item."""
+"""Log-probabilities per item: negative log-likelihood, Brier score, and the lead of an answer."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Adapter and base-model folders, read without torch.
+"""Adapter and base-model folders, read without torch: files, configuration, quantisation.
 
 Weights are data. Only safetensors are accepted. Pickled files (`.bin`, `.pt`, ...) are refused
 before any library could unpickle them.

@@ -1,4 +1,4 @@
-"""Is any code letter picked more than its share?"""
+"""Is any code letter picked more than its share? A chi-squared test of marginal homogeneity."""
 
 import math
 from dataclasses import dataclass

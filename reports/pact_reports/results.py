@@ -12,10 +12,18 @@ from pact_eval.evaluation import ArmsComparison, Comparison, Evaluation
 from pact_eval.preregistration import JudgedHypotheses
 from pact_eval.results import Result
 from pact_eval.thresholds import AnswerSets, AnswerSetsCheck, Thresholds, ThresholdsCheck
-from pact_reports.answers import scorecard_answer
-from pact_reports.drift_sentences import drift_answer
 from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.sentences import warning_sentence
+from pact_reports.sentences.answers import scorecard_answer
+from pact_reports.sentences.drift import drift_answer
+from pact_reports.sentences.notes import warning_sentence
+from pact_reports.sentences.thresholds import (
+    check_answer,
+    check_warnings,
+    sets_answer,
+    sets_check_answer,
+    sets_check_warnings,
+    thresholds_answer,
+)
 from pact_reports.table import Legend, Line, Part, Table
 from pact_reports.tables.adapter import adapter_parts
 from pact_reports.tables.answer_sets import sets_check_parts, sets_parts
@@ -26,14 +34,6 @@ from pact_reports.tables.fit import fitted_parts
 from pact_reports.tables.report import evaluation_parts
 from pact_reports.tables.scorecard import scorecard_parts
 from pact_reports.tables.thresholds import check_parts, thresholds_parts
-from pact_reports.threshold_sentences import (
-    check_answer,
-    check_warnings,
-    sets_answer,
-    sets_check_answer,
-    sets_check_warnings,
-    thresholds_answer,
-)
 from pact_reports.writers import terminal
 from pact_reports.writers.html import legend_html, table_html
 

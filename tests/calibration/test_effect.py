@@ -21,7 +21,7 @@ from pact_eval.calibration import (
 )
 from pact_eval.errors import InputError
 from pact_eval.evaluation import calibration_error
-from pact_reports.calibration_sentences import calibration_sentence
+from pact_reports.sentences.calibration import calibration_sentence
 
 
 def hot(temperature: float) -> Calibrator:

@@ -12,7 +12,7 @@ from run_frames import edit_run, rows, write_run
 from pact_eval.evaluation import Experiment, ExperimentRun, Settings, paired_differences
 from pact_eval.runs import Decoding
 from pact_eval.stats import SlotHomogeneity
-from pact_reports.answers import comparison_answer
+from pact_reports.sentences.answers import comparison_answer
 
 SETTINGS = Settings(resamples=200)
 

@@ -31,7 +31,7 @@ from pact_eval.evaluation.comparison import adjusted_together
 from pact_eval.evaluation.marks import MOST_RESAMPLES, evidence, too_few_resamples
 from pact_eval.runs import Decoding
 from pact_eval.stats import ResampledInference, mcnemar, resamples_needed
-from pact_reports.sentences import note_sentence
+from pact_reports.sentences.notes import note_sentence
 from pact_reports.writers.json import to_json
 
 

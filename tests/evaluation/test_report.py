@@ -23,7 +23,7 @@ from pact_eval.evaluation import (
 )
 from pact_eval.runs import Decoding, Predictions
 from pact_eval.runs.importing import read_rows
-from pact_reports.sentences import note_sentence
+from pact_reports.sentences.notes import note_sentence
 
 
 @pytest.fixture(scope="module")

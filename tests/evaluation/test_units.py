@@ -24,7 +24,7 @@ from pact_eval.evaluation import (
 )
 from pact_eval.metrics import pair_correct
 from pact_eval.stats import rate_estimate, sign_flip_test
-from pact_reports.sentences import note_sentence
+from pact_reports.sentences.notes import note_sentence
 
 
 def items(seed: int, unit: ClusterUnit = "source_family") -> ScoredItems:

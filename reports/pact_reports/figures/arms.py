@@ -21,7 +21,6 @@ from pact_eval.evaluation.curves import (
     main_comparison,
     views_sweep,
 )
-from pact_reports.calibration_sentences import CALIBRATION_ERROR
 from pact_reports.figures.axes import (
     SEED_AREA,
     SIDES_POINTS,
@@ -38,6 +37,7 @@ from pact_reports.figures.axes import (
 from pact_reports.figures.curves import single_views
 from pact_reports.figures.figure import Built, FigureFile, reason, stem, uncalibrated
 from pact_reports.figures.style import INK, PAPER, ArmStyle, Looks, shown
+from pact_reports.sentences.calibration import CALIBRATION_ERROR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -188,7 +188,7 @@ def build_risk_coverage(experiment: Experiment, looks: Looks) -> Built:
 def decide_risk_coverage(experiment: Experiment, looks: Looks, decisions: Decisions) -> Built:
     """Build the file of risk against coverage with the chosen gates."""
     from pact_eval.thresholds import gate_marks
-    from pact_reports.threshold_sentences import gate_notes
+    from pact_reports.sentences.thresholds import gate_notes
 
     found = gate_marks(experiment, decisions.files)
     built = _risk_coverage(experiment, looks, found.marks)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment, ExperimentRun
 from pact_reports.figures.style import Looks
-from pact_reports.sentences import ViewsUse, views_notes
+from pact_reports.sentences.notes import ViewsUse, views_notes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -20,7 +20,6 @@ from pact_eval.evaluation.curves import (
     reliability,
 )
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.calibration_sentences import CALIBRATION_ERROR
 from pact_reports.figures.axes import (
     counts_text,
     dot_mark,
@@ -42,6 +41,7 @@ from pact_reports.figures.figure import (
 )
 from pact_reports.figures.style import INK, MUTED, PAPER, RIGHT, WRONG, ArmStyle, Looks, shown
 from pact_reports.numbers import has_width
+from pact_reports.sentences.calibration import CALIBRATION_ERROR
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,11 +17,11 @@ from pact_eval.evaluation import (
 from pact_eval.evaluation import diagnostics as d
 from pact_eval.preregistration import RegistrationProblem, WeakVerdict
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.calibration_sentences import calibration_sentence
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import has_width, interval_text, no_interval, value_text
 from pact_reports.page.item_links import items_href
-from pact_reports.sentences import (
+from pact_reports.sentences.calibration import calibration_sentence
+from pact_reports.sentences.notes import (
     named_note,
     note_sentence,
     same_weights_sentence,

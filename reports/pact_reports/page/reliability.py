@@ -12,11 +12,11 @@ from typing import Final
 from pact_eval.errors import InputError
 from pact_eval.evaluation import RELIABILITY_BINS, CalibrationError, Experiment, ExperimentRun
 from pact_eval.evaluation.curves import BinnedCurve, binned_reliability
-from pact_reports.answers import calibration_verdict
 from pact_reports.figures import Looks, reason
 from pact_reports.markup import Html, data_text, element
 from pact_reports.page.colours import variable
 from pact_reports.page.item_links import items_href
+from pact_reports.sentences.answers import calibration_verdict
 
 _LEFT: Final = 34.0
 _TOP: Final = 8.0

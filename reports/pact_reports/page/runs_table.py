@@ -17,9 +17,9 @@ from pact_eval.evaluation import (
 from pact_eval.evaluation.diagnostics import calibrated_items, on_letters
 from pact_eval.preregistration import decoding_name
 from pact_reports.arm_names import ArmNames
-from pact_reports.calibration_sentences import CALIBRATION_ERROR, NOISE
 from pact_reports.numbers import methods_text
-from pact_reports.sentences import views_notes
+from pact_reports.sentences.calibration import CALIBRATION_ERROR, NOISE
+from pact_reports.sentences.notes import views_notes
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
     DECODING_WORDS,

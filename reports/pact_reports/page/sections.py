@@ -1,4 +1,4 @@
-"""The sections of figures and of tables."""
+"""The sections of figures and of tables, with figures drawn as SVG for the page."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from pact_eval.preregistration import (
     on_registration,
     on_verdicts,
 )
-from pact_reports.answers import NOT_SHOWN, Said, arms_answer, comparison_answer
 from pact_reports.arm_names import ArmNames
 from pact_reports.figures import reason
 from pact_reports.markup import Html, data_text, element, joined
@@ -29,6 +28,7 @@ from pact_reports.page.matrix import FEW_RUNS, matrix_html
 from pact_reports.page.request import PageRequest
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html
+from pact_reports.sentences.answers import NOT_SHOWN, Said, arms_answer, comparison_answer
 from pact_reports.tables import BuiltTables
 from pact_reports.tables.cells import DECODING_WORDS
 from pact_reports.writers.html import table_html

@@ -7,7 +7,7 @@ from typing import Final
 from pact_eval.evaluation import find_metric, metric_spec
 from pact_eval.preregistration import Ablation, Ablations, MetricQuestion, ablations
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.calibration_sentences import NOISE
+from pact_reports.sentences.calibration import NOISE
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
     DECODING_WORDS,

@@ -17,7 +17,7 @@ from pact_eval.preregistration import (
 )
 from pact_eval.runs import Decoding
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.calibration_sentences import NOISE
+from pact_reports.sentences.calibration import NOISE
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
     DECODING_WORDS,

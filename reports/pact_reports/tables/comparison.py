@@ -23,7 +23,6 @@ from pact_eval.evaluation import (
     sign_of,
 )
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.calibration_sentences import NOISE
 from pact_reports.numbers import (
     UNDEFINED,
     ends_text,
@@ -34,7 +33,8 @@ from pact_reports.numbers import (
     value_text,
 )
 from pact_reports.plain_text import one_line
-from pact_reports.sentences import note_sentence
+from pact_reports.sentences.calibration import NOISE
+from pact_reports.sentences.notes import note_sentence
 from pact_reports.table import Cell, Column, Legend, Line, Mark, Part, Row, Table
 from pact_reports.tables.cells import STANDING_LEGEND, chance_text, estimate_cell
 from pact_reports.tables.differing_items import SHOWN

@@ -66,7 +66,7 @@ def build_gates(request: TableRequest) -> Table:
         InputError: there are no thresholds, or none is of the model of a run.
     """
     from pact_eval.thresholds import gate_marks
-    from pact_reports.threshold_sentences import gate_notes
+    from pact_reports.sentences.thresholds import gate_notes
 
     files = () if request.decisions is None else request.decisions.files
     if not files:

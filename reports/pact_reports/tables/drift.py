@@ -8,14 +8,14 @@ from typing import Final, TypeVar
 
 from pact_eval.drift import AccuracyChange, AnswerChanges, Drift, GateChange, Mix, Tempering
 from pact_eval.evaluation import ClusterUnit, Estimate
-from pact_reports.drift_sentences import (
+from pact_reports.numbers import UNDEFINED, methods_text, units_text, value_text
+from pact_reports.plain_text import one_line
+from pact_reports.sentences.drift import (
     difference_sentences,
     distance_sentence,
     pairing_sentence,
     ratio_text,
 )
-from pact_reports.numbers import UNDEFINED, methods_text, units_text, value_text
-from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.thresholds import SIGNAL_NAMES, gate_text, rule_text, target_text

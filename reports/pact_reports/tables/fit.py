@@ -17,8 +17,8 @@ from pact_eval.calibration import (
     Scores,
 )
 from pact_eval.evaluation import Estimate
-from pact_reports.calibration_sentences import calibration_sentence
 from pact_reports.numbers import UNDEFINED, value_text
+from pact_reports.sentences.calibration import calibration_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 
 

@@ -15,7 +15,7 @@ from pact_eval.preregistration import (
     main_results,
 )
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.calibration_sentences import CALIBRATION_ERROR, NOISE
+from pact_reports.sentences.calibration import CALIBRATION_ERROR, NOISE
 from pact_reports.table import Cell, Column, Mark, Row, Table
 from pact_reports.tables.cells import (
     DECODING_WORDS,

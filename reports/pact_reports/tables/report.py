@@ -33,7 +33,7 @@ from pact_reports.numbers import (
     value_text,
 )
 from pact_reports.plain_text import one_line
-from pact_reports.sentences import note_sentence
+from pact_reports.sentences.notes import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.answer_scores import groups_table
 from pact_reports.tables.cells import estimate_cell

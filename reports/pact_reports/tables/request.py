@@ -22,7 +22,7 @@ from pact_eval.preregistration import (
 )
 from pact_eval.runs import Decoding
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.sentences import ViewsUse
+from pact_reports.sentences.notes import ViewsUse
 from pact_reports.table import Table
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from pact_eval.preregistration import (
     margin_unit,
 )
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.calibration_sentences import NOISE
 from pact_reports.numbers import (
     UNDEFINED,
     ends_text,
@@ -30,6 +29,7 @@ from pact_reports.numbers import (
     p_value_text,
     value_text,
 )
+from pact_reports.sentences.calibration import NOISE
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
 from pact_reports.tables.cells import (
     DIFFERENCE,

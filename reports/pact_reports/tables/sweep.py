@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pact_eval.evaluation import Calibration, SweepPoint, registered_metrics
-from pact_reports.calibration_sentences import NOISE
 from pact_reports.numbers import methods_text
+from pact_reports.sentences.calibration import NOISE
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import estimate_cell
 

@@ -12,7 +12,7 @@ from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment
 from pact_eval.progress import tracked
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.sentences import unlike_sentence, views_notes, warning_sentence
+from pact_reports.sentences.notes import unlike_sentence, views_notes, warning_sentence
 from pact_reports.table import Table
 from pact_reports.tables.registry import TABLES
 from pact_reports.tables.request import TableRequest

@@ -33,7 +33,7 @@ from pact_eval.prompts import position_name
 from pact_eval.runs.remote.urls import shown
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import GENERALISATION
-from pact_reports.sentences import note_sentence, warning_sentence
+from pact_reports.sentences.notes import note_sentence, warning_sentence
 
 if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards need
     from pact_eval.audit import (
@@ -345,7 +345,7 @@ def calibration_json(fitted: FittedRun) -> dict[str, Json]:
         Rates as fractions, NLL in nats. The scores of every run come with its `warnings`, one for
         every score that got worse on all items or on a kind.
     """
-    from pact_reports.calibration_sentences import calibration_sentence
+    from pact_reports.sentences.calibration import calibration_sentence
 
     return {
         "folder": shown(fitted.folder),

@@ -1,4 +1,4 @@
-"""Thresholds in words: what may be decided, what cannot be promised, and what a check found."""
+"""Thresholds and answer sets in words: what may be decided, and what a check found."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def warning_sentence(
     if isinstance(warning, ItemMismatch | LeftOutItems):
         return str(warning)
     # A report without a calibrator does not wait for what fits them.
-    from pact_reports.calibration_sentences import calibration_sentence
+    from pact_reports.sentences.calibration import calibration_sentence
 
     return f"{warning.run}: {calibration_sentence(warning.note)}"
 
