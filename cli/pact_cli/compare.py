@@ -203,7 +203,7 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
 
 def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Record] | None:
     """Read the records of the items; None if no dataset of the runs is known."""
-    from pact_reports.item_records import has_data_of, read_item_records, recorded_data
+    from pact_eval.evaluation import has_data_of, read_item_records, recorded_data
 
     if not data or (from_settings("data") and not has_data_of(data, experiment)):
         data = recorded_data(experiment) or ()

@@ -124,7 +124,7 @@ def _with_data_of(experiment: Experiment, outputs: Outputs) -> tuple[Outputs, li
     Returns:
         The outputs, and the warning as a JSON value if a dataset was left out.
     """
-    from pact_reports.item_records import has_data_of
+    from pact_eval.evaluation import has_data_of
 
     if not outputs.html or not from_settings("data") or has_data_of(outputs.data, experiment):
         return outputs, []

@@ -46,6 +46,12 @@ from pact_eval.evaluation.data_splits import Split, data_splits, files_of, split
 from pact_eval.evaluation.digest import ReportDigest, report_digest
 from pact_eval.evaluation.experiment import ITEMS_IN_MEMORY, Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.item_records import (
+    ItemRecords,
+    has_data_of,
+    read_item_records,
+    recorded_data,
+)
 from pact_eval.evaluation.items import (
     RELIABILITY_BINS,
     ScoredItems,
@@ -210,6 +216,7 @@ __all__ = [
     "Inference",
     "InfiniteNll",
     "ItemMismatch",
+    "ItemRecords",
     "Labels",
     "Lead",
     "LeftOutItems",
@@ -279,6 +286,7 @@ __all__ = [
     "find_metric",
     "group_rows",
     "group_statistics",
+    "has_data_of",
     "join",
     "join_all",
     "label_codes",
@@ -296,7 +304,9 @@ __all__ = [
     "point_estimates",
     "point_values",
     "read_data_card",
+    "read_item_records",
     "read_items",
+    "recorded_data",
     "register_metric",
     "registered_metrics",
     "report_digest",

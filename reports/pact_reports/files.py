@@ -238,7 +238,8 @@ def write_report(experiment: Experiment, outputs: Outputs) -> WrittenReport:
 
 
 def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:
-    from pact_reports.page import PageRequest, read_item_records
+    from pact_eval.evaluation import read_item_records
+    from pact_reports.page import PageRequest
 
     records = read_item_records(outputs.data, experiment) if outputs.data else None
     return PageRequest(

@@ -3,14 +3,11 @@
 Python writes summary, figures and tables as plain HTML. Only the item browser needs a script.
 """
 
-from pact_reports.item_records import ItemRecords, read_item_records
 from pact_reports.page.assembly import make_page, write_page
 from pact_reports.page.request import PageRequest
 
 __all__ = [
-    "ItemRecords",
     "PageRequest",
     "make_page",
-    "read_item_records",
     "write_page",
 ]

@@ -17,6 +17,7 @@ from pact_eval.evaluation import (
     RELIABILITY_BINS,
     Experiment,
     ExperimentRun,
+    ItemRecords,
     most_probable,
     pair_partners,
 )
@@ -25,7 +26,6 @@ from pact_eval.progress import tracked
 from pact_eval.prompts import ChatContract, canonical_code_order
 from pact_eval.runs import Predictions
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.item_records import ItemRecords
 from pact_reports.page.item_columns import (
     FLAGS,
     KINDS,

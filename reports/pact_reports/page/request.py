@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
-from pact_eval.evaluation import DataCard, Experiment, ReportDigest, files_of, report_digest
+from pact_eval.evaluation import (
+    DataCard,
+    Experiment,
+    ItemRecords,
+    ReportDigest,
+    files_of,
+    report_digest,
+)
 from pact_eval.preregistration import Margin, lock_path
 from pact_reports.arm_names import ArmNames, names_in
 from pact_reports.figures import NEUTRAL, Palette
-from pact_reports.item_records import ItemRecords
 from pact_reports.tables import TableRequest
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from selenium.webdriver import ActionChains, Keys
 from pact_eval import metrics
 from pact_eval._typing import BoolArray
 from pact_eval.data import Record
-from pact_eval.evaluation import Experiment
+from pact_eval.evaluation import Experiment, read_item_records
 from pact_eval.prompts import NIMBLE
-from pact_reports.page import PageRequest, make_page, read_item_records, write_page
+from pact_reports.page import PageRequest, make_page, write_page
 from pact_reports.page.item_links import item_href, items_href
 from pact_reports.page.packing import to_steps
 

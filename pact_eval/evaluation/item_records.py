@@ -10,8 +10,10 @@ from typing import Final
 from pact_eval._files import sha256_of_file
 from pact_eval.data import Record, read_records
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment, ExperimentRun, files_of
+from pact_eval.evaluation.data_splits import files_of
 from pact_eval.evaluation.diagnostics import DifferentData
+from pact_eval.evaluation.experiment import Experiment
+from pact_eval.evaluation.experiment_run import ExperimentRun
 
 _SHOWN: Final = 5
 
