@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pact_eval.drift import Drift
     from pact_eval.evaluation import Comparison, Evaluation, Experiment, Settings
     from pact_eval.preregistration import JudgedHypotheses
-    from pact_eval.runs import Allowance, Decoding, Run
+    from pact_eval.runs import Allowance, Decoding, Run, RunSource
     from pact_eval.thresholds import (
         AnswerSets,
         AnswerSetsCheck,
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
         Thresholds,
         ThresholdsCheck,
     )
-
-    RunOrFolder: TypeAlias = Run | Path | str
 
 _FINDINGS_KEPT = 20
 
@@ -157,7 +155,7 @@ def score(
     return read_run(out)
 
 
-def evaluate(run: RunOrFolder, settings: Settings | None = None) -> Evaluation:
+def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:
     """Compute every number of the report on a run, as `pact-eval report` shows them.
 
     Args:
@@ -166,18 +164,17 @@ def evaluate(run: RunOrFolder, settings: Settings | None = None) -> Evaluation:
 
     Returns:
         Estimates by group and metric, with intervals over families, typed notes, and warnings on
-        the calibrator. A notebook shows it as tables.
+        the calibrator. A notebook shows it as tables. `Experiment.report` also has the rates at
+        view 0, what the order of answers does, and the digest.
 
     Raises:
         RunError: the folder is not a complete run.
         InputError: there is no such decoding of the run, or no calibrator.
     """
-    experiment = _experiment([run], settings)
-    evaluation = experiment.evaluation((experiment.runs or experiment.ablated)[0])
-    return replace(evaluation, warnings=experiment.applied_warnings)
+    return _experiment([run], settings).report().evaluation
 
 
-def compare(a: RunOrFolder, b: RunOrFolder, settings: Settings | None = None) -> Comparison:
+def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Comparison:
     """Compare two runs item by item, as `pact-eval compare` does; differences are a minus b.
 
     Args:
@@ -200,8 +197,8 @@ def compare(a: RunOrFolder, b: RunOrFolder, settings: Settings | None = None) ->
 
 
 def fit_calibrator(
-    run: RunOrFolder,
-    holdouts: Sequence[RunOrFolder] = (),
+    run: RunSource,
+    holdouts: Sequence[RunSource] = (),
     *,
     mode: Mode | Literal["auto"] = "auto",
     decoding: Decoding = "single",
@@ -226,8 +223,8 @@ def fit_calibrator(
     from pact_eval.calibration import fit_on_run
 
     return fit_on_run(
-        _folder(run),
-        [_folder(each) for each in holdouts],
+        run,
+        holdouts,
         mode=mode,
         decoding=decoding,
         allow=allow,
@@ -235,8 +232,8 @@ def fit_calibrator(
 
 
 def measure_drift(
-    first: RunOrFolder,
-    second: RunOrFolder,
+    first: RunSource,
+    second: RunSource,
     settings: Settings,
     *,
     thresholds: Sequence[Path | str] = (),
@@ -260,11 +257,11 @@ def measure_drift(
     from pact_eval.drift import measure_drift as measure
 
     files = [Path(each) for each in thresholds]
-    return measure(_folder(first), _folder(second), settings, thresholds=files)
+    return measure(first, second, settings, thresholds=files)
 
 
 def choose_thresholds(
-    run: RunOrFolder,
+    run: RunSource,
     target: Target | float,
     *,
     signal: Signal = "top",
@@ -297,7 +294,7 @@ def choose_thresholds(
 
     wanted = target if isinstance(target, Target) else Target.of_error(target)
     return choose(
-        _folder(run),
+        run,
         wanted,
         signal=signal,
         by=by,
@@ -308,7 +305,7 @@ def choose_thresholds(
 
 
 def check_thresholds(
-    thresholds: Path | str, run: RunOrFolder, settings: Settings | None = None
+    thresholds: Path | str, run: RunSource, settings: Settings | None = None
 ) -> ThresholdsCheck:
     """Check on other families whether thresholds keep their target.
 
@@ -327,11 +324,11 @@ def check_thresholds(
     """
     from pact_eval.thresholds import check_thresholds as check
 
-    return check(Path(thresholds), _folder(run), settings=settings)
+    return check(Path(thresholds), run, settings=settings)
 
 
 def choose_answer_sets(
-    run: RunOrFolder,
+    run: RunSource,
     coverage: float = 0.9,
     *,
     confidence: float | None = None,
@@ -356,11 +353,11 @@ def choose_answer_sets(
     """
     from pact_eval.thresholds import choose_answer_sets as choose
 
-    return choose(_folder(run), coverage, confidence=confidence, settings=settings)
+    return choose(run, coverage, confidence=confidence, settings=settings)
 
 
 def check_answer_sets(
-    sets: Path | str, run: RunOrFolder, settings: Settings | None = None
+    sets: Path | str, run: RunSource, settings: Settings | None = None
 ) -> AnswerSetsCheck:
     """Check on other families whether answer sets keep their promise.
 
@@ -379,11 +376,11 @@ def check_answer_sets(
     """
     from pact_eval.thresholds import check_answer_sets as check
 
-    return check(Path(sets), _folder(run), settings=settings)
+    return check(Path(sets), run, settings=settings)
 
 
 def judge(
-    criteria: Path | str, runs: Sequence[RunOrFolder], settings: Settings | None = None
+    criteria: Path | str, runs: Sequence[RunSource], settings: Settings | None = None
 ) -> JudgedHypotheses:
     """Judge registered hypotheses on runs, as `pact-eval scorecard` does.
 
@@ -397,14 +394,10 @@ def judge(
     """
     from pact_eval.preregistration import judge_sources
 
-    return judge_sources(Path(criteria), [_folder(run) for run in runs], settings)
+    return judge_sources(Path(criteria), runs, settings)
 
 
-def _experiment(runs: Sequence[RunOrFolder], settings: Settings | None) -> Experiment:
+def _experiment(runs: Sequence[RunSource], settings: Settings | None) -> Experiment:
     from pact_eval.evaluation import Experiment
 
-    return Experiment.read([_folder(run) for run in runs], settings, unique_labels=False)
-
-
-def _folder(run: RunOrFolder) -> Path:
-    return Path(run) if isinstance(run, str | Path) else run.folder
+    return Experiment.read(runs, settings, unique_labels=False)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -17,6 +20,7 @@ from pact_eval.evaluation import Experiment
 from pact_eval.preregistration import write_example
 from pact_eval.results import Result
 from pact_eval.thresholds import write_answer_sets, write_thresholds
+from pact_reports.writers.json import report_json
 
 SHIPPED = Path(__file__).resolve().parents[1] / "fixtures" / "pact_fixtures"
 SETTINGS = pact_eval.Settings(resamples=200)
@@ -54,6 +58,30 @@ def test_evaluate_and_compare_are_what_an_experiment_computes(runs: tuple[Path, 
     assert found.groups[0].estimates == experiment.evaluation(first).groups[0].estimates
     comparison = pact_eval.compare(*runs, SETTINGS)
     assert comparison.groups[0].metrics == experiment.comparison(first, second).groups[0].metrics
+
+
+def test_a_run_that_was_read_is_not_read_again(runs: tuple[Path, Path]) -> None:
+    """Once, `evaluate(run)` kept the folder alone and read its files a second time."""
+    from_folders = pact_eval.compare(*runs, SETTINGS)
+    a, b = map(pact_eval.read_run, runs)
+    for folder in runs:
+        shutil.rmtree(folder)
+    found = pact_eval.compare(a, b, SETTINGS)
+    assert found.groups[0].metrics == from_folders.groups[0].metrics
+    assert pact_eval.evaluate(a, SETTINGS).groups[0].items == len(a.predictions)
+    assert pact_eval.choose_thresholds(a, 0.5, settings=SETTINGS).gates
+    assert pact_eval.measure_drift(a, b, replace(SETTINGS, margin=0.1)).pairing.paired
+
+
+def test_the_report_of_python_has_the_json_of_the_command(runs: tuple[Path, Path]) -> None:
+    """Rates, order and digest were once put together by the command alone."""
+    command = [sys.executable, "-m", "pact_cli", "report", str(runs[0]), "--json", "--full"]
+    printed = subprocess.run(
+        [*command, "--resamples", "200"], capture_output=True, text=True, check=True
+    )
+    report = Experiment.read([runs[0]], SETTINGS).report()
+    assert report_json(report, audit=True) == json.loads(printed.stdout)
+    assert "Accuracy" in str(report)
 
 
 def test_ablated_contexts_are_evaluated_and_not_compared(

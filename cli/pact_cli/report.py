@@ -25,10 +25,11 @@ from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
-    from pact_eval.calibration import CalibrationWarning
-    from pact_eval.evaluation import Experiment, ExperimentRun, Notice, Settings
+    from pact_eval.drift import ServedTempering
+    from pact_eval.evaluation import Experiment, RunReport, Settings
+    from pact_reports.arm_names import ArmNames
     from pact_reports.files import Outputs, WrittenReport
-    from pact_reports.table import Line
+    from pact_reports.table import Part
 
 
 @command(loads=("pact_eval.evaluation", "pact_reports.sentences.answers"))
@@ -159,72 +160,65 @@ def print_reports(
         full: print every table instead of the first ten lines.
         local: run scored here, with whose temperatures those of served runs are compared.
     """
-    from pact_eval.evaluation import Experiment, of_one_role, report_digest
-    from pact_eval.runs import open_run, run_folders
-    from pact_reports.sentences.answers import headline_parts
+    from pact_eval.evaluation import Experiment
     from pact_reports.sentences.notes import warning_sentence
-    from pact_reports.tables.report import run_parts
-    from pact_reports.writers.json import evaluation_json, order_json, to_json, warnings_json
+    from pact_reports.writers.json import report_json, to_json, warnings_json
     from pact_reports.writers.terminal import show
 
-    folders = run_folders(folders)
-    kept, skipped = of_one_role([open_run(folder) for folder in folders])
+    experiments, skipped = Experiment.read_each(folders, settings)
     warn(map(warning_sentence, skipped))
-    names = names_of(run.arm for run in kept)
+    found = [experiment.report() for experiment in experiments]
+    names = names_of(report.run.arm for report in found)
     reports: list[dict[str, Json]] = []
-    warnings: Sequence[CalibrationWarning | Notice] = ()
-    for experiment in [Experiment.read([run.folder], settings) for run in kept]:
-        (run,) = experiment.all_runs
-        warnings = experiment.applied_warnings
-        warn(map(warning_sentence, warnings))
-        evaluation = replace(experiment.evaluation(run), warnings=warnings)
-        lines, tempering = _tempering(run, local, experiment.settings)
+    for each in found:
+        warn(map(warning_sentence, each.warnings))
+        heat = None if local is None else _tempering(each, local)
         if as_json:
-            digest = report_digest([run], experiment.settings)
-            rates = [] if run.ablated else to_json(experiment.rates(run))
-            audit = experiment.order_audit(run) if full else None
-            order = order_json(experiment.order_effect(run), audit)
-            reports.append(
-                evaluation_json(evaluation, run.provenance)
-                | {"arm_name": names.arm(run.arm), "rates": rates, "order": order}
-                | {"digest": digest.json}
-                | tempering
-            )
-        elif full or run.ablated:
-            audit = experiment.order_audit(run)
-            tables = run_parts(run.title, run.provenance, evaluation, audit, names)
-            show(output(), [*tables, *lines])
+            tempering = {} if heat is None else {"tempering": to_json(heat)}
+            reports.append(report_json(each, names, audit=full) | tempering)
         else:
-            found = experiment.rates(run), experiment.order_effect(run)
-            *parts, last = headline_parts(run.place, run.provenance, evaluation, *found, names)
-            show(output(), [*parts, *lines, last])
-    if as_json and len(folders) == 1:
-        print_json(reports[0] | {"warnings": [*left_out_files(), *warnings_json(warnings)]})
+            show(output(), _parts(each, names, heat, full=full))
+    if as_json and len(found) == 1:
+        warnings = [*left_out_files(), *warnings_json(found[0].warnings)]
+        print_json(reports[0] | {"warnings": warnings})
     elif as_json:
-        named = zip(kept, reports, strict=True)
-        runs: list[Json] = [{"folder": run.place, **each} for run, each in named]
+        named = zip(found, reports, strict=True)
+        runs: list[Json] = [{"folder": each.run.place, **values} for each, values in named]
         print_json({"runs": runs, "warnings": [*left_out_files(), *warnings_json(skipped)]})
 
 
-def _tempering(
-    run: ExperimentRun, local: Path | None, settings: Settings
-) -> tuple[list[Line], dict[str, Json]]:
-    """Compare the temperatures of a served run with those of a local one, in words and as JSON."""
-    if local is None:
-        return [], {}
-    from pact_eval.drift import served_tempering
-    from pact_eval.evaluation import Experiment
+def _parts(
+    report: RunReport, names: ArmNames, heat: ServedTempering | None, *, full: bool
+) -> list[Part]:
+    """Lay out every table of a run, or about ten lines."""
+    from pact_reports.sentences.answers import headline_parts
     from pact_reports.sentences.drift import tempering_sentences
     from pact_reports.table import Line
-    from pact_reports.writers.json import to_json
+    from pact_reports.tables.report import run_parts
 
-    (other,) = Experiment.read([local], replace(settings, calibrated=False)).all_runs
+    lines = [] if heat is None else [Line(text) for text in tempering_sentences(heat)]
+    if full or report.run.ablated:
+        return [*run_parts(report, names), *lines]
+    *parts, last = headline_parts(report, names)
+    return [*parts, *lines, last]
+
+
+def _tempering(report: RunReport, local: Path) -> ServedTempering:
+    """Compare the temperatures of a served run with those of a local one.
+
+    Raises:
+        InputError: the run was not served, or the other one was.
+    """
+    from pact_eval.drift import served_tempering
+    from pact_eval.evaluation import Experiment
+
+    run, settings = report.run, report.experiment.settings
+    other = Experiment.read([local], replace(settings, calibrated=False)).report().run
     found = served_tempering(other, run, settings) if run.provenance.served else None
     if found is None:
         message = f"--local-run: {run.place} was not served, or {local} was not scored here"
         raise InputError(message)
-    lines = [Line(text) for text in tempering_sentences(found)]
-    return lines, {"tempering": to_json(found)}
+    return found
 
 
 def _grouped() -> bool:

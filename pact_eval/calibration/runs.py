@@ -34,6 +34,7 @@ from pact_eval.runs import (
     Provenance,
     Run,
     RunIdentity,
+    RunSource,
     censored_references,
     read_run,
 )
@@ -187,8 +188,8 @@ class FittedRun(Result):
 
 
 def fit_on_run(
-    folder: Path,
-    holdouts: Sequence[Path] = (),
+    source: RunSource,
+    holdouts: Sequence[RunSource] = (),
     *,
     mode: Mode | Literal["auto"],
     decoding: Decoding,
@@ -197,7 +198,7 @@ def fit_on_run(
     """Fit a calibrator on a run, and apply it to others of the same adapter.
 
     Args:
-        folder: the run of the calibration split, or its URL.
+        source: the run of the calibration split, or its folder.
         holdouts: runs to apply it to.
         mode: the form; "auto" chooses it by cross-validation over source families.
         decoding: single or ensemble: the distributions that it is fitted on and applied to.
@@ -211,7 +212,7 @@ def fit_on_run(
         InputError: a holdout has another adapter, base or contract, its families meet those of the
             run, or the items cannot be fitted.
     """
-    run = read_run(folder)
+    run = read_run(source)
     others = {each.folder: each for each in map(read_run, holdouts)}
     members = Members.of_run(run.predictions)
     identity = RunIdentity.of(run.provenance)

@@ -38,7 +38,7 @@ from pact_eval.evaluation import (
 from pact_eval.evaluation.comparison import metric_difference
 from pact_eval.evaluation.statistics import resampled_group
 from pact_eval.results import Result
-from pact_eval.runs import Difference
+from pact_eval.runs import Difference, RunSource
 from pact_eval.stats import (
     MarginFinding,
     MarginTest,
@@ -76,14 +76,14 @@ class GateChange:
 
 
 def gate_changes(
-    files: Sequence[Path], first: Path, second: Path, settings: Settings
+    files: Sequence[Path], first: RunSource, second: RunSource, settings: Settings
 ) -> tuple[GateChange, ...]:
     """Check the gates of files on two runs.
 
     Args:
         files: files of thresholds.
-        first: folder of the first run.
-        second: folder of the second run.
+        first: the first run, or its folder.
+        second: the second run.
         settings: the calibrator, if it is not in the run folders.
 
     Raises:
@@ -254,13 +254,13 @@ class Drift(Result):
 
 
 def measure_drift(
-    first: Path, second: Path, settings: Settings, *, thresholds: Sequence[Path] = ()
+    first: RunSource, second: RunSource, settings: Settings, *, thresholds: Sequence[Path] = ()
 ) -> Drift:
     """Compare two runs, as `pact-eval compare A B --margin M --gate` does.
 
     Args:
-        first: folder of the run before.
-        second: folder of the run after.
+        first: the run before, or its folder.
+        second: the run after, or its folder.
         settings: decoding, calibrators, grouping, units and margin.
         thresholds: files of thresholds whose gates are checked on both runs.
 

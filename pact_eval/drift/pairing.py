@@ -7,7 +7,6 @@ opened one by one, and what they record differently is a result, not a refusal.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -25,8 +24,9 @@ from pact_eval.runs import (
     Difference,
     Predictions,
     RunIdentity,
+    RunSource,
     join_differences,
-    run_folder,
+    open_run,
     unanswered_ids,
 )
 
@@ -71,11 +71,11 @@ class PairedRuns:
     views: int
 
     @classmethod
-    def read(cls, first: Path, second: Path, settings: Settings) -> PairedRuns:
+    def read(cls, first: RunSource, second: RunSource, settings: Settings) -> PairedRuns:
         """Open two runs.
 
         Args:
-            first: the run before.
+            first: the run before, or its folder.
             second: the run after.
             settings: decoding, calibrators and units.
 
@@ -119,8 +119,8 @@ class PairedRuns:
         return self.a.answers_only or self.b.answers_only
 
 
-def _opened(folder: Path, settings: Settings) -> ExperimentRun:
-    (run,) = Experiment.read([run_folder(folder)], settings).all_runs
+def _opened(source: RunSource, settings: Settings) -> ExperimentRun:
+    (run,) = Experiment.read([open_run(source)], settings).all_runs
     return run
 
 

@@ -44,7 +44,7 @@ from pact_eval.evaluation.data_card import (
 )
 from pact_eval.evaluation.data_splits import Split, data_splits, files_of, splits_of_folder
 from pact_eval.evaluation.digest import ReportDigest, report_digest
-from pact_eval.evaluation.experiment import ITEMS_IN_MEMORY, Experiment
+from pact_eval.evaluation.experiment import ITEMS_IN_MEMORY, Experiment, RunReport
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.item_records import (
     ItemRecords,
@@ -245,6 +245,7 @@ __all__ = [
     "ResampledGroup",
     "RoundedProbabilities",
     "RunCost",
+    "RunReport",
     "RunState",
     "SameWeights",
     "ScoreDecomposition",

@@ -1,6 +1,6 @@
 """Several runs as one experiment: the only reader of more than one run.
 
-    Experiment.read(folders, settings)
+    Experiment.read(runs, settings)
       .runs, .ablated      each run with its arm, seed, calibrator and scored items
       .same_items          whether all runs have the same items and can be compared
       .evaluation(run)     ) computed once: report, tables, figures and page
@@ -32,6 +32,7 @@ from pact_eval.evaluation.answers import (
 )
 from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
+from pact_eval.evaluation.digest import ReportDigest, report_digest
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
 from pact_eval.evaluation.joins import (
@@ -65,12 +66,15 @@ from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.evaluation.sweep import SweepPoint, sweep
 from pact_eval.progress import tracked
+from pact_eval.results import Result
 from pact_eval.runs import (
     Decoding,
+    Run,
     RunFolder,
+    RunSource,
     check_counts,
     open_run,
-    read_run,
+    open_runs,
     run_folders,
     unanswered_ids,
 )
@@ -105,7 +109,7 @@ class Experiment:
     @classmethod
     def read(
         cls,
-        folders: Sequence[str | Path],
+        sources: Sequence[RunSource],
         settings: Settings | None = None,
         *,
         unique_labels: bool = True,
@@ -113,8 +117,9 @@ class Experiment:
         """Open several runs for evaluation; runs of other roles are left out, see `of_one_role`.
 
         Args:
-            folders: run folders, or URLs of object stores, also with a pattern in the last part;
-                a `calibration.json` in a folder is the calibrator of that run.
+            sources: run folders, or URLs of object stores, also with a pattern in the last part; or
+                runs that are read already. A `calibration.json` in a folder is the calibrator of
+                that run.
             settings: decoding, grouping and bootstrap; None uses the defaults.
             unique_labels: refuse two runs of the same arm and seed.
 
@@ -122,10 +127,40 @@ class Experiment:
             RunError: a folder is not a complete run.
             InputError: two runs have the same arm and seed, or do not belong together (`join_all`).
         """
+        kept, skipped = of_one_role(open_runs(sources))
+        return cls._of(kept, settings or Settings(), skipped, unique_labels=unique_labels)
+
+    @classmethod
+    def read_each(
+        cls, sources: Sequence[RunSource], settings: Settings | None = None
+    ) -> tuple[tuple[Experiment, ...], tuple[SkippedRun, ...]]:
+        """Open runs that are reported in turn, and so need not belong together.
+
+        Args:
+            sources: as for `read`.
+            settings: as for `read`.
+
+        Returns:
+            One experiment per run, and the runs that are left out; see `of_one_role`.
+
+        Raises:
+            RunError: a folder is not a complete run.
+        """
+        kept, skipped = of_one_role(open_runs(sources))
         settings = settings or Settings()
+        return tuple(cls._of([run], settings) for run in kept), skipped
+
+    @classmethod
+    def _of(
+        cls,
+        kept: Sequence[RunFolder],
+        settings: Settings,
+        skipped: tuple[SkippedRun, ...] = (),
+        *,
+        unique_labels: bool = True,
+    ) -> Experiment:
         runs: list[ExperimentRun] = []
         ablated: list[ExperimentRun] = []
-        kept, skipped = of_one_role([open_run(folder) for folder in run_folders(folders)])
         without, left_out = _unanswered(kept)
         for opened in kept:
             members = ablated if opened.ablated else runs
@@ -171,8 +206,7 @@ class Experiment:
         for name, opened in arms:
             if opened.folder not in folders:
                 continue
-            if opened.ablated:
-                read_run(opened.folder)  # raises: ablated contexts have no references to compare
+            opened.require_references()
             first = runs[0] if runs else None
             run = ExperimentRun(
                 opened,
@@ -242,8 +276,8 @@ class Experiment:
             RunError: a run is on ablated contexts, which have no references.
             InputError: there are fewer than two runs.
         """
-        if self.ablated:
-            read_run(self.ablated[0].folder)  # raises
+        for run in self.ablated:
+            run.run.require_references()
         if len(self.runs) < 2:
             others = "".join(f"; {each.run} has the role {each.role}" for each in self.skipped)
             message = f"expected two or more runs of one role, got {len(self.runs)}{others}"
@@ -383,6 +417,20 @@ class Experiment:
         key = ("evaluation", decoding, calibrated, self.settings)
         return run.once(key, lambda: self._evaluated(run, decoding, calibrated=calibrated))
 
+    def report(self, run: ExperimentRun | None = None) -> RunReport:
+        """Return what `pact-eval report` shows of a run.
+
+        Args:
+            run: a run on full or ablated contexts; None takes the first.
+
+        Raises:
+            InputError: there is no run.
+        """
+        if not self.all_runs:
+            message = "expected a run, got none"
+            raise InputError(message)
+        return RunReport(self, run or self.all_runs[0])
+
     def _choice(self, decoding: Decoding | None, calibrated: bool | None) -> tuple[Decoding, bool]:
         settings = self.settings
         return (
@@ -407,7 +455,8 @@ class Experiment:
     def _items(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> ScoredItems:
         """Return the items of a run under a decoding; those of a large run without their texts."""
         path, settings = run.run.predictions_file, self.settings
-        if calibrated or run.shortened or streamable_items(path) <= ITEMS_IN_MEMORY:
+        in_memory = calibrated or run.shortened or isinstance(run.run, Run)
+        if in_memory or streamable_items(path) <= ITEMS_IN_MEMORY:
             return run.scored(decoding, calibrated=calibrated).over(settings.unit)
         answers_only = run.provenance.answers_only
         items = read_items(
@@ -628,8 +677,7 @@ class Experiment:
             InputError: the run has fewer views, or no calibrator.
             RunError: the run is on ablated contexts, which have no references.
         """
-        if run.ablated:
-            read_run(run.folder)  # raises: ablated contexts have no references
+        run.run.require_references()
         settings, predictions = self.settings, run.predictions
         swept = range(1, predictions.k + 1) if ks is None else ks
         calibrator = run.applied(settings.decoding, calibrated=settings.calibrated)
@@ -694,6 +742,49 @@ class Experiment:
     def _scored_seeds(self, arm: str) -> dict[int | None, ScoredItems]:
         self.require_same_items()
         return {run.seed: self._scored(run) for run in self.arms[arm]}
+
+
+@dataclass(frozen=True, eq=False)
+class RunReport(Result):
+    """What `pact-eval report` shows of a run. Each part is computed when it is first needed.
+
+    Attributes:
+        experiment: the run, with the settings of all numbers.
+        run: the run, on full or ablated contexts.
+    """
+
+    experiment: Experiment
+    run: ExperimentRun
+
+    @property
+    def warnings(self) -> tuple[CalibrationWarning | Notice, ...]:
+        """Warnings on runs left out, and on the calibrator if it is applied."""
+        return self.experiment.applied_warnings
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """Every metric by group, with notes and `warnings`."""
+        return replace(self.experiment.evaluation(self.run), warnings=self.warnings)
+
+    @property
+    def rates(self) -> tuple[DecodedRates, ...]:
+        """Accuracy and pair accuracy at view 0 and over K views; empty for ablated contexts."""
+        return () if self.run.ablated else self.experiment.rates(self.run)
+
+    @property
+    def order(self) -> OrderEffect:
+        """Whether the answers follow the order in which they are shown."""
+        return self.experiment.order_effect(self.run)
+
+    @property
+    def order_audit(self) -> OrderAudit:
+        """What the order of the answers does, slot by slot; reads the views into memory."""
+        return self.experiment.order_audit(self.run)
+
+    @cached_property
+    def digest(self) -> ReportDigest:
+        """Which sealed run, calibrator and settings the numbers follow from."""
+        return report_digest([self.run], self.experiment.settings)
 
 
 def _named_pattern(argument: str) -> tuple[str, str]:

@@ -45,7 +45,7 @@ class ExperimentRun:
     """One run of an experiment; its predictions and calibrator are read when they are first needed.
 
     Attributes:
-        run: the folder and its provenance.
+        run: the folder and its provenance; a `Run` also has its predictions.
         arm: its recipe: the recorded arm, or without one the name of the resolved folder.
         seed: seed of the training; None for a base model, or if the run does not record one.
         name: name of the resolved folder.
@@ -126,7 +126,7 @@ class ExperimentRun:
 
     @cached_property
     def _read(self) -> tuple[Predictions, ItemMismatch | None]:
-        own = read_any_run(self.folder).predictions
+        own = read_any_run(self.run).predictions
         if self._views is not None:
             own = own.first_views(self._views)
         if self._without:

@@ -43,7 +43,7 @@ from pact_eval.preregistration.scorecard import Scorecard
 from pact_eval.preregistration.table import MetricRow, MetricTable
 from pact_eval.progress import tracked
 from pact_eval.results import Result
-from pact_eval.runs import Decoding
+from pact_eval.runs import Decoding, RunFolder, RunSource
 from pact_eval.runs.remote.urls import url_of
 
 _RESAMPLES: Final = 2_000
@@ -67,13 +67,14 @@ class JudgedHypotheses(Result):
 
 
 def judge_sources(
-    criteria: Path, sources: Sequence[Path], settings: Settings | None = None
+    criteria: Path, sources: Sequence[RunSource], settings: Settings | None = None
 ) -> JudgedHypotheses:
     """Judge a file of hypotheses on run folders and tables of metrics.
 
     Args:
         criteria: the file; its lock, if any, is next to it.
-        sources: run folders or their URLs, and tables of metrics as CSV; see `metric_csv.py`.
+        sources: runs, run folders or their URLs, and tables of metrics as CSV; see
+            `metric_csv.py`.
         settings: bootstrap of the intervals; verdicts depend on the values alone.
 
     Returns:
@@ -85,10 +86,14 @@ def judge_sources(
         RecordError: the hypotheses are malformed.
         RunError: a folder is not a complete run.
     """
-    tables = [each for each in sources if not each.is_dir() and url_of(each) is None]
-    folders = [each for each in sources if each not in tables]
     read_hypotheses(criteria)
-    return judge_experiment(criteria, Experiment.read(folders, settings), tables)
+    tables, runs = [], []
+    for source in sources:
+        if isinstance(source, RunFolder) or url_of(source) is not None or Path(source).is_dir():
+            runs.append(source)
+        else:
+            tables.append(Path(source))
+    return judge_experiment(criteria, Experiment.read(runs, settings), tables)
 
 
 def judge_experiment(

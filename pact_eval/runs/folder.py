@@ -24,12 +24,12 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, TypeAlias
 
 import polars as pl
 
@@ -47,7 +47,7 @@ from pact_eval.runs.provenance import (
     write_provenance,
 )
 from pact_eval.runs.provenance import NAME as PROVENANCE_NAME
-from pact_eval.runs.remote import run_folder
+from pact_eval.runs.remote import run_folder, run_folders
 from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
 from pact_eval.runs.rows import ABLATED, answered, check_columns, collected, unanswered
 from pact_eval.runs.seal import CALIBRATION_NAME as CALIBRATION_NAME
@@ -148,6 +148,20 @@ class RunFolder:
             # `_read_rows` raises an error that says what is wrong, and where.
             return bool((_read_rows(self.predictions_file)["variant"].head(1) == ABLATED).any())
 
+    def require_references(self) -> None:
+        """Refuse a run on ablated contexts.
+
+        Raises:
+            RunError: the contexts are ablated, or the file is damaged.
+        """
+        if self.ablated:
+            message = (
+                f"{self.place}: a run on ablated contexts has no references, so its accuracy "
+                "is undefined; use it with `pact-eval report` or, together with the runs on full "
+                "contexts, with `pact-eval scorecard`"
+            )
+            raise RunError(message)
+
 
 @dataclass(frozen=True)
 class Run(RunFolder):
@@ -159,12 +173,21 @@ class Run(RunFolder):
 
     predictions: Predictions
 
+    @cached_property
+    def ablated(self) -> bool:
+        """Whether the rows are ablated contexts, which have no references."""
+        return self.predictions.ablated
 
-def read_run(folder: str | Path) -> Run:
+
+RunSource: TypeAlias = RunFolder | Path | str
+"""A run that is open or read, or the folder or URL of one."""
+
+
+def read_run(source: RunSource) -> Run:
     """Read a complete run on records with references.
 
     Args:
-        folder: a run folder, or its URL.
+        source: a run folder, or its URL; a run that is read already is returned.
 
     Returns:
         The run.
@@ -174,22 +197,17 @@ def read_run(folder: str | Path) -> Run:
             ablated contexts, which have no references.
         TamperedError: its files have changed since the run was sealed.
     """
-    run = read_any_run(folder)
-    if run.predictions.ablated:
-        message = (
-            f"{run.place}: a run on ablated contexts has no references, so its accuracy "
-            "is undefined; use it with `pact-eval report` or, together with the runs on full "
-            "contexts, with `pact-eval scorecard`"
-        )
-        raise RunError(message)
+    run = read_any_run(source)
+    run.require_references()
     return run
 
 
-def read_any_run(folder: str | Path) -> Run:
+def read_any_run(source: RunSource) -> Run:
     """Read a complete run, with or without references.
 
     Args:
-        folder: a run folder, or its URL.
+        source: a run folder, or its URL. Of an open run, the seal is checked again, because its
+            files may have changed; a run that is read already is returned.
 
     Returns:
         The run.
@@ -199,7 +217,9 @@ def read_any_run(folder: str | Path) -> Run:
         TamperedError: its files have changed since the run was sealed, or its `run.json` counts
             other items, views or K than the rows.
     """
-    opened = open_run(folder)
+    if isinstance(source, Run):
+        return source
+    opened = open_run(source.folder if isinstance(source, RunFolder) else source)
     path, provenance = opened.predictions_file, opened.provenance
     with naming_urls(), step(f"Reading {opened.folder.name}"):
         frame = _read_rows(path)
@@ -213,11 +233,28 @@ def read_any_run(folder: str | Path) -> Run:
     return Run(opened.folder, provenance, predictions)
 
 
-def open_run(folder: str | Path) -> RunFolder:
+def open_runs(sources: Iterable[RunSource]) -> list[RunFolder]:
+    """Open runs in the given order; the URL of a pattern stands for the runs that match.
+
+    Args:
+        sources: as for `open_run`; a pattern has `*`, `?` or `[` in the last part of the URL.
+
+    Raises:
+        RunError: a folder is not a complete run, or nothing matches a pattern.
+        TamperedError: the files of a run have changed since it was sealed.
+    """
+    found: list[RunFolder] = []
+    for source in sources:
+        opened = [source] if isinstance(source, RunFolder) else run_folders([source])
+        found += map(open_run, opened)
+    return found
+
+
+def open_run(source: RunSource) -> RunFolder:
     """Read the provenance of a complete run and check its seal, without reading its rows.
 
     Args:
-        folder: a run folder, or its URL, whose files are copied.
+        source: a run folder, or its URL, whose files are copied; an open run is returned.
 
     Returns:
         The folder with its provenance; `predictions_file` exists.
@@ -226,7 +263,9 @@ def open_run(folder: str | Path) -> RunFolder:
         RunError: the folder is not a run, has another format, or is not complete.
         TamperedError: its files have changed since the run was sealed.
     """
-    folder = run_folder(folder)
+    if isinstance(source, RunFolder):
+        return source
+    folder = run_folder(source)
     with naming_urls():
         provenance = read_provenance(folder)
         if not (folder / _PREDICTIONS).exists():

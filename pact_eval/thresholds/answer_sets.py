@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,7 @@ from pact_eval.evaluation import (
     ordered_groups,
 )
 from pact_eval.results import Result
-from pact_eval.runs import unanswered_items
+from pact_eval.runs import RunSource, unanswered_items
 from pact_eval.stats import bootstrap_intervals, mean_statistic
 from pact_eval.thresholds.choice import (
     Rule,
@@ -175,7 +174,7 @@ class AnswerSets(Result):
 
 
 def choose_answer_sets(
-    folder: Path,
+    source: RunSource,
     coverage: float = 0.9,
     *,
     confidence: float | None = None,
@@ -184,7 +183,7 @@ def choose_answer_sets(
     """Choose answer sets on a run, as `pact-eval sets` does.
 
     Args:
-        folder: a complete run with references, of families that nothing was fitted on.
+        source: a complete run with references, of families that nothing was fitted on.
         coverage: share of new items whose set contains the right answer, in (0, 1).
         confidence: with which this choice keeps the coverage; None keeps it on average.
         settings: decoding, calibrator, unit and bootstrap.
@@ -199,7 +198,7 @@ def choose_answer_sets(
             message = f"{name}: expected a share above 0 and below 1, got {share:g}"
             raise InputError(message)
     settings = settings or Settings()
-    run = run_with_answers(folder, settings)
+    run = run_with_answers(source, settings)
     rule = rule_of(run, "top", "kind", settings)
     items = set_items(run, rule)
     levels = kind_levels(items, coverage, confidence)

@@ -22,7 +22,7 @@ from pact_eval.calibration import calibrator_sha256
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Estimate, ExperimentRun, Settings
 from pact_eval.results import Result
-from pact_eval.runs import Difference, RunIdentity
+from pact_eval.runs import Difference, RunIdentity, RunSource
 from pact_eval.stats import p_value_above, trials_needed
 from pact_eval.thresholds.choice import (
     Rule,
@@ -113,13 +113,13 @@ def worst_verdict(gates: Iterable[CheckedGate]) -> Verdict:
 
 
 def check_thresholds(
-    path: Path, folder: Path, *, settings: Settings | None = None
+    path: Path, source: RunSource, *, settings: Settings | None = None
 ) -> ThresholdsCheck:
     """Check the gates of a file on a run of other families.
 
     Args:
         path: file of thresholds.
-        folder: a complete run with references.
+        source: a complete run with references.
         settings: the calibrator, if it is not in the run folder.
 
     Returns:
@@ -132,7 +132,7 @@ def check_thresholds(
         TamperedError: the file has changed since it was written.
     """
     file = read_thresholds(path)
-    run = run_to_check(file, folder, settings or Settings())
+    run = run_to_check(file, source, settings or Settings())
     items, columns = gate_items(run, file.rule)
     refuse_own_families(file, columns["family"], run.place)
     groups = group_rows(columns, file.rule.by)
@@ -178,7 +178,7 @@ class Promise(Protocol):
         """Names of the families that the choice was made on."""
 
 
-def run_to_check(file: Promise, folder: Path, settings: Settings) -> ExperimentRun:
+def run_to_check(file: Promise, source: RunSource, settings: Settings) -> ExperimentRun:
     """Return a run with the views and the calibrator that a file demands.
 
     Raises:
@@ -191,7 +191,7 @@ def run_to_check(file: Promise, folder: Path, settings: Settings) -> ExperimentR
     elif rule.calibration == "raw" and settings.calibrated:
         message = f"{file.path}: made for raw probabilities; leave out --calibration"
         raise InputError(message)
-    run = run_with_answers(folder, replace(settings, decoding=rule.decoding))
+    run = run_with_answers(source, replace(settings, decoding=rule.decoding))
     k = run.predictions.k
     if k < rule.k:
         message = f"{file.path}: made for {rule.k} views per item, {run.place} has {k}"

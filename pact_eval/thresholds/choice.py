@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -28,7 +27,7 @@ from pact_eval.evaluation import (
     ordered_groups,
 )
 from pact_eval.results import Result
-from pact_eval.runs import Decoding, run_folder, unanswered_items
+from pact_eval.runs import Decoding, RunSource, open_run, unanswered_items
 from pact_eval.stats import rate_estimate
 from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.sequence import (
@@ -167,7 +166,7 @@ class Thresholds(Result):
 
 
 def choose_thresholds(
-    folder: Path,
+    source: RunSource,
     target: Target,
     *,
     signal: Signal = "top",
@@ -179,7 +178,7 @@ def choose_thresholds(
     """Choose gates on a run, as `pact-eval thresholds` does.
 
     Args:
-        folder: a complete run with references, of families that nothing was fitted on.
+        source: a complete run with references, of families that nothing was fitted on.
         target: what the gates keep.
         signal: what they are on.
         by: which items share a gate.
@@ -192,7 +191,7 @@ def choose_thresholds(
         InputError: the run lacks the decoding, the calibrator or the views of the signal.
     """
     settings = settings or Settings()
-    run = run_with_answers(folder, settings)
+    run = run_with_answers(source, settings)
     rule = rule_of(run, signal, by, settings)
     items, groups = gate_items(run, rule)
     rows = group_rows(groups, by)
@@ -263,14 +262,14 @@ def rate_over_units(items: GateItems, positive: BoolArray, counted: BoolArray) -
     return rate_estimate(both, np.bincount(code, weights=counted, minlength=n))
 
 
-def run_with_answers(folder: Path, settings: Settings) -> ExperimentRun:
+def run_with_answers(source: RunSource, settings: Settings) -> ExperimentRun:
     """Return a run on full contexts with probabilities, and with the calibrator of the settings.
 
     Raises:
         RunError: the folder is not a complete run with references.
         InputError: contexts are ablated, only the answers are known, or the calibrator is missing.
     """
-    experiment = Experiment.read([run_folder(folder)], settings)
+    experiment = Experiment.read([open_run(source)], settings)
     if experiment.ablated:
         place = experiment.ablated[0].place
         message = f"{place}: ablated contexts have no references, so there are no errors to count"

@@ -17,7 +17,7 @@ import numpy as np
 
 from pact_eval.evaluation import ExperimentRun, Settings
 from pact_eval.results import Result
-from pact_eval.runs import Difference, RunIdentity
+from pact_eval.runs import Difference, RunIdentity, RunSource
 from pact_eval.thresholds.answer_sets import (
     GroupSets,
     MadeSets,
@@ -89,13 +89,13 @@ class AnswerSetsCheck(Result):
 
 
 def check_answer_sets(
-    path: Path, folder: Path, *, settings: Settings | None = None
+    path: Path, source: RunSource, *, settings: Settings | None = None
 ) -> AnswerSetsCheck:
     """Check the answer sets of a file on a run of other families.
 
     Args:
         path: file of answer sets.
-        folder: a complete run with references.
+        source: a complete run with references.
         settings: the calibrator, if it is not in the run folder, and the bootstrap.
 
     Returns:
@@ -108,7 +108,7 @@ def check_answer_sets(
         TamperedError: the file has changed since it was written.
     """
     file, settings = read_answer_sets(path), settings or Settings()
-    run = run_to_check(file, folder, settings)
+    run = run_to_check(file, source, settings)
     items = set_items(run, file.rule)
     refuse_own_families(file, items.columns["family"], run.place)
     thresholds = {kind: each.threshold for kind, each in file.kinds.items()}

@@ -12,7 +12,7 @@ from pact_eval._files import read_text
 from pact_eval._json import Json, loads, sha256_of_json
 from pact_eval.calibration import CALIBRATION_NAME, calibrator_sha256, read_calibrator
 from pact_eval.errors import InputError
-from pact_eval.runs import open_run, run_folders, seal_digest
+from pact_eval.runs import open_runs, seal_digest
 from pact_eval.runs.remote.urls import shown
 
 PAGE_ELEMENT: Final = "page-digest"
@@ -55,7 +55,7 @@ def verify_report(path: Path, folders: Sequence[Path]) -> CheckedReport:
         TamperedError: a run has changed since it was sealed.
     """
     held = tuple(_digests(path))
-    digests = {folder: seal_digest(open_run(folder).seal) for folder in run_folders(folders)}
+    digests = {run.folder: seal_digest(run.seal) for run in open_runs(folders)}
     named = {str(run.get("run")): str(run.get("arm")) for each in held for run in _runs(each)}
     reasons = [
         f"{arm}: the report was made from run {digest[:12]}, which is not among those given"

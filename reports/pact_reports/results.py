@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from pact_eval.audit import AdapterAudit, DataAudit
 from pact_eval.calibration import FittedRun
 from pact_eval.drift import Drift
-from pact_eval.evaluation import ArmsComparison, Comparison, Evaluation
+from pact_eval.evaluation import ArmsComparison, Comparison, Evaluation, RunReport
 from pact_eval.preregistration import JudgedHypotheses
 from pact_eval.results import Result
 from pact_eval.thresholds import AnswerSets, AnswerSetsCheck, Thresholds, ThresholdsCheck
@@ -31,7 +31,7 @@ from pact_reports.tables.audit import data_audit_parts
 from pact_reports.tables.comparison import arms_parts, comparison_parts
 from pact_reports.tables.drift import drift_parts
 from pact_reports.tables.fit import fitted_parts
-from pact_reports.tables.report import evaluation_parts
+from pact_reports.tables.report import evaluation_parts, run_parts
 from pact_reports.tables.scorecard import scorecard_parts
 from pact_reports.tables.thresholds import check_parts, thresholds_parts
 from pact_reports.writers import terminal
@@ -40,7 +40,14 @@ from pact_reports.writers.html import legend_html, table_html
 _COLUMNS: Final = 92
 
 _Warned: TypeAlias = (
-    Evaluation | Comparison | FittedRun | Drift | JudgedHypotheses | Thresholds | AnswerSets
+    RunReport
+    | Evaluation
+    | Comparison
+    | FittedRun
+    | Drift
+    | JudgedHypotheses
+    | Thresholds
+    | AnswerSets
 )
 
 
@@ -68,6 +75,8 @@ def to_text(result: Result) -> str:
 def parts_of(result: Result) -> Iterable[Part]:
     """Return the tables and lines of a result, in the order of the terminal."""
     match result:
+        case RunReport():
+            return (*_warnings(result), *run_parts(result))
         case Evaluation():
             return (*_warnings(result), *evaluation_parts(result))
         case Comparison():

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from datasets import audited, counts, findings, healthy
 
-from pact_eval.audit import DataAuditSettings, DatasetSource, family_parts, parts
+from pact_eval.audit import DataAuditSettings, DatasetSource, parts
 from pact_eval.audit.context import DataContext
 from pact_eval.audit.families import FAMILIES
 from pact_eval.data import index as data_index
@@ -65,7 +65,7 @@ def spoilt(folder: Path) -> Path:
 def in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Use two processes and two threads for datasets of any size."""
     monkeypatch.setattr(parts, "FEWEST_RECORDS", 1)
-    monkeypatch.setattr(family_parts, "_FAMILIES_IN_A_PART", 7)
+    monkeypatch.setattr(parts, "_FAMILIES_IN_A_PART", 7)
     monkeypatch.setattr(data_index, "FEWEST_BYTES", 1)
     monkeypatch.setattr(data_index, "_BYTES_IN_A_PART", 10_000)
     monkeypatch.setattr("pact_eval.audit.context_vectors._CHUNK_ROWS", 13)

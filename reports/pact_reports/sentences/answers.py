@@ -18,9 +18,9 @@ from pact_eval.evaluation import (
     Evaluation,
     MetricComparison,
     OrderEffect,
+    RunReport,
     SweepPoint,
 )
-from pact_eval.runs import Provenance
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
     interval_text,
@@ -138,38 +138,29 @@ def arms_answer(pair: ArmPair, names: ArmNames = KEYS) -> Said:
     return Said(_finding(accuracy, a, b), f"{said}. {tested}")
 
 
-def headline_parts(
-    place: str,
-    provenance: Provenance,
-    evaluation: Evaluation,
-    rates: Sequence[DecodedRates],
-    effect: OrderEffect,
-    names: ArmNames = KEYS,
-) -> tuple[Part, ...]:
+def headline_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
     """Lay out what a report found in about ten lines.
 
     Args:
-        place: the run folder, or its URL.
-        provenance: what `run.json` records.
-        evaluation: the report.
-        rates: accuracy and pair accuracy at view 0 and over K views.
-        effect: whether answers follow the order in which they are shown.
+        report: of a run on full contexts.
         names: display names of arms.
 
     Returns:
         The run; accuracy and pair accuracy by decoding; letters, order, calibration,
         notes; the command that prints all tables.
     """
+    evaluation = report.evaluation
     return (
-        Line(_run(place, provenance, evaluation, names), "strong"),
-        _rates_table(evaluation, rates),
-        *(Line(text) for text in _findings(evaluation, effect)),
+        Line(_run(report, names), "strong"),
+        _rates_table(evaluation, report.rates),
+        *(Line(text) for text in _findings(evaluation, report.order)),
         *_notes(evaluation),
-        Line(f"All tables: pact-eval report {one_line(place)} --full", "faint"),
+        Line(f"All tables: pact-eval report {one_line(report.run.place)} --full", "faint"),
     )
 
 
-def _run(place: str, provenance: Provenance, evaluation: Evaluation, names: ArmNames) -> str:
+def _run(report: RunReport, names: ArmNames) -> str:
+    evaluation, provenance = report.evaluation, report.run.provenance
     everything = evaluation.groups[0]
     arm = provenance.arm and provenance.named(provenance.arm)
     labels = [
@@ -181,7 +172,7 @@ def _run(place: str, provenance: Provenance, evaluation: Evaluation, names: ArmN
         f"{everything.items:,} items, {everything.clusters:,} clusters", evaluation.unit
     )
     made = f"K = {evaluation.k}; {evaluation.decoding}, {evaluation.calibration}"
-    return one_line(f"{place}: {f'{named}; ' if named else ''}{basis}, {made}")
+    return one_line(f"{report.run.place}: {f'{named}; ' if named else ''}{basis}, {made}")
 
 
 def _rates_table(evaluation: Evaluation, rates: Sequence[DecodedRates]) -> Table:

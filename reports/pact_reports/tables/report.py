@@ -18,6 +18,7 @@ from pact_eval.evaluation import (
     MetricSpec,
     OrderAudit,
     PairOutcomes,
+    RunReport,
     SlotHomogeneity,
 )
 from pact_eval.prompts import CODES, position_name
@@ -79,16 +80,11 @@ def run_heading(title: str, provenance: Provenance, names: ArmNames = KEYS) -> t
     return tuple(told)
 
 
-def run_parts(
-    title: str,
-    provenance: Provenance,
-    evaluation: Evaluation,
-    audit: OrderAudit,
-    names: ArmNames = KEYS,
-) -> tuple[Part, ...]:
+def run_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
     """Lay out the report on a run, on full or ablated contexts, and its order audit."""
-    lay_out = ablated_parts if evaluation.contexts == "ablated" else evaluation_parts
-    return (*run_heading(title, provenance, names), *lay_out(evaluation, audit))
+    lay_out = ablated_parts if report.run.ablated else evaluation_parts
+    heading = run_heading(report.run.title, report.run.provenance, names)
+    return (*heading, *lay_out(report.evaluation, report.order_audit))
 
 
 def evaluation_parts(evaluation: Evaluation, audit: OrderAudit | None = None) -> tuple[Part, ...]:

@@ -25,6 +25,7 @@ from pact_eval.evaluation import (
     Notice,
     OrderAudit,
     OrderEffect,
+    RunReport,
     SameWeights,
     SkippedRun,
     UnlikeRuns,
@@ -240,6 +241,25 @@ def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> d
         "near_ties": None if ties is None else asdict(ties),
         "notes": [to_json(note) for note in evaluation.notes],
         "warnings": warnings_json(evaluation.warnings),
+    }
+
+
+def report_json(
+    report: RunReport, names: ArmNames = KEYS, *, audit: bool = False
+) -> dict[str, Json]:
+    """Turn what `pact-eval report` shows of a run into JSON values.
+
+    Args:
+        report: of the run.
+        names: display names of arms.
+        audit: also the audit of the order, slot by slot.
+    """
+    run = report.run
+    return evaluation_json(report.evaluation, run.provenance) | {
+        "arm_name": names.arm(run.arm),
+        "rates": to_json(report.rates),
+        "order": order_json(report.order, report.order_audit if audit else None),
+        "digest": report.digest.json,
     }
 
 

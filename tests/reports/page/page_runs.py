@@ -13,9 +13,9 @@ from reports.figures.figure_runs import rows, write_calibrator
 from run_frames import write_run
 
 from pact_eval.data import Record, parse_record
-from pact_eval.evaluation import Experiment, Settings
+from pact_eval.evaluation import Experiment, ItemRecords, Settings
 from pact_eval.runs import SCHEMA
-from pact_reports.page import ItemRecords, PageRequest, make_page, write_page
+from pact_reports.page import PageRequest, make_page, write_page
 
 __all__ = ["Row", "experiment_of", "frame_of", "page_of", "record_of", "records_of", "two_runs"]
 

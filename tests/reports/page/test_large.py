@@ -14,10 +14,10 @@ from reports.page.page_runs import experiment_of
 from run_frames import edit_run, write_run
 
 from pact_eval.data import Answer, Field, Record
-from pact_eval.evaluation import Settings
+from pact_eval.evaluation import ItemRecords, Settings
 from pact_eval.prompts import NIMBLE
 from pact_eval.runs import SCHEMA
-from pact_reports.page import ItemRecords, PageRequest, make_page, write_page
+from pact_reports.page import PageRequest, make_page, write_page
 from pact_reports.page.item_links import item_href
 from pact_reports.page.packing import to_steps
 
