@@ -30,7 +30,7 @@ from pact_eval.audit.word_clues import Clues, View, WordItem, candidate_clues, r
 from pact_eval.data import Index, in_threads
 from pact_eval.errors import Place
 from pact_eval.progress import step, tracked
-from pact_eval.stats import Estimate, cluster_sums, linear_inference, linearised_ratio
+from pact_eval.stats import ClusterText, Estimate, cluster_sums, linear_inference, linearised_ratio
 
 _CODES: Final[Mapping[View, str]] = {
     "question": "question-shortcut",
@@ -205,7 +205,7 @@ def _probe(every: Sequence[WordItem], words: Sequence[str], view: View) -> Probe
     share = functools.partial(_share, cluster=cluster)
     gain = share(hit - guess_hit, best_hit - guess_hit)
     if math.isnan(gain.value):
-        gain = replace(gain, reason="no function of this text beats the baseline")
+        gain = replace(gain, reason=ClusterText("no function of this text beats the baseline"))
     return Probe(
         view=view,
         majority=float(majority_hit.mean()),
@@ -222,7 +222,7 @@ def _share(above: FloatArray, of: FloatArray, cluster: IntArray) -> Estimate:
     """Return the ratio of two sums over records with its interval over source families."""
     families = int(cluster.max()) + 1
     if of.sum() <= _ROUNDING:
-        return Estimate(math.nan, math.nan, math.nan, len(of), families, "none")
+        return Estimate(math.nan, math.nan, math.nan, len(of), families)
     linear = linearised_ratio(*(cluster_sums(each, cluster, families) for each in (above, of)))
     # A source family without headroom counts: its guesses were right or wrong like the others'.
     linear = replace(linear, present=np.ones(families, dtype=bool))
@@ -237,7 +237,7 @@ def _undefined(view: View, n: int, n_families: int) -> Probe:
         reason = (
             "no record with a usable certificate" if view == "ablated context" else "no records"
         )
-    nothing = Estimate(math.nan, math.nan, math.nan, n, n_families, "none", reason)
+    nothing = Estimate(math.nan, math.nan, math.nan, n, n_families, None, ClusterText(reason))
     return Probe(view, nothing, math.nan, math.nan, math.nan, nothing, nothing, ())
 
 

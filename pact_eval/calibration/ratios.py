@@ -18,14 +18,14 @@ from pact_eval._typing import TextArray
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood
 from pact_eval.calibration.temperatures import inverse_softplus
-from pact_eval.stats import Estimate, t_quantile
+from pact_eval.stats import ClusterText, Estimate, Method, t_quantile
 
 FloatArray = npt.NDArray[np.float64]
 
 ALL_KINDS: Final = "all"
 """Name of the fit on the items of every kind."""
 
-_METHOD: Final = "95% t interval over clusters (log temperatures)"
+_METHOD: Final = Method("t interval", " (log temperatures)")
 _NAN: Final = math.nan
 
 
@@ -97,7 +97,7 @@ def temperature_ratio(
     first, second = _fit(a), _fit(b)
     reason = first.reason or second.reason
     if reason is not None:
-        ratio = Estimate(_NAN, _NAN, _NAN, len(a) + len(b), 0, _METHOD, reason)
+        ratio = Estimate(_NAN, _NAN, _NAN, len(a) + len(b), 0, _METHOD, ClusterText(reason))
     else:
         ratio = _ratio(first, second)
     return TemperatureRatio(kind, first.temperature, second.temperature, ratio, left_out)
@@ -140,7 +140,8 @@ def _ratio(a: _Fit, b: _Fit) -> Estimate:
     clusters, n = len(parts), len(a.influence) + len(b.influence)
     value = a.temperature.value / b.temperature.value
     if clusters < 2:
-        return Estimate(value, _NAN, _NAN, n, clusters, _METHOD, "one family: no interval")
+        reason = ClusterText("one {cluster}: no interval")
+        return Estimate(value, _NAN, _NAN, n, clusters, _METHOD, reason)
     error = math.sqrt(clusters / (clusters - 1) * float((parts**2).sum()))
     reach = math.exp(t_quantile(0.975, clusters - 1) * error)
     return Estimate(value, value / reach, value * reach, n, clusters, _METHOD)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -40,8 +40,10 @@ from pact_eval.evaluation.statistics import resampled_group
 from pact_eval.results import Result
 from pact_eval.runs import Difference, RunSource
 from pact_eval.stats import (
+    ClusterText,
     MarginFinding,
     MarginTest,
+    Method,
     SummedInterval,
     margin_test,
     paired_rates,
@@ -338,16 +340,23 @@ def _unpaired(a: ScoredItems, b: ScoredItems, settings: Settings) -> Estimate:
 def _bounded_test(changes: AnswerChanges, margin: float) -> MarginTest:
     """Test without references: accuracy cannot change by more than the share of answers."""
     low_and_high = (-changes.changed.high, changes.changed.high)
-    method = f"{changes.changed.method}; no references: plus or minus the changed answers"
+    of_changes = changes.changed.method
+    more = "; no references: plus or minus the changed answers"
+    method = None if of_changes is None else replace(of_changes, detail=of_changes.detail + more)
     bound = Estimate(
-        0.0, *low_and_high, changes.items, changes.changed.clusters, method, "no references"
+        0.0,
+        *low_and_high,
+        changes.items,
+        changes.changed.clusters,
+        method,
+        ClusterText("no references"),
     )
     return margin_test(bound, margin)
 
 
 def _unknown(n: int, margin: float) -> MarginTest:
     reason = "other items without references have no accuracy to compare"
-    nothing = Estimate(math.nan, math.nan, math.nan, n, 0, "none", reason)
+    nothing = Estimate(math.nan, math.nan, math.nan, n, 0, None, ClusterText(reason))
     return margin_test(nothing, margin)
 
 
@@ -390,12 +399,13 @@ def _apart(before: Estimate, after: Estimate) -> Estimate:
 
     Families that both samples have make errors of the same sign, so the interval is then long.
     """
-    method = "95% MOVER interval over clusters (two samples)"
+    method = Method("MOVER interval", " (two samples)")
     n, clusters = before.n + after.n, min(before.clusters, after.clusters)
     value = after.value - before.value
     missing = next((each for each in (before, after) if math.isnan(each.low)), None)
     if missing is not None or clusters < 2:
-        reason = missing.reason if missing is not None else "one family: no interval"
+        one = ClusterText("one {cluster}: no interval")
+        reason = one if missing is None else missing.reason
         return Estimate(value, math.nan, math.nan, n, clusters, method, reason)
     low, high = _summed(before, after, clusters).at(0.95)
     return Estimate(value, low, high, n, clusters, method)

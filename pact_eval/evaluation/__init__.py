@@ -155,8 +155,10 @@ from pact_eval.evaluation.sweep import SweepPoint, sweep
 from pact_eval.metrics import AnswerScores, PairOutcomes, ScoreDecomposition
 from pact_eval.stats import (
     LEVEL,
+    ClusterText,
     Estimate,
     McNemarTest,
+    Method,
     SeedSummary,
     SignFlipTest,
     SlotHomogeneity,
@@ -193,6 +195,7 @@ __all__ = [
     "ChanceError",
     "ChanceMiscalibration",
     "ChangedModel",
+    "ClusterText",
     "ClusterUnit",
     "Comparison",
     "ComparisonAnswer",
@@ -224,6 +227,7 @@ __all__ = [
     "ListedRun",
     "LowAnswerMass",
     "McNemarTest",
+    "Method",
     "Metric",
     "MetricComparison",
     "MetricSpec",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
@@ -12,7 +12,9 @@ import numpy.typing as npt
 
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.stats import (
+    ClusterText,
     Estimate,
+    Method,
     Resampled,
     SummedInterval,
     TotalsStatistic,
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 
-_METHOD: Final = "MOVER interval over clusters (differences of ECE)"
+_METHOD: Final = Method("MOVER interval", " (differences of ECE)")
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class EceDifference:
 
     drawn: Resampled
     summed: SummedInterval | None
-    reason: str | None
+    reason: ClusterText | None
     resamples: ClassVar[int] = 0
 
     @property
@@ -60,7 +62,7 @@ class EceDifference:
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Return the difference with its interval."""
         ends = (math.nan, math.nan) if self.summed is None else self.summed.at(confidence)
-        method = f"{100 * confidence:g}% {_METHOD}"
+        method = replace(_METHOD, confidence=confidence)
         return Estimate(self.drawn.value, *ends, self.drawn.n, self.clusters, method, self.reason)
 
     def p_value(self) -> float:

@@ -19,7 +19,9 @@ from pact_eval import metrics
 from pact_eval.evaluation.gap_directions import gap_directions
 from pact_eval.stats import (
     LEVEL,
+    ClusterText,
     Estimate,
+    Method,
     Resampled,
     calibrated_gaps,
     centred_sums,
@@ -36,7 +38,7 @@ _RESAMPLES: Final = 2_000
 _HALVINGS: Final = 20
 _ROUNDING: Final = 1e-12
 # As in docs/statistics.md: gaps that jump, and source families unlike each other.
-METHOD: Final = "95% test inversion interval over clusters (ECE; covers 91% or more in simulations)"
+METHOD: Final = Method("test inversion interval", " (ECE; covers 91% or more in simulations)")
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def calibration_error(
     c, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.bool_)
     families = np.asarray(family, dtype=np.int64)
     if not c.size:
-        nothing = "no rows: nothing to estimate"
+        nothing = ClusterText("no rows: nothing to estimate")
         return CalibrationError(math.nan, math.nan, math.nan, 0, n_families, METHOD, nothing)
     gaps = _gaps_by_family(c, right, families, n_families)
     bins = metrics.bin_index(c)
@@ -140,9 +142,10 @@ def calibration_error(
     null = metrics.ece_of_gaps(np.full(resamples, float(c.size)), drawn)
     p_value = (1 + int((null >= value - _ROUNDING).sum())) / (resamples + 1)
     low = high = debiased = math.nan
-    reason = None if n_families > 1 else "one family: no interval"
+    reason = None if n_families > 1 else ClusterText("one {cluster}: no interval")
     if value < _ROUNDING:
-        reason = "confidence equals accuracy in every bin: no direction for an interval"
+        none = "confidence equals accuracy in every bin: no direction for an interval"
+        reason = ClusterText(none)
     elif n_families > 1:
         noise = centred_sums(gaps, rng=rng, resamples=resamples)
         inverted = [_inverted(value, each, noise, c.size) for each in gap_directions(gaps, c)]

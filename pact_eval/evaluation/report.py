@@ -38,7 +38,7 @@ from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups, sa
 from pact_eval.progress import step, tracked
 from pact_eval.results import Result
 from pact_eval.runs import Decoding, Predictions, Run
-from pact_eval.stats import Estimate, SlotHomogeneity, slot_homogeneity
+from pact_eval.stats import ClusterText, Estimate, SlotHomogeneity, slot_homogeneity
 
 if TYPE_CHECKING:  # a report without a calibrator need not load scipy.optimize
     from pact_eval.calibration import CalibrationWarning, Calibrator
@@ -257,7 +257,7 @@ def _letters(items: ScoredItems) -> SlotHomogeneity | None:
         return None
     facts = items.facts
     found = slot_homogeneity(facts.picked, facts.held, items.cluster[facts.of_item])
-    return found if facts.of_item.size else replace(found, reason=_NO_ORDERS)
+    return found if facts.of_item.size else replace(found, reason=ClusterText(_NO_ORDERS))
 
 
 def _notes(items: ScoredItems, everything: Group, ties: NearTies | None) -> tuple[Note, ...]:

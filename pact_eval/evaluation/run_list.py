@@ -23,7 +23,7 @@ from pact_eval.runs import (
 )
 from pact_eval.runs.provenance import NAME
 from pact_eval.runs.seal import PREDICTIONS
-from pact_eval.stats import Estimate
+from pact_eval.stats import ClusterText, Estimate
 
 RunState = Literal["complete", "resumable", "tampered", "unreadable"]
 """Whether a run can be read: complete, or waiting for its command to be repeated, or neither."""
@@ -137,7 +137,7 @@ def _complete(run: RunFolder) -> ListedRun:
 def _accuracy(run: RunFolder) -> Estimate:
     nothing = float("nan")
     if run.ablated:
-        return Estimate(nothing, nothing, nothing, 0, 0, "none", _NO_REFERENCES)
+        return Estimate(nothing, nothing, nothing, 0, 0, None, ClusterText(_NO_REFERENCES))
     items = read_items(run.predictions_file, "single", letters=False)
     return point_estimates(items, "kind", ["accuracy"])["all"]["accuracy"]
 

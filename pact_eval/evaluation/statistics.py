@@ -25,7 +25,7 @@ from pact_eval.evaluation.registry import (
     metrics_for,
     undefined,
 )
-from pact_eval.stats import Estimate, Resampled, Statistic, TotalsStatistic, resample
+from pact_eval.stats import ClusterText, Estimate, Resampled, Statistic, TotalsStatistic, resample
 
 # Items from which on metrics are reduced in two threads.
 _MANY_ITEMS = 200_000
@@ -168,8 +168,12 @@ def point_estimates(
 
 def _point(group: GroupStatistics, name: str, value: float) -> Estimate:
     basis = group.bases.get(name) or Basis(len(group.items), group.items.n_clusters, "")
-    reason = basis.reason_if_none if math.isnan(value) else None
-    return Estimate(value, math.nan, math.nan, basis.units, basis.families, "none", reason or None)
+    reason = _said(basis.reason_if_none) if math.isnan(value) else None
+    return Estimate(value, math.nan, math.nan, basis.units, basis.families, None, reason)
+
+
+def _said(reason: str) -> ClusterText | None:
+    return ClusterText(reason) if reason else None
 
 
 @dataclass(frozen=True)
@@ -204,7 +208,7 @@ class ResampledGroup:
     def _estimate(self, metric: str) -> Estimate:
         entry = find_metric(metric)
         if self.items.answers_only and not entry.of_answers:
-            return Estimate(math.nan, math.nan, math.nan, 0, 0, "none", NO_PROBABILITIES)
+            return Estimate(math.nan, math.nan, math.nan, 0, 0, None, ClusterText(NO_PROBABILITIES))
         estimate = entry.interval(self.items, self.drawn[metric], same_stream(self.rng))
         estimate = entry.within_bounds(estimate)
         basis = self.statistics.bases.get(metric)
@@ -222,10 +226,10 @@ class ResampledGroup:
         everything = Basis(len(self.items), self.items.n_clusters, "")
         return self.statistics.bases.get(metric) or everything
 
-    def undefined_reason(self, metric: str) -> str | None:
+    def undefined_reason(self, metric: str) -> ClusterText | None:
         """Return why no item of the group has the metric; None if some items have it."""
         basis = self.basis(metric)
-        return None if basis.units else basis.reason_if_none
+        return None if basis.units else _said(basis.reason_if_none)
 
 
 def same_stream(rng: np.random.Generator) -> np.random.Generator:

@@ -125,9 +125,10 @@ def by_interval(
         False
     """
     if interval is None or math.isnan(interval.low) or math.isnan(interval.high):
-        reason = None if interval is None else interval.reason
-        return ShownBy(shown=False, level=level, reason=reason or "no interval")
-    low, high, reason = interval.low, interval.high, None
+        missing = None if interval is None else interval.reason
+        return ShownBy(shown=False, level=level, reason=missing or "no interval")
+    low, high = interval.low, interval.high
+    reason: str | None = None
     if discordant is not None and margin.distance > 0:
         judged = equivalence_verdict(interval, margin.distance, discordant_clusters=discordant)
         if (judged.low, judged.high) != (low, high):

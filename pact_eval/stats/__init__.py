@@ -38,7 +38,7 @@ from pact_eval.stats.consistency_resampling import (
 )
 from pact_eval.stats.crossed import FEWEST_SEEDS, CrossedDifference, crossed_difference
 from pact_eval.stats.equivalence import Verdict, equivalence_verdict
-from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
 from pact_eval.stats.linearised import (
     LinearInference,
@@ -74,6 +74,7 @@ from pact_eval.stats.summed_intervals import SummedInterval, summed_interval
 __all__ = [
     "FEWEST_SEEDS",
     "LEVEL",
+    "ClusterText",
     "CrossedDifference",
     "DesignEffect",
     "DetectableDifference",
@@ -87,6 +88,7 @@ __all__ = [
     "MarginFinding",
     "MarginTest",
     "McNemarTest",
+    "Method",
     "MixShift",
     "PairedRates",
     "Resampled",

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from pact_eval.progress import step
 from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats._quantiles import normal_cdf, t_quantile
-from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.estimate import ClusterText, Estimate, Method
 from pact_eval.stats.linearised import Linearisation, linearised_ratio
 from pact_eval.stats.one_thread import one_blas_thread
 
@@ -739,7 +739,7 @@ def percentile_estimate(
     drawn = np.asarray(replicates, dtype=np.float64)
     _check_bootstrap(n_clusters, n, drawn.size, confidence)
     kind = "expanded percentile" if expanded else "percentile"
-    method = f"{100 * confidence:g}% {kind} bootstrap over clusters, {drawn.size:,} resamples"
+    method = Method.bootstrap(kind, drawn.size, confidence)
     tail = expanded_tail(confidence, n_clusters) if expanded else (1 - confidence) / 2
     low, high = _interval(drawn, value, tail)
     return Estimate(value, low, high, n, n_clusters, method, _reason(value, drawn, n_clusters))
@@ -841,14 +841,14 @@ def _agree(defined: FloatArray) -> bool:
     return defined.size > 0 and bool(np.allclose(defined, defined[0], rtol=1e-12, atol=0))
 
 
-def _reason(value: float, replicates: FloatArray, n_clusters: int) -> str | None:
+def _reason(value: float, replicates: FloatArray, n_clusters: int) -> ClusterText | None:
     """Says why an estimate is NaN, infinite or curtailed; None if it is none of these."""
     if n_clusters == 0:
-        return "no rows: nothing to estimate"
+        return ClusterText("no rows: nothing to estimate")
     if math.isnan(value):
-        return "undefined on these rows"
+        return ClusterText("undefined on these rows")
     if n_clusters == 1:
-        return "one family: no interval"
+        return ClusterText("one {cluster}: no interval")
     undefined = np.isnan(replicates)
     share, agree = float(undefined.mean()), _agree(replicates[~undefined])
     sentences = []
@@ -862,4 +862,4 @@ def _reason(value: float, replicates: FloatArray, n_clusters: int) -> str | None
             sentences.append("the others all agree: no interval")
     elif agree:
         sentences.append("all resamples agree, which does not mean certainty: no interval")
-    return "; ".join(sentences) or None
+    return ClusterText("; ".join(sentences)) if sentences else None

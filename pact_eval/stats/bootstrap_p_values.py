@@ -37,7 +37,7 @@ def inverted_p_value(
     Examples:
         >>> from pact_eval.stats import Estimate, inverted_p_value
         >>> def wide(confidence):  # 0.3, and to either side as much as the confidence
-        ...     return Estimate(0.3, 0.3 - confidence, 0.3 + confidence, 9, 9, "example")
+        ...     return Estimate(0.3, 0.3 - confidence, 0.3 + confidence, 9, 9)
         >>> round(inverted_p_value(wide, resamples=9_999, n_clusters=162), 3)
         0.7
     """

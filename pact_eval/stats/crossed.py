@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.bootstrap import Resampled
-from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.estimate import ClusterText, Estimate, Method
 
 FEWEST_SEEDS = 3
 """Two seeds leave the variance between seeds one degree of freedom."""
 
-_METHOD = "cluster-t over seeds and families"
+_METHOD = Method("cluster-t", units="seeds and families")
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def crossed_difference(
     from scipy import special
 
     reach = float(special.stdtrit(degrees, (1 + confidence) / 2)) * error
-    method = f"{confidence:.0%} {_METHOD}, {seeds} seeds"
+    method = replace(_METHOD, detail=f", {seeds} seeds", confidence=confidence)
     low, high = centre - reach, centre + reach
     return CrossedDifference(
         Estimate(mean.value, low, high, mean.n, families, method),
@@ -118,18 +118,20 @@ def crossed_difference(
     )
 
 
-def _no_interval(values: np.ndarray, drawn: np.ndarray, families: int) -> str | None:
+def _no_interval(values: np.ndarray, drawn: np.ndarray, families: int) -> ClusterText | None:
     """Says why there is no interval over seeds and families; None if there is one."""
     seeds = len(values)
     if seeds < FEWEST_SEEDS:
         few = "one seed" if seeds == 1 else f"{seeds} seeds"
-        return f"{few}: no interval over seeds, which are held fixed ({FEWEST_SEEDS} are needed)"
+        needed = f"which are held fixed ({FEWEST_SEEDS} are needed)"
+        return ClusterText(f"{few}: no interval over seeds, {needed}")
     if not np.isfinite(values).all():
-        return "undefined or infinite at some seed: no interval"
+        return ClusterText("undefined or infinite at some seed: no interval")
     if families < 2 or drawn.size < 2:
-        return "one family: no interval"
+        return ClusterText("one {cluster}: no interval")
     if not np.isfinite(drawn).all():
-        return "infinite in some resamples: no interval"
+        return ClusterText("infinite in some resamples: no interval")
     if np.ptp(values) == 0 and np.ptp(drawn) == 0:
-        return "all seeds and all resamples agree; a zero-width interval does not mean certainty"
+        agree = "all seeds and all resamples agree; a zero-width interval does not mean certainty"
+        return ClusterText(agree)
     return None

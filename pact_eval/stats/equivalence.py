@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.estimate import ClusterText, Estimate
 
 Conclusion: TypeAlias = Literal[
     "equivalent", "different", "different within the margin", "inconclusive"
@@ -58,7 +58,7 @@ class Verdict:
     n: int
     clusters: int
     sentence: str
-    reason: str | None = None
+    reason: ClusterText | None = None
 
 
 def equivalence_verdict(
@@ -109,19 +109,20 @@ def equivalence_verdict(
     Examples:
         >>> from pact_eval.stats import Estimate
         >>> from pact_eval.stats.equivalence import equivalence_verdict
-        >>> gap = Estimate(0.004, -0.003, 0.011, n=9000, clusters=4500, method="bootstrap")
+        >>> gap = Estimate(0.004, -0.003, 0.011, n=9000, clusters=4500)
         >>> equivalence_verdict(gap, margin=0.02).conclusion
         'equivalent'
         >>> equivalence_verdict(gap, margin=0.01).conclusion
         'inconclusive'
-        >>> loss = Estimate(-0.3, -0.4, -0.2, n=9000, clusters=4500, method="bootstrap")
+        >>> loss = Estimate(-0.3, -0.4, -0.2, n=9000, clusters=4500)
         >>> equivalence_verdict(loss, margin=0.1, better=-1).sentence
         'A is better than B by more than the margin.'
     """
     _check_verdict(difference, margin, discordant_clusters)
     low, high, reason = _judged(difference, discordant_clusters)
     conclusion = _conclusion(low, high, margin)
-    direction = _direction(low > 0, better) if conclusion.startswith("different") else None
+    excludes_zero = low > 0 or high < 0
+    direction = _direction(low > 0, better) if excludes_zero else None
     sentence = _SENTENCES[conclusion].format(direction)
     if math.isnan(low):
         sentence = f"No verdict: {reason}."
@@ -140,7 +141,9 @@ def _check_verdict(difference: Estimate, margin: float, discordant: int | None) 
         )
 
 
-def _judged(difference: Estimate, discordant: int | None) -> tuple[float, float, str | None]:
+def _judged(
+    difference: Estimate, discordant: int | None
+) -> tuple[float, float, ClusterText | None]:
     """Returns the interval to judge, NaN if there is none, and what there is to say on it."""
     low, high, reason = difference.low, difference.high, difference.reason
     clusters, value = difference.clusters, difference.value
@@ -148,15 +151,16 @@ def _judged(difference: Estimate, discordant: int | None) -> tuple[float, float,
         # All clusters have one lead; so many of those not drawn may have any, from -1 to 1.
         others = _largest_share(0, clusters) * (1 + abs(value))
         low, high = max(-1.0, value - others), min(1.0, value + others)
-        reason = "all clusters have the same lead: widened to the share that may not"
+        reason = ClusterText("all {clusters} have the same lead: widened to the share that may not")
     if math.isnan(low) or math.isnan(high):
-        return math.nan, math.nan, reason or "there is no interval"
+        return math.nan, math.nan, reason or ClusterText("there is no interval")
     if discordant is not None and discordant < _FEW_CLUSTERS:
-        reason = f"fewer than {_FEW_CLUSTERS} clusters differ: widened to the share that may"
+        few = f"fewer than {_FEW_CLUSTERS} {{clusters}} differ: widened to the share that may"
+        reason = ClusterText(few)
         bound = _largest_share(discordant, clusters)
         return min(low, -bound), max(high, bound), reason
     if math.isfinite(low) and math.isclose(low, high, rel_tol=_ROUNDING):
-        return math.nan, math.nan, "a zero-width interval does not mean certainty"
+        return math.nan, math.nan, ClusterText("a zero-width interval does not mean certainty")
     return low, high, reason
 
 

@@ -1,7 +1,87 @@
 """A number with its uncertainty, and with what a reader needs to judge it."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
+
+LEVEL: Final = 0.05
+"""Two-sided level of tests, and of intervals of 95%: chance alone reaches it once in 20 times."""
+
+_FAMILY: Final = ("family", "families")
+
+
+class ClusterText(str):
+    """A sentence about clusters, which are families unless a reader says what else they are.
+
+    It is written with `{cluster}` and `{clusters}`; other braces are left alone.
+
+    Examples:
+        >>> few = ClusterText("only 3 {clusters} differ")
+        >>> few
+        'only 3 families differ'
+        >>> few.over("source family", "source families")
+        'only 3 source families differ'
+    """
+
+    _template: str
+
+    def __new__(cls, template: str) -> Self:
+        """Returns the sentence about families; `template` has the names of clusters as fields."""
+        text = super().__new__(cls, _filled(template, *_FAMILY))
+        text._template = template
+        return text
+
+    def over(self, cluster: str, clusters: str) -> str:
+        """Returns the sentence with other words for a cluster and for several."""
+        return _filled(self._template, cluster, clusters)
+
+
+def _filled(template: str, cluster: str, clusters: str) -> str:
+    return template.replace("{clusters}", clusters).replace("{cluster}", cluster)
+
+
+@dataclass(frozen=True)
+class Method:
+    """How an interval was made.
+
+    Attributes:
+        name: What it is: "Wilson interval", "percentile bootstrap".
+        detail: What else there is to know, with its punctuation: " (rates)", ", 200 resamples".
+        confidence: Nominal coverage, in (0, 1).
+        units: What was drawn, or what the variance is over.
+
+    Examples:
+        >>> wilson = Method("Wilson interval", " (rates)")
+        >>> str(wilson), wilson.short
+        ('95% Wilson interval over families (rates)', 'Wilson (rates)')
+        >>> wilson.over("source families")
+        '95% Wilson interval over source families (rates)'
+        >>> str(Method.bootstrap("percentile", 2_000))
+        '95% percentile bootstrap over families, 2,000 resamples'
+    """
+
+    name: str
+    detail: str = ""
+    confidence: float = 0.95
+    units: str | None = None
+
+    @classmethod
+    def bootstrap(cls, kind: str, resamples: int, confidence: float = 0.95) -> Method:
+        """Returns the method of a bootstrap over clusters."""
+        return cls(f"{kind} bootstrap".strip(), f", {resamples:,} resamples", confidence)
+
+    @property
+    def short(self) -> str:
+        """Name and detail alone, for lists of methods over the same units."""
+        return f"{self.name.removesuffix(' interval')}{self.detail}"
+
+    def over(self, clusters: str) -> str:
+        """Returns the method in words, where clusters have the given name."""
+        return f"{100 * self.confidence:g}% {self.name} over {self.units or clusters}{self.detail}"
+
+    def __str__(self) -> str:
+        return self.over(_FAMILY[1])
 
 
 @dataclass(frozen=True)
@@ -14,13 +94,13 @@ class Estimate:
         high: Upper end of the interval; NaN if there is none.
         n: Rows behind the value.
         clusters: Clusters (families) that the rows form, the units that were resampled.
-        method: How the interval was made, in words.
+        method: How the interval was made; None if none was tried.
         reason: None, or a sentence that says why the value or the interval is NaN or infinite,
             or rests on fewer resamples than asked for.
 
     Examples:
         >>> from pact_eval.stats import Estimate
-        >>> Estimate(0.82, 0.78, 0.86, n=324, clusters=162, method="percentile bootstrap").value
+        >>> Estimate(0.82, 0.78, 0.86, n=324, clusters=162).value
         0.82
     """
 
@@ -29,9 +109,5 @@ class Estimate:
     high: float
     n: int
     clusters: int
-    method: str
-    reason: str | None = None
-
-
-LEVEL: Final = 0.05
-"""Two-sided level of tests, and of intervals of 95%: chance alone reaches it once in 20 times."""
+    method: Method | None = None
+    reason: ClusterText | None = None

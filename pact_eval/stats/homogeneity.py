@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pact_eval.stats._paired_arrays import cluster_codes
 from pact_eval.stats._quantiles import normal_quantile
-from pact_eval.stats.estimate import LEVEL
+from pact_eval.stats.estimate import LEVEL, ClusterText
 from pact_eval.stats.multiplicity import holm
 
 
@@ -77,7 +77,7 @@ class SlotHomogeneity:
     discordant_clusters: int
     letter_p_values: FloatArray
     detectable: float
-    reason: str | None = None
+    reason: ClusterText | None = None
 
     @property
     def favoured(self) -> tuple[int, ...]:
@@ -185,11 +185,13 @@ def slot_homogeneity(
     discordant = len(d_f)
     reason = None
     if clusters == 0:
-        chi2, reason = math.nan, "no rows: nothing to test"
+        chi2, reason = math.nan, ClusterText("no rows: nothing to test")
     elif discordant == 0:
-        reason = "no family chooses a letter more often than it holds its references"
+        none = "no {cluster} chooses a letter more often than it holds its references"
+        reason = ClusterText(none)
     elif chi2_tail(discordant, dof) > LEVEL:
-        reason = f"only {discordant} families differ: too few for a p-value below {LEVEL}"
+        few = f"only {discordant} {{clusters}} differ: too few for a p-value below {LEVEL}"
+        reason = ClusterText(few)
     return SlotHomogeneity(
         observed=np.bincount(picks, minlength=slots),
         expected=np.bincount(truth, minlength=slots),

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval.stats._quantiles import t_quantile
-from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.estimate import ClusterText, Estimate, Method
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -128,15 +128,16 @@ class LinearInference:
 
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Returns the value with its interval; without one, with a reason, if clusters agree."""
-        name = "skewness-corrected t interval over clusters"
+        method = Method("skewness-corrected t interval", confidence=confidence)
         if self.outer:
-            name = "wider of t and skewness-corrected t interval over clusters (differences)"
-        method = f"{100 * confidence:g}% {name}"
+            name = "wider of t and skewness-corrected t interval"
+            method = Method(name, " (differences)", confidence)
         low, high, reason = math.nan, math.nan, None
         if self.clusters < 2:
-            reason = "one family: no interval"
+            reason = ClusterText("one {cluster}: no interval")
         elif not self.error:
-            reason = "all families agree, which does not mean certainty: no interval"
+            agree = "all {clusters} agree, which does not mean certainty: no interval"
+            reason = ClusterText(agree)
         else:
             t = t_quantile((1 + confidence) / 2, self.clusters - 1)
             above, below = self._symmetric(t), self._symmetric(-t)

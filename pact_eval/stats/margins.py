@@ -108,7 +108,7 @@ def clusters_needed(change: Estimate, margin: float) -> int | None:
 
     Examples:
         >>> from pact_eval.stats import Estimate
-        >>> change = Estimate(0.0, -0.0392, 0.0392, n=200, clusters=10_000, method="t")
+        >>> change = Estimate(0.0, -0.0392, 0.0392, n=200, clusters=10_000)
         >>> clusters_needed(change, 0.02)  # s = 0.02 here; 0.02 / 3.24 is needed
         105053
     """

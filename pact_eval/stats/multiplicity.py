@@ -94,7 +94,7 @@ def shown_increases(
     Examples:
         >>> from pact_eval.stats import Estimate
         >>> from pact_eval.stats.multiplicity import shown_increases
-        >>> change = Estimate(0.3, 0.1, 0.5, 324, 162, "t interval")
+        >>> change = Estimate(0.3, 0.1, 0.5, 324, 162)
         >>> shown_increases({"all": change, "score": change}, {"all": 0.02, "score": 0.4})
         frozenset({'all'})
         >>> shown_increases({"all": change, "score": change}, {"all": 0.03, "score": 0.4})

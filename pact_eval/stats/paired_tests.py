@@ -23,7 +23,7 @@ from pact_eval.stats._paired_arrays import (
     cluster_leads,
 )
 from pact_eval.stats.bootstrap import percentile_estimate
-from pact_eval.stats.estimate import LEVEL, Estimate
+from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class McNemarTest:
     p_value: float
     least_p: float
     method: str
-    reason: str | None = None
+    reason: ClusterText | None = None
 
     @property
     def n(self) -> int:
@@ -91,7 +91,7 @@ class SignFlipTest:
     p_value: float
     least_p: float
     method: str
-    reason: str | None = None
+    reason: ClusterText | None = None
 
     @property
     def discordant_clusters(self) -> int:
@@ -180,11 +180,17 @@ def mcnemar_from_counts(
     differing = counts[0] + counts[1]
     method = "McNemar over items, two-sided, " + ("mid-p" if mid_p else "exact")
     if sum(counts) == 0:
-        return McNemarTest(*counts, math.nan, math.nan, method, "no rows: nothing to test")
+        return McNemarTest(
+            *counts, math.nan, math.nan, method, ClusterText("no rows: nothing to test")
+        )
     if differing == 0:
-        return McNemarTest(*counts, 1.0, 1.0, method, "no item differs: nothing to test")
+        return McNemarTest(
+            *counts, 1.0, 1.0, method, ClusterText("no item differs: nothing to test")
+        )
     least = _mcnemar_p(0, differing, mid_p)
-    reason = f"only {_are(differing, 'item')}: too few for a p-value below {LEVEL}"
+    reason = ClusterText(
+        f"only {_are(differing, 'item', 'items')}: too few for a p-value below {LEVEL}"
+    )
     p_value = _mcnemar_p(min(counts[:2]), differing, mid_p)
     return McNemarTest(*counts, p_value, least, method, reason if least > LEVEL else None)
 
@@ -198,8 +204,8 @@ def _mcnemar_p(fewer: int, differing: int, mid_p: bool) -> float:
     return p
 
 
-def _are(count: int, noun: str) -> str:
-    return f"{count} {noun} differs" if count == 1 else f"{count} {noun}s differ"
+def _are(count: int, one: str, several: str) -> str:
+    return f"{count} {one} differs" if count == 1 else f"{count} {several} differ"
 
 
 def sign_flip_test(
@@ -251,15 +257,16 @@ def sign_flip_test(
     differing = clusters_a + clusters_b
     p_value, least, reason = 1.0, 1.0, None
     if n == 0:
-        p_value, least, reason = math.nan, math.nan, "no rows: nothing to test"
+        p_value, least, reason = math.nan, math.nan, ClusterText("no rows: nothing to test")
     elif differing == 0:
-        reason = "no cluster has a leader: nothing to test"
+        reason = ClusterText("no {cluster} has a leader: nothing to test")
     else:
         p_value = min(1.0, 2 * _lower_tail(np.abs(lead), min(lead_a, lead_b)))
         least = 2.0 ** (1 - differing)
         if least > LEVEL:
-            reason = f"only {_are(differing, 'cluster')}: too few for a p-value below {LEVEL}"
-    method = "sign flip over clusters, two-sided, exact"
+            few = f"only {_are(differing, '{cluster}', '{clusters}')}"
+            reason = ClusterText(f"{few}: too few for a p-value below {LEVEL}")
+    method = ClusterText("sign flip over {clusters}, two-sided, exact")
     return SignFlipTest(
         lead_a, lead_b, clusters_a, clusters_b, n, clusters, p_value, least, method, reason
     )
@@ -341,12 +348,14 @@ def item_accuracy_difference(
         raise ValueError(f"expected 0 <= b, 0 <= c and b + c <= n, got b={b}, c={c}, n={n}")
     if resamples < 1:
         raise ValueError(f"resamples: expected at least 1, got {resamples}")
-    method = (
-        f"{100 * confidence:g}% percentile bootstrap over items, paired, {resamples:,} resamples"
+    method = replace(
+        Method.bootstrap("percentile", resamples, confidence),
+        units="items",
+        detail=f", paired, {resamples:,} resamples",
     )
     value = (b - c) / n if n else math.nan
     if n < 2:
-        nothing = "one item: no interval" if n else "no rows: nothing to estimate"
+        nothing = ClusterText("one item: no interval" if n else "no rows: nothing to estimate")
         return Estimate(value, math.nan, math.nan, n, n, method, nothing)
     # Outcomes that are absent are left out: rounding could give the last one a draw.
     lead, number = np.array([1, -1, 0]), np.array([b, c, n - b - c])

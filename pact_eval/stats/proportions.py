@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from pact_eval.stats._paired_arrays import FloatArray
 from pact_eval.stats._quantiles import t_quantile
-from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.estimate import ClusterText, Estimate, Method
 
 _ROUNDING = 1e-12
 
@@ -54,11 +54,11 @@ def rate_estimate(
     """
     successes, rows = _check_counts(positive, counted, confidence)
     n, clusters = int(rows.sum()), int(np.count_nonzero(rows))
-    method = f"{100 * confidence:g}% Wilson interval over clusters (rates)"
+    method = Method("Wilson interval", " (rates)", confidence)
     rate = float(successes.sum()) / n if n else math.nan
     if clusters < 2:
-        reason = "one family: no interval" if clusters else "no rows: nothing to estimate"
-        return Estimate(rate, math.nan, math.nan, n, clusters, method, reason)
+        why = "one {cluster}: no interval" if clusters else "no rows: nothing to estimate"
+        return Estimate(rate, math.nan, math.nan, n, clusters, method, ClusterText(why))
     t = t_quantile((1 + confidence) / 2, clusters - 1)
     low, high = wilson_interval(rate, effective_rows(successes, rows), t)
     return Estimate(rate, low, high, n, clusters, method)

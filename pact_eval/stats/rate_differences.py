@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats._quantiles import t_quantile
-from pact_eval.stats.estimate import Estimate
+from pact_eval.stats.estimate import ClusterText, Estimate, Method
 
 _ROUNDING = 1e-12
 _HALVINGS = 55
@@ -63,10 +63,11 @@ class PairedRates:
 
     def estimate(self, confidence: float = 0.95) -> Estimate:
         """Returns b - c with its interval; no interval from one cluster."""
-        method = f"{100 * confidence:g}% score interval over clusters (differences of rates)"
+        method = Method("score interval", " (differences of rates)", confidence)
         low, high, reason = math.nan, math.nan, None
         if self.clusters < 2:
-            reason = "one family: no interval" if self.clusters else "no rows: nothing to estimate"
+            rows = "one {cluster}: no interval" if self.clusters else "no rows: nothing to estimate"
+            reason = ClusterText(rows)
         else:
             t = t_quantile((1 + confidence) / 2, self.clusters - 1)
             low = -_upper_end(-self.value, self.differing, self.n_effective, t)

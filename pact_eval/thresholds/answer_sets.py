@@ -24,7 +24,7 @@ from pact_eval.evaluation import (
 )
 from pact_eval.results import Result
 from pact_eval.runs import RunSource, unanswered_items
-from pact_eval.stats import bootstrap_intervals, mean_statistic
+from pact_eval.stats import ClusterText, bootstrap_intervals, mean_statistic
 from pact_eval.thresholds.choice import (
     Rule,
     decodings_of,
@@ -301,7 +301,7 @@ def described(
     code, n = here.units.codes, len(here.units)
     every = np.ones(len(here), dtype=np.bool_)
     answers = (items.sureness[rows] >= 0).sum(axis=1)
-    size = Estimate(float("nan"), float("nan"), float("nan"), 0, 0, "none", "no items")
+    size = Estimate(float("nan"), float("nan"), float("nan"), 0, 0, None, ClusterText("no items"))
     if len(here):
         size = bootstrap_intervals(
             {"size": mean_statistic(made.sizes[rows], code, n)},

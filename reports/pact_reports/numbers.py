@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 from typing import Final
 
-from pact_eval.evaluation import ClusterUnit, Estimate, Unit
+from pact_eval.evaluation import ClusterText, ClusterUnit, Estimate, Unit
 
 __all__ = [
+    "CLUSTER",
+    "CLUSTERS",
     "GENERALISATION",
     "UNDEFINED",
     "count_and_share",
@@ -21,7 +22,8 @@ __all__ = [
     "methods_text",
     "no_interval",
     "p_value_text",
-    "units_text",
+    "reason_text",
+    "short_clusters",
     "value_text",
 ]
 
@@ -60,7 +62,7 @@ def estimate_text(estimate: Estimate, unit: Unit) -> str:
     """Write an estimate with its interval.
 
     Example:
-        >>> estimate_text(Estimate(0.821, 0.778, 0.861, 324, 162, "bootstrap"), "percent")
+        >>> estimate_text(Estimate(0.821, 0.778, 0.861, 324, 162), "percent")
         '82.1 [77.8, 86.1]'
     """
     value = value_text(estimate.value, unit)
@@ -105,7 +107,7 @@ def has_width(estimate: Estimate) -> bool:
     """Say whether the interval of an estimate is known and has a width.
 
     Example:
-        >>> has_width(Estimate(0.0, 0.0, 0.0, 4, 2, "bootstrap", "all resamples agree"))
+        >>> has_width(Estimate(0.0, 0.0, 0.0, 4, 2, None, "all resamples agree"))
         False
     """
     return not math.isnan(estimate.low) and estimate.low < estimate.high
@@ -120,7 +122,7 @@ def interval_text(estimate: Estimate, unit: Unit, word: str = "") -> str:
         word: the unit after the numbers, such as " %" or " points".
 
     Example:
-        >>> sure = Estimate(0.0, 0.0, 0.0, 4, 2, "bootstrap", "all resamples agree")
+        >>> sure = Estimate(0.0, 0.0, 0.0, 4, 2, None, "all resamples agree")
         >>> interval_text(sure, "percent", " %")
         '0.0 % (no interval: all resamples agree)'
     """
@@ -146,25 +148,42 @@ def generalisation_text(unit: ClusterUnit) -> str:
     return f"Intervals: {GENERALISATION[unit]}."
 
 
-def units_text(text: str, unit: ClusterUnit = "family") -> str:
-    """Call clusters what they are: families or source families.
+CLUSTER: Final[dict[ClusterUnit, str]] = {"family": "family", "source_family": "source family"}
+"""What one cluster is called."""
+
+CLUSTERS: Final[dict[ClusterUnit, str]] = {
+    "family": "families",
+    "source_family": "source families",
+}
+"""What several clusters are called."""
+
+
+def short_clusters(unit: ClusterUnit) -> str:
+    """Name several clusters in a narrow column: "fam.", or "source fam."."""
+    return f"{CLUSTER[unit].removesuffix('family')}fam."
+
+
+def reason_text(reason: str | None, unit: ClusterUnit = "family") -> str | None:
+    """Write a reason with the name of its clusters; text of other origin is not touched.
 
     Example:
-        >>> units_text("sign flip over clusters"), units_text("one family", "source_family")
-        ('sign flip over families', 'one source family')
+        >>> reason_text(ClusterText("one {cluster}: no interval"), "source_family")
+        'one source family: no interval'
+        >>> reason_text("no record of domain cluster-ops", "source_family")
+        'no record of domain cluster-ops'
     """
-    said = text.replace("clusters", "families").replace("cluster", "family")
-    if unit == "family":
-        return said
-    return re.sub(r"(?<!source )\b(fam\.|family|families)", r"source \1", said)
+    if isinstance(reason, ClusterText):
+        return reason.over(CLUSTER[unit], CLUSTERS[unit])
+    return reason
 
 
 def methods_text(estimates: Iterable[Estimate], unit: ClusterUnit = "family") -> str:
     """Name the methods of intervals, each once, in the order of the estimates.
 
     Example:
-        >>> wilson = Estimate(0.8, 0.7, 0.9, 9, 4, "95% Wilson interval over clusters (rates)")
-        >>> drawn = Estimate(0.5, 0.4, 0.7, 9, 4, "95% bootstrap over clusters, 200 resamples")
+        >>> from pact_eval.evaluation import Method
+        >>> wilson = Estimate(0.8, 0.7, 0.9, 9, 4, Method("Wilson interval", " (rates)"))
+        >>> drawn = Estimate(0.5, 0.4, 0.7, 9, 4, Method.bootstrap("", 200))
         >>> methods_text([wilson])
         '95% Wilson interval over families (rates)'
         >>> methods_text([wilson, drawn, wilson])
@@ -172,18 +191,19 @@ def methods_text(estimates: Iterable[Estimate], unit: ClusterUnit = "family") ->
     """
     found = list(estimates)
     known = [each for each in found if not math.isnan(each.low)] or found
-    methods = list(dict.fromkeys(each.method for each in known))
+    methods = list(dict.fromkeys(each.method for each in known if each.method is not None))
+    if not methods:
+        return "no interval"
     if len(methods) == 1:
-        return units_text(methods[0], unit)
-    names = "; ".join(re.sub("^95% | interval| over clusters", "", method) for method in methods)
-    return units_text(f"95% interval over clusters: {names}", unit)
+        return methods[0].over(CLUSTERS[unit])
+    return f"95% interval over {CLUSTERS[unit]}: {'; '.join(each.short for each in methods)}"
 
 
 def no_interval(estimate: Estimate) -> str:
     """Say why an estimate has no interval with a width.
 
     Example:
-        >>> no_interval(Estimate(0.5, math.nan, math.nan, 2, 1, "none", "one family: no interval"))
+        >>> no_interval(Estimate(0.5, math.nan, math.nan, 2, 1, None, "one family: no interval"))
         'one family: no interval'
     """
     why = estimate.reason or "it has no width"

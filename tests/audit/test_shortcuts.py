@@ -337,11 +337,11 @@ def test_members_of_a_pair_share_their_ceiling(tmp_path: Path) -> None:
 )
 def test_findings_against_the_rule(low: float, code: str | None) -> None:
     """The lower end above 10% is an error, above 0 a warning; less than a point is ignored."""
-    gain = Estimate(0.5, low, 0.7, 100, 4, "")
-    difference = Estimate(0.2, 0.1, 0.3, 100, 4, "")
+    gain = Estimate(0.5, low, 0.7, 100, 4)
+    difference = Estimate(0.2, 0.1, 0.3, 100, 4)
     assert verdict(Probe("question", gain, 0.3, 0.3, 0.7, difference, gain, ())) == code
     assert verdict(Probe("full context", gain, 0.3, 0.3, 0.7, difference, gain, ())) is None
-    little = Estimate(0.009, 0.008, 0.01, 100, 4, "")
+    little = Estimate(0.009, 0.008, 0.01, 100, 4)
     assert verdict(Probe("question", gain, 0.3, 0.3, 0.7, little, gain, ())) is None
 
 

@@ -135,4 +135,4 @@ def test_the_end_at_any_confidence_agrees_with_the_other_run_order() -> None:
     one = difference(shown, np.random.default_rng(7), confidence=0.99)
     narrow = difference(shown, np.random.default_rng(7), confidence=0.9)
     assert one.low < narrow.low < narrow.high < one.high
-    assert one.method.startswith("99% MOVER interval")
+    assert str(one.method).startswith("99% MOVER interval")

@@ -33,7 +33,7 @@ NAN = math.nan
 
 
 def estimate(value: float, low: float, high: float, n: int = 324, clusters: int = 162) -> Estimate:
-    return Estimate(value, low, high, n, clusters, "bootstrap")
+    return Estimate(value, low, high, n, clusters)
 
 
 def severities(found: Sequence[d.Diagnostic]) -> list[tuple[str, str]]:

@@ -165,7 +165,7 @@ def test_findings_follow_interval_and_floor(
         predictions(0, k=2), decoding="single", by="kind", rng=np.random.default_rng(0), resamples=9
     )
     everything = report.groups[0]
-    estimates = {**everything.estimates, "view_tv": Estimate(*view_tv, 18, 9, "by hand")}
+    estimates = {**everything.estimates, "view_tv": Estimate(*view_tv, 18, 9)}
     report = replace(report, groups=(replace(everything, estimates=estimates),))
     assert order_effect(report, provenance).finding == finding
     assert order_effect(replace(report, k=1), FLOAT32).finding == "one view"

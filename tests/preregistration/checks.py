@@ -89,7 +89,7 @@ class MadeUp:
         self.asked.append((terms, confidence))
         value = math.fsum(term.weight * term.row.value for term in terms)
         half = self.half * 0.05 / (1 - confidence)
-        return Estimate(value, value - half, value + half, 324, 162, "made up")
+        return Estimate(value, value - half, value + half, 324, 162)
 
     def exact_test(self, _terms: tuple[WeightedRow, ...]) -> SignFlipTest | None:
         return None

@@ -29,13 +29,15 @@ from pact_eval.preregistration import (
     judge,
 )
 from pact_eval.preregistration.evidence import by_interval, by_test
-from pact_eval.stats import Estimate, sign_flip_test
+from pact_eval.stats import ClusterText, Estimate, sign_flip_test
 
 NONE, TWO = Margin(0.0, "points"), Margin(2.0, "points")
 
 
 def interval(low: float, high: float, reason: str | None = None) -> Estimate:
-    return Estimate((low + high) / 2, low, high, 324, 162, "made up", reason)
+    return Estimate(
+        (low + high) / 2, low, high, 324, 162, None, None if reason is None else ClusterText(reason)
+    )
 
 
 def judged(relation: Relation, margin: Margin, low: float, high: float) -> ShownBy:

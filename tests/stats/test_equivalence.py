@@ -9,6 +9,7 @@ from paired_runs import Pairs
 from scipy import stats
 
 from pact_eval.stats import (
+    ClusterText,
     Estimate,
     Verdict,
     bootstrap_intervals,
@@ -25,7 +26,7 @@ def judged(
     better: Literal[-1, 0, 1] = 1,
     discordant: int | None = None,
 ) -> Verdict:
-    estimate = Estimate((low + high) / 2, low, high, n=324, clusters=162, method="by hand")
+    estimate = Estimate((low + high) / 2, low, high, n=324, clusters=162)
     return equivalence_verdict(estimate, margin, better=better, discordant_clusters=discordant)
 
 
@@ -81,17 +82,17 @@ def test_the_90_percent_interval_is_tost_and_the_default_is_stricter() -> None:
 
 def test_no_interval_is_inconclusive_for_its_own_reason() -> None:
     nan = math.nan
-    estimate = Estimate(0.0, nan, nan, 2, 1, "bootstrap", reason="one family: no interval")
+    estimate = Estimate(0.0, nan, nan, 2, 1, None, ClusterText("one {cluster}: no interval"))
     verdict = equivalence_verdict(estimate, 0.5, discordant_clusters=0)
     assert (verdict.conclusion, verdict.direction) == ("inconclusive", None)
     assert verdict.reason == "one family: no interval"
     assert verdict.sentence == "No verdict: one family: no interval."
-    bare = equivalence_verdict(Estimate(nan, nan, nan, 0, 0, "bootstrap"), 0.5)
+    bare = equivalence_verdict(Estimate(nan, nan, nan, 0, 0), 0.5)
     assert bare.sentence == "No verdict: there is no interval."
 
 
 def test_the_estimates_reason_is_passed_on() -> None:
-    estimate = Estimate(0.0, -0.01, 0.01, 20, 10, "bootstrap", reason="2% left out")
+    estimate = Estimate(0.0, -0.01, 0.01, 20, 10, None, ClusterText("2% left out"))
     assert equivalence_verdict(estimate, 0.02).reason == "2% left out"
 
 
@@ -104,8 +105,9 @@ def test_no_width_is_no_certainty() -> None:
 
 def test_runs_that_agree_on_every_item_are_judged_by_the_bound_alone() -> None:
     """All resamples agree, so there is no interval; 162 families without a difference say much."""
-    nan, reason = math.nan, "all resamples agree, which does not mean certainty: no interval"
-    same = Estimate(0.0, nan, nan, 324, 162, "bootstrap", reason)
+    nan = math.nan
+    reason = ClusterText("all resamples agree, which does not mean certainty: no interval")
+    same = Estimate(0.0, nan, nan, 324, 162, None, reason)
     assert equivalence_verdict(same, 0.03).sentence == f"No verdict: {reason}."
     verdict = equivalence_verdict(same, 0.03, discordant_clusters=0)
     assert verdict.conclusion == "equivalent"
@@ -121,15 +123,16 @@ def test_few_discordant_clusters_widen_the_interval_to_clopper_pearson() -> None
     five = judged(-0.004, 0.012, margin=0.03, discordant=5)
     expected = stats.binomtest(5, 162).proportion_ci(0.95, method="exact").high
     assert (-five.low, five.high) == pytest.approx((expected, expected))
-    assert five.reason == "fewer than 6 clusters differ: widened to the share that may"
+    assert five.reason == "fewer than 6 families differ: widened to the share that may"
     assert judged(-0.004, 0.012, discordant=6) == judged(-0.004, 0.012)
 
 
 def test_all_of_few_clusters_differ() -> None:
     """A right and B wrong throughout: six families are enough for a difference, five are not."""
-    nan, reason = math.nan, "all resamples agree, which does not mean certainty: no interval"
+    nan = math.nan
+    reason = ClusterText("all resamples agree, which does not mean certainty: no interval")
     for families, conclusion in ((5, "inconclusive"), (6, "different")):
-        estimate = Estimate(1.0, nan, nan, 2 * families, families, "bootstrap", reason)
+        estimate = Estimate(1.0, nan, nan, 2 * families, families, None, reason)
         verdict = equivalence_verdict(estimate, 0.02, discordant_clusters=families)
         assert verdict.conclusion == conclusion
     # One lead in all six: at most 1 - 0.025^(1/6) of the others may have the opposite one.

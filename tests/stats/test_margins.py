@@ -10,7 +10,7 @@ import pytest
 from paired_runs import Pairs
 from scipy import stats
 
-from pact_eval.stats import Estimate, MarginTest, margin_test, paired_rates
+from pact_eval.stats import ClusterText, Estimate, MarginTest, margin_test, paired_rates
 from pact_eval.stats.margins import clusters_needed
 
 
@@ -18,7 +18,7 @@ def normal(value: float, error: float, clusters: int = 100_000) -> MarginTest:
     """Tests a change whose estimate is normal, against a margin of 0.02."""
 
     reach = error * float(stats.norm.ppf(0.975))
-    change = Estimate(value, value - reach, value + reach, clusters, clusters, "normal")
+    change = Estimate(value, value - reach, value + reach, clusters, clusters)
     return margin_test(change, 0.02)
 
 
@@ -38,7 +38,9 @@ def test_the_finding_by_hand(value: float, error: float, finding: str) -> None:
 
 
 def test_without_an_interval_nothing_is_found() -> None:
-    nothing = Estimate(0.0, math.nan, math.nan, 4, 1, "none", "one family: no interval")
+    nothing = Estimate(
+        0.0, math.nan, math.nan, 4, 1, None, ClusterText("one {cluster}: no interval")
+    )
     found = margin_test(nothing, 0.02)
     assert (found.finding, found.needed) == ("cannot tell", None)
 
@@ -46,7 +48,7 @@ def test_without_an_interval_nothing_is_found() -> None:
 @pytest.mark.parametrize("change", [0.0, 0.008, 0.016, 0.05])
 def test_the_clusters_needed_find_it_in_four_of_five_cases(change: float) -> None:
     error = 0.03
-    here = Estimate(change, change - 1.96 * error, change + 1.96 * error, 500, 500, "normal")
+    here = Estimate(change, change - 1.96 * error, change + 1.96 * error, 500, 500)
     needed = clusters_needed(here, 0.02)
     assert needed is not None
     error *= math.sqrt(500 / needed)
@@ -56,7 +58,7 @@ def test_the_clusters_needed_find_it_in_four_of_five_cases(change: float) -> Non
 
 
 def test_a_change_of_the_margin_needs_more_than_any_number() -> None:
-    assert clusters_needed(Estimate(0.02, 0.01, 0.03, 500, 500, "normal"), 0.02) is None
+    assert clusters_needed(Estimate(0.02, 0.01, 0.03, 500, 500), 0.02) is None
 
 
 @pytest.mark.parametrize(("share", "change"), [(0.05, 0.05), (0.2, 0.05), (0.2, 0.0), (0.0, 0.0)])

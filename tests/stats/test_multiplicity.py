@@ -82,7 +82,7 @@ def test_bad_arguments_are_refused() -> None:
 def test_a_change_that_no_table_shows_raises_no_alarm() -> None:
     # "Brier of all items got worse: 0.1681 to 0.1681".
     tiny, small = (
-        Estimate(value, value / 2, 2 * value, 10**6, 10**5, "t interval")
+        Estimate(value, value / 2, 2 * value, 10**6, 10**5)
         for value in (LEAST_CHANGE / 2, 2 * LEAST_CHANGE)
     )
     found = shown_increases({"tiny": tiny, "small": small}, {"tiny": 1e-9, "small": 1e-9})

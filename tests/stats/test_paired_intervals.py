@@ -105,7 +105,7 @@ def test_items_against_bootstrap_intervals_on_singletons() -> None:
     assert ours.value == pytest.approx(general.value)
     assert (ours.low, ours.high) == pytest.approx((general.low, general.high), abs=1.01 / 324)
     assert (ours.n, ours.clusters, ours.reason) == (324, 324, None)
-    assert ours.method == "95% percentile bootstrap over items, paired, 10,000 resamples"
+    assert str(ours.method) == "95% percentile bootstrap over items, paired, 10,000 resamples"
 
 
 def test_ten_million_items_take_no_more_memory_than_three_hundred() -> None:

@@ -151,17 +151,17 @@ def test_copies_of_an_item_are_no_evidence() -> None:
 def test_clusters_without_a_leader_are_p_one_with_a_reason() -> None:
     test = sign_flip_test([True, False, True, True], [False, True, True, True], [0, 0, 1, 1])
     assert (test.p_value, test.least_p, test.discordant_clusters) == (1.0, 1.0, 0)
-    assert test.reason == "no cluster has a leader: nothing to test"
+    assert test.reason == "no family has a leader: nothing to test"
 
 
 def test_too_few_clusters_are_named() -> None:
     few, enough = runs_with_leads([2, 2, 2, 1, 1]), runs_with_leads([2, 2, 2, 2, 1, 1])
     assert (few.p_value, few.least_p) == pytest.approx((0.0625, 0.0625))
-    assert few.reason == "only 5 clusters differ: too few for a p-value below 0.05"
+    assert few.reason == "only 5 families differ: too few for a p-value below 0.05"
     assert (enough.p_value, enough.least_p) == pytest.approx((0.03125, 0.03125))
     assert enough.reason is None
     reason = runs_with_leads([2]).reason
-    assert reason == "only 1 cluster differs: too few for a p-value below 0.05"
+    assert reason == "only 1 family differs: too few for a p-value below 0.05"
 
 
 @pytest.mark.slow

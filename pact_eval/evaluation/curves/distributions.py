@@ -18,7 +18,7 @@ from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import label_codes
 from pact_eval.evaluation.seeds import SeedMatch, matched_seeds
-from pact_eval.stats import Estimate
+from pact_eval.stats import Estimate, Method
 
 _Curve: TypeAlias = Callable[[FloatArray], FloatArray]
 """Maps (n,) weights of the items to the (points,) values of a curve."""
@@ -211,7 +211,7 @@ def _run_risks(experiment: Experiment, run: ExperimentRun, coverages: FloatArray
     curve = error_rate_curve(items.confidence, items.correct, coverages)
     resamples = band_resamples(settings, n)
     band = curve_band(curve, family, rng=settings.rng(), resamples=resamples)
-    method = f"95% bootstrap over clusters, {resamples:,} resamples"
+    method = Method.bootstrap("", resamples)
     errors = tuple(
         Estimate(float(value), float(low), float(high), n, int(family.max()) + 1, method)
         for value, low, high in zip(curve(np.ones(n)), band.low, band.high, strict=True)

@@ -22,12 +22,7 @@ from pact_eval.evaluation import (
     SweepPoint,
 )
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import (
-    interval_text,
-    p_value_text,
-    units_text,
-    value_text,
-)
+from pact_reports.numbers import CLUSTERS, interval_text, p_value_text, value_text
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.notes import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
@@ -168,9 +163,7 @@ def _run(report: RunReport, names: ArmNames) -> str:
         None if provenance.seed is None else f"seed {provenance.seed}",
     ]
     named = ", ".join(label for label in labels if label)
-    basis = units_text(
-        f"{everything.items:,} items, {everything.clusters:,} clusters", evaluation.unit
-    )
+    basis = f"{everything.items:,} items, {everything.clusters:,} {CLUSTERS[evaluation.unit]}"
     made = f"K = {evaluation.k}; {evaluation.decoding}, {evaluation.calibration}"
     return one_line(f"{report.run.place}: {f'{named}; ' if named else ''}{basis}, {made}")
 

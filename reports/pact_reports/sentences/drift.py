@@ -14,7 +14,7 @@ from pact_eval.drift import (
     Tempering,
 )
 from pact_eval.evaluation import ClusterUnit, NoiseFloor
-from pact_reports.numbers import ends_text, estimate_text, units_text, value_text
+from pact_reports.numbers import CLUSTERS, ends_text, estimate_text, value_text
 
 _OF_RATIO = 3
 
@@ -52,8 +52,7 @@ def _accuracy(drift: Drift) -> str:
 def _needed(needed: int | None, clusters: int, unit: ClusterUnit) -> str:
     if needed is None:
         return "the change is too close to the margin for any number of families"
-    families = units_text("families", unit)
-    return f"about {needed:,} {families} could tell, there are {clusters:,}"
+    return f"about {needed:,} {CLUSTERS[unit]} could tell, there are {clusters:,}"
 
 
 def _behind(drift: Drift) -> Iterator[str]:

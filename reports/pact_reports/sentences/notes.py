@@ -36,7 +36,7 @@ from pact_eval.evaluation import (
     UnmatchedSeeds,
 )
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import units_text
+from pact_reports.numbers import CLUSTERS
 
 # Groups that a sentence names; JSON has all.
 _MOST_NAMED: Final = 8
@@ -284,7 +284,7 @@ def _small_groups(note: SmallGroups) -> str:
     listed = ", ".join(named[:_MOST_NAMED])
     if len(named) > _MOST_NAMED:
         listed += f" and {len(named) - _MOST_NAMED:,} more"
-    few = units_text(f"Fewer than {FEW_CLUSTERS} clusters in", note.unit)
+    few = f"Fewer than {FEW_CLUSTERS} {CLUSTERS[note.unit]} in"
     # The table of coverage in docs/statistics.md: 8 and 12 families, and six source families.
     rough = "Their intervals are" if len(named) > 1 else "Its intervals are"
     rough += (

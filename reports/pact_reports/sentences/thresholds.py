@@ -20,7 +20,7 @@ from pact_eval.thresholds import (
     ThresholdsFile,
 )
 from pact_reports.arm_names import ArmNames
-from pact_reports.numbers import interval_text, p_value_text, units_text
+from pact_reports.numbers import CLUSTERS, interval_text, p_value_text
 from pact_reports.tables.answer_sets import promise_text
 from pact_reports.tables.thresholds import SIGNAL_NAMES, gate_text, named, target_text
 
@@ -36,7 +36,7 @@ def thresholds_answer(found: Thresholds) -> str:
         return (
             f"May decide {interval_text(gate.coverage, 'percent', '%')} of the items, those with "
             f"{_condition(gate, rule)}: {target_text(found.target)} in new "
-            f"{_units(rule.unit)}, {sure}."
+            f"{CLUSTERS[rule.unit]}, {sure}."
         )
     kept = [gate.group for gate in found.gates if gate.guaranteed]
     each = "each" if not found.together else "all together"
@@ -121,7 +121,7 @@ def _nothing(found: Thresholds, gate: Gate) -> str:
 
 
 def _needed(gate: Gate, unit: ClusterUnit) -> str:
-    units = _units(unit)
+    units = CLUSTERS[unit]
     if gate.needed is None:
         return "at every gate its rate seems too high"
     if gate.needed <= gate.units:
@@ -151,7 +151,7 @@ def _condition(gate: Gate, rule: Rule) -> str:
 def _with_needed(gate: CheckedGate, unit: ClusterUnit) -> str:
     if gate.needed is None:
         return gate.group
-    return f"{gate.group} (about {gate.needed:,} {_units(unit)} could)"
+    return f"{gate.group} (about {gate.needed:,} {CLUSTERS[unit]} could)"
 
 
 def _checked(gate: CheckedGate, file: ThresholdsFile) -> str:
@@ -159,16 +159,12 @@ def _checked(gate: CheckedGate, file: ThresholdsFile) -> str:
     shown = f"{gate.wrong:,} {what} of {gate.drawn:,} tested"
     if gate.verdict == "cannot tell":
         enough = (
-            f"about {gate.needed:,} {_units(file.rule.unit)} could, the run has {gate.units:,}"
+            f"about {gate.needed:,} {CLUSTERS[file.rule.unit]} could, the run has {gate.units:,}"
             if gate.needed is not None
             else "the rate is too close to the target, or too few items are accepted here"
         )
         return f"Cannot tell: {shown}; {enough}."
     return f"{gate.verdict.capitalize()}: {shown}."
-
-
-def _units(unit: ClusterUnit) -> str:
-    return units_text("families", unit)
 
 
 def sets_answer(found: AnswerSets) -> str:
@@ -217,8 +213,7 @@ def _size(found: KindSets) -> str:
 
 
 def _needs(found: KindSets, unit: ClusterUnit) -> str:
-    units = units_text("families", unit)
-    enough = "" if found.needed is None else f"about {found.needed:,} {units} would do, "
+    enough = "" if found.needed is None else f"about {found.needed:,} {CLUSTERS[unit]} would do, "
     return f"{found.kind} ({enough}the run has {found.sets.units:,})"
 
 
@@ -227,4 +222,4 @@ def _checked_sets(found: CheckedSets, unit: ClusterUnit) -> str:
     seen = f"{test.wrong:,} of {test.drawn:,} missed"
     if test.needed is None:
         return f"{found.kind} ({seen})"
-    return f"{found.kind} ({seen}; about {test.needed:,} {units_text('families', unit)} could tell)"
+    return f"{found.kind} ({seen}; about {test.needed:,} {CLUSTERS[unit]} could tell)"

@@ -13,7 +13,7 @@ from pact_eval.thresholds import (
     GroupSets,
     KindSets,
 )
-from pact_reports.numbers import UNDEFINED, has_width, methods_text, units_text
+from pact_reports.numbers import CLUSTER, CLUSTERS, UNDEFINED, has_width, methods_text
 from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.thresholds import p_text, percent_text, rate_cell, rule_text
@@ -89,9 +89,9 @@ def _groups(
     yield Table(
         name="answer-sets-groups",
         title="All kinds" if len(groups) == 1 else "All kinds, and domains",
-        caption=units_text(caption, unit),
+        caption=caption,
         columns=(
-            Column("items", "left", below="n, families"),
+            Column("items", "left", below=f"n, {CLUSTERS[unit]}"),
             *_like_columns(),
         ),
         rows=tuple(
@@ -111,14 +111,15 @@ def _kinds_table(found: AnswerSets) -> Table:
         "A set has the most probable answer and those with the probability shown; for levels, the "
         f"interval with them. Shares in %; in brackets the {method}. Floor: coverage that this "
         f"choice keeps with {confidence} confidence, by the missed of the drawn items, one of each "
-        "family. Coverage of source families that were left out when their sets were chosen."
+        f"{CLUSTER[unit]}. Coverage of source families that were left out when their sets were "
+        "chosen."
     )
     return Table(
         name="answer-sets",
         title="",
-        caption=units_text(caption, unit),
+        caption=caption,
         columns=(
-            Column("kind", "left", below="n, families"),
+            Column("kind", "left", below=f"n, {CLUSTERS[unit]}"),
             Column("probability"),
             Column("floor", below="missed of drawn"),
             *_like_columns(),
@@ -147,15 +148,15 @@ def _check_table(check: AnswerSetsCheck) -> Table:
     )
     caption = (
         f"Promise, by kind: {promise_text(file)}. Tested: the floor that the choice keeps, by one "
-        "item of each family; missed of drawn, and the p-values of a lower and of a higher "
-        f"coverage. Shares in %; in brackets the {method}."
+        f"item of each {CLUSTER[unit]}; missed of drawn, and the p-values of a lower and of a "
+        f"higher coverage. Shares in %; in brackets the {method}."
     )
     return Table(
         name="answer-sets-check",
         title="",
-        caption=units_text(caption, unit),
+        caption=caption,
         columns=(
-            Column("kind", "left", below="n, families"),
+            Column("kind", "left", below=f"n, {CLUSTERS[unit]}"),
             Column("probability"),
             *_like_columns()[::2],
             Column("floor", below="tested"),

@@ -24,12 +24,15 @@ from pact_eval.evaluation import (
 )
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
+    CLUSTER,
+    CLUSTERS,
     UNDEFINED,
     ends_text,
     generalisation_text,
     methods_text,
     p_value_text,
-    units_text,
+    reason_text,
+    short_clusters,
     value_text,
 )
 from pact_reports.plain_text import one_line
@@ -63,20 +66,23 @@ def comparison_parts(
         group; what the marks mean.
     """
     everything = comparison.groups[0]
-    method = methods_text(
-        estimate
-        for metric in everything.metrics.values()
-        for estimate in (metric.a, metric.difference)
-    )
     unit = comparison.unit
-    sample = units_text(f"{everything.items:,} items, {everything.clusters:,} clusters", unit)
+    method = methods_text(
+        (
+            estimate
+            for metric in everything.metrics.values()
+            for estimate in (metric.a, metric.difference)
+        ),
+        unit,
+    )
+    sample = f"{everything.items:,} items, {everything.clusters:,} {CLUSTERS[unit]}"
     parts: list[Part] = [
         *(
             Line(one_line(f"{letter} = {name}"), "strong")
             for letter, name in zip("AB", names or (), strict=names is not None)
         ),
         Line(
-            f"{sample}; differences are A - B, in brackets the {units_text(method, unit)}. "
+            f"{sample}; differences are A - B, in brackets the {method}. "
             f"{generalisation_text(unit)}"
         ),
         _metrics_table(everything),
@@ -94,7 +100,7 @@ def comparison_parts(
 def _exact(unit: ClusterUnit) -> str:
     """Say which metrics have exact tests: pairs are units only if families are."""
     pairs = ", pair accuracy by McNemar over pairs" if unit == "family" else ""
-    return f"{units_text('accuracy by the sign flip over clusters', unit)}{pairs}"
+    return f"accuracy by the sign flip over {CLUSTERS[unit]}{pairs}"
 
 
 def _legend(tests: int, unit: ClusterUnit) -> Legend:
@@ -194,7 +200,7 @@ def _verdicts(comparison: Comparison, where: str = "") -> Iterator[Line]:
         if verdict is None:
             continue
         margin = f"margin {value_text(verdict.margin, 'percent')} points"
-        reason = units_text(verdict.reason or "", comparison.unit)
+        reason = reason_text(verdict.reason, comparison.unit)
         why = "" if math.isnan(verdict.low) or not reason else f" ({reason})"
         yield Line(f"{where}{metric.spec.title}, {margin}: {verdict.sentence}{why}")
 
@@ -203,8 +209,8 @@ def _accuracy_table(comparison: Comparison) -> Table:
     show_holm = comparison.groups[0].metrics["accuracy"].evidence.tests > 0
     columns = [
         Column("", "left"),
-        Column(units_text("A - B, by cluster", comparison.unit)),
-        Column(units_text("fam. A, B ahead", comparison.unit)),
+        Column(f"A - B, by {CLUSTER[comparison.unit]}"),
+        Column(f"{short_clusters(comparison.unit)} A, B ahead"),
         Column("sign flip"),
         *([Column("Holm")] if show_holm else []),
         Column("only A, B correct"),
@@ -250,10 +256,9 @@ def _item_interval(group: GroupComparison) -> str:
 def _remarks(comparison: Comparison) -> Iterator[str]:
     group = comparison.groups[0]
     tests = group.accuracy
-    units = units_text("The sign flip and the first interval take clusters", comparison.unit)
     yield (
-        f"{units} as the units; McNemar and the last interval treat items as independent, as "
-        "papers do."
+        f"The sign flip and the first interval take {CLUSTERS[comparison.unit]} as the units; "
+        "McNemar and the last interval treat items as independent, as papers do."
     )
     if tests.pairs is not None:
         yield f"Pair accuracy, over pairs: {_mcnemar_line(tests.pairs)}."
@@ -283,7 +288,7 @@ def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
     tests = everything.accuracy
     reasons = (
         tests.items.reason,
-        units_text(tests.families.reason or "", comparison.unit),
+        reason_text(tests.families.reason, comparison.unit),
         tests.detectable.reason,
     )
     yield from dict.fromkeys(reason for reason in reasons if reason)
@@ -293,7 +298,7 @@ def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
             for each in others
             if each.accuracy.items.reason
         },
-        "families": {
+        CLUSTERS[comparison.unit]: {
             each.name: each.accuracy.families.discordant_clusters
             for each in others
             if each.accuracy.families.reason and not each.accuracy.items.reason
@@ -303,8 +308,7 @@ def _notes_on_tests(comparison: Comparison) -> Iterator[str]:
         if counts:
             named = ", ".join(f"{one_line(name)} ({count:,})" for name, count in counts.items())
             level = tests.detectable.level
-            said = units_text(unit, comparison.unit)
-            yield f"too few {said} differ for any p-value below {level:g}: {named}"
+            yield f"too few {unit} differ for any p-value below {level:g}: {named}"
 
 
 def _mcnemar_line(test: McNemarTest) -> str:
@@ -565,8 +569,7 @@ def _tests_table(pair: ArmPair) -> Table:
         for seed, comparison in pair.seeds.items()
     ]
     unit = next(iter(pair.seeds.values())).unit
-    ahead = units_text("fam. A, B ahead", unit)
-    titles = ["accuracy, A - B", ahead, "sign flip"]
+    titles = ["accuracy, A - B", f"{short_clusters(unit)} A, B ahead", "sign flip"]
     return Table(
         name="tests",
         title="Accuracy of all items at single seeds: exact tests",

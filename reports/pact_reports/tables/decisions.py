@@ -9,7 +9,7 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation import Estimate
 from pact_eval.evaluation.curves import run_risks
 from pact_eval.preregistration import decoding_name
-from pact_reports.numbers import UNDEFINED, units_text, value_text
+from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import DECODING_WORDS, arm_cell, interval_column, text_cell
 from pact_reports.tables.request import TableRequest
@@ -38,7 +38,7 @@ def build_risk_coverage(request: TableRequest) -> Table:
         title="Error rate among the most confident items",
         caption=(
             f"Error rate (%) if this share of the items is kept, with its "
-            f"{units_text(some.method, 'family')}; decoding: {DECODING_WORDS[decoding]}. "
+            f"{some.method}; decoding: {DECODING_WORDS[decoding]}. "
             f"{some.n:,} items, {some.clusters:,} families."
         ),
         columns=(

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from pact_eval.drift import AccuracyChange, AnswerChanges, Drift, GateChange, Mix, Tempering
 from pact_eval.evaluation import ClusterUnit, Estimate
-from pact_reports.numbers import UNDEFINED, methods_text, units_text, value_text
+from pact_reports.numbers import CLUSTERS, UNDEFINED, methods_text, value_text
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.drift import (
     difference_sentences,
@@ -76,7 +76,7 @@ def accuracy_table(drift: Drift) -> Table:
         "margin. Changed: it is beyond it. All items decide."
     )
     columns = (
-        Column("items", "left", below=units_text("n, families", unit)),
+        Column("items", "left", below=f"n, {CLUSTERS[unit]}"),
         Column("A"),
         Column("B"),
         Column("B - A"),
@@ -157,7 +157,7 @@ def temperatures_table(drift: Drift) -> Table:
         Row((Cell(each.kind), *map(_temperature, (each.a, each.b)), _ratio_cell(each)))
         for each in _groups(drift.temperings)
     )
-    intervals = units_text("95% intervals over clusters", drift.settings.unit)
+    intervals = f"95% intervals over {CLUSTERS[drift.settings.unit]}"
     caption = (
         f"Temperatures fitted by NLL on the raw distributions of each run; {intervals}. The ratio "
         "is what the logits of B are divided by, if they are those of A."

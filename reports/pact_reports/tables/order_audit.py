@@ -19,7 +19,7 @@ from pact_eval.evaluation import (
     metric_spec,
 )
 from pact_eval.prompts import position_name
-from pact_reports.numbers import interval_text, units_text, value_text
+from pact_reports.numbers import CLUSTERS, interval_text, value_text
 from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell, p_value_cell
 
@@ -117,9 +117,10 @@ def slots_sentence(slots: SlotPreferences, unit: ClusterUnit = "family") -> str:
     tested = f"{slots.draws:,} permutations" if slots.draws else "normal limit of the permutations"
     basis = (
         f"{tested} of the answers of each item over its orders, Holm over the slots; "
-        f"{slots.moved:,} of {slots.items:,} items answer differently; intervals over clusters"
+        f"{slots.moved:,} of {slots.items:,} items answer differently; "
+        f"intervals over {CLUSTERS[unit]}"
     )
-    return f"{finding} ({units_text(basis, unit)})."
+    return f"{finding} ({basis})."
 
 
 def order_parts(audit: OrderAudit, unit: ClusterUnit = "family") -> tuple[Part, ...]:

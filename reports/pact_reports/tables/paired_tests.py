@@ -9,7 +9,6 @@ from pact_eval.evaluation import metric_spec
 from pact_eval.evaluation.diagnostics import MatchedRuns, matched_runs
 from pact_eval.preregistration import DecodingName, decoding_name
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import units_text
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
     DECODING_WORDS,
@@ -102,5 +101,5 @@ def _cells(test: MatchedRuns, names: ArmNames) -> tuple[Cell, ...]:
         p_value_cell(items.p_value, items.reason),
         interval_cell(tests.item_interval, DIFFERENCE),
         interval_cell(accuracy.difference, DIFFERENCE),
-        p_value_cell(families.p_value, families.reason and units_text(families.reason)),
+        p_value_cell(families.p_value, families.reason),
     )

@@ -25,12 +25,15 @@ from pact_eval.prompts import CODES, position_name
 from pact_eval.runs import Provenance
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
+    CLUSTER,
+    CLUSTERS,
     count_and_share,
     estimate_text,
     generalisation_text,
     methods_text,
     p_value_text,
-    units_text,
+    reason_text,
+    short_clusters,
     value_text,
 )
 from pact_reports.plain_text import one_line
@@ -199,7 +202,7 @@ class _SizedGroup(Protocol):
 
 def items_and_units(group: _SizedGroup, unit: ClusterUnit) -> str:
     """Say how many items and families, or source families, a group has."""
-    return units_text(f"{group.items:,} items, {group.clusters:,} fam.", unit)
+    return f"{group.items:,} items, {group.clusters:,} {short_clusters(unit)}"
 
 
 def titled(spec: MetricSpec) -> str:
@@ -217,16 +220,15 @@ def letter_verdict(
         unit: what its clusters are.
         basis: also give the statistic and what it rests on.
     """
-    by = units_text("by cluster", unit)
-    views = units_text(f"{letters.units:,} item views, {letters.clusters:,} clusters", unit)
+    views = f"{letters.units:,} item views, {letters.clusters:,} {CLUSTERS[unit]}"
     never = _never_chosen(letters)
     if letters.reason is not None:
-        return f"Letter bias: no test ({units_text(letters.reason, unit)}){never}."
+        return f"Letter bias: no test ({reason_text(letters.reason, unit)}){never}."
     test = p_value_text(letters.p_value)
     if basis:
         test = (
             f"chi-squared {letters.chi2:.2f} on {letters.dof}, {p_value_text(letters.p_value)}; "
-            f"Stuart-Maxwell over slots, {by}; {views}; a shift of one letter by "
+            f"Stuart-Maxwell over slots, by {CLUSTER[unit]}; {views}; a shift of one letter by "
             f"{value_text(letters.detectable, 'percent')}% of the views is shown with 80% power"
         )
     if letters.p_value >= LEVEL:
@@ -292,11 +294,10 @@ def _metric_cell(group: EstimatedGroup, spec: MetricSpec, unit: ClusterUnit) -> 
         word = _UNITS.get(spec.name, "item")
         below = f"of {estimate.n:,} {word}{'s' if estimate.n > 1 else ''}"
         if estimate.clusters != estimate.n:
-            below = units_text(f"of {estimate.n:,} ({estimate.clusters:,} fam.)", unit)
-    if estimate.reason is not None:
-        estimate = replace(estimate, reason=units_text(estimate.reason, unit))
+            below = f"of {estimate.n:,} ({estimate.clusters:,} {short_clusters(unit)})"
     # The table of calibration below has the p-values.
-    return estimate_cell(estimate, spec.unit, below=below, test=False)
+    cell = estimate_cell(estimate, spec.unit, below=below, test=False)
+    return replace(cell, reason=reason_text(cell.reason, unit))
 
 
 def _n_pairs(pairs: PairOutcomes | None) -> int:

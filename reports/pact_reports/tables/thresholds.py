@@ -20,7 +20,7 @@ from pact_eval.thresholds import (
     Thresholds,
     ThresholdsCheck,
 )
-from pact_reports.numbers import UNDEFINED, methods_text, units_text, value_text
+from pact_reports.numbers import CLUSTER, CLUSTERS, UNDEFINED, methods_text, value_text
 from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
@@ -119,7 +119,7 @@ def thresholds_table(found: Thresholds) -> Table:
     gates, rule = found.gates, found.rule
     costs = found.target.kind == "cost"
     columns = (
-        Column("items", "left", below="n, families"),
+        Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}"),
         Column(SIGNAL_NAMES[rule.signal]),
         Column("tested", below="p-value"),
         Column("accepted"),
@@ -128,14 +128,14 @@ def thresholds_table(found: Thresholds) -> Table:
     )
     method = methods_text((gate.coverage for gate in gates), rule.unit)
     caption = (
-        f"Rates in %; in brackets the {method}. Tested: one item of each family; "
+        f"Rates in %; in brackets the {method}. Tested: one item of each {CLUSTER[rule.unit]}; "
         f"{_counted(found.target)}, with the exact p-value. Left out: source families that were "
         "left out when their gate was chosen."
     )
     return Table(
         name="thresholds",
         title="",
-        caption=units_text(caption, rule.unit),
+        caption=caption,
         columns=(
             *columns,
             *((Column("cost per item", below="of asking always"),) if costs else ()),
@@ -192,14 +192,14 @@ def check_table(check: ThresholdsCheck) -> Table:
     method = methods_text((gate.coverage for gate in check.gates), rule.unit)
     caption = (
         f"Target: {target_text(check.file.target)}. Rates in %; in brackets the {method}. Tested: "
-        f"one item of each family; {_counted(check.file.target)}."
+        f"one item of each {CLUSTER[rule.unit]}; {_counted(check.file.target)}."
     )
     return Table(
         name="thresholds-check",
         title="",
-        caption=units_text(caption, rule.unit),
+        caption=caption,
         columns=(
-            Column("items", "left", below="n, families"),
+            Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}"),
             *(Column(title) for title in titles),
         ),
         rows=tuple(Row(_checked_cells(gate, rule)) for gate in check.gates),

@@ -20,6 +20,7 @@ from pact_eval.evaluation import (
     ItemMismatch,
     LeftOutItems,
     ListedRun,
+    Method,
     MetricSpec,
     Note,
     Notice,
@@ -33,7 +34,7 @@ from pact_eval.evaluation import (
 from pact_eval.prompts import position_name
 from pact_eval.runs.remote.urls import shown
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import GENERALISATION
+from pact_reports.numbers import CLUSTERS, GENERALISATION, reason_text
 from pact_reports.sentences.notes import note_sentence, warning_sentence
 
 if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards need
@@ -71,6 +72,8 @@ def to_json(value: Any) -> Json:
         >>> to_json(np.array([0.5, np.nan]))
         [0.5, None]
     """
+    if isinstance(value, Method):
+        return str(value)
     if isinstance(value, Note):
         return _typed(value, note_sentence(value))
     if isinstance(value, SkippedRun | UnlikeRuns | SameWeights | ItemMismatch | LeftOutItems):
@@ -188,7 +191,7 @@ def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:
 
     Example:
         >>> from pact_eval.evaluation import Estimate
-        >>> value = estimate_json(Estimate(0.5, 0.25, float("nan"), 2, 1, "none"))
+        >>> value = estimate_json(Estimate(0.5, 0.25, float("nan"), 2, 1))
         >>> value["value"], value["high"], value["families"]
         (0.5, None, 1)
     """
@@ -199,8 +202,8 @@ def estimate_json(estimate: Estimate, unit: ClusterUnit = "family") -> Json:
         "high": to_json(estimate.high),
         "n": estimate.n,
         _COUNTS[unit]: estimate.clusters,
-        "method": estimate.method,
-        "reason": estimate.reason,
+        "method": "none" if estimate.method is None else estimate.method.over(CLUSTERS[unit]),
+        "reason": reason_text(estimate.reason, unit),
     }
     if isinstance(estimate, CalibrationError):
         found |= {
@@ -280,7 +283,7 @@ def _letters(letters: SlotHomogeneity | None, unit: ClusterUnit) -> Json:
         "favoured": [position_name(slot) for slot in letters.favoured],
         "avoided": [position_name(slot) for slot in letters.avoided],
         "detectable_shift": to_json(letters.detectable),
-        "reason": letters.reason,
+        "reason": reason_text(letters.reason, unit),
     }
 
 
