@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from null_arms import null_hypotheses, null_scorecard
 
-from pact_eval.evaluation import metric_spec
+from pact_eval.evaluation import SINGLE, metric_spec
 from pact_eval.preregistration import Check, Hypotheses, Hypothesis, Instead, Relation
 
 SEEDS: Final = (17, 18, 19)
@@ -37,7 +37,7 @@ def at_every_seed(metric: str, relation: Relation) -> Hypothesis:
         says=says,
         metric=metric,
         arms=("pact_full",),
-        decodings=("single",),
+        decodings=(SINGLE,),
         groups=("all",),
         relation=relation,
         than=Instead(arm="ce_only"),

@@ -13,14 +13,13 @@ from typing import Final
 import numpy as np
 
 from pact_eval.calibration import neutral_calibrator
-from pact_eval.evaluation import ScoredItems
+from pact_eval.evaluation import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE, MetricDecoding, ScoredItems
 from pact_eval.preregistration import (
     Hypotheses,
     MetricRow,
     MetricTable,
     RunDifferences,
     Scorecard,
-    decoding_name,
     judge,
     read_hypotheses,
     rows_from_items,
@@ -37,9 +36,9 @@ _ITEM_SPREAD: Final = 1.5
 _RUN_NOISE: Final = 0.7
 _VIEW_NOISE: Final = 0.5
 _METRICS: Final = {
-    "single": ("accuracy", "pair_accuracy", "score_mae", "nll_nats", "ece"),
-    "ensemble": ("accuracy", "pair_accuracy", "flip_rate"),
-    "ensemble_calibrated": ("view_tv",),
+    SINGLE: ("accuracy", "pair_accuracy", "score_mae", "nll_nats", "ece"),
+    ENSEMBLE: ("accuracy", "pair_accuracy", "flip_rate"),
+    ENSEMBLE_CALIBRATED: ("view_tv",),
 }
 
 
@@ -96,9 +95,7 @@ def null_scorecard(seed: int, hypotheses: Hypotheses, resamples: int) -> Scoreca
             ScoredItems.of(views, "ensemble"),
             with_calibrated_tv(ensemble),
         ):
-            name = decoding_name(
-                items.decoding, "raw" if items.calibrator is None else "calibrated"
-            )
-            differences.add(arm, run_seed, name, items)
-            rows += rows_from_items(arm, run_seed, items, _METRICS[name])
+            decoding = MetricDecoding(items.decoding, items.calibrator is not None)
+            differences.add(arm, run_seed, decoding, items)
+            rows += rows_from_items(arm, run_seed, items, _METRICS[decoding])
     return judge(hypotheses, MetricTable(rows), differences=differences)

@@ -43,6 +43,15 @@ from pact_eval.evaluation.data_card import (
     read_data_card,
 )
 from pact_eval.evaluation.data_splits import Split, data_splits, files_of, splits_of_folder
+from pact_eval.evaluation.decoding import (
+    DECODING_NAMES,
+    DECODINGS,
+    ENSEMBLE,
+    ENSEMBLE_CALIBRATED,
+    SINGLE,
+    SINGLE_CALIBRATED,
+    MetricDecoding,
+)
 from pact_eval.evaluation.digest import ReportDigest, report_digest
 from pact_eval.evaluation.experiment import ITEMS_IN_MEMORY, Experiment, RunReport
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -170,6 +179,10 @@ __all__ = [
     "ABLATED_CONFIDENCE",
     "ABLATED_GAP",
     "CONFIDENT",
+    "DECODINGS",
+    "DECODING_NAMES",
+    "ENSEMBLE",
+    "ENSEMBLE_CALIBRATED",
     "FEW_CLUSTERS",
     "ITEMS_IN_MEMORY",
     "LEVEL",
@@ -177,6 +190,8 @@ __all__ = [
     "MEAN_CONFIDENCE",
     "PLANNED_DIFFERENCE",
     "RELIABILITY_BINS",
+    "SINGLE",
+    "SINGLE_CALIBRATED",
     "TRAINING_NAME",
     "VERY_LOW_ANSWER_MASS",
     "AnswerScores",
@@ -230,6 +245,7 @@ __all__ = [
     "Method",
     "Metric",
     "MetricComparison",
+    "MetricDecoding",
     "MetricSpec",
     "NearTies",
     "NoiseFloor",

@@ -14,12 +14,10 @@ from pact_eval.preregistration.ablations import (
     read_clear_changes,
 )
 from pact_eval.preregistration.criteria import (
-    DECODINGS,
     FORMAT,
     RELATIONS,
     Cell,
     Check,
-    DecodingName,
     Hypotheses,
     Hypothesis,
     Instead,
@@ -28,7 +26,6 @@ from pact_eval.preregistration.criteria import (
     Quantity,
     Question,
     Relation,
-    decoding_name,
     describe_check,
     margin_unit,
 )
@@ -113,7 +110,6 @@ from pact_eval.stats import LEVEL
 
 __all__ = [
     "CALIBRATED_METRICS",
-    "DECODINGS",
     "FORMAT",
     "LEVEL",
     "LOCK_FORMAT",
@@ -131,7 +127,6 @@ __all__ = [
     "CheckResult",
     "Comparison",
     "DataHash",
-    "DecodingName",
     "Differences",
     "GroupAccuracy",
     "Hypotheses",
@@ -173,7 +168,6 @@ __all__ = [
     "collection_metrics",
     "criteria_changes",
     "criteria_sha256",
-    "decoding_name",
     "describe_check",
     "evidence_of",
     "group_accuracy",

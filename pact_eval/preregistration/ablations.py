@@ -10,8 +10,16 @@ from typing import Final, Literal
 
 from pact_eval._files import read_toml
 from pact_eval.errors import InputError
-from pact_eval.evaluation import find_metric, metric_names, metric_spec, registered_metrics
-from pact_eval.preregistration.criteria import Cell, Margin, decoding_name, parse_margin
+from pact_eval.evaluation import (
+    ENSEMBLE,
+    ENSEMBLE_CALIBRATED,
+    MetricDecoding,
+    find_metric,
+    metric_names,
+    metric_spec,
+    registered_metrics,
+)
+from pact_eval.preregistration.criteria import Cell, Margin, parse_margin
 from pact_eval.preregistration.run_metrics import (
     MetricQuestion,
     arms_in_order,
@@ -154,9 +162,9 @@ def _questions(table: MetricTable, method: str, decoding: Decoding) -> tuple[Met
     own = MetricTable([row for row in table.rows if row.cell.arm == method])
     found: list[MetricQuestion] = []
     for spec in registered_metrics("full", "ablations"):
-        wanted = [decoding_name(decoding, "raw")]
+        wanted = [MetricDecoding(decoding)]
         if find_metric(spec.name).of_views:
-            wanted = ["ensemble", "ensemble_calibrated"]
+            wanted = [ENSEMBLE, ENSEMBLE_CALIBRATED]
         found += [(spec.name, name) for name in known_decodings(own, spec.name, wanted)[:1]]
     return tuple(found)
 

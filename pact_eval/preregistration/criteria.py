@@ -8,42 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from pact_eval.evaluation import Calibration, Unit, metric_spec
-from pact_eval.runs import Decoding
-
-DecodingName = Literal["single", "single_calibrated", "ensemble", "ensemble_calibrated"]
-"""View 0 alone or the K views together; raw, or divided by a fitted temperature."""
-
-DECODINGS: Final[tuple[DecodingName, ...]] = get_args(DecodingName)
-
-_DECODING_NAMES: Final[dict[tuple[Decoding, Calibration], DecodingName]] = {
-    ("single", "raw"): "single",
-    ("single", "calibrated"): "single_calibrated",
-    ("ensemble", "raw"): "ensemble",
-    ("ensemble", "calibrated"): "ensemble_calibrated",
-}
-
-
-def decoding_name(decoding: Decoding, calibration: Calibration) -> DecodingName:
-    """Return the name of a decoding in hypotheses and tables.
-
-    Examples:
-        >>> decoding_name("single", "raw"), decoding_name("ensemble", "calibrated")
-        ('single', 'ensemble_calibrated')
-    """
-    return _DECODING_NAMES[decoding, calibration]
-
-
-def decoding_parts(name: DecodingName) -> tuple[Decoding, bool]:
-    """Return a decoding, and whether it is calibrated; the inverse of `decoding_name`.
-
-    Examples:
-        >>> decoding_parts("ensemble_calibrated")
-        ('ensemble', True)
-    """
-    views: Decoding = "ensemble" if name.startswith("ensemble") else "single"
-    return views, name.endswith("_calibrated")
-
+from pact_eval.evaluation import MetricDecoding, Unit, metric_spec
 
 Relation = Literal["higher", "lower", "not higher", "not lower", "similar"]
 """The relation of the first quantity of a check to the second."""
@@ -150,13 +115,13 @@ class Cell:
         group: "all", a kind, or a domain.
 
     Examples:
-        >>> print(Cell("ece", "pact_full", "single", "all"))
+        >>> print(Cell("ece", "pact_full", MetricDecoding("single"), "all"))
         ece of pact_full (single, all)
     """
 
     metric: str
     arm: str
-    decoding: DecodingName
+    decoding: MetricDecoding
     group: str
 
     def __str__(self) -> str:
@@ -171,13 +136,14 @@ class Instead:
         metric, arm, decoding, group: parts of a `Cell`; None keeps the part of the other cell.
 
     Examples:
-        >>> print(Instead(arm="ce_only").of(Cell("ece", "pact_full", "single", "all")))
+        >>> ece = Cell("ece", "pact_full", MetricDecoding("single"), "all")
+        >>> print(Instead(arm="ce_only").of(ece))
         ece of ce_only (single, all)
     """
 
     metric: str | None = None
     arm: str | None = None
-    decoding: DecodingName | None = None
+    decoding: MetricDecoding | None = None
     group: str | None = None
 
     def of(self, cell: Cell) -> Cell:
@@ -195,7 +161,7 @@ class Instead:
         named = (
             ("metric", self.metric),
             ("arm", self.arm),
-            ("decoding", self.decoding),
+            ("decoding", None if self.decoding is None else str(self.decoding)),
             ("group", self.group),
         )
         return tuple((name, value) for name, value in named if value is not None)
@@ -206,8 +172,8 @@ class Quantity:
     """A cell, or a cell minus another.
 
     Examples:
-        >>> ensemble = Cell("accuracy", "pact_full", "ensemble", "all")
-        >>> print(Quantity(ensemble, Instead(decoding="single").of(ensemble)))
+        >>> ensemble = Cell("accuracy", "pact_full", MetricDecoding("ensemble"), "all")
+        >>> print(Quantity(ensemble, Instead(decoding=MetricDecoding("single")).of(ensemble)))
         accuracy of pact_full (ensemble, all) minus accuracy of pact_full (single, all)
     """
 
@@ -257,7 +223,7 @@ class Check:
     says: str
     metric: str
     arms: tuple[str, ...]
-    decodings: tuple[DecodingName, ...]
+    decodings: tuple[MetricDecoding, ...]
     groups: tuple[str, ...]
     relation: Relation
     than: Instead
@@ -311,11 +277,14 @@ def describe_check(check: Check) -> str:
 
     Examples:
         >>> describe_check(Check(
-        ...     says="TV falls", metric="view_tv", arms=("pact",), decodings=("ensemble",),
-        ...     groups=("all",), relation="lower", than=Instead(arm="ce"), judged_on="means"))
+        ...     says="TV falls", metric="view_tv", arms=("pact",), groups=("all",),
+        ...     decodings=(MetricDecoding("ensemble"),), relation="lower",
+        ...     than=Instead(arm="ce"), judged_on="means"))
         'view_tv (arm pact; ensemble; all) is lower than with arm ce, on means over shared seeds'
     """
-    asked = "; ".join(", ".join(values) for values in (check.arms, check.decodings, check.groups))
+    asked = "; ".join(
+        ", ".join(map(str, values)) for values in (check.arms, check.decodings, check.groups)
+    )
     minus = "" if check.minus is None else f" minus the same with {_parts(check.minus)}"
     if check.relation == "similar":
         relation = f"within {check.margin} of that"

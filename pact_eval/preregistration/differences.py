@@ -16,6 +16,7 @@ from pact_eval.evaluation import (
     DifferencePart,
     GroupStatistics,
     Inference,
+    MetricDecoding,
     ResampledGroup,
     ScoredItems,
     StatisticSet,
@@ -23,7 +24,6 @@ from pact_eval.evaluation import (
     group_statistics,
     point_estimates,
 )
-from pact_eval.preregistration.criteria import DecodingName
 from pact_eval.preregistration.scorecard import WeightedRow
 from pact_eval.preregistration.table import MetricRow
 from pact_eval.runs import Predictions
@@ -44,7 +44,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 # Arm, seed, decoding, and whether the contexts are ablated.
-_Key = tuple[str, int | None, DecodingName, bool]
+_Key = tuple[str, int | None, MetricDecoding, bool]
 # The same, views (None for all), group and metric.
 _Place = tuple[_Key, int | None, str, str]
 
@@ -72,9 +72,9 @@ class RunDifferences:
         self._estimates: dict[_Place, Estimate] = {}
         self._inferences: dict[tuple[Terms, int], Inference] = {}
 
-    def add(self, arm: str, seed: int | None, name: DecodingName, items: ScoredItems) -> None:
+    def add(self, arm: str, seed: int | None, decoding: MetricDecoding, items: ScoredItems) -> None:
         """Add the items of a run under one decoding."""
-        self._items[arm, seed, name, items.contexts == "ablated"] = items
+        self._items[arm, seed, decoding, items.contexts == "ablated"] = items
 
     def interval(self, terms: Terms, confidence: float) -> Estimate | None:
         """Return a weighted sum of numbers with its interval over families.

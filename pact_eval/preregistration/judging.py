@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
 
-from pact_eval.evaluation import common_views, find_metric
+from pact_eval.evaluation import MetricDecoding, common_views, find_metric
 from pact_eval.preregistration.criteria import (
     Cell,
     Check,
@@ -198,11 +198,11 @@ def _certain(comparison: Comparison) -> bool:
     """
     if not abs(comparison.difference) <= _ROUNDING:
         return False
-    weights: dict[tuple[str, str, str, str, int | None], float] = {}
+    weights: dict[tuple[str, str, MetricDecoding, str, int | None], float] = {}
     for term in weighted_rows(comparison.left, comparison.right):
-        cell, decoding = term.row.cell, str(term.row.cell.decoding)
+        cell, decoding = term.row.cell, term.row.cell.decoding
         if find_metric(cell.metric).of_top_answer:
-            decoding = decoding.removesuffix("_calibrated")
+            decoding = replace(decoding, calibrated=False)
         place = (cell.metric, cell.arm, decoding, cell.group, term.row.seed)
         weights[place] = weights.get(place, 0.0) + term.weight
     return all(abs(weight) <= _ROUNDING for weight in weights.values())

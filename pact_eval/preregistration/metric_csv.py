@@ -24,11 +24,17 @@ from typing import Final
 
 from pact_eval._files import read_text
 from pact_eval.errors import InputError, Problem, RecordError
-from pact_eval.evaluation import MEAN_CONFIDENCE, find_metric, metric_spec
-from pact_eval.preregistration.criteria import (
-    Cell,
-    DecodingName,
+from pact_eval.evaluation import (
+    ENSEMBLE,
+    ENSEMBLE_CALIBRATED,
+    MEAN_CONFIDENCE,
+    SINGLE,
+    SINGLE_CALIBRATED,
+    MetricDecoding,
+    find_metric,
+    metric_spec,
 )
+from pact_eval.preregistration.criteria import Cell
 from pact_eval.preregistration.table import MetricRow, MetricTable
 
 __all__ = ["read_metric_table"]
@@ -50,7 +56,7 @@ _COUNTS: Final = ("count", "correct", "pairs")
 _NEEDED: Final = ("run", "seed", "decoding", "group")
 # Shares that were computed in another order.
 _ROUNDING: Final = 1e-12
-_DECODINGS: Final = ("single", "single_calibrated", "ensemble")
+_DECODINGS: Final = tuple(map(str, (SINGLE, SINGLE_CALIBRATED, ENSEMBLE)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +105,7 @@ def read_metric_table(path: Path) -> MetricTable:
     if problems:
         problems.sort(key=lambda problem: problem.line or 0)
         raise RecordError(str(path), problems)
-    calibrated = {line.run for line in lines if line.cells["decoding"] == "single_calibrated"}
+    calibrated = {line.run for line in lines if line.cells["decoding"] == str(SINGLE_CALIBRATED)}
     score_items = {line.at: line.count("count") for line in lines if line.cells["group"] == "score"}
     return MetricTable(
         row
@@ -217,18 +223,16 @@ def _rows(
             continue
         count = line.count("pairs" if metric == "pair_accuracy" else "count")
         n = score_items if "score items" in find_metric(metric).needs else count
-        for decoding in _decodings(cells["decoding"], metric, calibrated):
+        for decoding in _decodings(MetricDecoding.parse(cells["decoding"]), metric, calibrated):
             cell = Cell(metric, cells["run"], decoding, group)
             yield MetricRow(cell, seed, value, n, source=source)
 
 
-def _decodings(decoding: str, metric: str, calibrated: bool) -> tuple[DecodingName, ...]:
-    if decoding == "single":
-        return ("single",)
-    if decoding == "single_calibrated":
-        return ("single_calibrated",)
-    if not calibrated:
-        return ("ensemble",)
+def _decodings(
+    decoding: MetricDecoding, metric: str, calibrated: bool
+) -> tuple[MetricDecoding, ...]:
+    if decoding.views == "single" or not calibrated:
+        return (decoding,)
     if find_metric(metric).of_top_answer:
-        return ("ensemble", "ensemble_calibrated")
-    return ("ensemble_calibrated",)
+        return (ENSEMBLE, ENSEMBLE_CALIBRATED)
+    return (ENSEMBLE_CALIBRATED,)

@@ -11,9 +11,8 @@ from typing import Final, TypeVar
 
 from pact_eval._files import TomlError, parse_toml, read_text, write_atomically
 from pact_eval.errors import InputError, Problem, RecordError
-from pact_eval.evaluation import find_metric, metric_names
+from pact_eval.evaluation import DECODING_NAMES, MetricDecoding, find_metric, metric_names
 from pact_eval.preregistration.criteria import (
-    DECODINGS,
     FORMAT,
     JUDGED_ON,
     NO_MARGIN,
@@ -149,7 +148,7 @@ def _check(table: _Table) -> Check:
         says=table.text("says", "the check in a few words"),
         metric=metric or "accuracy",
         arms=table.several("arm", "the name of an arm"),
-        decodings=table.several_of("decoding", DECODINGS),
+        decodings=tuple(map(MetricDecoding.parse, table.several_of("decoding", DECODING_NAMES))),
         groups=_groups(table),
         minus=minus,
         relation=relation,
@@ -210,10 +209,11 @@ def _instead(table: _Table, key: str) -> Instead:
     inner = table.inside(found)
     inner.refuse_unknown(_CELL_KEYS, key)
     parts = _Parts(inner, found)
+    decoding = parts.one_of("decoding", DECODING_NAMES)
     return Instead(
         metric=parts.one_of("metric", metric_names()),
         arm=parts.text("arm"),
-        decoding=parts.one_of("decoding", DECODINGS),
+        decoding=None if decoding is None else MetricDecoding.parse(decoding),
         group=parts.text("group"),
     )
 
@@ -244,7 +244,7 @@ def _contradiction(check: Check) -> str | None:
             names = ", ".join(dict.fromkeys(cell.metric for cell in question.cells))
             return f"{names} have different units and cannot be compared"
         for cell in question.cells:
-            if find_metric(cell.metric).of_views and cell.decoding.startswith("single"):
+            if find_metric(cell.metric).of_views and cell.decoding.views == "single":
                 return (
                     f"{cell.metric} is of the K views: its decoding is ensemble or "
                     f"ensemble_calibrated, got {cell.decoding}"

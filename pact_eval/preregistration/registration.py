@@ -88,7 +88,7 @@ def _check(check: Check) -> Json:
     return {
         "metric": check.metric,
         "arm": [*sorted(check.arms)],
-        "decoding": [*sorted(check.decodings)],
+        "decoding": [str(decoding) for decoding in sorted(check.decodings)],
         "group": [*sorted(check.groups)],
         "is": check.relation,
         "than": _instead(check.than),

@@ -15,6 +15,9 @@ import numpy as np
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import (
+    ENSEMBLE,
+    ENSEMBLE_CALIBRATED,
+    SINGLE,
     ArmEvidence,
     ChanceError,
     Estimate,
@@ -22,29 +25,30 @@ from pact_eval.evaluation import (
     Experiment,
     ExperimentRun,
     GroupBy,
+    MetricDecoding,
     ScoredItems,
     arm_evidence,
     find_metric,
     point_estimates,
     registered_metrics,
 )
-from pact_eval.preregistration.criteria import Cell, DecodingName, decoding_name, decoding_parts
+from pact_eval.preregistration.criteria import Cell
 from pact_eval.preregistration.table import MetricRow, MetricTable
 from pact_eval.runs import Decoding
 from pact_eval.stats import SeedSummary, seed_summary
 
-MetricQuestion = tuple[str, DecodingName]
+MetricQuestion = tuple[str, MetricDecoding]
 """A metric and the decoding that it is taken under."""
 
 _OF_VIEWS: Final[tuple[MetricQuestion, ...]] = (
-    ("accuracy", "ensemble"),
-    ("pair_accuracy", "ensemble"),
-    ("ece", "ensemble"),
-    ("ece", "ensemble_calibrated"),
-    ("view_tv", "ensemble"),
-    ("view_tv", "ensemble_calibrated"),
-    ("flip_rate", "ensemble"),
-    ("ensemble_gain", "ensemble"),
+    ("accuracy", ENSEMBLE),
+    ("pair_accuracy", ENSEMBLE),
+    ("ece", ENSEMBLE),
+    ("ece", ENSEMBLE_CALIBRATED),
+    ("view_tv", ENSEMBLE),
+    ("view_tv", ENSEMBLE_CALIBRATED),
+    ("flip_rate", ENSEMBLE),
+    ("ensemble_gain", ENSEMBLE),
 )
 
 
@@ -81,10 +85,10 @@ def rows_from_evaluation(
     Returns:
         One row per metric and group, with its interval.
     """
-    name = decoding_name(evaluation.decoding, evaluation.calibration)
+    decoding = MetricDecoding(evaluation.decoding, evaluation.calibration != "raw")
     groups = {group.name: group.estimates for group in evaluation.groups}
     ablated = evaluation.contexts == "ablated"
-    return tuple(_rows(arm, seed, name, groups, k=evaluation.k, ablated=ablated))
+    return tuple(_rows(arm, seed, decoding, groups, k=evaluation.k, ablated=ablated))
 
 
 def rows_from_items(
@@ -101,10 +105,10 @@ def rows_from_items(
     Returns:
         One row per metric and group: all items, and each kind.
     """
-    name = decoding_name(items.decoding, "raw" if items.calibrator is None else "calibrated")
+    decoding = MetricDecoding(items.decoding, items.calibrator is not None)
     k = items.k if items.decoding == "ensemble" else None
     return tuple(
-        MetricRow.of(Cell(metric, arm, name, group), seed, estimate, k)
+        MetricRow.of(Cell(metric, arm, decoding, group), seed, estimate, k)
         for group, estimates in point_estimates(items, "kind", names).items()
         for metric, estimate in estimates.items()
     )
@@ -125,28 +129,23 @@ def collection_metrics(runs: Sequence[ExperimentRun], *, by: GroupBy) -> MetricT
 
 
 def _rows_of_run(run: ExperimentRun, by: GroupBy) -> Iterator[MetricRow]:
-    for decoding, calibrated in decodings_of(run):
+    for decoding in decodings_of(run):
         try:
-            items = run.scored(decoding, calibrated=calibrated)
+            items = run.scored(decoding.views, calibrated=decoding.calibrated)
         except ValueError:
             # No such decoding: the views of an item rule out all of its answers, or the
             # calibrator needs prompt lengths that the run does not know.
             continue
-        name = decoding_name(decoding, "calibrated" if calibrated else "raw")
-        yield from _rows(run.arm, run.seed, name, point_estimates(items, by), k=items.k)
+        yield from _rows(run.arm, run.seed, decoding, point_estimates(items, by), k=items.k)
 
 
-def decodings_of(run: ExperimentRun) -> tuple[tuple[Decoding, bool], ...]:
-    """Return the decodings that a run allows, by its number of views and by its calibrator.
-
-    Returns:
-        Single or ensemble, and whether it is calibrated.
-    """
-    decodings: tuple[Decoding, ...] = ("single", "ensemble")
+def decodings_of(run: ExperimentRun) -> tuple[MetricDecoding, ...]:
+    """Return the decodings that a run allows, by its number of views and by its calibrator."""
+    views: tuple[Decoding, ...] = ("single", "ensemble")
     calibrations = (False,) if run.calibrator is None else (False, True)
     return tuple(
-        (decoding, calibrated)
-        for decoding in decodings[: run.predictions.k]
+        MetricDecoding(each, calibrated)
+        for each in views[: run.predictions.k]
         for calibrated in calibrations
     )
 
@@ -154,7 +153,7 @@ def decodings_of(run: ExperimentRun) -> tuple[tuple[Decoding, bool], ...]:
 def _rows(
     arm: str,
     seed: int | None,
-    name: DecodingName,
+    decoding: MetricDecoding,
     groups: Mapping[str, Mapping[str, Estimate]],
     *,
     k: int,
@@ -164,19 +163,19 @@ def _rows(
         for metric, estimate in estimates.items():
             if ablated and "ablated contexts" not in find_metric(metric).needs:
                 continue
-            for decoding in _listed_under(metric, name):
-                views = k if decoding.startswith("ensemble") else None
-                yield MetricRow.of(Cell(metric, arm, decoding, group), seed, estimate, views)
+            for listed in _listed_under(metric, decoding):
+                views = k if listed.views == "ensemble" else None
+                yield MetricRow.of(Cell(metric, arm, listed, group), seed, estimate, views)
 
 
-def _listed_under(metric: str, name: DecodingName) -> Iterator[DecodingName]:
+def _listed_under(metric: str, decoding: MetricDecoding) -> Iterator[MetricDecoding]:
     found = find_metric(metric)
     if not found.of_views:
-        yield name
+        yield decoding
         return
-    yield "ensemble"
-    if found.of_top_answer and name.endswith("_calibrated"):
-        yield "ensemble_calibrated"
+    yield ENSEMBLE
+    if found.of_top_answer and decoding.calibrated:
+        yield ENSEMBLE_CALIBRATED
 
 
 def arms_in_order(table: MetricTable) -> tuple[str, ...]:
@@ -199,7 +198,7 @@ def repeated_arms(table: MetricTable) -> tuple[tuple[str, ...], tuple[str, ...]]
         no arm has several.
 
     Examples:
-        >>> cell = Cell("ece", "pact", "single", "all")
+        >>> cell = Cell("ece", "pact", SINGLE, "all")
         >>> rows = [MetricRow(cell, 17, 0.1), MetricRow(cell, 18, 0.1)]
         >>> more = [MetricRow(replace(cell, arm=arm), seed, 0.1) for arm, seed in
         ...         [("base", None), ("no_cf", 17)]]
@@ -214,7 +213,7 @@ def repeated_arms(table: MetricTable) -> tuple[tuple[str, ...], tuple[str, ...]]
     return tuple(arm for arm in arms if arm not in single), single
 
 
-def arm_value(table: MetricTable, arm: str, metric: str, decoding: DecodingName) -> ArmValue:
+def arm_value(table: MetricTable, arm: str, metric: str, decoding: MetricDecoding) -> ArmValue:
     """Summarise one metric of all items over the seeds of an arm.
 
     Args:
@@ -241,7 +240,7 @@ def metric_row(table: MetricTable, cell: Cell, seed: int | None) -> MetricRow:
     """
     row = table.row(cell, seed)
     if math.isnan(row.value) and cell.metric == "ensemble_gain":
-        single = table.row(replace(cell, metric="accuracy", decoding="single"), seed)
+        single = table.row(replace(cell, metric="accuracy", decoding=SINGLE), seed)
         together = table.row(replace(cell, metric="accuracy"), seed)
         row = replace(row, value=together.value - single.value, n=single.n)
     if not math.isnan(row.value):
@@ -250,20 +249,20 @@ def metric_row(table: MetricTable, cell: Cell, seed: int | None) -> MetricRow:
     said = row.reason or "undefined"
     if said.startswith(where):
         return replace(row, reason=said.removeprefix(where))
-    calibrated = cell.decoding.endswith("_calibrated")
-    return replace(row, reason="no calibrator" if calibrated else "not known under this decoding")
+    unknown = "no calibrator" if cell.decoding.calibrated else "not known under this decoding"
+    return replace(row, reason=unknown)
 
 
 def known_decodings(
-    table: MetricTable, metric: str, decodings: Iterable[DecodingName]
-) -> tuple[DecodingName, ...]:
+    table: MetricTable, metric: str, decodings: Iterable[MetricDecoding]
+) -> tuple[MetricDecoding, ...]:
     """Return those decodings under which some run has a number of a metric, for all items."""
     there = {
         row.cell.decoding
         for row in table.rows
         if row.cell.metric == metric and row.cell.group == "all" and not math.isnan(row.value)
     }
-    return tuple(name for name in decodings if name in there)
+    return tuple(decoding for decoding in decodings if decoding in there)
 
 
 @dataclass(frozen=True)
@@ -293,7 +292,7 @@ def main_results(table: MetricTable, decoding: Decoding = "single") -> ArmValues
     Returns:
         Mean and deviation over the seeds of each arm.
     """
-    raw, calibrated = decoding_name(decoding, "raw"), decoding_name(decoding, "calibrated")
+    raw, calibrated = MetricDecoding(decoding), MetricDecoding(decoding, calibrated=True)
     questions: list[MetricQuestion] = []
     for spec in registered_metrics("full", "main results"):
         questions.append((spec.name, raw))
@@ -317,7 +316,7 @@ def k_views(table: MetricTable) -> ArmValues:
     Raises:
         InputError: no run has more views than one.
     """
-    if not known_decodings(table, "accuracy", ("ensemble", "ensemble_calibrated")):
+    if not known_decodings(table, "accuracy", (ENSEMBLE, ENSEMBLE_CALIBRATED)):
         message = "no run has the probabilities of more views than one"
         raise InputError(message)
     return arm_values(table, _OF_VIEWS)
@@ -346,13 +345,13 @@ def evidence_of(experiment: Experiment, results: ArmValues) -> dict[MetricQuesti
         experiment: the runs that the means are of, all on the same items.
         results: the means.
     """
-    found = {}
-    for metric, name in results.questions:
-        decoding, calibrated = decoding_parts(name)
-        found[metric, name] = arm_evidence(
-            experiment, list(results.values), metric, decoding, calibrated=calibrated
+    arms = list(results.values)
+    return {
+        (metric, decoding): arm_evidence(
+            experiment, arms, metric, decoding.views, calibrated=decoding.calibrated
         )
-    return found
+        for metric, decoding in results.questions
+    }
 
 
 def row_chance(experiment: Experiment, row: MetricRow) -> ChanceError | None:
@@ -367,8 +366,8 @@ def row_chance(experiment: Experiment, row: MetricRow) -> ChanceError | None:
     )
     if row.cell.metric != "ece" or run is None or math.isnan(row.value):
         return None
-    decoding, calibrated = decoding_parts(row.cell.decoding)
-    group = experiment.resampled(run, decoding, calibrated=calibrated)
+    decoding = row.cell.decoding
+    group = experiment.resampled(run, decoding.views, calibrated=decoding.calibrated)
     return ChanceError.of([group.estimate("ece")])
 
 
@@ -379,7 +378,7 @@ def metric_sizes(table: MetricTable) -> dict[str, tuple[int, int]]:
         By metric, the lowest and the highest number; a metric without any is left out.
 
     Examples:
-        >>> cells = [Cell(name, "pact", "single", "all") for name in ("accuracy", "pair_accuracy")]
+        >>> cells = [Cell(name, "pact", SINGLE, "all") for name in ("accuracy", "pair_accuracy")]
         >>> rows = [MetricRow(cell, 17, 0.8, n) for cell, n in zip(cells, (324, 162))]
         >>> metric_sizes(MetricTable(rows))
         {'accuracy': (324, 324), 'pair_accuracy': (162, 162)}

@@ -15,13 +15,15 @@ from typing import Final
 from pact_eval._files import sha256_of_file
 from pact_eval.calibration import CalibrationWarning
 from pact_eval.evaluation import (
+    ENSEMBLE_CALIBRATED,
     MEAN_CONFIDENCE,
     Experiment,
     ExperimentRun,
+    MetricDecoding,
     Notice,
     Settings,
 )
-from pact_eval.preregistration.criteria import Hypotheses, decoding_name
+from pact_eval.preregistration.criteria import Hypotheses
 from pact_eval.preregistration.differences import RunDifferences, with_calibrated_tv
 from pact_eval.preregistration.judging import judge
 from pact_eval.preregistration.metric_csv import read_metric_table
@@ -43,7 +45,7 @@ from pact_eval.preregistration.scorecard import Scorecard
 from pact_eval.preregistration.table import MetricRow, MetricTable
 from pact_eval.progress import tracked
 from pact_eval.results import Result
-from pact_eval.runs import Decoding, RunFolder, RunSource
+from pact_eval.runs import RunFolder, RunSource
 from pact_eval.runs.remote.urls import url_of
 
 _RESAMPLES: Final = 2_000
@@ -142,19 +144,17 @@ class _Numbers:
         """Evaluate every run under every possible decoding."""
         runs = self._experiment.all_runs
         for run in tracked(runs, "Computing metrics of runs", "runs"):
-            for decoding, calibrated in decodings_of(run):
-                yield from self._rows(run, decoding, calibrated=calibrated)
+            for decoding in decodings_of(run):
+                yield from self._rows(run, decoding)
 
-    def _rows(
-        self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool
-    ) -> Iterator[MetricRow]:
-        evaluation = self._experiment.evaluation(run, decoding, calibrated=calibrated)
+    def _rows(self, run: ExperimentRun, decoding: MetricDecoding) -> Iterator[MetricRow]:
+        views, calibrated = decoding.views, decoding.calibrated
+        evaluation = self._experiment.evaluation(run, views, calibrated=calibrated)
         yield from rows_from_evaluation(run.arm, run.seed, evaluation)
-        items = run.scored(decoding, calibrated=calibrated)
+        items = run.scored(views, calibrated=calibrated)
         if not run.ablated:
             # In an evaluation, view TV is raw; here, the calibrated decoding has its own.
             items = with_calibrated_tv(items)
-            own_tv = ["view_tv"] if decoding == "ensemble" and calibrated else []
+            own_tv = ["view_tv"] if decoding == ENSEMBLE_CALIBRATED else []
             yield from rows_from_items(run.arm, run.seed, items, [MEAN_CONFIDENCE, *own_tv])
-        name = decoding_name(decoding, evaluation.calibration)
-        self.differences.add(run.arm, run.seed, name, items)
+        self.differences.add(run.arm, run.seed, decoding, items)

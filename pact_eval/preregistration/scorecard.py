@@ -372,7 +372,8 @@ def weighted_rows(left: Reading, right: Reading) -> tuple[WeightedRow, ...]:
 
     Examples:
         >>> from pact_eval.preregistration import Cell
-        >>> one, other = (MetricRow(Cell("ece", arm, "single", "all"), 17, 0.1) for arm in "ab")
+        >>> from pact_eval.evaluation import SINGLE
+        >>> one, other = (MetricRow(Cell("ece", arm, SINGLE, "all"), 17, 0.1) for arm in "ab")
         >>> [each.weight for each in weighted_rows(Reading(0.1, (one,)), Reading(0.1, (other,)))]
         [1.0, -1.0]
     """

@@ -9,8 +9,8 @@ from typing import Final
 
 from pact_eval.calibration import TemperatureSummary
 from pact_eval.errors import InputError
-from pact_eval.evaluation import GroupBy
-from pact_eval.preregistration.criteria import Cell, DecodingName, decoding_name
+from pact_eval.evaluation import GroupBy, MetricDecoding
+from pact_eval.preregistration.criteria import Cell
 from pact_eval.preregistration.run_metrics import arms_in_order, metric_row, run_seeds
 from pact_eval.preregistration.table import MetricRow, MetricTable
 from pact_eval.runs import Decoding
@@ -75,7 +75,7 @@ def calibrated_runs(
     Raises:
         InputError: no run has raw and calibrated numbers.
     """
-    raw, calibrated = decoding_name(decoding, "raw"), decoding_name(decoding, "calibrated")
+    raw, calibrated = MetricDecoding(decoding), MetricDecoding(decoding, calibrated=True)
     found = []
     for arm in arms_in_order(table):
         for seed in run_seeds(table, arm):
@@ -92,7 +92,7 @@ def calibrated_runs(
 
 
 def _rows(
-    table: MetricTable, arm: str, seed: int | None, decoding: DecodingName
+    table: MetricTable, arm: str, seed: int | None, decoding: MetricDecoding
 ) -> tuple[MetricRow, ...]:
     return tuple(
         metric_row(table, Cell(metric, arm, decoding, "all"), seed) for metric in CALIBRATED_METRICS
@@ -111,12 +111,12 @@ class GroupAccuracy:
     """
 
     by: GroupBy
-    decoding: DecodingName
+    decoding: MetricDecoding
     groups: tuple[tuple[str, int | None], ...]
     rows: tuple[tuple[MetricRow, ...], ...]
 
 
-def group_accuracy(table: MetricTable, by: GroupBy, decoding: DecodingName) -> GroupAccuracy:
+def group_accuracy(table: MetricTable, by: GroupBy, decoding: MetricDecoding) -> GroupAccuracy:
     """Gather the accuracy of every run in every group.
 
     Args:

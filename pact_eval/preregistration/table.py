@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import CalibrationError, Estimate, metric_names
-from pact_eval.preregistration.criteria import DECODINGS, Cell
+from pact_eval.evaluation import DECODINGS, CalibrationError, Estimate, metric_names
+from pact_eval.preregistration.criteria import Cell
 
 __all__ = ["MetricRow", "MetricTable", "refuse"]
 
@@ -76,10 +76,11 @@ class MetricTable:
         rows: in any order.
 
     Raises:
-        InputError: two different numbers for one place, or an unknown metric or decoding.
+        InputError: two different numbers for one place, or an unknown metric.
 
     Examples:
-        >>> cell = Cell("ece", "pact", "single", "all")
+        >>> from pact_eval.evaluation import SINGLE
+        >>> cell = Cell("ece", "pact", SINGLE, "all")
         >>> table = MetricTable([MetricRow(cell, 17, 0.126), MetricRow(cell, 18, 0.092)])
         >>> table.row(cell, 18).value
         0.092
@@ -142,7 +143,7 @@ class MetricTable:
         of_run = cell.arm if seed is None else f"{cell.arm} seed {seed}"
         decodings = {key.decoding for key in at}
         if cell.decoding not in decodings:
-            known = ", ".join(name for name in DECODINGS if name in decodings)
+            known = ", ".join(str(each) for each in DECODINGS if each in decodings)
             return f"no {cell.decoding} numbers of {of_run} (there are {known})"
         groups = {key.group for key in at if key.decoding == cell.decoding}
         if cell.group not in groups:
@@ -165,7 +166,7 @@ def refuse(problems: Sequence[str]) -> None:
 
 def _problems(row: MetricRow, before: MetricRow | None) -> list[str]:
     where = f"{row.run}, {row.cell.decoding}, {row.cell.group}"
-    if row.cell.metric not in metric_names() or row.cell.decoding not in DECODINGS:
+    if row.cell.metric not in metric_names():
         return [
             f"{where}: {row.cell.metric} under {row.cell.decoding} is not a metric and decoding"
         ]

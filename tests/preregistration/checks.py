@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from pact_eval.evaluation import SINGLE, MetricDecoding
 from pact_eval.preregistration import (
     Cell,
     Check,
-    DecodingName,
     Hypotheses,
     Hypothesis,
     HypothesisResult,
@@ -23,7 +23,7 @@ BASE = Check(
     says="a above b",
     metric="accuracy",
     arms=("a",),
-    decodings=("single",),
+    decodings=(SINGLE,),
     groups=("all",),
     relation="higher",
     than=Instead(arm="b"),
@@ -65,7 +65,7 @@ def row(
     *,
     seed: int | None = 17,
     metric: str = "accuracy",
-    decoding: DecodingName = "single",
+    decoding: MetricDecoding = SINGLE,
     k: int | None = None,
 ) -> MetricRow:
     return MetricRow(Cell(metric, arm, decoding, "all"), seed, value, k=k)

@@ -106,13 +106,8 @@ def test_every_decoding_that_the_folder_allows(tmp_path: Path, runs: list[Path])
         for each in result.scorecard["H1"].checks[0].comparisons
     }
     contexts = ablated_predictions(1, lean=3.0)
-    for name, value in found.items():
-        views, _, calibrated = name.partition("_")
-        items = ScoredItems.of(
-            contexts,
-            "single" if views == "single" else "ensemble",
-            FLAT if calibrated else None,
-        )
+    for each, value in found.items():
+        items = ScoredItems.of(contexts, each.views, FLAT if each.calibrated else None)
         assert value == pytest.approx(items.gap.mean())
     assert len({round(value, 9) for value in found.values()}) == 4
     (runs[1] / "calibration.json").unlink()

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from preregistration.checks import BASE, MadeUp, row
 
+from pact_eval.evaluation import ENSEMBLE, SINGLE, MetricDecoding
 from pact_eval.preregistration import (
     Cell,
     Check,
     CheckResult,
-    DecodingName,
     Hypotheses,
     Hypothesis,
     Instead,
@@ -44,7 +44,7 @@ Values = (
 
 
 def rows(
-    values: Values, *, metric: str = "accuracy", decoding: DecodingName = "single"
+    values: Values, *, metric: str = "accuracy", decoding: MetricDecoding = SINGLE
 ) -> list[MetricRow]:
     return [
         row(arm, value, seed=seed, metric=metric, decoding=decoding)
@@ -167,7 +167,7 @@ def test_a_run_without_a_seed_beside_seeded_ones_is_not_used() -> None:
         (replace(BASE, than=Instead(arm="c")), "no run of c (there are a, b)"),
         (replace(BASE, seeds=(17,), than=Instead(arm="c")), "no run of c (there are a, b)"),
         (
-            replace(BASE, decodings=("ensemble",)),
+            replace(BASE, decodings=(ENSEMBLE,)),
             "no ensemble numbers of a seed 17 (there are single); "
             "no ensemble numbers of b seed 17 (there are single)",
         ),
@@ -201,8 +201,8 @@ def test_arms_without_a_common_seed() -> None:
 def test_undefined_is_absent_with_its_reason() -> None:
     table = MetricTable(
         [
-            MetricRow(Cell("accuracy", "a", "single", "all"), 17, math.nan, reason="no items"),
-            MetricRow(Cell("accuracy", "b", "single", "all"), 17, 0.5),
+            MetricRow(Cell("accuracy", "a", SINGLE, "all"), 17, math.nan, reason="no items"),
+            MetricRow(Cell("accuracy", "b", SINGLE, "all"), 17, 0.5),
         ]
     )
     result = result_of(BASE, table)
@@ -226,10 +226,10 @@ def test_lists_ask_of_each_member() -> None:
     table = MetricTable(
         [
             *rows({("a", 17): 0.9, ("c", 17): 0.6, ("b", 17): 0.7}),
-            *rows({("a", 17): 0.8, ("c", 17): 0.9, ("b", 17): 0.7}, decoding="ensemble"),
+            *rows({("a", 17): 0.8, ("c", 17): 0.9, ("b", 17): 0.7}, decoding=ENSEMBLE),
         ]
     )
-    result = result_of(replace(BASE, arms=("a", "c"), decodings=("single", "ensemble")), table)
+    result = result_of(replace(BASE, arms=("a", "c"), decodings=(SINGLE, ENSEMBLE)), table)
     asked = [(each.question.left.cell.arm, each.holds) for each in result.comparisons]
     assert asked == [("a", True), ("c", False), ("a", True), ("c", True)]
     assert result.outcomes == {"mixed"}
@@ -312,7 +312,7 @@ def test_a_check_is_described_by_its_parts() -> None:
         "accuracy (arm a, c; single; all) is higher by more than 2 points than with arm b, "
         "on means over seeds 17, 18"
     )
-    minus = replace(BASE, relation="similar", margin=POINTS, minus=Instead(decoding="ensemble"))
+    minus = replace(BASE, relation="similar", margin=POINTS, minus=Instead(decoding=ENSEMBLE))
     for part in ("minus the same with decoding ensemble", "within 2 points", "seed by seed"):
         assert part in describe_check(minus)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pact_eval.errors import InputError, RecordError
+from pact_eval.evaluation import SINGLE
 from pact_eval.preregistration import (
     Check,
     Instead,
@@ -62,7 +63,7 @@ def test_the_least_that_is_a_hypothesis() -> None:
             says="higher accuracy",
             metric="accuracy",
             arms=("a",),
-            decodings=("single",),
+            decodings=(SINGLE,),
             groups=("all",),
             relation="higher",
             than=Instead(arm="b"),

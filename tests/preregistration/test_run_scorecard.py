@@ -14,6 +14,7 @@ from run_frames import predictions, rows, write_run
 from pact_eval import metrics
 from pact_eval.calibration import Calibrator, Weights, write_calibrator
 from pact_eval.evaluation import (
+    SINGLE,
     GroupComparison,
     ScoredItems,
     Settings,
@@ -166,8 +167,8 @@ def test_other_metrics_and_margins_are_decided_by_the_interval(
 def test_a_number_alone_has_the_interval_of_the_report(metric: str) -> None:
     views, settings = predictions(1, skill=1.5), Settings(resamples=300, seed=3)
     differences = RunDifferences(settings.rng, 300)
-    differences.add("a", 1, "single", ScoredItems.of(views, "single"))
-    row = MetricRow(Cell(metric, "a", "single", "all"), 1, 0.0)
+    differences.add("a", 1, SINGLE, ScoredItems.of(views, "single"))
+    row = MetricRow(Cell(metric, "a", SINGLE, "all"), 1, 0.0)
     report = evaluate(views, decoding="single", by="kind", rng=settings.rng(), resamples=300)
     wanted = report.groups[0].estimates[metric]
     assert differences.interval((WeightedRow(1.0, row),), 0.95) == wanted

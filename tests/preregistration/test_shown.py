@@ -12,6 +12,7 @@ from preregistration.checks import BASE, MadeUp, row
 from preregistration.checks import judged as judged_checks
 
 from pact_eval.errors import InputError
+from pact_eval.evaluation import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE
 from pact_eval.preregistration import (
     LEVEL,
     Cell,
@@ -221,11 +222,11 @@ def test_without_intervals_nothing_is_shown() -> None:
 )
 def test_no_temperature_changes_the_top_answer(metric: str, certain: bool) -> None:
     check = replace(
-        BASE, metric=metric, decodings=("ensemble_calibrated",), relation="similar",
-        than=Instead(decoding="ensemble"),
+        BASE, metric=metric, decodings=(ENSEMBLE_CALIBRATED,), relation="similar",
+        than=Instead(decoding=ENSEMBLE),
     )  # fmt: skip
-    after = row("a", 0.25, metric=metric, decoding="ensemble_calibrated")
-    rows = [row("a", 0.25, metric=metric, decoding="ensemble"), after]
+    after = row("a", 0.25, metric=metric, decoding=ENSEMBLE_CALIBRATED)
+    rows = [row("a", 0.25, metric=metric, decoding=ENSEMBLE), after]
     assert (judged_checks(check, rows=rows, half=0.02).shown == "supported") is certain
     # A table whose numbers differ does not show that they are equal.
     differing = judged_checks(check, rows=[rows[0], replace(after, value=0.26)], half=0.02)
@@ -236,7 +237,7 @@ def test_tables_that_count_other_items_are_refused() -> None:
     def counted(
         arm: str, n: int, metric: str = "accuracy", source: str | None = "t.csv:2"
     ) -> MetricRow:
-        return MetricRow(Cell(metric, arm, "single", "all"), 17, 0.5, n, source=source)
+        return MetricRow(Cell(metric, arm, SINGLE, "all"), 17, 0.5, n, source=source)
 
     hypotheses = Hypotheses((Hypothesis("H", "t", "c", tuple(claim([{17: 0.0}] * 2))),))
     pairs = [counted("a", 162, "pair_accuracy"), counted("b", 162, "pair_accuracy")]
@@ -255,10 +256,9 @@ def test_tables_that_count_other_items_are_refused() -> None:
 
 
 def test_views_that_differ_lack_data_if_they_cannot_be_taken() -> None:
-    check = replace(BASE, metric="flip_rate", decodings=("ensemble",))
+    check = replace(BASE, metric="flip_rate", decodings=(ENSEMBLE,))
     rows = [
-        row(arm, 0.1, metric="flip_rate", decoding="ensemble", k=k)
-        for arm, k in (("a", 4), ("b", 2))
+        row(arm, 0.1, metric="flip_rate", decoding=ENSEMBLE, k=k) for arm, k in (("a", 4), ("b", 2))
     ]
     result = judged_checks(check, rows=rows)
     assert result.verdict == "UNTESTED"

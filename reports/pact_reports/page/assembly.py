@@ -10,8 +10,7 @@ from typing import Final
 from pact_eval._files import write_atomically
 from pact_eval._json import Json
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Experiment
-from pact_eval.preregistration import decoding_name
+from pact_eval.evaluation import Experiment, MetricDecoding
 from pact_eval.progress import step, tracked
 from pact_reports.figures import Looks
 from pact_reports.markup import Html, csp_hash, data_text, element, joined, script_json
@@ -31,7 +30,7 @@ from pact_reports.page.sections import (
 )
 from pact_reports.page.summary import headline_html, summary_html
 from pact_reports.tables import BuiltTables, build_tables
-from pact_reports.tables.cells import DECODING_WORDS
+from pact_reports.tables.cells import decoding_words
 
 _MOST_ARMS: Final = 4
 _MOST_SEEDS: Final = 6
@@ -212,7 +211,7 @@ def _calibration(request: PageRequest, drawn: DrawnFigures, built: BuiltTables) 
 
 def _decoding(request: PageRequest) -> Html:
     """Name the decoding of the numbers in the item browser."""
-    words = DECODING_WORDS[decoding_name(request.experiment.settings.decoding, "raw")]
+    words = decoding_words(MetricDecoding(request.experiment.settings.decoding))
     text = (
         f"Decoding of answer, outcome and confidence: {words}; the column After T(x) is "
         "calibrated. TV and flips are between the K views."

@@ -10,21 +10,21 @@ from pact_eval.evaluation import (
     Evaluation,
     Experiment,
     ExperimentRun,
+    MetricDecoding,
     MetricSpec,
     metric_spec,
     registered_metrics,
 )
 from pact_eval.evaluation.diagnostics import calibrated_items, on_letters
-from pact_eval.preregistration import decoding_name
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import methods_text
 from pact_reports.sentences.calibration import CALIBRATION_ERROR, NOISE
 from pact_reports.sentences.notes import views_notes
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
-    DECODING_WORDS,
     count_cell,
     count_column,
+    decoding_words,
     few_pairs,
     metric_column,
     text_cell,
@@ -53,7 +53,7 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
     """
     common = experiment.at_common_views
     decoding = experiment.settings.decoding
-    raw, calibrated = decoding_name(decoding, "raw"), decoding_name(decoding, "calibrated")
+    raw, calibrated = MetricDecoding(decoding), MetricDecoding(decoding, calibrated=True)
     columns = [Column("Run", "left"), count_column("Items")]
     specs = registered_metrics("full", "every run")
     for spec in specs:
@@ -76,7 +76,7 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
         name="runs",
         title="Every run",
         caption=(
-            f"Decoding: {DECODING_WORDS[raw]}, except for ECE after T(x), which is calibrated; "
+            f"Decoding: {decoding_words(raw)}, except for ECE after T(x), which is calibrated; "
             "TV and flips are between the K views; answer mass is the mean over all views. "
             "Rates in %, AURC in %, NLL in nats."
         ),
@@ -137,7 +137,7 @@ def ablated_table(experiment: Experiment, names: ArmNames) -> Table:
     """
     found = [(run, experiment.evaluation(run, calibrated=False)) for run in experiment.ablated]
     first = found[0][1]
-    decoding = decoding_name(first.decoding, first.calibration)
+    decoding = MetricDecoding(first.decoding, first.calibration != "raw")
     columns = [Column("Run", "left"), count_column("Contexts")]
     columns += [metric_column(spec, decoding) for spec in first.metrics]
     rows = []
@@ -150,7 +150,7 @@ def ablated_table(experiment: Experiment, names: ArmNames) -> Table:
         name="ablated-runs",
         title="Runs on ablated contexts",
         caption=(
-            f"Decoding: {DECODING_WORDS[decoding]}. The sentence that decides was deleted, so no "
+            f"Decoding: {decoding_words(decoding)}. The sentence that decides was deleted, so no "
             "answer is right, and a model that uses the evidence is unsure. Answer gap: "
             "|z_a - z_b| in nats of the two answers that the evidence no longer distinguishes. "
             "Rates in %."

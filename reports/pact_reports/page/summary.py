@@ -7,15 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import ArmPair, Experiment, cards, paired_differences
+from pact_eval.evaluation import ArmPair, Experiment, MetricDecoding, cards, paired_differences
 from pact_eval.evaluation.diagnostics import Diagnostic, MatchedRuns, diagnose, matched_runs
-from pact_eval.preregistration import (
-    DecodingName,
-    JudgedHypotheses,
-    decoding_name,
-    on_registration,
-    on_verdicts,
-)
+from pact_eval.preregistration import JudgedHypotheses, on_registration, on_verdicts
 from pact_reports.arm_names import ArmNames
 from pact_reports.figures import reason
 from pact_reports.markup import Html, data_text, element, joined
@@ -30,7 +24,7 @@ from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html
 from pact_reports.sentences.answers import NOT_SHOWN, Said, arms_answer, comparison_answer
 from pact_reports.tables import BuiltTables
-from pact_reports.tables.cells import DECODING_WORDS
+from pact_reports.tables.cells import decoding_words
 from pact_reports.writers.html import table_html
 
 _OPEN_ANSWERS: Final = 2
@@ -70,7 +64,7 @@ def summary_html(request: PageRequest) -> Html:
                     None if isinstance(judged, str) else judged.registration,
                     request.names,
                 ),
-                _tests(matched, method, request.names, DECODING_WORDS[_decoding(experiment)]),
+                _tests(matched, method, request.names, decoding_words(_decoding(experiment))),
                 id="verdicts",
             ),
             diagnostics_html(diagnostics, labels, request.names),
@@ -90,8 +84,8 @@ def headline_html(request: PageRequest, built: BuiltTables) -> Html:
     )
 
 
-def _decoding(experiment: Experiment) -> DecodingName:
-    return decoding_name(experiment.settings.decoding, "raw")
+def _decoding(experiment: Experiment) -> MetricDecoding:
+    return MetricDecoding(experiment.settings.decoding)
 
 
 def _forest(request: PageRequest, method: str) -> Html:

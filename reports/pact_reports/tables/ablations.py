@@ -10,10 +10,10 @@ from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.calibration import NOISE
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
-    DECODING_WORDS,
     arm_cell,
     chance_cell,
     chance_column,
+    decoding_words,
     items_and_pairs,
     shown,
     text_cell,
@@ -96,8 +96,8 @@ def _cells(ablation: Ablation, is_method: bool, chance: Chance | None) -> list[C
 def _decodings(questions: tuple[MetricQuestion, ...]) -> str:
     """Name the decoding of every column; flips rest on the argmax, which no temperature changes."""
     single = {decoding for metric, decoding in questions if not find_metric(metric).of_views}
-    said = [f"Decoding: {', '.join(DECODING_WORDS[name] for name in sorted(single))}"]
-    said += [f"TV: {DECODING_WORDS[name]}" for metric, name in questions if metric == "view_tv"]
+    said = [f"Decoding: {', '.join(decoding_words(name) for name in sorted(single))}"]
+    said += [f"TV: {decoding_words(name)}" for metric, name in questions if metric == "view_tv"]
     said += ["flips: K views" for metric, _ in questions if metric == "flip_rate"]
     return f"{'; '.join(said)}."
 

@@ -9,20 +9,21 @@ from typing import Final, Literal
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import (
+    SINGLE,
     AnswerScores,
     Calibration,
     ChanceMiscalibration,
     Group,
+    MetricDecoding,
     MetricSpec,
     ScoreDecomposition,
 )
 from pact_eval.evaluation.answer_scores import RunAnswerScores, run_answer_scores
-from pact_eval.preregistration import DecodingName, decoding_name
 from pact_reports.arm_names import ArmNames
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
-    DECODING_WORDS,
     arm_cell,
+    decoding_words,
     items_and_pairs,
     shown,
     text_cell,
@@ -68,7 +69,7 @@ def build_answer_scores(request: TableRequest) -> Table:
     if not scores:
         message = "no run has probabilities"
         raise InputError(message)
-    decoding = decoding_name(request.decoding, "raw")
+    decoding = MetricDecoding(request.decoding)
     sizes = [each.scores.items for each in scores]
     scope = items_and_pairs({"accuracy": (min(sizes), max(sizes))})
     rows, before = [], None
@@ -79,7 +80,7 @@ def build_answer_scores(request: TableRequest) -> Table:
         name="answer-scores",
         title="Miscalibration, discrimination and uncertainty",
         caption=(
-            f"Decoding: {DECODING_WORDS[decoding]}, and divided by T(x) if the run has a "
+            f"Decoding: {decoding_words(decoding)}, and divided by T(x) if the run has a "
             f"calibrator. {_MEANING} Each run: {scope}. Brier from 0 to 1, log score in nats."
         ),
         columns=(
@@ -110,7 +111,7 @@ def groups_table(groups: Sequence[Group]) -> Table:
     )
 
 
-def _columns(decoding: DecodingName = "single") -> list[Column]:
+def _columns(decoding: MetricDecoding = SINGLE) -> list[Column]:
     """Return the columns of both scores; CSV files name the decoding."""
     return [
         Column(

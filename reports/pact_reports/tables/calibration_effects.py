@@ -6,13 +6,12 @@ from dataclasses import replace
 from typing import Final
 
 from pact_eval.calibration import TemperatureSummary
-from pact_eval.evaluation import Calibration, metric_spec
+from pact_eval.evaluation import Calibration, MetricDecoding, metric_spec
 from pact_eval.evaluation.diagnostics import made_worse
 from pact_eval.preregistration import (
     CALIBRATED_METRICS,
     CalibratedRun,
     calibrated_runs,
-    decoding_name,
     metric_sizes,
 )
 from pact_eval.runs import Decoding
@@ -20,10 +19,10 @@ from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.calibration import NOISE
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
-    DECODING_WORDS,
     arm_cell,
     chance_cell,
     chance_column,
+    decoding_words,
     items_and_pairs,
     metric_column,
     text_cell,
@@ -75,7 +74,7 @@ def calibration_table(
     for metric in CALIBRATED_METRICS:
         spec = metric_spec(metric)
         for how, when in _WHEN:
-            name = decoding_name(decoding, how)
+            name = MetricDecoding(decoding, how == "calibrated")
             column = metric_column(spec, name, f"{spec.title} {when}")
             with_chance = chance is not None and metric == "ece"
             columns.append(chance_column(column, unit_of(spec, name)) if with_chance else column)
@@ -91,7 +90,7 @@ def calibration_table(
         name="calibration",
         title="Before and after calibration",
         caption=(
-            f"Decoding: {DECODING_WORDS[decoding_name(decoding, 'raw')]}, and divided by T(x). "
+            f"Decoding: {decoding_words(MetricDecoding(decoding))}, and divided by T(x). "
             f"{shown}Each run: {scope}. ECE and AURC in %, NLL in nats. No temperature changes an "
             "accuracy."
         ),

@@ -11,13 +11,13 @@ from pact_eval.evaluation import (
     LEVEL,
     ChanceError,
     Estimate,
+    MetricDecoding,
     MetricSpec,
     SeedSummary,
     Standing,
     Unit,
     find_metric,
 )
-from pact_eval.preregistration import DecodingName
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import UNDEFINED, ends_text, has_width, value_text
 from pact_reports.table import Cell, Column, Mark
@@ -123,19 +123,19 @@ def count_cell(count: float | None, reason: str | None = None) -> Cell:
     return Cell(f"{count:,}", (count,), reason=reason)
 
 
-def metric_column(spec: MetricSpec, decoding: DecodingName, title: str | None = None) -> Column:
+def metric_column(spec: MetricSpec, decoding: MetricDecoding, title: str | None = None) -> Column:
     """Return a column of one metric of one run.
 
     Example:
         >>> from pact_eval.evaluation import metric_spec
-        >>> metric_column(metric_spec("ece"), "single").numbers
+        >>> metric_column(metric_spec("ece"), MetricDecoding("single")).numbers
         ('ECE (fraction, single)',)
     """
     title = title or spec.title
     return Column(title, numbers=(f"{title} ({unit_of(spec, decoding)})",), better=spec.better)
 
 
-def unit_of(spec: MetricSpec, decoding: DecodingName) -> str:
+def unit_of(spec: MetricSpec, decoding: MetricDecoding) -> str:
     """Return the unit in which numbers are kept and their decoding, for the heads of CSV files."""
     return f"{_UNITS[spec.unit]}, {decoding}"
 
@@ -147,7 +147,7 @@ def value_cell(value: float, spec: MetricSpec, reason: str | None = None) -> Cel
 
 
 def mean_column(
-    spec: MetricSpec, decoding: DecodingName, title: str | None = None, *, chance: bool = False
+    spec: MetricSpec, decoding: MetricDecoding, title: str | None = None, *, chance: bool = False
 ) -> Column:
     """Return a column of means and deviations over seeds; with `chance`, as `chance_cell`."""
     title = title or spec.title
@@ -365,13 +365,15 @@ def _first(cell: Cell) -> float:
     return math.nan if number is None else number
 
 
-DECODING_WORDS: Final[dict[DecodingName, str]] = {
-    "single": "single pass (view 0), raw",
-    "single_calibrated": "single pass (view 0), calibrated",
-    "ensemble": "K views together, raw",
-    "ensemble_calibrated": "K views together, calibrated",
-}
-"""How captions name a decoding."""
+def decoding_words(decoding: MetricDecoding) -> str:
+    """Return how captions name a decoding.
+
+    Example:
+        >>> decoding_words(MetricDecoding("ensemble", calibrated=True))
+        'K views together, calibrated'
+    """
+    views = "single pass (view 0)" if decoding.views == "single" else "K views together"
+    return f"{views}, {'calibrated' if decoding.calibrated else 'raw'}"
 
 
 def items_and_pairs(sizes: Mapping[str, tuple[int, int]]) -> str:

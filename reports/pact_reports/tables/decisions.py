@@ -6,12 +6,11 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Estimate
+from pact_eval.evaluation import Estimate, MetricDecoding
 from pact_eval.evaluation.curves import run_risks
-from pact_eval.preregistration import decoding_name
 from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.table import Cell, Column, Row, Table
-from pact_reports.tables.cells import DECODING_WORDS, arm_cell, interval_column, text_cell
+from pact_reports.tables.cells import arm_cell, decoding_words, interval_column, text_cell
 from pact_reports.tables.request import TableRequest
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def build_risk_coverage(request: TableRequest) -> Table:
         InputError: the runs do not compare, or have no probabilities.
     """
     found = run_risks(request.raw, _COVERAGES)
-    decoding = decoding_name(request.decoding, "raw")
+    decoding = MetricDecoding(request.decoding)
     some = found[0].errors[0]
     titles = [f"{100 * share:g}%" for share in _COVERAGES]
     return Table(
@@ -38,7 +37,7 @@ def build_risk_coverage(request: TableRequest) -> Table:
         title="Error rate among the most confident items",
         caption=(
             f"Error rate (%) if this share of the items is kept, with its "
-            f"{some.method}; decoding: {DECODING_WORDS[decoding]}. "
+            f"{some.method}; decoding: {decoding_words(decoding)}. "
             f"{some.n:,} items, {some.clusters:,} families."
         ),
         columns=(

@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import metric_spec
-from pact_eval.preregistration import (
-    GroupAccuracy,
-    MetricTable,
-    collection_metrics,
-    decoding_name,
-    group_accuracy,
-)
+from pact_eval.evaluation import MetricDecoding, metric_spec
+from pact_eval.preregistration import GroupAccuracy, MetricTable, collection_metrics, group_accuracy
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Column, Row, Table
-from pact_reports.tables.cells import DECODING_WORDS, arm_cell, metric_column, text_cell, value_cell
+from pact_reports.tables.cells import arm_cell, decoding_words, metric_column, text_cell, value_cell
 from pact_reports.tables.request import TableRequest
 
 _ACCURACY: Final = metric_spec("accuracy")
@@ -29,7 +23,7 @@ def build_kinds(request: TableRequest) -> Table:
     Raises:
         InputError: the runs do not compare.
     """
-    name = decoding_name(request.decoding, "raw")
+    name = MetricDecoding(request.decoding)
     return group_table(group_accuracy(request.metrics, "kind", name), request.names)
 
 
@@ -43,7 +37,7 @@ def build_domains(request: TableRequest) -> Table:
     if not any(runs[0].predictions.domain.tolist()):
         message = "the items name no domains"
         raise InputError(message)
-    name = decoding_name(request.decoding, "raw")
+    name = MetricDecoding(request.decoding)
     table = MetricTable(
         row for row in collection_metrics(runs, by="domain").rows if row.cell.decoding == name
     )
@@ -73,7 +67,7 @@ def group_table(result: GroupAccuracy, names: ArmNames = KEYS) -> Table:
         name=f"{result.by}s",
         title=f"Accuracy by {result.by}",
         caption=(
-            f"Accuracy (%) of each run; decoding: {DECODING_WORDS[result.decoding]}. "
+            f"Accuracy (%) of each run; decoding: {decoding_words(result.decoding)}. "
             f"Items: {', '.join(sizes)}.{levels}"
         ),
         columns=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from pact_eval.evaluation import ArmEvidence
+from pact_eval.evaluation import ENSEMBLE, ENSEMBLE_CALIBRATED, ArmEvidence
 from pact_eval.preregistration import ArmValues, MetricQuestion, evidence_of, k_views
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Table
@@ -13,14 +13,14 @@ from pact_reports.tables.main_results import means_table
 from pact_reports.tables.request import TableRequest
 
 _TITLES: Final[dict[MetricQuestion, str]] = {
-    ("accuracy", "ensemble"): "Accuracy",
-    ("pair_accuracy", "ensemble"): "Pair accuracy",
-    ("ece", "ensemble"): "ECE",
-    ("ece", "ensemble_calibrated"): "ECE after T(x)",
-    ("view_tv", "ensemble"): "TV",
-    ("view_tv", "ensemble_calibrated"): "TV after T(x)",
-    ("flip_rate", "ensemble"): "Flips",
-    ("ensemble_gain", "ensemble"): "Gain",
+    ("accuracy", ENSEMBLE): "Accuracy",
+    ("pair_accuracy", ENSEMBLE): "Pair accuracy",
+    ("ece", ENSEMBLE): "ECE",
+    ("ece", ENSEMBLE_CALIBRATED): "ECE after T(x)",
+    ("view_tv", ENSEMBLE): "TV",
+    ("view_tv", ENSEMBLE_CALIBRATED): "TV after T(x)",
+    ("flip_rate", ENSEMBLE): "Flips",
+    ("ensemble_gain", ENSEMBLE): "Gain",
 }
 
 

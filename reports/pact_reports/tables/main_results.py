@@ -5,25 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pact_eval.evaluation import ArmEvidence, ChanceError, Estimate, metric_spec
-from pact_eval.preregistration import (
-    ArmValues,
-    DecodingName,
-    MetricQuestion,
-    decoding_name,
-    evidence_of,
-    main_results,
-)
+from pact_eval.evaluation import ArmEvidence, ChanceError, Estimate, MetricDecoding, metric_spec
+from pact_eval.preregistration import ArmValues, MetricQuestion, evidence_of, main_results
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.calibration import CALIBRATION_ERROR, NOISE
 from pact_reports.table import Cell, Column, Mark, Row, Table
 from pact_reports.tables.cells import (
-    DECODING_WORDS,
     STANDING_LEGEND,
     arm_cell,
     chance_cell,
     count_cell,
     count_column,
+    decoding_words,
     few_pairs,
     items_and_pairs,
     marked_best,
@@ -46,8 +39,8 @@ def build_main(request: TableRequest) -> Table:
         InputError: the runs do not compare.
     """
     results = main_results(request.metrics, request.decoding)
-    decoding = DECODING_WORDS[decoding_name(request.decoding, "raw")]
-    calibrated = any(name.endswith("_calibrated") for _, name in results.questions)
+    decoding = decoding_words(MetricDecoding(request.decoding))
+    calibrated = any(decoding.calibrated for _, decoding in results.questions)
     return means_table(
         results,
         name="main",
@@ -156,7 +149,6 @@ def _runs(results: ArmValues, arm: str) -> int | None:
     return values[0].summary.n if values else None
 
 
-def _title(metric: str, decoding: DecodingName) -> str:
+def _title(metric: str, decoding: MetricDecoding) -> str:
     title = metric_spec(metric).title
-    calibrated = decoding.endswith("_calibrated")
-    return f"{title} after T(x)" if metric == "ece" and calibrated else title
+    return f"{title} after T(x)" if metric == "ece" and decoding.calibrated else title

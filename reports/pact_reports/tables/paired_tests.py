@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pact_eval.evaluation import metric_spec
+from pact_eval.evaluation import MetricDecoding, metric_spec
 from pact_eval.evaluation.diagnostics import MatchedRuns, matched_runs
-from pact_eval.preregistration import DecodingName, decoding_name
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import (
-    DECODING_WORDS,
     DIFFERENCE,
     arm_cell,
+    decoding_words,
     interval_cell,
     interval_column,
     metric_column,
@@ -34,14 +33,14 @@ def build_paired(request: TableRequest) -> Table:
         InputError: the runs do not compare or lack the decoding, or no other arm has a seed in
             common with the method.
     """
-    decoding = decoding_name(request.decoding, "raw")
+    decoding = MetricDecoding(request.decoding)
     _ = request.comparable
     method = request.experiment.main_arm
     return paired_table(matched_runs(request.raw, method), method, decoding, request.names)
 
 
 def paired_table(
-    tests: Sequence[MatchedRuns], method: str, decoding: DecodingName, names: ArmNames = KEYS
+    tests: Sequence[MatchedRuns], method: str, decoding: MetricDecoding, names: ArmNames = KEYS
 ) -> Table:
     """Lay out paired tests: one row per seed, the others in blocks.
 
@@ -64,7 +63,7 @@ def paired_table(
         caption=(
             f"Accuracy (%) of A = {names.arm(method)} and of the other arm B on the same "
             f"{first.items.n:,} items of {first.families.clusters:,} families; "
-            f"decoding: {DECODING_WORDS[decoding]}. "
+            f"decoding: {decoding_words(decoding)}. "
             "Only A, only B: items that only one of them answers correctly. McNemar: exact, "
             "two-sided, treats items as independent, as papers do; sign flip: exact, over "
             "families, the one to use if families have several members. Intervals of A - B in "

@@ -147,7 +147,7 @@ def _evidence(result: CheckResult) -> str:
         said = (f"{difference_text(each)}, {basis_text(each)}" for each in known)
         return f"{text} ({'; '.join(said)})"
     decodings = sorted({cell.decoding for each in known for cell in each.question.cells})
-    return f"{text} ({', '.join(decodings)})"
+    return f"{text} ({', '.join(map(str, decodings))})"
 
 
 def check_summary(result: CheckResult) -> str:
@@ -174,7 +174,7 @@ def difference_text(comparison: Comparison) -> str:
     named = [str(seed) for seed in comparison.seeds if seed is not None]
     seeds = f" at {'seeds' if named[1:] else 'seed'} {'/'.join(named)}" if named else ""
     decodings = dict.fromkeys(cell.decoding for cell in comparison.question.cells)
-    return f"{signed(comparison.difference)}{ends}{seeds}, {' - '.join(decodings)}"
+    return f"{signed(comparison.difference)}{ends}{seeds}, {' - '.join(map(str, decodings))}"
 
 
 def basis_text(comparison: Comparison) -> str:
@@ -327,11 +327,12 @@ def _check_rows(result: CheckResult, label: str, names: ArmNames) -> list[Row]:
 def compared_text(comparison: Comparison, names: ArmNames = KEYS) -> str:
     """Name the first quantity by arm, decoding and group, and what differs in the second."""
     left, right = comparison.question.left.cell, comparison.question.right.cell
-    named = [names.arm(left.arm), left.decoding, *([left.group] if left.group != "all" else [])]
+    group = [] if left.group == "all" else [left.group]
+    named = [names.arm(left.arm), str(left.decoding), *group]
     pairs = (
         (left.metric, right.metric),
         (names.arm(left.arm), names.arm(right.arm)),
-        (left.decoding, right.decoding),
+        (str(left.decoding), str(right.decoding)),
         (left.group, right.group),
     )
     other = [theirs for ours, theirs in pairs if ours != theirs]

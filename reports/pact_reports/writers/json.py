@@ -21,6 +21,7 @@ from pact_eval.evaluation import (
     LeftOutItems,
     ListedRun,
     Method,
+    MetricDecoding,
     MetricSpec,
     Note,
     Notice,
@@ -72,7 +73,7 @@ def to_json(value: Any) -> Json:
         >>> to_json(np.array([0.5, np.nan]))
         [0.5, None]
     """
-    if isinstance(value, Method):
+    if isinstance(value, Method | MetricDecoding):
         return str(value)
     if isinstance(value, Note):
         return _typed(value, note_sentence(value))

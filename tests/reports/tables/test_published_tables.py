@@ -9,7 +9,7 @@ import pytest
 from published import published_path
 from reports.tables.table_runs import cells, marked, run_of, texts
 
-from pact_eval.evaluation import Experiment
+from pact_eval.evaluation import SINGLE, Experiment
 from pact_eval.preregistration import Cell as Place
 from pact_eval.preregistration import (
     MetricRow,
@@ -159,7 +159,7 @@ def test_main_results_in_full_in_csv(table: MetricTable) -> None:
     text = to_csv(means_table(main_results(table), name="main", title="Main", caption=""))
     by_arm = {row["Arm"]: row for row in csv.DictReader(text.splitlines())}
     values = [
-        table.row(Place("accuracy", "pact_full", "single", "all"), seed).value
+        table.row(Place("accuracy", "pact_full", SINGLE, "all"), seed).value
         for seed in (17, 18, 19)
     ]
     pact = by_arm["pact_full"]
@@ -196,7 +196,7 @@ def test_ablations_marked_as_printed(table: MetricTable) -> None:
 
 
 def test_accuracy_by_kind_as_printed(table: MetricTable) -> None:
-    made = group_table(group_accuracy(table, "kind", "single"))
+    made = group_table(group_accuracy(table, "kind", SINGLE))
     assert sorted(texts(made)) == printed(KINDS)
     assert [column.title for column in made.columns[2:5]] == ["Choice", "Boolean", "Score"]
     assert "Items: Choice 146, Boolean 114, Score 64." in made.caption
@@ -207,14 +207,14 @@ def test_accuracy_by_domain_as_published() -> None:
         lines = list(csv.DictReader(file))
     rows = [
         MetricRow(
-            Place("accuracy", line["run"], "single", line["domain"]),
+            Place("accuracy", line["run"], SINGLE, line["domain"]),
             int(line["seed"]) if line["seed"] else None,
             float(line["accuracy"]),
             int(line["count"]),
         )
         for line in lines
     ]
-    made = group_table(group_accuracy(MetricTable(rows), "domain", "single"))
+    made = group_table(group_accuracy(MetricTable(rows), "domain", SINGLE))
     assert len(made.rows) == len({(line["run"], line["seed"]) for line in lines})
     at = {column.title: number for number, column in enumerate(made.columns)}
     for line in lines:
