@@ -55,6 +55,13 @@ from pact_eval.evaluation.decoding import (
 from pact_eval.evaluation.digest import ReportDigest, report_digest
 from pact_eval.evaluation.experiment import ITEMS_IN_MEMORY, Experiment, RunReport
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.item_outcomes import (
+    ItemConfidences,
+    ItemDistributions,
+    ItemOutcomes,
+    item_distributions,
+    item_outcomes,
+)
 from pact_eval.evaluation.item_records import (
     ItemRecords,
     has_data_of,
@@ -65,7 +72,6 @@ from pact_eval.evaluation.items import (
     RELIABILITY_BINS,
     ScoredItems,
     group_rows,
-    most_probable,
     pair_partners,
     read_items,
     streamable_items,
@@ -233,7 +239,10 @@ __all__ = [
     "IncompletePairs",
     "Inference",
     "InfiniteNll",
+    "ItemConfidences",
+    "ItemDistributions",
     "ItemMismatch",
+    "ItemOutcomes",
     "ItemRecords",
     "Labels",
     "Lead",
@@ -308,6 +317,8 @@ __all__ = [
     "group_rows",
     "group_statistics",
     "has_data_of",
+    "item_distributions",
+    "item_outcomes",
     "join",
     "join_all",
     "label_codes",
@@ -316,7 +327,6 @@ __all__ = [
     "metric_names",
     "metric_spec",
     "mismatch",
-    "most_probable",
     "numeric_noise",
     "of_one_role",
     "ordered_groups",

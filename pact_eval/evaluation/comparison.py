@@ -424,11 +424,10 @@ class ExactTests:
 
         Pairs of one source family are not independent, so McNemar does not decide between them.
         """
-        if metric == "accuracy":
+        test = find_metric(metric).exact_test
+        if test == "families":
             return self.families
-        if metric == "pair_accuracy" and self.a.unit == "family":
-            return self.pairs
-        return None
+        return self.pairs if test == "pairs" and self.a.unit == "family" else None
 
     def evidence(self, metric: str) -> Evidence | None:
         """Return the evidence of the exact test of a metric; None if there is no exact test."""

@@ -166,6 +166,11 @@ class NearChance(Diagnostic):
     chance: float
     kind: ClassVar[str] = "chance"
 
+    @property
+    def below_chance(self) -> bool:
+        """Whether the whole interval is below chance, as if answers were inverted."""
+        return self.accuracy.high < self.chance
+
 
 @dataclass(frozen=True)
 class ManyFlips(Diagnostic):
@@ -599,7 +604,7 @@ def on_differences(matched: Sequence[MatchedRuns]) -> tuple[Diagnostic, ...]:
     for each in matched:
         difference = each.result.metrics["accuracy"].difference
         about = (None, each.method, each.control, each.seed, difference)
-        if not difference.low < difference.high or difference.low <= 0 <= difference.high:
+        if not difference.low < difference.high or not difference.excludes_zero:
             found.append(DifferenceNotShown("warning", *about))
         elif difference.high < 0:
             found.append(MethodIsWorse("warning", *about))

@@ -460,15 +460,6 @@ def streamable_items(path: Path) -> int:
     return 0 if ablated or not _in_order(views, k) else views.size // k
 
 
-def most_probable(log_probs: FloatArray) -> IntArray:
-    """Return the canonical index of the most probable answer.
-
-    Args:
-        log_probs: (..., C) log-probabilities; unused answers are -inf.
-    """
-    return metrics.predicted(log_probs)
-
-
 def pair_partners(predictions: Predictions) -> IntArray:
     """Return (n,) the row of the other member of each item's pair; -1 without a complete pair."""
     pairs = metrics.pair_rows(predictions.family, predictions.variant == "base")
@@ -779,9 +770,10 @@ def _scored_items(
         for metric in metrics_for(contexts)
         if metric.per_item is not None
     }
-    if "ensemble_gain" in by_metric and np.isnan(by_metric["ensemble_gain"]).any():
+    for name in by_metric:
         # If the views of one item rule out all answers, the ensemble of the run is undefined.
-        by_metric["ensemble_gain"] = _undefined(n)
+        if "ensemble" in find_metric(name).needs and np.isnan(by_metric[name]).any():
+            by_metric[name] = _undefined(n)
     return ScoredItems(
         decoding=scoring.decoding,
         calibrator=scoring.calibrator,

@@ -71,12 +71,12 @@ def sign_of(difference: Estimate) -> int:
     The difference of two published ECE can lie outside the interval of the true difference.
 
     Examples:
-        >>> sign_of(Estimate(0.01, -0.09, -0.02, 324, 162, "MOVER interval"))
+        >>> sign_of(Estimate(0.01, -0.09, -0.02, 324, 162))
         -1
-        >>> sign_of(Estimate(0.01, -0.02, 0.04, 324, 162, "MOVER interval"))
+        >>> sign_of(Estimate(0.01, -0.02, 0.04, 324, 162))
         1
     """
-    if difference.low > 0 or difference.high < 0:
+    if difference.excludes_zero:
         return 1 if difference.low > 0 else -1
     return (difference.value > 0) - (difference.value < 0)
 
@@ -103,8 +103,7 @@ def interval_evidence(metric: Metric, inference: Inference) -> Evidence:
         inference: on the difference.
     """
     difference = inference.estimate()
-    beyond = difference.low > 0 or difference.high < 0
-    marked = bool(beyond and metric.spec.better)
+    marked = bool(difference.excludes_zero and metric.spec.better)
     found = evidence("interval", inference.p_value(), marked=marked)
     resamples, clusters = inference.resamples, inference.clusters
     if not resamples or clusters < 2:

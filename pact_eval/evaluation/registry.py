@@ -47,9 +47,15 @@ new source families."""
 Unit = Literal["percent", "points", "nats", "score", "levels"]
 """Unit in which a metric is shown: rates and their differences times 100, others unchanged."""
 
-Need = Literal["references", "ablated contexts", "several views", "score items"]
-"""A requirement of a metric. Metrics that need neither references nor ablated contexts are computed
+Need = Literal[
+    "references", "ablated contexts", "several views", "ensemble", "pairs", "score items"
+]
+"""A requirement of a metric: `ensemble` is a distribution of several views
+together. Metrics that need neither references nor ablated contexts are computed
 for both types of run."""
+
+ExactTest = Literal["families", "pairs"]
+"""The sign flip over families (or source families), or McNemar over complete pairs."""
 
 Summary = Literal["main results", "figure of arms", "every run", "sweep", "ablations"]
 """Tables and figures that show only some metrics: the tables of main results, of every run (on the
@@ -256,6 +262,9 @@ class Metric:
         difference: makes the interval and the test of a difference between runs.
         from_runs: makes them from the intervals of the runs instead; None uses `difference`.
         bounds: smallest and largest possible value, at which intervals end.
+        noise_floor: whether chance alone moves the value of a perfect run from 0. Its estimates are
+            then `CalibrationError`, and tables show both numbers.
+        exact_test: the test that decides on a difference between runs; None if its interval does.
     """
 
     spec: MetricSpec
@@ -269,6 +278,8 @@ class Metric:
     difference: DifferenceInference = mean_difference
     from_runs: InferenceFromRuns | None = None
     bounds: tuple[float, float] = (-math.inf, math.inf)
+    noise_floor: bool = False
+    exact_test: ExactTest | None = None
 
     @property
     def name(self) -> str:
@@ -278,7 +289,7 @@ class Metric:
     @property
     def of_answers(self) -> bool:
         """Whether it is defined if the answers are known, and no probabilities."""
-        return self.of_top_answer and self.name != "ensemble_gain"
+        return self.of_top_answer and "ensemble" not in self.needs
 
     @property
     def of_views(self) -> bool:
@@ -392,7 +403,7 @@ def _where(items: ScoredItems, mask: npt.NDArray[np.bool_], reason: str) -> Basi
 def _over_views(items: ScoredItems, name: str) -> Reduced:
     """The mean of a metric of several views, undefined for one view."""
     reason = "one view only: K is 1"
-    if items.k > 1 and name == "ensemble_gain":
+    if items.k > 1 and "ensemble" in find_metric(name).needs:
         reason = "the views of an item rule out all of its answers"
     values = items.values[name]
     if len(values) and np.isnan(values[0]):
@@ -515,14 +526,16 @@ def _add_metrics_of_references() -> None:
             _FULL,
             lambda block: block.correct,
             of_top_answer=True,
+            exact_test="families",
             interval=rate_interval,
             difference=rate_difference,
         ),
         Metric(
             MetricSpec("pair_accuracy", "Pair accuracy", "percent", 1),
-            _FULL,
+            _FULL | {"pairs"},
             reduction=_pair_accuracy,
             of_top_answer=True,
+            exact_test="pairs",
             interval=rate_interval,
             difference=rate_difference,
         ),
@@ -547,6 +560,7 @@ def _add_metrics_of_references() -> None:
             interval=ece_interval,
             from_runs=ece_difference,
             bounds=_SHARE,
+            noise_floor=True,
         ),
         Metric(
             MetricSpec("aurc", "AURC", "percent", -1),
@@ -622,7 +636,7 @@ def _add_metrics_of_views_and_ablated_contexts() -> None:
         ),
         Metric(
             MetricSpec("ensemble_gain", "Ensemble gain", "points", 0),
-            _FULL | _VIEWS,
+            _FULL | _VIEWS | {"ensemble"},
             lambda block: block.ensemble_gain,
             _over_views,
             summaries=frozenset({"sweep"}),

@@ -38,7 +38,7 @@ from pact_eval.evaluation.notes import (
     UnmatchedSeeds,
     small_groups,
 )
-from pact_eval.evaluation.registry import ClusterUnit, GroupBy, registered_metrics
+from pact_eval.evaluation.registry import ClusterUnit, GroupBy, find_metric, registered_metrics
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_groups
 from pact_eval.progress import tracked
@@ -61,13 +61,13 @@ class Arm:
         name: name of the arm.
         seeds: its seeds in ascending order; None for a run without a seed.
         summaries: by group and metric, mean and deviation over seeds.
-        chance: by group, the ECE of its runs if they were calibrated.
+        chance: by group and metric with a noise floor, its value if the runs were calibrated.
     """
 
     name: str
     seeds: tuple[int | None, ...]
     summaries: Mapping[str, Mapping[str, SeedSummary]]
-    chance: Mapping[str, ChanceError | None]
+    chance: Mapping[str, Mapping[str, ChanceError | None]]
 
 
 @dataclass(frozen=True)
@@ -346,7 +346,11 @@ def _arm(name: str, runs: _Groups) -> Arm:
             spec.name: seed_summary([group.drawn[spec.name].value for group in groups])
             for spec in registered_metrics()
         }
-        chance[groups[0].name] = ChanceError.of([group.estimate("ece") for group in groups])
+        chance[groups[0].name] = {
+            spec.name: ChanceError.of([group.estimate(spec.name) for group in groups])
+            for spec in registered_metrics()
+            if find_metric(spec.name).noise_floor
+        }
     return Arm(name, tuple(runs), summaries, chance)
 
 

@@ -142,12 +142,13 @@ class RunDifferences:
             return None
         cells = [term.row.cell for term in terms]
         metric = cells[0].metric
-        if metric not in ("accuracy", "pair_accuracy") or cells[1].metric != metric:
+        test = find_metric(metric).exact_test
+        if test is None or cells[1].metric != metric:
             return None
         groups = [self._group_of(term.row) for term in terms]
         if cells[0].group != cells[1].group or groups[0] is None or groups[1] is None:
             return None
-        of_pairs = metric == "pair_accuracy"
+        of_pairs = test == "pairs"
         one, other = (_right(each, of_pairs=of_pairs) for each in (groups[0], groups[1]))
         family = groups[0].cluster[groups[0].pairs.base] if of_pairs else groups[0].cluster
         return sign_flip_test(one, other, family)
@@ -162,7 +163,7 @@ class RunDifferences:
         if found is None:
             return None
         fewer = replace(row, k=k, value=found[cell.metric].value)
-        group = self._group_of(fewer) if cell.metric == "ece" else None
+        group = self._group_of(fewer) if find_metric(cell.metric).noise_floor else None
         calibration = None if group is None else self._alone(group, cell.metric)
         return replace(MetricRow.of(cell, row.seed, calibration or found[cell.metric]), k=k)
 

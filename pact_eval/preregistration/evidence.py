@@ -116,7 +116,7 @@ def by_interval(
         Journal of Pharmacokinetics and Biopharmaceutics 1987.
 
     Examples:
-        >>> gap = Estimate(0.004, -0.003, 0.011, n=9000, clusters=4500, method="bootstrap")
+        >>> gap = Estimate(0.004, -0.003, 0.011, n=9000, clusters=4500)
         >>> by_interval("similar", Margin(2, "points"), gap, holds=True).shown
         True
         >>> by_interval("similar", Margin(1, "points"), gap, holds=True).shown

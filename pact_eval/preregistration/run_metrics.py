@@ -296,7 +296,7 @@ def main_results(table: MetricTable, decoding: Decoding = "single") -> ArmValues
     questions: list[MetricQuestion] = []
     for spec in registered_metrics("full", "main results"):
         questions.append((spec.name, raw))
-        if spec.name == "ece":
+        if find_metric(spec.name).noise_floor:
             questions.append((spec.name, calibrated))
     return arm_values(table, questions)
 
@@ -355,7 +355,7 @@ def evidence_of(experiment: Experiment, results: ArmValues) -> dict[MetricQuesti
 
 
 def row_chance(experiment: Experiment, row: MetricRow) -> ChanceError | None:
-    """Return what chance alone makes of the ECE of a run, on all items.
+    """Return what chance alone makes of a calibration error of a run, on all items.
 
     Args:
         experiment: the runs.
@@ -364,11 +364,12 @@ def row_chance(experiment: Experiment, row: MetricRow) -> ChanceError | None:
     run = next(
         (each for each in experiment.arms.get(row.cell.arm, ()) if each.seed == row.seed), None
     )
-    if row.cell.metric != "ece" or run is None or math.isnan(row.value):
+    metric = find_metric(row.cell.metric)
+    if not metric.noise_floor or run is None or math.isnan(row.value):
         return None
     decoding = row.cell.decoding
     group = experiment.resampled(run, decoding.views, calibrated=decoding.calibrated)
-    return ChanceError.of([group.estimate("ece")])
+    return ChanceError.of([group.estimate(metric.name)])
 
 
 def metric_sizes(table: MetricTable) -> dict[str, tuple[int, int]]:

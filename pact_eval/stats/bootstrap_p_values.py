@@ -47,7 +47,7 @@ def inverted_p_value(
         found = interval(1 - level)
         if math.isnan(found.low) or math.isnan(found.high):
             return math.nan
-        least, most = (least, level) if found.low > 0 or found.high < 0 else (level, most)
+        least, most = (least, level) if found.excludes_zero else (level, most)
     return min(1.0, max(most, least_p_value(resamples, n_clusters)))
 
 

@@ -111,3 +111,8 @@ class Estimate:
     clusters: int
     method: Method | None = None
     reason: ClusterText | None = None
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether there is an interval, and 0 is outside it."""
+        return self.low > 0 or self.high < 0

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from commands import runner
 from preregistration.checks import criteria
 from run_frames import ablated_predictions, ablated_rows, predictions, rows, write_run
 
+from pact_cli.main import main
 from pact_eval.evaluation import (
     Experiment,
     Metric,
@@ -20,6 +23,7 @@ from pact_eval.evaluation import (
     compare,
     evaluate,
     evaluate_items,
+    find_metric,
     read_items,
     register_metric,
     registered_metrics,
@@ -130,6 +134,45 @@ def test_a_new_metric_is_in_the_tables_and_figures_of_the_page(experiment: Exper
         assert "Margin" in head
     figure = page.split('id="figure-main"')[1].split("</figure>")[0]
     assert "Margin" in figure
+
+
+def test_a_new_metric_with_a_noise_floor_is_shown_next_to_it(experiment: Experiment) -> None:
+    """Nine places of the reports knew the ECE by its name."""
+    ece = find_metric("ece")
+    with temporary_metric(replace(ece, spec=replace(ece.spec, name="twin", title="Twin"))):
+        first = experiment.arms_comparison.arms[0]
+        assert first.chance["all"]["twin"] == first.chance["all"]["ece"]
+        (arms,) = (
+            part
+            for part in arms_parts(experiment.arms_comparison, show_items=False)
+            if isinstance(part, Table) and part.name == "arms"
+        )
+        below = {row.cells[0].text: row.cells[1].below for row in arms.rows}
+        assert below["Twin ↓"] == below["ECE ↓"] != ""
+        main = build_tables(TableRequest(experiment), ["main"]).tables["main"]
+        titles = [column.title for column in main.columns]
+        for row in main.rows:
+            cells = dict(zip(titles, row.cells, strict=True))
+            assert cells["Twin"].below == cells["ECE"].below != ""
+
+
+def test_a_new_metric_with_an_exact_test_is_judged_by_it() -> None:
+    accuracy = find_metric("accuracy")
+    with temporary_metric(replace(accuracy, spec=replace(accuracy.spec, name="twin"))):
+        a, b = (ScoredItems.of(predictions(seed), "single") for seed in (1, 2))
+        found = compare(a, b, by="kind", rng=np.random.default_rng(1), resamples=100)
+    metrics = found.groups[0].metrics
+    assert metrics["twin"].evidence == metrics["accuracy"].evidence
+    assert metrics["twin"].evidence.test == "sign flip over families"
+
+
+@pytest.mark.usefixtures("registered")
+def test_the_commands_print_a_new_metric(tmp_path: Path) -> None:
+    folders = [write_run(tmp_path / name, rows(seed)) for name, seed in (("a", 1), ("b", 2))]
+    run = runner(main)
+    assert "Margin ↑" in run("report", folders[0], "--full", "--resamples", 100).stdout
+    assert '"margin"' in run("report", folders[0], "--json", "--resamples", 100).stdout
+    assert "Margin ↑" in run("compare", *folders, "--resamples", 100).stdout
 
 
 @pytest.mark.usefixtures("registered")

@@ -11,7 +11,7 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation.curves.distributions import shared_items
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
-from pact_eval.evaluation.registry import MetricSpec, metric_spec, registered_metrics
+from pact_eval.evaluation.registry import MetricSpec, find_metric, metric_spec, registered_metrics
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.evaluation.statistics import ResampledGroup, mean_estimate, resampled_groups
@@ -140,7 +140,10 @@ def main_comparison(experiment: Experiment) -> tuple[MetricMeans, ...]:
     for spec in registered_metrics("full", "figure of arms"):
         if spec.unit != "percent":
             continue
-        arms = tuple(_arm(experiment, arm, spec.name) for arm in experiment.arms)
+        calibrated = find_metric(spec.name).noise_floor
+        arms = tuple(
+            _arm(experiment, arm, spec.name, calibrated=calibrated) for arm in experiment.arms
+        )
         if not all(math.isnan(arm.mean) for arm in arms):
             found.append(MetricMeans(spec, arms, len(views), families))
     return tuple(found)
@@ -158,14 +161,18 @@ def ece_by_kind(experiment: Experiment) -> EceByKind:
     kinds = {
         group.name: (
             group.items,
-            tuple(_arm(experiment, arm, "ece", place) for arm in experiment.arms),
+            tuple(_arm(experiment, arm, "ece", place, calibrated=True) for arm in experiment.arms),
         )
         for place, group in enumerate(groups)
     }
     return EceByKind(kinds, len(views), len(set(views.family.tolist())))
 
 
-def _arm(experiment: Experiment, arm: str, metric: str, group: int = 0) -> ArmMean:
+def _arm(
+    experiment: Experiment, arm: str, metric: str, group: int = 0, *, calibrated: bool = False
+) -> ArmMean:
+    """Return the mean of an arm; with `calibrated`, also after T(x) if every run has one."""
+
     def mean(*, calibrated: bool) -> ArmMean:
         groups = [_groups(experiment, run, calibrated=calibrated)[group] for run in runs]
         values = [each.estimate(metric).value for each in groups]
@@ -173,7 +180,7 @@ def _arm(experiment: Experiment, arm: str, metric: str, group: int = 0) -> ArmMe
 
     runs = experiment.arms[arm]
     raw = mean(calibrated=False)
-    if metric == "ece" and all(run.calibrator is not None for run in runs):
+    if calibrated and all(run.calibrator is not None for run in runs):
         return replace(raw, calibrated=mean(calibrated=True))
     return raw
 

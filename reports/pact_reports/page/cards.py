@@ -110,7 +110,8 @@ def _lead(other: str, lead: Lead) -> Html:
     The test decides, so an interval that excludes 0 needs the word if its difference is not shown.
     """
     found = lead.difference
-    word = ", shown" if lead.shown else "" if found.low <= 0 <= found.high else ", not shown"
+    known = math.isfinite(found.low)
+    word = ", shown" if lead.shown else "" if known and not found.excludes_zero else ", not shown"
     return joined([data_text(other), f" {interval_text(found, 'points')}{word}"])
 
 

@@ -96,7 +96,7 @@ def _chance(found: d.NearChance) -> str:
         f"accuracy on {found.group} ({accuracy.n:,} items, {accuracy.clusters:,} families) is "
         f"{_drawn(accuracy, 'percent', ' %')}; chance is {_percent(found.chance)}"
     )
-    if accuracy.high < found.chance:
+    if found.below_chance:
         return f"{says}, above the whole interval: answers or references may be inverted"
     return f"{says}, and the interval is not above it"
 
@@ -158,7 +158,7 @@ def _calibration(found: d.CalibrationNotBetter) -> str:
         return f"{number}; lower is expected"
     if found.severity == "warning":
         return f"{number}, all of it above 0: T(x) raises {spec.title}"
-    if difference.low > 0:
+    if difference.excludes_zero:
         return f"{number}, which is above 0, but not after Holm's adjustment for all groups"
     return f"{number}, which covers 0: neither a rise nor a fall is shown"
 

@@ -18,10 +18,10 @@ from pact_eval.evaluation import (
     Experiment,
     ExperimentRun,
     ItemRecords,
-    most_probable,
+    item_distributions,
+    item_outcomes,
     pair_partners,
 )
-from pact_eval.evaluation.diagnostics import calibrated_items
 from pact_eval.progress import tracked
 from pact_eval.prompts import ChatContract, canonical_code_order
 from pact_eval.runs import Predictions
@@ -165,21 +165,18 @@ def pack_run(
         items: index of its items among the item sets of the page.
 
     Returns:
-        The numbers of the blocks; the distributions of an item are in the order of `distributions`.
+        The numbers of the blocks; those of an item are in the order of `ItemDistributions.names`.
     """
-    views = run.predictions
-    decoding = experiment.settings.decoding
-    names, log_probs = _distributions(experiment, run)
-    probabilities, tops = np.exp(log_probs), most_probable(log_probs)
-    slots = np.arange(probabilities.shape[2]) < views.n_choices[:, np.newaxis]
+    views, found = run.predictions, item_distributions(experiment, run)
+    slots = found.used
     view_blocks: list[Json] = []
     order_blocks: list[Json] = []
     # Rounded probabilities may tie, so the most probable answer of each distribution is stored too.
     top_blocks: list[Json] = []
     for at in range(0, len(views), _VIEWS):
         rows = slice(at, at + _VIEWS)
-        top_blocks.append(store.add(bytes_of(tops[rows], "u1")))
-        chosen = _flat(to_permille(probabilities[rows]), slots[rows])
+        top_blocks.append(store.add(bytes_of(found.tops[rows], "u1")))
+        chosen = _flat(to_permille(found.probabilities[rows]), slots[rows])
         view_blocks.append(store.add(bytes_of(chosen, "u2")))
         # 255 marks a view of unknown order.
         orders = _flat(
@@ -189,9 +186,9 @@ def pack_run(
     return {
         "items": items,
         "k": views.k,
-        "decoding": decoding,
-        "distributions": [*names],
-        "columns": _columns(store, run_columns(experiment, run)),
+        "decoding": experiment.settings.decoding,
+        "distributions": [*found.names],
+        "columns": _columns(store, run_columns(item_outcomes(experiment, run))),
         "views": {"size": _VIEWS, "blocks": view_blocks},
         "orders": {"size": _VIEWS, "blocks": order_blocks},
         "tops": {"size": _VIEWS, "blocks": top_blocks},
@@ -215,32 +212,6 @@ def _flat(values: npt.NDArray[np.integer], slots: npt.NDArray[np.bool_]) -> npt.
     wide = np.broadcast_to(slots[:, np.newaxis, :], values.shape)
     chosen: npt.NDArray[np.integer] = values[wide]
     return chosen
-
-
-def _distributions(
-    experiment: Experiment, run: ExperimentRun
-) -> tuple[list[str], npt.NDArray[np.float64]]:
-    views = run.predictions
-    names = [f"view {view}" for view in range(views.k)]
-    parts = [views.log_probs_by_view]
-    if views.k > 1:
-        together = _ensemble(views)
-        if together is not None:
-            names.append("ensemble")
-            parts.append(together[:, np.newaxis])
-    calibrated = calibrated_items(experiment, run)
-    if calibrated is not None:
-        names.append(f"{experiment.settings.decoding} after T(x)")
-        parts.append(calibrated.log_probs[:, np.newaxis])
-    return names, np.concatenate(parts, axis=1)
-
-
-def _ensemble(views: Predictions) -> npt.NDArray[np.float64] | None:
-    try:
-        return views.log_probs("ensemble")
-    except ValueError:
-        # The views of an item rule out all of its answers: the run has no such decoding.
-        return None
 
 
 def _columns(store: BlockStore, columns: Sequence[Column]) -> Json:

@@ -8,8 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.evaluation import Experiment, ExperimentRun, ScoredItems, pair_partners
-from pact_eval.evaluation.diagnostics import calibrated_items
+from pact_eval.evaluation import ItemOutcomes, pair_partners
 from pact_eval.runs import Predictions
 from pact_reports.page.packing import NOT_KNOWN, to_steps
 
@@ -73,47 +72,39 @@ def item_columns(views: Predictions, domains: list[str]) -> list[Column]:
     ]
 
 
-def run_columns(experiment: Experiment, run: ExperimentRun) -> list[Column]:
+def run_columns(outcomes: ItemOutcomes) -> list[Column]:
     """Return the columns of one run: answers, outcomes and probabilities."""
-    raw = run.scored(experiment.settings.decoding)
-    calibrated = calibrated_items(experiment, run)
-    views = run.predictions
-    of_reference = np.exp(-raw.nll)
-    tokens = np.where(np.isnan(views.prompt_tokens), 0, views.prompt_tokens)
+    tokens = np.nan_to_num(outcomes.prompt_tokens)
     columns = [
-        Column("answer", "u1", raw.predicted),
-        Column("flags", "u1", outcome_flags(raw)),
-        Column("confidence", "u2", to_steps(raw.confidence)),
-        Column("bin", "u1", raw.confidence_bin),
-        Column("of_reference", "u2", to_steps(of_reference)),
-        Column("view_tv", "u2", to_steps(raw.view_tv)),
+        Column("answer", "u1", outcomes.predicted),
+        Column("flags", "u1", outcome_flags(outcomes)),
+        Column("confidence", "u2", to_steps(outcomes.raw.confidence)),
+        Column("bin", "u1", outcomes.raw.bin),
+        Column("of_reference", "u2", to_steps(outcomes.of_reference)),
+        Column("view_tv", "u2", to_steps(outcomes.view_tv)),
         Column("tokens", "u2" if tokens.max(initial=0) < NOT_KNOWN else "u4", tokens),
-        Column("answer_mass", "u2", to_steps(views.answer_mass_by_item)),
+        Column("answer_mass", "u2", to_steps(outcomes.answer_mass)),
     ]
-    if calibrated is not None:
-        columns.append(Column("calibrated", "u2", to_steps(calibrated.confidence)))
-        columns.append(Column("calibrated_bin", "u1", calibrated.confidence_bin))
+    if outcomes.calibrated is not None:
+        columns.append(Column("calibrated", "u2", to_steps(outcomes.calibrated.confidence)))
+        columns.append(Column("calibrated_bin", "u1", outcomes.calibrated.bin))
     return columns
 
 
-def outcome_flags(items: ScoredItems) -> IntArray:
+def outcome_flags(outcomes: ItemOutcomes) -> IntArray:
     """Return the outcome of every item as bits of `FLAGS`."""
-    right = items.correct
-    answer = items.predicted
-    other = pair_partners(items.predictions)
-    paired = other >= 0
     said = {
-        "right": right,
-        "flip": items.flipped == 1,
-        "confident_error": items.confident_errors,
-        "pair": paired,
-        "pair_right": paired & right & right[other],
-        "pair_wrong": paired & ~right & ~right[other],
-        "pair_same": paired & (answer == answer[other]),
+        "right": outcomes.correct,
+        "flip": outcomes.flipped,
+        "confident_error": outcomes.confident_error,
+        "pair": outcomes.paired,
+        "pair_right": outcomes.pair_right,
+        "pair_wrong": outcomes.pair_wrong,
+        "pair_same": outcomes.pair_same,
     }
     total: IntArray = sum(
         (np.where(mask, FLAGS[name], 0) for name, mask in said.items()),
-        start=np.zeros(len(right), dtype=np.int64),
+        start=np.zeros(len(outcomes.correct), dtype=np.int64),
     )
     return total
 

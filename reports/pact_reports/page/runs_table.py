@@ -12,6 +12,7 @@ from pact_eval.evaluation import (
     ExperimentRun,
     MetricDecoding,
     MetricSpec,
+    find_metric,
     metric_spec,
     registered_metrics,
 )
@@ -58,8 +59,8 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
     specs = registered_metrics("full", "every run")
     for spec in specs:
         columns.append(metric_column(spec, raw, _SHORT.get(spec.name)))
-        if spec.name == "ece":
-            columns.append(metric_column(spec, calibrated, "ECE after T(x)"))
+        if find_metric(spec.name).noise_floor:
+            columns.append(metric_column(spec, calibrated, f"{spec.title} after T(x)"))
     columns.append(metric_column(_ANSWER_MASS, raw))
     rows, letters, before = [], [], None
     for run, shortened in zip(experiment.runs, common.runs, strict=True):
@@ -97,10 +98,10 @@ def _cells(experiment: Experiment, run: ExperimentRun, specs: Sequence[MetricSpe
     cells = [_counted(everything.items, everything.families)]
     for spec in specs:
         estimate = estimates[spec.name]
-        few = few_pairs(estimate) if spec.name == "pair_accuracy" else ""
+        few = few_pairs(estimate) if "pairs" in find_metric(spec.name).needs else ""
         cells.append(_estimated(estimate, spec, few))
-        if spec.name == "ece":
-            cells.append(_calibrated_ece(experiment, run))
+        if find_metric(spec.name).noise_floor:
+            cells.append(_calibrated(experiment, run, spec))
     return cells
 
 
@@ -109,11 +110,11 @@ def _answer_mass(evaluation: Evaluation) -> Cell:
     return value_cell(answer_mass, _ANSWER_MASS, "the run does not record its answer mass")
 
 
-def _calibrated_ece(experiment: Experiment, run: ExperimentRun) -> Cell:
+def _calibrated(experiment: Experiment, run: ExperimentRun, spec: MetricSpec) -> Cell:
     if calibrated_items(experiment, run) is None:
         return Cell("–", reason="no calibrator in the run folder, or none that can be applied")
     after = experiment.evaluation(run, calibrated=True).groups[0]
-    return _estimated(after.estimates["ece"], metric_spec("ece"))
+    return _estimated(after.estimates[spec.name], spec)
 
 
 def _counted(items: int, families: int) -> Cell:

@@ -226,7 +226,7 @@ def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
     if last.k < 2 or math.isnan(gain.value):
         return None
     shown = "No change of accuracy shown"
-    if not gain.low <= 0 <= gain.high:
+    if gain.excludes_zero:
         shown = f"Views {'help' if gain.value > 0 else 'hurt'} accuracy"
     flips = interval_text(last.group.estimates["flip_rate"], "percent", "%")
     return (
@@ -244,7 +244,7 @@ def calibration_answer(name: str, effect: CalibrationEffect) -> str:
     """
     change = effect.groups[0].changes["nll_nats"]
     ends = "" if math.isnan(change.low) else f" [{change.low:+.3f}, {change.high:+.3f}]"
-    if math.isnan(change.low) or change.low <= 0 <= change.high:
+    if not change.excludes_zero:
         found = "No effect on the probabilities shown"
     else:
         better = "better" if change.value < 0 else "worse"

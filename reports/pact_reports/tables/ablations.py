@@ -52,7 +52,7 @@ def ablations_table(
         title = _TITLES.get(metric, spec.title)
         numbers = (f"{title} ({unit})", f"{title} minus the method's ({unit})")
         column = Column(title, numbers=numbers, better=spec.better)
-        with_chance = chance is not None and metric == "ece"
+        with_chance = chance is not None and find_metric(metric).noise_floor
         columns.append(chance_column(column, unit) if with_chance else column)
     rows = []
     for seed, block in result.blocks.items():
@@ -88,7 +88,9 @@ def _cells(ablation: Ablation, is_method: bool, chance: Chance | None) -> list[C
         for row, change, mark in zip(ablation.rows, ablation.changes, ablation.marks, strict=True)
     ]
     return [
-        cell if chance is None or row.cell.metric != "ece" else chance_cell(cell, chance(row))
+        chance_cell(cell, chance(row))
+        if chance is not None and find_metric(row.cell.metric).noise_floor
+        else cell
         for row, cell in zip(ablation.rows, cells, strict=True)
     ]
 

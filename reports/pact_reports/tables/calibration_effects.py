@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from pact_eval.calibration import TemperatureSummary
-from pact_eval.evaluation import Calibration, MetricDecoding, metric_spec
+from pact_eval.evaluation import Calibration, MetricDecoding, find_metric, metric_spec
 from pact_eval.evaluation.diagnostics import made_worse
 from pact_eval.preregistration import (
     CALIBRATED_METRICS,
@@ -76,7 +76,7 @@ def calibration_table(
         for how, when in _WHEN:
             name = MetricDecoding(decoding, how == "calibrated")
             column = metric_column(spec, name, f"{spec.title} {when}")
-            with_chance = chance is not None and metric == "ece"
+            with_chance = chance is not None and find_metric(metric).noise_floor
             columns.append(chance_column(column, unit_of(spec, name)) if with_chance else column)
     rows, before = [], None
     for run in runs:
@@ -110,7 +110,7 @@ def _cells(
     for before, after, worse in zip(run.before, run.after, run.worse, strict=True):
         spec = metric_spec(before.cell.metric)
         pair = [value_cell(row.value, spec, row.reason) for row in (before, after)]
-        if chance is not None and spec.name == "ece":
+        if chance is not None and find_metric(spec.name).noise_floor:
             pair = [
                 chance_cell(c, chance(row)) for c, row in zip(pair, (before, after), strict=True)
             ]

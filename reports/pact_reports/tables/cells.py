@@ -261,7 +261,7 @@ def estimate_cell(
         test: whether the p-value of calibration is next to the noise floor.
 
     Example:
-        >>> cell = estimate_cell(Estimate(0.821, 0.778, 0.861, 324, 162, "bootstrap"), "percent")
+        >>> cell = estimate_cell(Estimate(0.821, 0.778, 0.861, 324, 162), "percent")
         >>> cell.text, cell.interval
         ('82.1', '[77.8, 86.1]')
     """
@@ -289,7 +289,7 @@ def interval_cell(estimate: Estimate, spec: MetricSpec) -> Cell:
 
     Example:
         >>> from pact_eval.evaluation import metric_spec
-        >>> estimate = Estimate(0.065, 0.019, 0.111, 324, 162, "bootstrap")
+        >>> estimate = Estimate(0.065, 0.019, 0.111, 324, 162)
         >>> interval_cell(estimate, metric_spec("ensemble_gain")).text
         '[+1.9, +11.1]'
     """
@@ -315,10 +315,10 @@ def with_interval(cell: Cell, estimate: Estimate, spec: MetricSpec, *, few: str 
     Example:
         >>> from pact_eval.evaluation import metric_spec
         >>> accuracy = metric_spec("accuracy")
-        >>> estimate = Estimate(0.821, 0.778, 0.861, 324, 162, "bootstrap")
+        >>> estimate = Estimate(0.821, 0.778, 0.861, 324, 162)
         >>> with_interval(Cell("82.1"), estimate, accuracy).interval
         '[77.8, 86.1]'
-        >>> sure = Estimate(1.0, 1.0, 1.0, 6, 3, "bootstrap", "all resamples agree")
+        >>> sure = Estimate(1.0, 1.0, 1.0, 6, 3, None, "all resamples agree")
         >>> cell = with_interval(Cell("100.0"), sure, accuracy, few="of 3 pairs")
         >>> cell.interval, cell.reason
         ('of 3 pairs', 'all resamples agree')
@@ -337,7 +337,7 @@ def few_pairs(estimate: Estimate) -> str:
     """Say how many pairs a pair accuracy rests on if they are few.
 
     Example:
-        >>> few_pairs(Estimate(0.5, 0.1, 0.9, 12, 12, "bootstrap"))
+        >>> few_pairs(Estimate(0.5, 0.1, 0.9, 12, 12))
         'of 12 pairs'
     """
     return f"of {estimate.n:,} pairs" if 0 < estimate.n < _FEW_PAIRS else ""

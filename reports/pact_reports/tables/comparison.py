@@ -400,7 +400,7 @@ def _summary_cells(comparison: ArmsComparison, group: str, spec: MetricSpec) -> 
         if not math.isnan(each.deviation):
             text += f" ± {value_text(each.deviation, spec.unit).lstrip('+')}"
         why = None if math.isfinite(each.mean) else each.reason
-        chance = arm.chance[group] if spec.name == "ece" else None
+        chance = arm.chance[group].get(spec.name)
         below = "" if chance is None else chance_text(chance)
         cells.append(Cell(text, mark=standing.get(arm.name), reason=why, below=below))
     return cells

@@ -5,8 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pact_eval.evaluation import ArmEvidence, ChanceError, Estimate, MetricDecoding, metric_spec
-from pact_eval.preregistration import ArmValues, MetricQuestion, evidence_of, main_results
+from pact_eval.evaluation import (
+    ArmEvidence,
+    ChanceError,
+    Estimate,
+    MetricDecoding,
+    find_metric,
+    metric_spec,
+)
+from pact_eval.preregistration import (
+    ArmValues,
+    MetricQuestion,
+    evidence_of,
+    main_results,
+)
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.sentences.calibration import CALIBRATION_ERROR, NOISE
 from pact_reports.table import Cell, Column, Mark, Row, Table
@@ -84,7 +96,7 @@ def means_table(
         found = [results.values[arm][at] for arm in arms]
         cells = [mean_cell(each.summary, spec, each.reason) for each in found]
         known = None if evidence is None else evidence[metric, decoding]
-        chance = known is not None and metric == "ece"
+        chance = known is not None and find_metric(metric).noise_floor
         columns.append(mean_column(spec, decoding, head, chance=chance))
         if known is None:
             by_column.append(marked_best(cells, spec.better))
@@ -128,9 +140,9 @@ def _scope(results: ArmValues) -> str:
 def _with_estimates(cell: Cell, runs: Sequence[Estimate], metric: str) -> Cell:
     """Add the interval if an arm has one run, n if its pairs are few, and the noise of ECE."""
     if len(runs) == 1:
-        few = few_pairs(runs[0]) if metric == "pair_accuracy" else ""
+        few = few_pairs(runs[0]) if "pairs" in find_metric(metric).needs else ""
         cell = with_interval(cell, runs[0], metric_spec(metric), few=few)
-    return chance_cell(cell, ChanceError.of(runs)) if metric == "ece" else cell
+    return chance_cell(cell, ChanceError.of(runs)) if find_metric(metric).noise_floor else cell
 
 
 def _units(questions: tuple[MetricQuestion, ...]) -> str:

@@ -470,7 +470,7 @@ def test_means_are_marked_as_compare_marks_them(tmp_path: Path) -> None:
         marks |= {cell.mark for cell in column}
     assert marks == {"best", "tied", None}
     for (cell,), arm in zip(cells(table, "ECE"), compared.arms, strict=True):
-        chance = arm.chance["all"]
+        chance = arm.chance["all"]["ece"]
         assert chance is not None
         assert cell.numbers[3:] == (chance.floor, chance.lowest_p, chance.highest_p)
         assert cell.below == chance_text(chance)
