@@ -9,7 +9,7 @@ DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test test-fast lint fuzz bench replicate tetris clean
+.PHONY: demo docs test test-fast lint style fuzz bench replicate tetris clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
@@ -20,16 +20,23 @@ demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both r
 # The tests start dozens of Python processes: none has to compile our modules again.
 test test-fast: export PYTHONDONTWRITEBYTECODE :=
 
-test: lint  ## everything that CI runs, in two processes
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+# Tests wait for servers, browsers and killed processes: three workers and the type checker fill two cores.
+test: style  ## everything that CI runs
+	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; \
+	trap 'kill $$types 2> /dev/null' EXIT; \
+	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder; tests=$$?; \
+	wait $$types; types=$$?; cat $(VENV)/mypy.log; \
+	exit $$((tests ? tests : types))
 
 test-fast: $(VENV)/.dev  ## for use during development: the tests that are neither slow nor in a browser
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not browser' --hypothesis-profile=fast
 
-lint: $(VENV)/.dev
+lint: style
+	$(BIN)/mypy
+
+style: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 fuzz: $(VENV)/.dev  ## 5,000 hostile inputs to every reader; `make test` runs 300 of them

@@ -145,6 +145,7 @@ def test_the_python_examples_run(page: Path, project: Path) -> None:
     _run_examples(page, project)
 
 
+@functools.cache  # two tests of a page need them, and neither needs them twice
 def _run_examples(page: Path, home: Path) -> None:
     # For doctest, a blank line ends an output; on our pages, a table may follow one.
     text = re.sub(r"\n\n(?=\+--)", "\n<BLANKLINE>\n", page.read_text(encoding="utf-8"))
