@@ -137,8 +137,8 @@ def quantisation_remarks(
         return ()
     if quantisation.stored:
         return (f"Quantised: {quantisation.method}, as the base model is stored",)
-    said = f"Quantised: {quantisation.method}, double quantisation, computed in bfloat16"
-    said = said.replace("bfloat16", str(quantisation.compute).removeprefix("torch."))
+    compute = str(quantisation.compute).removeprefix("torch.")
+    said = f"Quantised: {quantisation.method}, double quantisation, computed in {compute}"
     if elsewhere or kernels() == "compiled":
         return (said,)
     return (

@@ -15,12 +15,14 @@ __all__ = [
     "UNDEFINED",
     "count_and_share",
     "ends_text",
+    "estimate_parts",
     "estimate_text",
     "generalisation_text",
     "has_width",
     "interval_text",
     "methods_text",
     "no_interval",
+    "p_value_number",
     "p_value_text",
     "reason_text",
     "short_clusters",
@@ -65,10 +67,19 @@ def estimate_text(estimate: Estimate, unit: Unit) -> str:
         >>> estimate_text(Estimate(0.821, 0.778, 0.861, 324, 162), "percent")
         '82.1 [77.8, 86.1]'
     """
-    value = value_text(estimate.value, unit)
-    if math.isnan(estimate.value) or math.isnan(estimate.low):
-        return value
-    return f"{value} {ends_text(estimate.low, estimate.high, unit)}"
+    return " ".join(part for part in estimate_parts(estimate, unit) if part)
+
+
+def estimate_parts(estimate: Estimate, unit: Unit) -> tuple[str, str]:
+    """Write an estimate, and its interval or nothing.
+
+    Example:
+        >>> estimate_parts(Estimate(0.821, 0.778, 0.861, 324, 162), "percent")
+        ('82.1', '[77.8, 86.1]')
+    """
+    known = not math.isnan(estimate.value) and not math.isnan(estimate.low)
+    interval = ends_text(estimate.low, estimate.high, unit) if known else ""
+    return value_text(estimate.value, unit), interval
 
 
 def ends_text(low: float, high: float, unit: Unit, *, decimals: int = 0) -> str:
@@ -227,4 +238,14 @@ def p_value_text(p_value: float) -> str:
         >>> p_value_text(0.0349), p_value_text(1e-9)
         ('p = 0.035', 'p < 0.001')
     """
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+    return f"p {'' if p_value < 0.001 else '= '}{p_value_number(p_value)}"
+
+
+def p_value_number(p_value: float) -> str:
+    """Write a p-value for a column of them.
+
+    Example:
+        >>> p_value_number(0.0349), p_value_number(1e-9)
+        ('0.035', '< 0.001')
+    """
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"

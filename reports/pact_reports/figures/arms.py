@@ -258,8 +258,9 @@ def build_main(experiment: Experiment, looks: Looks) -> Built:
     basis = counts_text(results[0].items, results[0].families)
     file = FigureFile(
         "main",
-        "Main comparison of arms: means with 95% intervals over families",
+        "Main comparison of arms",
         panels,
+        shows="means with 95% intervals over families",
         inches=0.55 + (_ROW_INCHES + 0.06) * len(results[0].arms),
         panel_inches=1.35,
         shared_rows=True,

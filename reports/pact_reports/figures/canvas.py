@@ -90,8 +90,8 @@ class Canvas:
         style: widths and fonts.
         width: of the drawing.
         transparent: leave out the white background.
-        words: write titles, counts and notes into the drawing. Without them, a caption has to have
-            `FigureFile.description`.
+        words: write titles, counts and notes into the drawing. A caption has to have them
+            otherwise.
     """
 
     style: PageStyle = STYLES["default"]

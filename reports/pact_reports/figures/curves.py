@@ -197,14 +197,21 @@ def decide_risk_coverage(experiment: Experiment, looks: Looks, decisions: Decisi
 
 def _risk_coverage(experiment: Experiment, looks: Looks, marks: Sequence[GateMark]) -> Built:
     result = risk_coverage(experiment)
-    title = "Risk-coverage: error rate among the most confident items"
+    shows = "error rate among the most confident items"
     panels: tuple[Panel, ...] = (partial(draw_risk_coverage, result, looks=looks, marks=marks),)
     if result.differences:
-        title += ", and its difference between arms"
+        shows += ", and its difference between arms"
         panels += (partial(draw_risk_difference, result, looks=looks),)
     basis = counts_text(result.items, result.families)
-    caption = _MARKS if marks else ""
-    file = FigureFile("risk-coverage", title, panels, inches=2.0, basis=basis, caption=caption)
+    file = FigureFile(
+        "risk-coverage",
+        "Risk-coverage",
+        panels,
+        inches=2.0,
+        basis=basis,
+        caption=_MARKS if marks else "",
+        shows=shows,
+    )
     return Built((file,))
 
 

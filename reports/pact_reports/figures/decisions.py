@@ -150,8 +150,13 @@ def decide_costs(experiment: Experiment, looks: Looks, decisions: Decisions) -> 
         )
         name = looks.names.run(run.label)
         given = f"a wrong decision costs {costs.cost_wrong:g}, a review {costs.cost_review:g}"
-        title = f"Costs of {name}: what every gate costs, and its value; {given}"
-        basis = counts_text(result.items, result.families)
-        return FigureFile(run_stem("costs", run), title, panels, inches=2.0, basis=basis)
+        return FigureFile(
+            run_stem("costs", run),
+            f"Costs of {name}",
+            panels,
+            inches=2.0,
+            basis=counts_text(result.items, result.families),
+            shows=f"what every gate costs, and its value; {given}",
+        )
 
     return each_run(experiment, looks, file)

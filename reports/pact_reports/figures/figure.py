@@ -30,7 +30,7 @@ class FigureFile:
 
     Attributes:
         name: of the file, without its suffix.
-        title: what it shows, in words; the accessible name of the SVG.
+        title: what it is of, in words.
         panels: from left to right, then down.
         inches: height of a row of panels, without its legend.
         square: whether axes are as high as they are wide, whatever `inches` is.
@@ -39,6 +39,7 @@ class FigureFile:
         basis: counts of items and families, for a caption.
         note: text below all panels: what marks mean that the legend cannot show.
         caption: what else a reader must know, as sentences, if there is room.
+        shows: what its title leaves out, for a second line.
     """
 
     name: str
@@ -51,16 +52,16 @@ class FigureFile:
     basis: str = ""
     note: str = ""
     caption: str = ""
+    shows: str = ""
 
     def columns_at(self, width: float) -> int:
         """Return the number of panels next to each other in a drawing of this width in inches."""
         return min(len(self.panels), max(1, int(width / self.panel_inches)))
 
     @property
-    def description(self) -> str:
-        """What a caption says of a drawing without words: title, counts, and what marks mean."""
-        note = self.note.replace("\n", "; ")
-        return ". ".join(part for part in (self.title, self.basis, note, self.caption) if part)
+    def full_title(self) -> str:
+        """Its title on one line, with what it shows; the accessible name of the SVG."""
+        return f"{self.title}: {self.shows}" if self.shows else self.title
 
 
 @dataclass(frozen=True)

@@ -128,7 +128,7 @@ def figure_bytes(
         warnings.simplefilter("always")
         figure = figure_of(file, canvas)
         buffer = io.BytesIO()
-        metadata = {**_METADATA[format_], "Title": one_line(file.title)}
+        metadata = {**_METADATA[format_], "Title": one_line(file.full_title)}
         figure.savefig(buffer, format=format_, metadata=metadata, transparent=canvas.transparent)
     lost = False
     for each in heard:
@@ -155,7 +155,7 @@ def inline_svg(file: FigureFile, canvas: Canvas | None = None) -> str:
     element = text[text.index("<svg") :]
     element = re.sub(r"<metadata>.*?</metadata>", "", element, count=1, flags=re.DOTALL)
     element = _ID.sub(lambda match: f"{match[1]}{file.name}-", element)
-    name = escape(one_line(file.title))
+    name = escape(one_line(file.full_title))
     start = f'<svg role="img" aria-label="{name}"'
     return element.replace("<svg", start, 1).strip()
 

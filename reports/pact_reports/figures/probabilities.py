@@ -263,8 +263,9 @@ def _reliability_file(name: str, runs: Sequence[RunReliability], looks: Looks) -
     named = ", ".join(looks.names.run(run.run) for run in runs)
     return FigureFile(
         name,
-        f"Reliability of {named}: accuracy against confidence",
+        f"Reliability of {named}",
         tuple(panels),
+        shows="accuracy against confidence",
         square=True,
         basis=counts_text(runs[0].items, runs[0].families),
         caption=f"{CALIBRATION_ERROR} {CONSISTENCY}",

@@ -248,12 +248,13 @@ def build_training(experiment: Experiment, looks: Looks) -> Built:
             if names[0] in result.games
         ]
         name = looks.names.run(run.label)
-        title = f"Training of {name}: loss terms, mean pair margin and ablated gap"
+        title, shows = f"Training of {name}", "loss terms, mean pair margin and ablated gap"
         if result.rates:
-            title += ", answers with the best score"
+            shows += ", answers with the best score"
         if result.games:
-            title += ", games"
-        return FigureFile(run_stem("training", run), title, tuple(panels), inches=1.75)
+            shows += ", games"
+        file_name = run_stem("training", run)
+        return FigureFile(file_name, title, tuple(panels), inches=1.75, shows=shows)
 
     return each_run(experiment, looks, file)
 

@@ -15,7 +15,7 @@ from typing import Final
 from pact_eval.evaluation import Estimate, PairedDifference
 from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.numbers import estimate_text, value_text
+from pact_reports.numbers import estimate_parts, value_text
 
 _STEPS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _MOST_TICKS: Final = 2
@@ -148,7 +148,7 @@ def _arm(method: str, arm: str, found: Sequence[PairedDifference], axis: Axis) -
 
 
 def _number(difference: Estimate) -> Html:
-    value, _, interval = estimate_text(difference, "points").partition(" ")
+    value, interval = estimate_parts(difference, "points")
     return joined([element("strong", value), f" {interval}" if interval else None])
 
 

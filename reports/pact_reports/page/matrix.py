@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pact_eval.evaluation import ItemMismatch, metric_spec
@@ -36,7 +37,18 @@ def _values(found: d.DifferentValues) -> str:
     return f"{found.name}: {len(found.values):,}" if found.values else "resumed"
 
 
-NUMBERS: Final[Mapping[type[d.Diagnostic], Callable[[Any], str]]] = {
+@dataclass(frozen=True, slots=True)
+class _CountOf:
+    """A count and its total; a narrow column has the count alone."""
+
+    count: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.count:,} of {self.total:,}"
+
+
+NUMBERS: Final[Mapping[type[d.Diagnostic], Callable[[Any], str | _CountOf]]] = {
     d.DifferentItems: lambda found: _differing(found.mismatch),
     d.RunsNotAlike: lambda _: "2 runs",
     d.OneRunTwice: lambda found: f"seeds {found.same.seeds[0]}, {found.same.seeds[1]}",
@@ -44,10 +56,10 @@ NUMBERS: Final[Mapping[type[d.Diagnostic], Callable[[Any], str]]] = {
     RegistrationProblem: lambda found: str(found.registration.status),
     d.ContractMismatch: lambda _: "differs",
     d.LowAnswerMass: lambda found: _share(found.mean),
-    d.ConfidentErrors: lambda found: f"{found.wrong:,} of {found.confident:,}",
+    d.ConfidentErrors: lambda found: _CountOf(found.wrong, found.confident),
     d.NearChance: lambda found: f"{found.group} {_share(found.accuracy.value)}",
-    d.ManyFlips: lambda found: f"{found.flipped:,} of {found.items:,}",
-    d.SameAnswer: lambda found: f"{found.same:,} of {found.pairs:,}",
+    d.ManyFlips: lambda found: _CountOf(found.flipped, found.items),
+    d.SameAnswer: lambda found: _CountOf(found.same, found.pairs),
     WeakVerdict: lambda found: str(found.result.hypothesis.id),
     d.MethodIsWorse: _lead,
     d.CalibrationNotBetter: _change,
@@ -134,9 +146,8 @@ def _cell(found: Sequence[d.Diagnostic], label: str | None, labels: Sequence[str
     sentences = f"#{anchor(here[0].severity, type(here[0]))}"
     links: dict[str, str] = {}
     for each in here:
-        items, number = EXPLANATIONS[type(each)].items, _number(each)
-        if len(labels) > FEW_RUNS:
-            number = number.partition(" of ")[0]
+        items = EXPLANATIONS[type(each)].items
+        number = _number(each, narrow=len(labels) > FEW_RUNS)
         links[number] = sentences
         if items is not None and label is not None:
             links[number] = items(each, labels.index(label))
@@ -146,8 +157,9 @@ def _cell(found: Sequence[d.Diagnostic], label: str | None, labels: Sequence[str
     return joined(part for each in parts for part in (each, element("br")))
 
 
-def _number(found: d.Diagnostic) -> str:
-    return NUMBERS[type(found)](found)
+def _number(found: d.Diagnostic, *, narrow: bool) -> str:
+    number = NUMBERS[type(found)](found)
+    return f"{number.count:,}" if narrow and isinstance(number, _CountOf) else str(number)
 
 
 def _differing(mismatch: ItemMismatch) -> str:

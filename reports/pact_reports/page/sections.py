@@ -168,13 +168,12 @@ def _folded(title: str, elements: Sequence[Html]) -> Html:
 
 
 def _figure(file: FigureFile) -> Html:
-    title, _, rest = file.title.partition(": ")
-    shows = f"{rest[:1].upper()}{rest[1:]}." if rest else None
+    shows = f"{file.shows[:1].upper()}{file.shows[1:]}." if file.shows else None
     return element(
         "figure",
         element(
             "figcaption",
-            element("strong", data_text(title)),
+            element("strong", data_text(file.title)),
             element("span", data_text(shows)) if shows else None,
         ),
         themed(strict_svg(inline_svg(file))),

@@ -14,7 +14,7 @@ from pact_eval.drift import (
     Tempering,
 )
 from pact_eval.evaluation import ClusterUnit, NoiseFloor
-from pact_reports.numbers import CLUSTERS, ends_text, estimate_text, value_text
+from pact_reports.numbers import CLUSTERS, UNDEFINED, ends_text, estimate_text, value_text
 
 _OF_RATIO = 3
 
@@ -137,7 +137,7 @@ def _looks(each: Tempering) -> str:
     said = f"T fitted on them is {each.b.value:.2f}, locally {each.a.value:.2f}"
     if not math.isnan(each.tv):
         said += f"; mean TV {_percent(each.tv)}, {_percent(each.tv_left)} once that is undone"
-    divided = f"divided by T = {ratio_text(each)}"
+    divided = f"divided by T = {' '.join(part for part in ratio_parts(each) if part)}"
     match each.finding:
         case "tempered":
             return f"look tempered, {divided}: {said}"
@@ -149,18 +149,19 @@ def _looks(each: Tempering) -> str:
             return f"may be raw or tempered, {divided}: {said}"
 
 
-def ratio_text(each: Tempering) -> str:
-    """Write a ratio of temperatures with its interval.
+def ratio_parts(each: Tempering) -> tuple[str, str]:
+    """Write a ratio of temperatures, and its interval or nothing.
 
     Example:
-        "1.62 [1.58, 1.66]"
+        ("1.62", "[1.58, 1.66]")
     """
     ratio = each.ratio
     if math.isnan(ratio.value):
-        return value_text(ratio.value, "nats")
+        return UNDEFINED, ""
+    value = f"{ratio.value:.{_OF_RATIO}g}"
     if math.isnan(ratio.low):
-        return f"{ratio.value:.{_OF_RATIO}g}"
-    return f"{ratio.value:.{_OF_RATIO}g} [{ratio.low:.{_OF_RATIO}g}, {ratio.high:.{_OF_RATIO}g}]"
+        return value, ""
+    return value, f"[{ratio.low:.{_OF_RATIO}g}, {ratio.high:.{_OF_RATIO}g}]"
 
 
 def distance_sentence(drift: Drift) -> str | None:

@@ -19,7 +19,7 @@ from pact_eval.evaluation import (
     find_metric,
 )
 from pact_reports.arm_names import ArmNames
-from pact_reports.numbers import UNDEFINED, ends_text, has_width, value_text
+from pact_reports.numbers import UNDEFINED, ends_text, estimate_parts, has_width, value_text
 from pact_reports.table import Cell, Column, Mark
 
 __all__ = [
@@ -208,7 +208,11 @@ def chance_text(chance: ChanceError) -> str:
     said = "–".join(p_values)
     # Without blanks, so that a narrow terminal does not wrap it.
     p_text = f"p{said}" if said.startswith("<") else f"p={said}"
-    return f"noise {value_text(chance.floor, 'percent')}, {p_text}"
+    return f"{_noise_text(chance)}, {p_text}"
+
+
+def _noise_text(chance: ChanceError) -> str:
+    return f"noise {value_text(chance.floor, 'percent')}"
 
 
 def standing_cells(cells: Sequence[Cell], standings: Sequence[Standing | None]) -> list[Cell]:
@@ -216,13 +220,16 @@ def standing_cells(cells: Sequence[Cell], standings: Sequence[Standing | None]) 
     return [replace(cell, mark=mark) for cell, mark in zip(cells, standings, strict=True)]
 
 
-def marked_best(cells: Sequence[Cell], better: Literal[-1, 0, 1]) -> list[Cell]:
+def marked_best(
+    cells: Sequence[Cell], printed: Sequence[str], better: Literal[-1, 0, 1]
+) -> list[Cell]:
     """Mark the best of a column by value, and every cell that prints the same.
 
     For tables of published numbers, whose differences cannot be tested.
 
     Args:
         cells: those of the column; the first number of each counts, NaN and absent ones do not.
+        printed: those numbers as the cells print them.
         better: 1 higher, -1 lower, 0 marks nothing.
 
     Returns:
@@ -230,21 +237,22 @@ def marked_best(cells: Sequence[Cell], better: Literal[-1, 0, 1]) -> list[Cell]:
 
     Example:
         >>> cells = [Cell("9.5", (0.0949,)), Cell("9.5", (0.0951,)), Cell("–", (float("nan"),))]
-        >>> [cell.mark for cell in marked_best(cells, -1)]
+        >>> [cell.mark for cell in marked_best(cells, ["9.5", "9.5", "–"], -1)]
         ['best', 'best', None]
     """
-    known = [cell for cell in cells if cell.numbers and not math.isnan(_first(cell))]
+    known = {
+        at: _first(cell)
+        for at, cell in enumerate(cells)
+        if cell.numbers and not math.isnan(_first(cell))
+    }
     if better == 0 or len(known) < 2:
         return list(cells)
-    best = max(known, key=lambda cell: better * _first(cell))
-    if math.isinf(_first(best)):
+    best = max(known, key=lambda at: better * known[at])
+    if math.isinf(known[best]):
         return list(cells)
-    printed = best.text.partition(" ")[0]
     return [
-        replace(cell, mark="best")
-        if cell in known and cell.text.partition(" ")[0] == printed
-        else cell
-        for cell in cells
+        replace(cell, mark="best") if at in known and printed[at] == printed[best] else cell
+        for at, cell in enumerate(cells)
     ]
 
 
@@ -265,14 +273,14 @@ def estimate_cell(
         >>> cell.text, cell.interval
         ('82.1', '[77.8, 86.1]')
     """
-    known = not math.isnan(estimate.value) and not math.isnan(estimate.low)
+    value, interval = estimate_parts(estimate, unit)
     chance = ChanceError.of([estimate])
     if chance is not None:
-        noise = chance_text(chance) if test else chance_text(chance).partition(",")[0]
+        noise = chance_text(chance) if test else _noise_text(chance)
         below = f"{noise}, {below}" if below else noise
     return Cell(
-        text=value_text(estimate.value, unit),
-        interval=ends_text(estimate.low, estimate.high, unit) if known else "",
+        text=value,
+        interval=interval,
         below=below,
         reason=estimate.reason if reasons else None,
     )

@@ -30,6 +30,7 @@ from pact_reports.numbers import (
     ends_text,
     generalisation_text,
     methods_text,
+    p_value_number,
     p_value_text,
     reason_text,
     short_clusters,
@@ -491,7 +492,7 @@ def _p_value(p_value: float | None) -> str:
     """Write a p-value for a column of them; nothing if it was not asked for."""
     if p_value is None or math.isnan(p_value):
         return "" if p_value is None else UNDEFINED
-    return p_value_text(p_value).removeprefix("p ").removeprefix("= ")
+    return p_value_number(p_value)
 
 
 def _n_seeds(seeds: int) -> str:

@@ -14,7 +14,7 @@ from pact_reports.sentences.drift import (
     difference_sentences,
     distance_sentence,
     pairing_sentence,
-    ratio_text,
+    ratio_parts,
 )
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
@@ -175,7 +175,7 @@ def _temperature(estimate: Estimate) -> Cell:
 
 
 def _ratio_cell(each: Tempering) -> Cell:
-    value, _, interval = ratio_text(each).partition(" ")
+    value, interval = ratio_parts(each)
     return Cell(value, interval=interval, reason=each.ratio.reason)
 
 

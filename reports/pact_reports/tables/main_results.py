@@ -34,6 +34,7 @@ from pact_reports.tables.cells import (
     marked_best,
     mean_cell,
     mean_column,
+    shown,
     standing_cells,
     with_interval,
 )
@@ -99,7 +100,8 @@ def means_table(
         chance = known is not None and find_metric(metric).noise_floor
         columns.append(mean_column(spec, decoding, head, chance=chance))
         if known is None:
-            by_column.append(marked_best(cells, spec.better))
+            printed = [shown(each.summary.mean, spec) for each in found]
+            by_column.append(marked_best(cells, printed, spec.better))
             continue
         cells = [
             _with_estimates(cell, known.estimates.get(arm, ()), metric)

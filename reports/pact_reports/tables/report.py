@@ -31,6 +31,7 @@ from pact_reports.numbers import (
     estimate_text,
     generalisation_text,
     methods_text,
+    p_value_number,
     p_value_text,
     reason_text,
     short_clusters,
@@ -174,7 +175,7 @@ def calibration_error_table(groups: Sequence[EstimatedGroup]) -> Table:
                 (
                     Cell(group.name),
                     *(Cell(value_text(number, "percent")) for number in numbers),
-                    Cell(p_value_text(found.p_value).removeprefix("p = ").removeprefix("p ")),
+                    Cell(p_value_number(found.p_value)),
                     Cell(estimate_text(error, "percent"), reason=found.reason),
                 )
             )

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import polars as pl
 import pytest
@@ -104,17 +105,20 @@ def test_best_with_ties_and_where_lower_is_better() -> None:
     def of(*values: float) -> list[Cell]:
         return [Cell(f"{100 * value:.1f}", (value,)) for value in values]
 
-    assert [cell.mark for cell in marked_best(of(0.5, 0.5, 0.4), 1)] == ["best", "best", None]
-    assert [cell.mark for cell in marked_best(of(0.5, 0.5, 0.4), -1)] == [None, None, "best"]
-    assert [cell.mark for cell in marked_best(of(0.5, 0.4), 0)] == [None, None]
-    assert [cell.mark for cell in marked_best(of(0.5), 1)] == [None]
+    def marks(cells: list[Cell], better: Literal[-1, 0, 1]) -> list[str | None]:
+        return [cell.mark for cell in marked_best(cells, [each.text for each in cells], better)]
+
+    assert marks(of(0.5, 0.5, 0.4), 1) == ["best", "best", None]
+    assert marks(of(0.5, 0.5, 0.4), -1) == [None, None, "best"]
+    assert marks(of(0.5, 0.4), 0) == [None, None]
+    assert marks(of(0.5), 1) == [None]
     # What prints the same is marked the same.
-    assert [cell.mark for cell in marked_best(of(0.50001, 0.50002), 1)] == ["best", "best"]
+    assert marks(of(0.50001, 0.50002), 1) == ["best", "best"]
     undefined = [*of(0.5, math.nan), Cell("–")]
-    assert [cell.mark for cell in marked_best(undefined, 1)] == [None, None, None]
+    assert marks(undefined, 1) == [None, None, None]
     infinite = [Cell("∞", (math.inf,)), Cell("∞", (math.inf,))]
-    assert [cell.mark for cell in marked_best(infinite, -1)] == [None, None]
-    assert [cell.mark for cell in marked_best([*infinite, *of(9.0)], -1)] == [None, None, "best"]
+    assert marks(infinite, -1) == [None, None]
+    assert marks([*infinite, *of(9.0)], -1) == [None, None, "best"]
 
 
 def test_an_infinite_nll_is_shown_with_its_reason() -> None:
