@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from common import markdown_table, publish
 
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats import critical_count
 from pact_eval.thresholds import GateItems, answer_sureness, choose_level
 
@@ -32,9 +32,6 @@ FAMILIES: Final = (30, 120, 1_000)
 COVERAGE: Final = 0.9
 CONFIDENCE: Final = 0.95
 POPULATION: Final = 100_000
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from common import markdown_table
 
 from pact_eval import metrics
+from pact_eval._typing import FloatArray
 from pact_eval.calibration import (
     CalibrationItems,
     Calibrator,
@@ -32,7 +33,6 @@ from pact_eval.evaluation import DifferencePart, calibration_error
 from pact_eval.evaluation.calibration_difference import ece_difference
 from pact_eval.stats import Estimate, RowSums, TotalsStatistic, percentile_estimate, resample
 
-FloatArray = npt.NDArray[np.float64]
 SHARED = 0.5
 RESAMPLES = 500
 GAINS = (1.0, 1.18, 1.61)

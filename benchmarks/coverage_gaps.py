@@ -22,9 +22,9 @@ from common import markdown_table
 from coverage_calibration import Shown, difference
 
 from pact_eval import metrics
+from pact_eval._typing import FloatArray
 from pact_eval.evaluation import calibration_error
 
-FloatArray = npt.NDArray[np.float64]
 Drawn = tuple[FloatArray, FloatArray, npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 RESAMPLES: Final = 500

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from common import markdown_table
 
 from pact_eval import metrics
+from pact_eval._typing import FloatArray
 from pact_eval.evaluation.registry import (
     find_metric,
     mean_difference,
@@ -48,7 +49,6 @@ SHOWN: Final = (
     "NLL, A - C",
 )
 
-FloatArray = npt.NDArray[np.float64]
 Columns = Mapping[str, npt.NDArray[Any]]
 
 

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from common import markdown_table, publish
 
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats import p_value_below
 from pact_eval.thresholds import GateItems, Target, choose_gate
 
@@ -33,9 +34,6 @@ FAMILIES: Final = (30, 120, 500, 1_000)
 CONFIDENCE: Final = 0.95
 GRID: Final = 20
 POPULATION: Final = 400_000
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._json import Json
-from pact_eval._typing import TextArray
+from pact_eval._typing import FloatArray, TextArray
 from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.notes import (
     DifferentDecoding,
@@ -45,7 +45,6 @@ __all__ = [
     "calibration_notes",
 ]
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 _SEED: Final = 17
 _RESAMPLES: Final = 2_000

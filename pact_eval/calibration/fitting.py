@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval._json import Json
-from pact_eval._typing import TextArray
+from pact_eval._typing import BoolArray, FloatArray, TextArray
 from pact_eval.calibration.likelihood import (
     SLOPE_BOUND,
     TEMPERATURE_BOUNDS,
@@ -38,9 +38,6 @@ from pact_eval.calibration.uncertainty import (
 from pact_eval.errors import InputError
 from pact_eval.metrics import item_mean, nll_nats
 from pact_eval.stats import one_blas_thread
-
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 # In mean NLL per unit of a scaled parameter; curvatures are about 0.01 to 1.
 _GRADIENT_TOLERANCE: Final = 1e-10

@@ -22,12 +22,12 @@ need not be convex.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._typing import TextArray
+from pact_eval._typing import FloatArray, IntArray, TextArray
 from pact_eval.calibration.temperatures import (
     KINDS,
     NEUTRAL_BIAS,
@@ -41,9 +41,6 @@ from pact_eval.calibration.temperatures import (
 from pact_eval.errors import InputError
 from pact_eval.metrics import TIE, check_log_probs, check_reference, rows_of
 from pact_eval.runs import Decoding, Predictions
-
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-IntArray: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,13 +14,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._typing import TextArray
+from pact_eval._typing import FloatArray, TextArray
 from pact_eval.calibration.fitting import fit_calibrator
 from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood
 from pact_eval.calibration.temperatures import inverse_softplus
 from pact_eval.stats import ClusterText, Estimate, Method, t_quantile
-
-FloatArray = npt.NDArray[np.float64]
 
 ALL_KINDS: Final = "all"
 """Name of the fit on the items of every kind."""

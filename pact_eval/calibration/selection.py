@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.calibration.fitting import CalibratorFit, fit_calibrator, minimise
 from pact_eval.calibration.likelihood import CalibrationItems, TemperatureLikelihood, make_design
 from pact_eval.calibration.temperatures import (
@@ -27,8 +27,6 @@ from pact_eval.stats import cluster_sums
 
 __all__ = ["RIDGES", "Candidate", "ModeChoice", "choose_mode"]
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-IntArray: TypeAlias = npt.NDArray[np.int64]
 _Form: TypeAlias = tuple[Mode, float]
 
 RIDGES: Final = (0.0, 1.0, 4.0, 16.0, 64.0, 256.0)

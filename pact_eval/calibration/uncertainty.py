@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._typing import BoolArray, FloatArray
 from pact_eval.calibration.likelihood import (
     SLOPE_BOUND,
     TEMPERATURE_BOUNDS,
@@ -27,9 +28,6 @@ from pact_eval.calibration.likelihood import (
 )
 from pact_eval.calibration.temperatures import softplus
 from pact_eval.stats import cluster_sums
-
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 CONDITION_LIMIT: Final = 1000.0
 """Above this condition number of the information, slopes count as not identified: a condition

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from pact_eval._typing import FloatArray
 from pact_eval.evaluation import Estimate, NoiseFloor, ScoredItems
 from pact_eval.evaluation.order_audit import noise_floor
 from pact_eval.runs import Provenance
@@ -18,8 +18,6 @@ QUANTILES: Final = (0.5, 0.9, 0.99, 1.0)
 """Quantiles of TV over items that are shown."""
 
 _SAME: Final = 1e-9
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from pact_eval._typing import FloatArray
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.stats import (
     ClusterText,
@@ -24,7 +24,6 @@ from pact_eval.stats import (
 if TYPE_CHECKING:
     from pact_eval.evaluation.registry import DifferencePart
 
-FloatArray = npt.NDArray[np.float64]
 
 _METHOD: Final = Method("MOVER interval", " (differences of ECE)")
 

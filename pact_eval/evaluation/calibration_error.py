@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.evaluation.gap_directions import gap_directions
 from pact_eval.stats import (
     LEVEL,
@@ -31,8 +32,6 @@ from pact_eval.stats import (
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 _RESAMPLES: Final = 2_000
 _HALVINGS: Final = 20

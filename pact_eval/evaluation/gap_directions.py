@@ -9,12 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval import metrics
-
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
+from pact_eval._typing import BoolArray, FloatArray
 
 _ROUNDING: Final = 1e-12
 _DEGREE: Final = 2

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import polars as pl
 
 from pact_eval import metrics
-from pact_eval._typing import TextArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.errors import InputError, RunError
 from pact_eval.evaluation.labels import (
     Labels,
@@ -61,9 +61,6 @@ _GROUPINGS: Final[tuple[GroupBy, ...]] = ("kind", "domain", "source_family")
 _SLICE_ROWS: Final = 2**18
 _MOST_WORKERS: Final = 4
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 BlockFunction = Callable[[metrics.ItemBlock], npt.NDArray[Any]]
 
 

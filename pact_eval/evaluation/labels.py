@@ -15,13 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from pact_eval._typing import TextArray
+from pact_eval._typing import BoolArray, IntArray, TextArray
 from pact_eval.evaluation.registry import GroupBy
 
 _KIND_ORDER = ("choice", "boolean", "score")
-
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
+from pact_eval._typing import FloatArray
 from pact_eval.evaluation.calibration_difference import ece_difference
 from pact_eval.evaluation.calibration_error import ece_interval
 from pact_eval.stats import (
@@ -72,8 +73,6 @@ _FEWEST_LEVELS: Final = 48
 _LEVELS_TIMES_FAMILIES: Final = 2_500_000
 _SAMPLE: Final = 100_000
 _ROUNDING: Final = 1e-9
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

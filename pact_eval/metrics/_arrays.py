@@ -1,13 +1,11 @@
 """The array types that the metrics speak, and the checks that arguments share."""
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-IntArray: TypeAlias = npt.NDArray[np.int64]
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 
 # Probabilities that were exponentiated, averaged or read from text overshoot 1 by rounding.
 _ROUNDING = 1e-9

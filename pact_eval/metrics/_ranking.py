@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.metrics._arrays import TIE, BoolArray, FloatArray
+from pact_eval._typing import BoolArray, FloatArray
+from pact_eval.metrics._arrays import TIE
 
 # Items unpacked at a time.
 _CHUNK = 2**16

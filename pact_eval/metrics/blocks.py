@@ -15,14 +15,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.metrics import decisions
-from pact_eval.metrics._arrays import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    check_log_probs,
-    check_whole,
-)
+from pact_eval.metrics._arrays import check_log_probs, check_whole
 from pact_eval.metrics.consistency import flipped, pairwise_tv
 from pact_eval.metrics.decoding import ALL_IMPOSSIBLE, NONE_LEFT, normalise
 from pact_eval.metrics.likelihood import answer_gap_nats, brier_of_checked, nll_of_checked

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.metrics._arrays import TIE, BoolArray, FloatArray, IntArray, check_confidence
+from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval.metrics._arrays import TIE, check_confidence
 from pact_eval.metrics.reduction import item_mean
 
 BINS = 15

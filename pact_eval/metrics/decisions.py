@@ -3,14 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.metrics._arrays import (
-    TIE,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    check_log_probs,
-    check_reference,
-)
+from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval.metrics._arrays import TIE, check_log_probs, check_reference
 
 
 def predicted(log_probs: npt.ArrayLike) -> IntArray:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.metrics._arrays import FloatArray, IntArray, check_whole, rows_of
+from pact_eval._typing import FloatArray, IntArray
+from pact_eval.metrics._arrays import check_whole, rows_of
 
 
 def _check_logits(logits: npt.ArrayLike, n_choices: npt.ArrayLike) -> FloatArray:

@@ -6,14 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.metrics._arrays import (
-    FloatArray,
-    IntArray,
-    check_log_probs,
-    check_reference,
-    check_whole,
-    rows_of,
-)
+from pact_eval._typing import FloatArray, IntArray
+from pact_eval.metrics._arrays import check_log_probs, check_reference, check_whole, rows_of
 from pact_eval.metrics.reduction import item_mean
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.metrics._arrays import FloatArray, check_log_probs, check_reference
+from pact_eval._typing import FloatArray
+from pact_eval.metrics._arrays import check_log_probs, check_reference
 from pact_eval.metrics.decisions import predicted
 
 

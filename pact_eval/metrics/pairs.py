@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.metrics._arrays import BoolArray, IntArray, check_correct, check_whole
+from pact_eval._typing import BoolArray, IntArray
+from pact_eval.metrics._arrays import check_correct, check_whole
 from pact_eval.metrics.reduction import item_mean
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.metrics._arrays import BoolArray, FloatArray, IntArray, check_confidence
+from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval.metrics._arrays import check_confidence
 from pact_eval.metrics._ranking import ranked_chunks, tie_starts
 from pact_eval.metrics.reduction import item_mean
 

@@ -10,7 +10,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.metrics._arrays import FloatArray, IntArray, check_confidence
+from pact_eval._typing import FloatArray, IntArray
+from pact_eval.metrics._arrays import check_confidence
 from pact_eval.metrics._ranking import tie_starts
 from pact_eval.metrics.recalibration import binary_entropy_nats, isotonic_pools
 

@@ -7,13 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.metrics._arrays import (
-    TIE,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    check_confidence,
-)
+from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval.metrics._arrays import TIE, check_confidence
 from pact_eval.metrics._ranking import ranked_chunks, tie_starts
 from pact_eval.metrics.reduction import item_mean
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from pact_eval import metrics
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.calibration import Calibrator
 from pact_eval.evaluation import (
     DifferencePart,
@@ -40,9 +40,6 @@ from pact_eval.stats import (
 __all__ = ["RunDifferences", "with_calibrated_tv"]
 
 Terms = tuple[WeightedRow, ...]
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 # Arm, seed, decoding, and whether the contexts are ablated.
 _Key = tuple[str, int | None, MetricDecoding, bool]
 # The same, views (None for all), group and metric.

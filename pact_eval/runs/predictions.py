@@ -13,20 +13,15 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from pact_eval._typing import TextArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.errors import RunError
 from pact_eval.metrics import decode_ensemble, decode_single, log_softmax, mean_answer_mass
 from pact_eval.runs.rows import ABLATED, ABLATED_SCHEMA, check_values, type_family
 
 Decoding = Literal["single", "ensemble"]
 """How probabilities are computed from a run: from view 0 alone, or from all K views."""
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

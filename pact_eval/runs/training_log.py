@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from pact_eval._files import decoded, read_lines, sha256_of_file
 from pact_eval._json import Json, describe, loads
+from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.runs.folder import RunFolder
 
@@ -31,8 +32,6 @@ SELECTION_NLL: Final = "selection_nll_nats"
 
 _STEP: Final = "step"
 _WEIGHTS: Final = "adapter_model.safetensors"
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,11 @@
 """The checks that paired statistics share: two runs on the same items, and the items' clusters."""
 
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-IntArray: TypeAlias = npt.NDArray[np.int64]
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
+from pact_eval._typing import BoolArray, IntArray
 
 # Largest label, as a multiple of the number of rows, up to which integers are counted.
 _DENSE: Final = 4

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from pact_eval.stats._paired_arrays import FloatArray
+from pact_eval._typing import FloatArray
 
 # Degrees of freedom beyond which the expansion is exact to 1e-11.
 _MANY: Final = 1_000

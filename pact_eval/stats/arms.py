@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.stats._paired_arrays import FloatArray
+from pact_eval._typing import FloatArray
 
 # Differences of equal numbers that were summed in another order.
 _ROUNDING = 1e-12

@@ -10,8 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from pact_eval._typing import FloatArray, IntArray
 
 MOST_TRIALS: Final = 10**6
 """`trials_needed` does not look for more trials than these."""

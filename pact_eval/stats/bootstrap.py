@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.progress import step
 from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats._quantiles import normal_cdf, t_quantile
@@ -25,8 +26,6 @@ from pact_eval.stats.estimate import ClusterText, Estimate, Method
 from pact_eval.stats.linearised import Linearisation, linearised_ratio
 from pact_eval.stats.one_thread import one_blas_thread
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-IntArray: TypeAlias = npt.NDArray[np.int64]
 Statistic: TypeAlias = Callable[[FloatArray], FloatArray]
 """A function of weights (b, F), or of totals (b, m), that returns the (b,) values."""
 

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._typing import BoolArray, FloatArray, IntArray
 from pact_eval.progress import step
-from pact_eval.stats._paired_arrays import BoolArray, FloatArray, IntArray, check_cluster
+from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats.bootstrap import weight_batches
 
 # Numbers drawn at a time (8 MiB).

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats._paired_arrays import cluster_codes
 from pact_eval.stats._quantiles import normal_quantile
 from pact_eval.stats.estimate import LEVEL, ClusterText
@@ -35,10 +36,6 @@ def chi2_tail(value: float, dof: int) -> float:
     shapes = np.arange(0.5 if dof % 2 else 1.0, dof / 2).tolist()
     terms = (math.exp(a * math.log(half) - half - math.lgamma(a + 1)) for a in shapes)
     return min(1.0, first + math.fsum(terms))
-
-
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-IntArray: TypeAlias = npt.NDArray[np.int64]
 
 
 _FEW = 5

@@ -10,10 +10,9 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._typing import FloatArray
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
-
-FloatArray = npt.NDArray[np.float64]
 
 _ROUNDING = 1e-12
 _SYMMETRIC = 1e-9

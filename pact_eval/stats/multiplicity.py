@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.stats._paired_arrays import FloatArray
+from pact_eval._typing import FloatArray
 from pact_eval.stats.estimate import LEVEL, Estimate
 
 LEAST_CHANGE: Final = 0.0005

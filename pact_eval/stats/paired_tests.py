@@ -16,12 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.stats._paired_arrays import (
-    FloatArray,
-    IntArray,
-    check_outcomes,
-    cluster_leads,
-)
+from pact_eval._typing import FloatArray, IntArray
+from pact_eval.stats._paired_arrays import check_outcomes, cluster_leads
 from pact_eval.stats.bootstrap import percentile_estimate
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
 

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.stats._paired_arrays import FloatArray, IntArray
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats._quantiles import normal_quantile
 from pact_eval.stats.estimate import LEVEL, Estimate
 from pact_eval.stats.linearised import linear_inference, linearised_ratio

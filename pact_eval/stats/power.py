@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.stats._paired_arrays import FloatArray, check_probability, cluster_codes
+from pact_eval._typing import FloatArray
+from pact_eval.stats._paired_arrays import check_probability, cluster_codes
 
 # Numbers of differing items that together are less likely than this are left out.
 _NEGLIGIBLE = 1e-12

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.stats._paired_arrays import FloatArray
+from pact_eval._typing import FloatArray
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
 

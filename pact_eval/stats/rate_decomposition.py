@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.stats._paired_arrays import FloatArray, IntArray, check_cluster
+from pact_eval._typing import FloatArray, IntArray
+from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats.estimate import Estimate
 from pact_eval.stats.linearised import Linearisation, linear_inference
 

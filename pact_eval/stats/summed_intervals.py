@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.stats._paired_arrays import FloatArray
+from pact_eval._typing import FloatArray
 from pact_eval.stats._quantiles import t_quantile
 
 

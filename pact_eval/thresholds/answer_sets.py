@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._typing import TextArray
+from pact_eval._typing import BoolArray, IntArray, TextArray
 from pact_eval.calibration import CalibrationWarning
 from pact_eval.errors import InputError
 from pact_eval.evaluation import (
@@ -41,9 +41,6 @@ from pact_eval.thresholds.set_levels import (
     choose_level,
     families_for_sets,
 )
-
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from pact_eval._typing import TextArray
+from pact_eval._typing import BoolArray, TextArray
 from pact_eval.calibration import CalibrationWarning
 from pact_eval.errors import InputError
 from pact_eval.evaluation import (
@@ -44,8 +43,6 @@ GateGroups: TypeAlias = Literal["all", "kind", "domain"]
 
 MOST_FOLDS: Final = 10
 """Folds of the cross-validation; more source families than these share folds."""
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

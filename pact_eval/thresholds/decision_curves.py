@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Estimate, Experiment, ExperimentRun, Settings
 from pact_eval.evaluation.curves import Band, band_resamples, curve_band
@@ -37,8 +37,6 @@ from pact_eval.thresholds.sequence import ROUNDING
 from pact_eval.thresholds.targets import Target
 
 _POINTS: Final = 200
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,8 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from pact_eval._typing import TextArray
+from pact_eval._typing import BoolArray, FloatArray, IntArray, TextArray
 from pact_eval.evaluation import Labels
 
 LEARNING_SHARE: Final = 5
@@ -28,10 +27,6 @@ LEARNING_SHARE: Final = 5
 
 _SALT: Final = "pact-thresholds-1"
 _WORD: Final = 2**32
-
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

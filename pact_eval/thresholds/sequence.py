@@ -44,8 +44,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.stats import critical_count, p_value_below, trials_needed
 from pact_eval.thresholds.gate_items import LEARNING_SHARE, GateItems
 from pact_eval.thresholds.targets import Target
@@ -57,9 +57,6 @@ ROUNDING: Final = 1e-9
 """Gates are this much below the quantiles of the learning items."""
 
 _SHARES: Final = 32
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

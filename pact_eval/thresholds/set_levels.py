@@ -50,6 +50,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._typing import FloatArray
 from pact_eval.stats import critical_count, rate_limit
 from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.sequence import ROUNDING
@@ -59,8 +60,6 @@ FLOOR_CONFIDENCE: Final = 0.95
 
 UNUSED: Final = -1.0
 """Sureness of slots without an answer."""
-
-FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

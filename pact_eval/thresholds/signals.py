@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final, Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from pact_eval._typing import FloatArray
 from pact_eval.evaluation import ScoredItems
 
 Signal: TypeAlias = Literal["top", "margin", "entropy", "disagreement"]
@@ -20,8 +20,6 @@ SIGNALS: Final[tuple[Signal, ...]] = get_args(Signal)
 
 LOW_IS_SURE: Final[frozenset[Signal]] = frozenset({"entropy", "disagreement"})
 """Signals that are low if the run is sure; their sureness is minus the signal."""
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def signal_values(items: ScoredItems, signal: Signal) -> FloatArray | None:

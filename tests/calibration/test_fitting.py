@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 import statsmodels.api as sm
 from calibration.simulated import (
@@ -21,6 +20,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 
+from pact_eval._typing import FloatArray
 from pact_eval.calibration import (
     MODES,
     NEUTRAL_BIAS,
@@ -35,8 +35,6 @@ from pact_eval.calibration.fitting import minimise, penalised_nll
 from pact_eval.calibration.likelihood import TemperatureLikelihood, make_design
 from pact_eval.errors import InputError
 from pact_eval.metrics import item_mean, nll_nats
-
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 TRUTHS: dict[Mode, tuple[TrueTemperature, list[float]]] = {
     "scalar": (constant(1.6), [inverse_softplus(1.6)]),

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from pact_eval import metrics
+from pact_eval._typing import BoolArray, FloatArray
 from pact_eval.evaluation import DifferencePart, calibration_error
 from pact_eval.evaluation.calibration_difference import ece_difference
 from pact_eval.stats import Estimate, RowSums, TotalsStatistic, resample
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 Run = tuple[FloatArray, BoolArray]
 
 

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pytest
 
 from pact_eval import metrics
+from pact_eval._typing import FloatArray
 from pact_eval.evaluation import calibration_error
 from pact_eval.stats import calibrated_outcomes, centred_sums, shared_draw_rate
 
-FloatArray = npt.NDArray[np.float64]
 FAMILIES = 162
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from pact_eval import metrics
+from pact_eval._typing import FloatArray
 from pact_eval.evaluation.gap_directions import gap_directions
 
-FloatArray = npt.NDArray[np.float64]
 BINS = metrics.BINS
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._typing import FloatArray
 from pact_eval.evaluation.report import default_resamples
 from pact_eval.evaluation.settings import Settings
 from pact_eval.progress import tracked
 from pact_eval.stats import expanded_tail
-
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 _MOST_RESAMPLES: Final = 1_000
 

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
+from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
-from pact_eval.evaluation.curves.bands import Band, FloatArray, band_resamples, curve_band
+from pact_eval.evaluation.curves.bands import Band, band_resamples, curve_band
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
+from pact_eval._typing import FloatArray
 from pact_eval.evaluation.chance_miscalibration import (
     ChanceMiscalibration,
     chance_miscalibration,
     outcomes_if_calibrated,
 )
-from pact_eval.evaluation.curves.bands import Band, FloatArray, band_resamples, curve_band
+from pact_eval.evaluation.curves.bands import Band, band_resamples, curve_band
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems

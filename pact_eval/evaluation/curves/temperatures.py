@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._typing import FloatArray
 from pact_eval.calibration import Calibrator
 from pact_eval.errors import InputError
-from pact_eval.evaluation.curves.bands import FloatArray
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
-from pact_eval.evaluation.curves.bands import FloatArray
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.runs import SELECTION_NLL, TrainingLog, training_log_of_run

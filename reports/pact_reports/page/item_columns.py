@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._typing import IntArray
 from pact_eval.evaluation import ItemOutcomes, pair_partners
 from pact_eval.runs import Predictions
 from pact_reports.page.packing import NOT_KNOWN, to_steps
@@ -27,7 +28,6 @@ FLAGS: Final = {
 """Bits of an item's outcome. `pair`: it is a member of a complete pair; `pair_right`: both members
 are right; `pair_wrong`: both are wrong; `pair_same`: both get the same answer."""
 
-IntArray = npt.NDArray[np.int64]
 
 _VARIANTS: Final = ("", "base", "counterfactual")
 

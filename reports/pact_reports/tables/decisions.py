@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final
 
+from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation import Estimate, MetricDecoding
 from pact_eval.evaluation.curves import run_risks
