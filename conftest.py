@@ -1,9 +1,10 @@
-"""Which modules pytest imports, and how."""
+"""Which modules pytest imports, and how; and where the examples of the public API run."""
 
 from __future__ import annotations
 
 import importlib
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import chdir, suppress
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,41 @@ def pytest_collect_file(file_path: Path) -> None:
             if parts[0] in _PACKAGES:
                 with suppress(ImportError):  # pytest reports it, with its traceback
                     importlib.import_module(".".join(parts).removesuffix(".__init__"))
+
+
+@pytest.fixture(scope="session")
+def example_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with `data`, `adapters` and `hypotheses.toml`, and with runs of random logits."""
+    from run_frames import rows, write_run
+    from thresholds.simulated import run as simulated
+
+    from pact_eval.preregistration import write_example
+
+    home = tmp_path_factory.mktemp("examples")
+    for name in ("data", "adapters", "model"):
+        (home / name).symlink_to(_ROOT / "fixtures" / "pact_fixtures" / name)
+    for name, skill in (("method", 2.0), ("baseline", 1.0)):
+        write_run(home / "runs" / name, rows(1, skill=skill), arm=name, seed=17)
+    simulated(home / "runs" / "january", 1)
+    simulated(home / "runs" / "march", 2)
+    write_example(home / "hypotheses.toml")
+    return home
+
+
+@pytest.fixture(autouse=True)
+def in_example_folder(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run the examples of `pact_eval.api` in their folder."""
+    if isinstance(request.node, pytest.DoctestItem) and request.node.name.startswith(
+        "pact_eval.api."
+    ):
+        with chdir(request.getfixturevalue("example_folder")):
+            yield
+    else:
+        yield
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the example that loads a model."""
+    for item in items:
+        if item.name == "pact_eval.api.score":
+            item.add_marker("slow")

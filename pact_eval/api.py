@@ -1,24 +1,28 @@
 """The public API: audit, score, evaluate, compare, calibrate and judge from Python.
 
 `import pact_eval` offers these functions; each loads what it needs when it is called. Functions
-that take a run accept a `Run` or the path of a run folder.
+that take a run accept a `Run`, or the path or URL of a run folder.
+
+The examples use the adapters and data of `pact_fixtures` and small runs of random logits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
     from pact_eval.audit import AdapterAudit, DataAudit
+    from pact_eval.audit.context import NamedTokenizer
     from pact_eval.calibration import FittedRun, Mode
     from pact_eval.drift import Drift
     from pact_eval.evaluation import Comparison, Evaluation, Experiment, Settings
     from pact_eval.preregistration import JudgedHypotheses
     from pact_eval.runs import Allowance, Decoding, Run, RunSource
+    from pact_eval.scoring.engine import EngineName
     from pact_eval.thresholds import (
         AnswerSets,
         AnswerSetsCheck,
@@ -32,7 +36,32 @@ if TYPE_CHECKING:
 _FINDINGS_KEPT = 20
 
 
-def audit_dataset(path: Path | str, **options: Any) -> DataAudit:
+class AuditOptions(TypedDict, total=False):
+    """Fields of `pact_eval.audit.DataAuditSettings`, which documents them."""
+
+    only: Collection[str] | None
+    max_edit_words: int
+    near_duplicate: float
+    keep: int
+    k: int
+    seed: int
+    tokenizer: NamedTokenizer | None
+
+
+class ModelOptions(TypedDict, total=False):
+    """Fields of `pact_eval.scoring.model.ModelRequest`, which documents them."""
+
+    device: str
+    dtype: str
+    batch_tokens: int | None
+    allow_contract_mismatch: bool
+    engine: EngineName
+    merge: bool
+    contract: str | None
+    quantize: str | None
+
+
+def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudit:
     """Audit a dataset, as `pact-audit data` does.
 
     Args:
@@ -45,6 +74,12 @@ def audit_dataset(path: Path | str, **options: Any) -> DataAudit:
 
     Raises:
         InputError: a file cannot be read.
+
+    Examples:
+        >>> import pact_eval
+        >>> found = pact_eval.audit_dataset("data/holdout.jsonl", only=("schema",))
+        >>> [(check.check, len(check.findings)) for check in found.checks]
+        [('schema', 0)]
     """
     from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
 
@@ -68,6 +103,12 @@ def audit_adapter(folder: Path | str, *, base_model: Path | str | None = None) -
 
     Raises:
         AdapterError: a folder does not exist.
+
+    Examples:
+        >>> import pact_eval
+        >>> found = pact_eval.audit_adapter("adapters/pact")
+        >>> [check.check for check in found.checks if check.findings]
+        []
     """
     from pact_eval.audit.adapter import audit_adapter as audit
 
@@ -84,6 +125,12 @@ def read_run(folder: Path | str) -> Run:
 
     Raises:
         RunError: the folder is not a complete run, is damaged, or has ablated contexts.
+
+    Examples:
+        >>> import pact_eval
+        >>> run = pact_eval.read_run("runs/method")
+        >>> run.arm, run.seed, len(run.predictions), run.predictions.k
+        ('method', 17, 60, 3)
     """
     from pact_eval.runs import read_run as read
 
@@ -104,7 +151,7 @@ def score(
     role: str | None = None,
     workers: int | None = None,
     ray: str | None = None,
-    **options: Any,
+    **options: Unpack[ModelOptions],
 ) -> Run:
     """Score a dataset into a run folder, or resume one, as `pact-eval score` does.
 
@@ -131,6 +178,20 @@ def score(
         AdapterError: the model cannot be loaded, or the adapter changes nothing.
         RunError: the folder belongs to other settings.
         WorkerError: workers cannot be started, disagree or fail.
+
+    Examples:
+        >>> import pact_eval
+        >>> run = pact_eval.score(
+        ...     "data/holdout.jsonl",
+        ...     "runs/new-pact",
+        ...     adapter="adapters/pact",
+        ...     base_model="model",
+        ...     k=2,
+        ...     limit=4,
+        ...     device="cpu",
+        ... )
+        >>> len(run.predictions), run.predictions.k
+        (4, 2)
     """
     from pact_eval.scoring.model import ModelRequest, identify
     from pact_eval.scoring.score import LocalSource
@@ -170,6 +231,15 @@ def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:
     Raises:
         RunError: the folder is not a complete run.
         InputError: there is no such decoding of the run, or no calibrator.
+
+    Examples:
+        >>> import pact_eval
+        >>> found = pact_eval.evaluate("runs/method", pact_eval.Settings(by="kind"))
+        >>> [group.name for group in found.groups]
+        ['all', 'choice', 'boolean', 'score']
+        >>> accuracy = found.groups[0].estimates["accuracy"]
+        >>> accuracy.low < accuracy.value < accuracy.high
+        True
     """
     return _experiment([run], settings).report().evaluation
 
@@ -189,6 +259,15 @@ def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Com
     Raises:
         RunError: a folder is not a complete run with references.
         InputError: item sets differ, or a run lacks the decoding or a calibrator.
+
+    Examples:
+        >>> import pact_eval
+        >>> found = pact_eval.compare("runs/method", "runs/baseline")
+        >>> accuracy = found.groups[0].metrics["accuracy"]
+        >>> round(accuracy.difference.value, 3) == round(accuracy.a.value - accuracy.b.value, 3)
+        True
+        >>> accuracy.evidence.test
+        'sign flip over families'
     """
     experiment = _experiment([a, b], settings)
     experiment.require_two_runs()
@@ -219,6 +298,12 @@ def fit_calibrator(
     Raises:
         InputError: a holdout has another adapter, base or contract, or shares families with the
             run, or the items cannot be fitted.
+
+    Examples:
+        >>> import pact_eval
+        >>> found = pact_eval.fit_calibrator("runs/january", mode="scalar")
+        >>> found.calibrator.mode
+        'scalar'
     """
     from pact_eval.calibration import fit_on_run
 
@@ -253,6 +338,14 @@ def measure_drift(
         ValueError: the settings have no margin.
         RunError: a folder is not a complete run.
         InputError: an item differs in its reference, kind or family, or a run lacks the decoding.
+
+    Examples:
+        >>> import pact_eval
+        >>> settings = pact_eval.Settings(margin=0.02)
+        >>> pact_eval.measure_drift("runs/method", "runs/method", settings).pairing.paired
+        True
+        >>> pact_eval.measure_drift("runs/method", "runs/baseline", settings).finding
+        'changed'
     """
     from pact_eval.drift import measure_drift as measure
 
@@ -288,6 +381,12 @@ def choose_thresholds(
     Raises:
         RunError: the folder is not a complete run with references.
         InputError: the run lacks the decoding, the calibrator or the views.
+
+    Examples:
+        >>> import pact_eval
+        >>> found = pact_eval.choose_thresholds("runs/january", 0.3)
+        >>> [(gate.group, gate.guaranteed) for gate in found.gates]
+        [('all', True)]
     """
     from pact_eval.thresholds import Target
     from pact_eval.thresholds import choose_thresholds as choose
@@ -321,6 +420,14 @@ def check_thresholds(
         RunError: the folder is not a complete run with references.
         InputError: the run lacks the decoding of the gates, or they were chosen on its families.
         TamperedError: the file has changed since it was written.
+
+    Examples:
+        >>> import pact_eval
+        >>> from pact_eval.thresholds import write_thresholds
+        >>> chosen = pact_eval.choose_thresholds("runs/january", 0.3)
+        >>> _ = write_thresholds(Path("thresholds.json"), chosen)
+        >>> pact_eval.check_thresholds("thresholds.json", "runs/march").verdict
+        'holds'
     """
     from pact_eval.thresholds import check_thresholds as check
 
@@ -350,6 +457,12 @@ def choose_answer_sets(
     Raises:
         RunError: the folder is not a complete run with references.
         InputError: the run lacks the decoding, the calibrator or probabilities.
+
+    Examples:
+        >>> import pact_eval
+        >>> found = pact_eval.choose_answer_sets("runs/january", 0.9)
+        >>> [kind.kind for kind in found.kinds]
+        ['choice', 'score']
     """
     from pact_eval.thresholds import choose_answer_sets as choose
 
@@ -373,6 +486,14 @@ def check_answer_sets(
         RunError: the folder is not a complete run with references.
         InputError: the run lacks the decoding of the sets, or they were chosen on its families.
         TamperedError: the file has changed since it was written.
+
+    Examples:
+        >>> import pact_eval
+        >>> from pact_eval.thresholds import write_answer_sets
+        >>> chosen = pact_eval.choose_answer_sets("runs/january", 0.9)
+        >>> _ = write_answer_sets(Path("sets.json"), chosen)
+        >>> pact_eval.check_answer_sets("sets.json", "runs/march").verdict
+        'cannot tell'
     """
     from pact_eval.thresholds import check_answer_sets as check
 
@@ -391,6 +512,18 @@ def judge(
 
     Returns:
         The verdicts with their evidence, and what the registration proves.
+
+    Raises:
+        InputError: a source cannot be read, runs hold other items, or two runs have the same arm
+            and seed.
+        RecordError: the hypotheses are malformed.
+        RunError: a folder is not a complete run.
+
+    Examples:
+        >>> import pact_eval
+        >>> found = pact_eval.judge("hypotheses.toml", ["runs/method", "runs/baseline"])
+        >>> {result.hypothesis.id: result.verdict for result in found.scorecard.results}
+        {'H1': 'SUPPORTED', 'H2': 'SUPPORTED'}
     """
     from pact_eval.preregistration import judge_sources
 

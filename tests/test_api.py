@@ -7,8 +7,9 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -16,9 +17,12 @@ from run_frames import ablated_rows, rows, write_run
 from thresholds.simulated import run as simulated
 
 import pact_eval
+from pact_eval.api import AuditOptions, ModelOptions
+from pact_eval.audit import DataAuditSettings
 from pact_eval.evaluation import Experiment
 from pact_eval.preregistration import write_example
 from pact_eval.results import Result
+from pact_eval.scoring.model import ModelRequest
 from pact_eval.thresholds import write_answer_sets, write_thresholds
 from pact_reports.writers.json import report_json
 
@@ -58,6 +62,20 @@ def test_evaluate_and_compare_are_what_an_experiment_computes(runs: tuple[Path, 
     assert found.groups[0].estimates == experiment.evaluation(first).groups[0].estimates
     comparison = pact_eval.compare(*runs, SETTINGS)
     assert comparison.groups[0].metrics == experiment.comparison(first, second).groups[0].metrics
+
+
+@pytest.mark.parametrize(
+    ("options", "request_of", "own"),
+    [
+        (AuditOptions, DataAuditSettings, set()),
+        (ModelOptions, ModelRequest, {"adapter", "base_model", "apply_adapter"}),
+    ],
+)
+def test_options_are_the_fields_that_they_set(options: Any, request_of: Any, own: set[str]) -> None:
+    """A misspelt option is found by a type checker, and refused when it is called."""
+    assert set(options.__annotations__) == {each.name for each in fields(request_of)} - own
+    with pytest.raises(TypeError, match="onli"):
+        pact_eval.audit_dataset("data", onli=())  # type: ignore[call-arg]
 
 
 def test_a_run_that_was_read_is_not_read_again(runs: tuple[Path, Path]) -> None:
