@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
-UIntArray: TypeAlias = npt.NDArray[np.uint64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 TextArray: TypeAlias = npt.NDArray[np.object_] | npt.NDArray[np.str_]

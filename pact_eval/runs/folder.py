@@ -348,9 +348,7 @@ class RunWriter:
         self._lock = _locked(folder)
         try:
             self._provenance = _provenance_of(folder, settings, labels)
-            self._done = {
-                _part_number(part): len(_read_rows(part)) for part in _checked_parts(folder)
-            }
+            self._done = {_part_number(part) for part in _checked_parts(folder)}
         except (RunError, TamperedError):
             self.close()
             raise
@@ -367,11 +365,6 @@ class RunWriter:
         """Whether every row of the run is written."""
         return (self.folder / _PREDICTIONS).exists()
 
-    @property
-    def rows_done(self) -> int:
-        """Number of item views scored so far, earlier processes included."""
-        return sum(self._done.values())
-
     def has_part(self, number: int) -> bool:
         """Whether part `number` is already written."""
         return number in self._done
@@ -386,7 +379,7 @@ class RunWriter:
             self._provenance["parts"] = known | {path.name: sha256_of_file(partial)}
             # Before the rename: a part without its hash is never there, whenever a kill comes.
             write_provenance(self.folder, self._provenance)
-        self._done[number] = len(frame)
+        self._done.add(number)
 
     def rows(self) -> pl.DataFrame:
         """Return the rows of all parts, in order."""

@@ -22,7 +22,6 @@ from pact_eval.stats.bootstrap import (
     percentile_estimate,
     ratio_statistic,
     resample,
-    totals_statistic,
 )
 from pact_eval.stats.bootstrap_p_values import (
     ResampledInference,
@@ -148,7 +147,6 @@ __all__ = [
     "slot_preferences",
     "summed_interval",
     "t_quantile",
-    "totals_statistic",
     "trials_needed",
     "wilson_interval",
 ]

@@ -334,30 +334,6 @@ def _ratio_of_totals(totals: FloatArray) -> FloatArray:
     return ratio
 
 
-def totals_statistic(function: Callable[..., FloatArray], *cluster_totals: FloatArray) -> Statistic:
-    """Builds a statistic that is a function of totals, such as the sums per calibration bin.
-
-    Args:
-        function: Takes one (b, ...) array of totals for each of `cluster_totals` to (b,) values.
-        cluster_totals: (F, ...) finite sums of each cluster, as `cluster_sums` gives them.
-
-    Returns:
-        The statistic weights -> function(weights @ totals, ...).
-
-    Examples:
-        >>> import numpy as np
-        >>> from pact_eval.stats import totals_statistic
-        >>> statistic = totals_statistic(np.divide, np.array([1.0, 2.0]), np.array([2.0, 2.0]))
-        >>> statistic(np.array([[1.0, 1.0], [0.0, 2.0]]))
-        array([0.75, 1.  ])
-    """
-
-    def statistic(weights: FloatArray) -> FloatArray:
-        return function(*(np.tensordot(weights, totals, axes=1) for totals in cluster_totals))
-
-    return statistic
-
-
 def bootstrap_intervals(
     statistics: Mapping[str, Statistic],
     *,

@@ -11,6 +11,7 @@ from run_frames import frame_of
 from scipy import stats
 from sklearn.isotonic import IsotonicRegression
 
+from logs import read_rows
 from pact_eval import metrics
 from pact_eval.evaluation import (
     Evaluation,
@@ -22,7 +23,6 @@ from pact_eval.evaluation import (
     registered_metrics,
 )
 from pact_eval.runs import Decoding, Predictions
-from pact_eval.runs.importing import read_rows
 from pact_reports.sentences.notes import note_sentence
 
 

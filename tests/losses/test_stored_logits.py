@@ -20,12 +20,12 @@ from published import published_path
 from run_frames import ablated_rows, rows, write_run
 from transformers import AutoTokenizer
 
+from logs import read_rows
 from pact_cli.main import main
 from pact_eval.data import read_records
 from pact_eval.evaluation import ABLATED_GAP, evaluate
 from pact_eval.prompts import NIMBLE, Encoder
 from pact_eval.runs import Predictions, read_run
-from pact_eval.runs.importing import read_rows
 from pact_eval.training import ViewPlan, training_views
 from pact_losses import PactBatch, PactCollator, PactLoss, PactOutput, selection_nll
 

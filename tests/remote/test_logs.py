@@ -14,10 +14,10 @@ from commands import refuser, runner
 from published import published_path
 from remote.s3_server import Lying, served
 
+from logs import read_rows
 from pact_cli.main import main
 from pact_eval.errors import InputError, RecordError
 from pact_eval.runs import import_run, log_path
-from pact_eval.runs.importing import read_rows
 
 run, refused = runner(main), refuser(main)
 LOGS = Path(__file__).parents[2] / "fixtures" / "logs"

@@ -75,7 +75,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
         assert not writer.complete
         assert writer.has_part(1)
         assert not writer.has_part(0)
-        assert writer.rows_done == 6
+        assert len(writer.rows()) == 6
         writer.write_part(0, rows(0, 4))
         writer.finish(0.5, {})
     cut = tmp_path / "cut" / "predictions.parquet"
@@ -88,7 +88,7 @@ def test_a_part_cut_short_by_a_kill_while_writing_is_not_taken_for_one(tmp_path:
         writer.write_part(0, rows(0, 4))
     (tmp_path / "a" / "parts" / ".part-000001.parquet.tmp").write_bytes(b"PAR1 half")
     with RunWriter(tmp_path / "a", SETTINGS, {}) as writer:
-        assert writer.rows_done == 8
+        assert len(writer.rows()) == 8
         assert not writer.has_part(1)
 
 
@@ -136,7 +136,7 @@ def test_other_files_among_the_parts_are_left_alone(tmp_path: Path) -> None:
         writer.write_part(0, rows(0, 4))
     (tmp_path / "a" / "parts" / "part-000000 (copy).parquet").touch()
     with RunWriter(tmp_path / "a", SETTINGS, {}) as writer:
-        assert writer.rows_done == 8
+        assert len(writer.rows()) == 8
 
 
 def test_a_label_may_be_added_but_not_changed(tmp_path: Path) -> None:

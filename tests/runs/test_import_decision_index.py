@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from builders import write_jsonl
 
+from logs import read_rows
 from pact_eval.errors import InputError, RecordError
 from pact_eval.runs import ImportOptions, import_run, read_run, unanswered_ids
-from pact_eval.runs.importing import read_rows
 
 
 def suite_row(run_id: str, expected: dict[str, Any], **changes: Any) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from logs import read_rows
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment, RepeatedPrompts
 from pact_eval.runs import ImportOptions, import_run, read_run, unanswered_ids
-from pact_eval.runs.importing import read_rows
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "logs" / "helm"
 ANY = ImportOptions(multi="any")

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from logs import read_rows
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment, RepeatedPrompts, RoundedProbabilities, list_runs
 from pact_eval.runs import ImportOptions, import_run, read_run
-from pact_eval.runs.importing import read_rows
 from pact_eval.runs.importing.zip_members import ZipMembers
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "logs" / "inspect"

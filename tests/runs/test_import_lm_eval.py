@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from builders import write_jsonl
 
+from logs import read_rows
 from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment
 from pact_eval.runs import ImportOptions, import_run, read_run
-from pact_eval.runs.importing import read_rows
 
 LOGS = Path(__file__).resolve().parents[2] / "fixtures" / "logs" / "lm_eval"
 SEVERAL = LOGS.with_name("lm_eval_several")

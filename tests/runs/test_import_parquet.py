@@ -16,10 +16,10 @@ from published import published_path
 from run_frames import rows as run_rows
 from run_frames import write_run
 
+from logs import read_rows
 from pact_cli.main import main
 from pact_eval.errors import InputError, RecordError
 from pact_eval.runs import import_run
-from pact_eval.runs.importing import read_rows
 
 run = runner(main)
 

@@ -13,6 +13,7 @@ from builders import write_jsonl
 from click.testing import CliRunner
 from published import published_path
 
+from logs import read_rows
 from pact_cli.main import main
 from pact_eval import metrics
 from pact_eval.calibration.likelihood import CalibrationItems
@@ -27,7 +28,6 @@ from pact_eval.runs import (
     read_run,
     unanswered_ids,
 )
-from pact_eval.runs.importing import read_rows
 
 
 def row(record_id: str = "a", **changes: Any) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from pact_eval.stats import (
     cluster_sums,
     mean_statistic,
     ratio_statistic,
-    totals_statistic,
 )
 
 
@@ -194,14 +193,6 @@ def test_ratio_against_materialised_rows() -> None:
     rows = weights[:, cluster]
     expected = (rows * top).sum(axis=1) / (rows * bottom).sum(axis=1)
     np.testing.assert_allclose(ratio_statistic(top, bottom, cluster, 10)(weights), expected)
-
-
-def test_totals_against_ratio() -> None:
-    rng = np.random.default_rng(13)
-    top, bottom = rng.random(10), rng.random(10)
-    weights = rng.integers(0, 3, (50, 10)).astype(float)
-    expected = ratio_statistic(top, bottom, np.arange(10), 10)(weights)
-    np.testing.assert_allclose(totals_statistic(np.divide, top, bottom)(weights), expected)
 
 
 def test_infinities_count_where_they_were_drawn() -> None:

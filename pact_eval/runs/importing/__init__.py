@@ -3,7 +3,7 @@
 from pact_eval.runs.importing.detection import SOURCE_NAMES, find_source
 from pact_eval.runs.importing.row_reader import parse_mapping
 from pact_eval.runs.importing.source import ImportedRows, ImportOptions
-from pact_eval.runs.importing.writing import import_run, read_rows
+from pact_eval.runs.importing.writing import import_run
 
 __all__ = [
     "SOURCE_NAMES",
@@ -12,5 +12,4 @@ __all__ = [
     "find_source",
     "import_run",
     "parse_mapping",
-    "read_rows",
 ]

@@ -61,18 +61,6 @@ def import_run(
     return rows
 
 
-def read_rows(path: Path, options: ImportOptions | None = None) -> ImportedRows:
-    """Read a log without writing a run.
-
-    Raises:
-        InputError: the log cannot be read.
-        RecordError: a row is malformed, or the log contradicts itself.
-    """
-    options, path = options or ImportOptions(), log_path(path)
-    with naming_urls():
-        return read_log(find_source(path, options.source), path, options)[0]
-
-
 def _by_item(frame: pl.DataFrame) -> pl.DataFrame:
     """Put the views of each item next to each other, as `score` does; items keep their order.
 

@@ -1,0 +1,15 @@
+"""Logs, read without writing a run."""
+
+from pathlib import Path
+
+from pact_eval.runs.importing import ImportedRows, ImportOptions, find_source
+from pact_eval.runs.importing.reading import read_log
+from pact_eval.runs.remote import log_path
+from pact_eval.runs.remote.urls import naming_urls
+
+
+def read_rows(path: Path, options: ImportOptions | None = None) -> ImportedRows:
+    """Reads a log as `import_run` does."""
+    options, path = options or ImportOptions(), log_path(path)
+    with naming_urls():
+        return read_log(find_source(path, options.source), path, options)[0]
