@@ -19,7 +19,7 @@ from pact_eval.evaluation import (
     metric_spec,
     registered_metrics,
 )
-from pact_eval.preregistration.criteria import Cell, Margin, parse_margin
+from pact_eval.preregistration.criteria import Margin, MetricCell, parse_margin
 from pact_eval.preregistration.run_metrics import (
     MetricQuestion,
     arms_in_order,
@@ -173,7 +173,7 @@ def _rows(
     table: MetricTable, arm: str, seed: int, questions: tuple[MetricQuestion, ...]
 ) -> tuple[MetricRow, ...]:
     return tuple(
-        metric_row(table, Cell(metric, arm, decoding, "all"), seed)
+        metric_row(table, MetricCell(metric, arm, decoding, "all"), seed)
         for metric, decoding in questions
     )
 

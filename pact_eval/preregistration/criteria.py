@@ -105,7 +105,7 @@ FORMAT: Final = "pact-hypotheses-1"
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class MetricCell:
     """One number of an arm; every seed has its own.
 
     Attributes:
@@ -115,7 +115,7 @@ class Cell:
         group: "all", a kind, or a domain.
 
     Examples:
-        >>> print(Cell("ece", "pact_full", MetricDecoding("single"), "all"))
+        >>> print(MetricCell("ece", "pact_full", MetricDecoding("single"), "all"))
         ece of pact_full (single, all)
     """
 
@@ -133,10 +133,10 @@ class Instead:
     """The difference between two cells: the given parts replace those of the other cell.
 
     Attributes:
-        metric, arm, decoding, group: parts of a `Cell`; None keeps the part of the other cell.
+        metric, arm, decoding, group: parts of a `MetricCell`; None keeps the part of the other cell.
 
     Examples:
-        >>> ece = Cell("ece", "pact_full", MetricDecoding("single"), "all")
+        >>> ece = MetricCell("ece", "pact_full", MetricDecoding("single"), "all")
         >>> print(Instead(arm="ce_only").of(ece))
         ece of ce_only (single, all)
     """
@@ -146,9 +146,9 @@ class Instead:
     decoding: MetricDecoding | None = None
     group: str | None = None
 
-    def of(self, cell: Cell) -> Cell:
+    def of(self, cell: MetricCell) -> MetricCell:
         """Return the cell with the given parts replaced."""
-        return Cell(
+        return MetricCell(
             metric=self.metric or cell.metric,
             arm=self.arm or cell.arm,
             decoding=self.decoding or cell.decoding,
@@ -172,16 +172,16 @@ class Quantity:
     """A cell, or a cell minus another.
 
     Examples:
-        >>> ensemble = Cell("accuracy", "pact_full", MetricDecoding("ensemble"), "all")
+        >>> ensemble = MetricCell("accuracy", "pact_full", MetricDecoding("ensemble"), "all")
         >>> print(Quantity(ensemble, Instead(decoding=MetricDecoding("single")).of(ensemble)))
         accuracy of pact_full (ensemble, all) minus accuracy of pact_full (single, all)
     """
 
-    cell: Cell
-    minus: Cell | None = None
+    cell: MetricCell
+    minus: MetricCell | None = None
 
     @property
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[MetricCell, ...]:
         """The cell, and the one that is subtracted."""
         return (self.cell,) if self.minus is None else (self.cell, self.minus)
 
@@ -197,7 +197,7 @@ class Question:
     right: Quantity
 
     @property
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[MetricCell, ...]:
         """The cells of both."""
         return self.left.cells + self.right.cells
 
@@ -238,11 +238,11 @@ class Check:
         for decoding in self.decodings:
             for arm in self.arms:
                 for group in self.groups:
-                    left = Cell(self.metric, arm, decoding, group)
+                    left = MetricCell(self.metric, arm, decoding, group)
                     right = self.than.of(left)
                     yield Question(self._quantity(left), self._quantity(right))
 
-    def _quantity(self, cell: Cell) -> Quantity:
+    def _quantity(self, cell: MetricCell) -> Quantity:
         return Quantity(cell, None if self.minus is None else self.minus.of(cell))
 
 

@@ -9,10 +9,10 @@ from typing import Final, Protocol, TypeAlias
 
 from pact_eval.evaluation import MetricDecoding, common_views, find_metric
 from pact_eval.preregistration.criteria import (
-    Cell,
     Check,
     Hypotheses,
     Margin,
+    MetricCell,
     Quantity,
     Question,
     Relation,
@@ -39,7 +39,7 @@ from pact_eval.stats import LEVEL, Estimate, SignFlipTest
 __all__ = ["Differences", "holds", "judge"]
 
 Seeds: TypeAlias = tuple[int | None, ...]
-Rows: TypeAlias = Callable[[Cell, int | None], MetricRow]
+Rows: TypeAlias = Callable[[MetricCell, int | None], MetricRow]
 
 
 class Differences(Protocol):
@@ -307,7 +307,7 @@ def _at_views(table: MetricTable, differences: Differences | None, views: tuple[
     """Return a function that reads numbers of the table at the smallest number of views."""
     reason = f"K differs: {' and '.join(map(str, views))}"
 
-    def row(cell: Cell, seed: int | None) -> MetricRow:
+    def row(cell: MetricCell, seed: int | None) -> MetricRow:
         found, common = table.row(cell, seed), common_views(views)
         if found.k is None or found.k == common:
             return found

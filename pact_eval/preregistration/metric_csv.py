@@ -34,7 +34,7 @@ from pact_eval.evaluation import (
     find_metric,
     metric_spec,
 )
-from pact_eval.preregistration.criteria import Cell
+from pact_eval.preregistration.criteria import MetricCell
 from pact_eval.preregistration.table import MetricRow, MetricTable
 
 __all__ = ["read_metric_table"]
@@ -224,7 +224,7 @@ def _rows(
         count = line.count("pairs" if metric == "pair_accuracy" else "count")
         n = score_items if "score items" in find_metric(metric).needs else count
         for decoding in _decodings(MetricDecoding.parse(cells["decoding"]), metric, calibrated):
-            cell = Cell(metric, cells["run"], decoding, group)
+            cell = MetricCell(metric, cells["run"], decoding, group)
             yield MetricRow(cell, seed, value, n, source=source)
 
 

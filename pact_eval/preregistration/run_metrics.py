@@ -32,7 +32,7 @@ from pact_eval.evaluation import (
     point_estimates,
     registered_metrics,
 )
-from pact_eval.preregistration.criteria import Cell
+from pact_eval.preregistration.criteria import MetricCell
 from pact_eval.preregistration.table import MetricRow, MetricTable
 from pact_eval.runs import Decoding
 from pact_eval.stats import SeedSummary, seed_summary
@@ -108,7 +108,7 @@ def rows_from_items(
     decoding = MetricDecoding(items.decoding, items.calibrator is not None)
     k = items.k if items.decoding == "ensemble" else None
     return tuple(
-        MetricRow.of(Cell(metric, arm, decoding, group), seed, estimate, k)
+        MetricRow.of(MetricCell(metric, arm, decoding, group), seed, estimate, k)
         for group, estimates in point_estimates(items, "kind", names).items()
         for metric, estimate in estimates.items()
     )
@@ -165,7 +165,7 @@ def _rows(
                 continue
             for listed in _listed_under(metric, decoding):
                 views = k if listed.views == "ensemble" else None
-                yield MetricRow.of(Cell(metric, arm, listed, group), seed, estimate, views)
+                yield MetricRow.of(MetricCell(metric, arm, listed, group), seed, estimate, views)
 
 
 def _listed_under(metric: str, decoding: MetricDecoding) -> Iterator[MetricDecoding]:
@@ -198,7 +198,7 @@ def repeated_arms(table: MetricTable) -> tuple[tuple[str, ...], tuple[str, ...]]
         no arm has several.
 
     Examples:
-        >>> cell = Cell("ece", "pact", SINGLE, "all")
+        >>> cell = MetricCell("ece", "pact", SINGLE, "all")
         >>> rows = [MetricRow(cell, 17, 0.1), MetricRow(cell, 18, 0.1)]
         >>> more = [MetricRow(replace(cell, arm=arm), seed, 0.1) for arm, seed in
         ...         [("base", None), ("no_cf", 17)]]
@@ -224,7 +224,9 @@ def arm_value(table: MetricTable, arm: str, metric: str, decoding: MetricDecodin
         decoding: what it is taken under.
     """
     seeds = run_seeds(table, arm)
-    rows = tuple(metric_row(table, Cell(metric, arm, decoding, "all"), seed) for seed in seeds)
+    rows = tuple(
+        metric_row(table, MetricCell(metric, arm, decoding, "all"), seed) for seed in seeds
+    )
     undefined = [row for row in rows if math.isnan(row.value)]
     reason = undefined[0].reason if undefined else None
     if reason is not None and len(undefined) < len(rows):
@@ -233,7 +235,7 @@ def arm_value(table: MetricTable, arm: str, metric: str, decoding: MetricDecodin
         return ArmValue(seed_summary([row.value for row in rows]), rows, reason)
 
 
-def metric_row(table: MetricTable, cell: Cell, seed: int | None) -> MetricRow:
+def metric_row(table: MetricTable, cell: MetricCell, seed: int | None) -> MetricRow:
     """Return a number, or NaN with a reason that does not name the run: a table's row does.
 
     `ensemble_gain` is the difference of the accuracies where the table does not hold it.
@@ -379,7 +381,7 @@ def metric_sizes(table: MetricTable) -> dict[str, tuple[int, int]]:
         By metric, the lowest and the highest number; a metric without any is left out.
 
     Examples:
-        >>> cells = [Cell(name, "pact", SINGLE, "all") for name in ("accuracy", "pair_accuracy")]
+        >>> cells = [MetricCell(name, "pact", SINGLE, "all") for name in ("accuracy", "pair_accuracy")]
         >>> rows = [MetricRow(cell, 17, 0.8, n) for cell, n in zip(cells, (324, 162))]
         >>> metric_sizes(MetricTable(rows))
         {'accuracy': (324, 324), 'pair_accuracy': (162, 162)}

@@ -10,7 +10,7 @@ from typing import Final
 from pact_eval.calibration import TemperatureSummary
 from pact_eval.errors import InputError
 from pact_eval.evaluation import GroupBy, MetricDecoding
-from pact_eval.preregistration.criteria import Cell
+from pact_eval.preregistration.criteria import MetricCell
 from pact_eval.preregistration.run_metrics import arms_in_order, metric_row, run_seeds
 from pact_eval.preregistration.table import MetricRow, MetricTable
 from pact_eval.runs import Decoding
@@ -95,7 +95,8 @@ def _rows(
     table: MetricTable, arm: str, seed: int | None, decoding: MetricDecoding
 ) -> tuple[MetricRow, ...]:
     return tuple(
-        metric_row(table, Cell(metric, arm, decoding, "all"), seed) for metric in CALIBRATED_METRICS
+        metric_row(table, MetricCell(metric, arm, decoding, "all"), seed)
+        for metric in CALIBRATED_METRICS
     )
 
 
@@ -139,7 +140,8 @@ def group_accuracy(table: MetricTable, by: GroupBy, decoding: MetricDecoding) ->
     asked = [*(("accuracy", name) for name in names), ("score_mae", "all")]
     rows = tuple(
         tuple(
-            metric_row(table, Cell(metric, arm, decoding, group), seed) for metric, group in asked
+            metric_row(table, MetricCell(metric, arm, decoding, group), seed)
+            for metric, group in asked
         )
         for arm, seed in runs
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import DECODINGS, CalibrationError, Estimate, metric_names
-from pact_eval.preregistration.criteria import Cell
+from pact_eval.preregistration.criteria import MetricCell
 
 __all__ = ["MetricRow", "MetricTable", "refuse"]
 
@@ -32,7 +32,7 @@ class MetricRow:
         calibration: for the ECE of a run, its noise floor and the test of calibration.
     """
 
-    cell: Cell
+    cell: MetricCell
     seed: int | None
     value: float
     n: int | None = None
@@ -45,7 +45,7 @@ class MetricRow:
 
     @classmethod
     def of(
-        cls, cell: Cell, seed: int | None, estimate: Estimate, k: int | None = None
+        cls, cell: MetricCell, seed: int | None, estimate: Estimate, k: int | None = None
     ) -> MetricRow:
         """Return an estimate as a row."""
         return cls(
@@ -80,7 +80,7 @@ class MetricTable:
 
     Examples:
         >>> from pact_eval.evaluation import SINGLE
-        >>> cell = Cell("ece", "pact", SINGLE, "all")
+        >>> cell = MetricCell("ece", "pact", SINGLE, "all")
         >>> table = MetricTable([MetricRow(cell, 17, 0.126), MetricRow(cell, 18, 0.092)])
         >>> table.row(cell, 18).value
         0.092
@@ -89,7 +89,7 @@ class MetricTable:
     """
 
     def __init__(self, rows: Iterable[MetricRow]) -> None:
-        self._rows: dict[tuple[Cell, int | None], MetricRow] = {}
+        self._rows: dict[tuple[MetricCell, int | None], MetricRow] = {}
         self._seeds: dict[str, set[int]] = {}
         problems: list[str] = []
         for row in rows:
@@ -121,7 +121,7 @@ class MetricTable:
         """Return a table of these rows and more."""
         return MetricTable([*self._rows.values(), *rows])
 
-    def row(self, cell: Cell, seed: int | None) -> MetricRow:
+    def row(self, cell: MetricCell, seed: int | None) -> MetricRow:
         """Return a number, or NaN with the reason why there is none."""
         seed_there = seed if self.seeds(cell.arm) else None
         found = self._rows.get((cell, seed_there))
@@ -132,7 +132,7 @@ class MetricTable:
             return replace(found, reason=f"{where}: {found.reason or 'undefined'}")
         return found
 
-    def _why_absent(self, cell: Cell, seed: int | None) -> str:
+    def _why_absent(self, cell: MetricCell, seed: int | None) -> str:
         seeds = self.seeds(cell.arm)
         if cell.arm not in self._seeds:
             return f"no run of {cell.arm} (there are {', '.join(self.arms) or 'no runs at all'})"

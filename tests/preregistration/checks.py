@@ -6,12 +6,12 @@ import math
 
 from pact_eval.evaluation import SINGLE, MetricDecoding
 from pact_eval.preregistration import (
-    Cell,
     Check,
     Hypotheses,
     Hypothesis,
     HypothesisResult,
     Instead,
+    MetricCell,
     MetricRow,
     MetricTable,
     WeightedRow,
@@ -68,7 +68,7 @@ def row(
     decoding: MetricDecoding = SINGLE,
     k: int | None = None,
 ) -> MetricRow:
-    return MetricRow(Cell(metric, arm, decoding, "all"), seed, value, k=k)
+    return MetricRow(MetricCell(metric, arm, decoding, "all"), seed, value, k=k)
 
 
 def judged(*checks: Check, rows: list[MetricRow], half: float | None = None) -> HypothesisResult:

@@ -14,13 +14,13 @@ from preregistration.checks import BASE, MadeUp, row
 
 from pact_eval.evaluation import ENSEMBLE, SINGLE, MetricDecoding
 from pact_eval.preregistration import (
-    Cell,
     Check,
     CheckResult,
     Hypotheses,
     Hypothesis,
     Instead,
     Margin,
+    MetricCell,
     MetricRow,
     MetricTable,
     Relation,
@@ -201,8 +201,8 @@ def test_arms_without_a_common_seed() -> None:
 def test_undefined_is_absent_with_its_reason() -> None:
     table = MetricTable(
         [
-            MetricRow(Cell("accuracy", "a", SINGLE, "all"), 17, math.nan, reason="no items"),
-            MetricRow(Cell("accuracy", "b", SINGLE, "all"), 17, 0.5),
+            MetricRow(MetricCell("accuracy", "a", SINGLE, "all"), 17, math.nan, reason="no items"),
+            MetricRow(MetricCell("accuracy", "b", SINGLE, "all"), 17, 0.5),
         ]
     )
     result = result_of(BASE, table)

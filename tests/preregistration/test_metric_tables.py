@@ -25,7 +25,7 @@ from pact_eval.evaluation import (
     registered_metrics,
 )
 from pact_eval.preregistration import (
-    Cell,
+    MetricCell,
     MetricRow,
     MetricTable,
     read_metric_table,
@@ -77,7 +77,7 @@ def test_the_published_table_under_our_names() -> None:
     def row(
         metric: str, arm: str, decoding: MetricDecoding, group: str, seed: int | None
     ) -> MetricRow:
-        return table.row(Cell(metric, arm, decoding, group), seed)
+        return table.row(MetricCell(metric, arm, decoding, group), seed)
 
     mae = row("score_mae", "pact_full", SINGLE, "all", 17)
     assert (round(mae.value, 4), mae.n) == (0.2294, 64)
@@ -96,7 +96,7 @@ def test_the_published_table_under_our_names() -> None:
 def test_empty_cells_are_no_numbers(tmp_path: Path) -> None:
     table = read_metric_table(csv_file(tmp_path, "a,17,single,noul,10,5,0.8,,0.1,"))
     assert {row.cell.metric for row in table.rows} == {"accuracy", "ece"}
-    assert table.row(Cell("nll_nats", "a", SINGLE, "boolean"), 17).reason == (
+    assert table.row(MetricCell("nll_nats", "a", SINGLE, "boolean"), 17).reason == (
         "no nll_nats of a seed 17 (single, boolean)"
     )
     assert {row.n for row in table.rows} == {10}
@@ -166,7 +166,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_two_numbers_for_one_place_are_refused() -> None:
-    cell = Cell("ece", "a", SINGLE, "all")
+    cell = MetricCell("ece", "a", SINGLE, "all")
     assert len(MetricTable([MetricRow(cell, 17, 0.1), MetricRow(cell, 17, 0.1)])) == 1
     assert len(MetricTable([MetricRow(cell, 17, math.nan), MetricRow(cell, 17, math.nan)])) == 1
     with pytest.raises(InputError, match="a seed 17, single, all: two runs say ece: 0.1 and 0.2"):
@@ -175,7 +175,7 @@ def test_two_numbers_for_one_place_are_refused() -> None:
     with pytest.raises(InputError, match="and 5 more problems"):
         MetricTable(conflicts)
     with pytest.raises(InputError, match="not a metric and decoding"):
-        MetricTable([MetricRow(Cell("speed", "a", SINGLE, "all"), 17, 0.1)])
+        MetricTable([MetricRow(MetricCell("speed", "a", SINGLE, "all"), 17, 0.1)])
 
 
 def test_rows_of_an_evaluation() -> None:
@@ -187,15 +187,15 @@ def test_rows_of_an_evaluation() -> None:
     assert {row.cell.group for row in rows} == {"all", "boolean", "score"}
     assert {row.cell.decoding for row in rows} == {SINGLE, ENSEMBLE}
     table = MetricTable(rows)
-    accuracy = table.row(Cell("accuracy", "a", SINGLE, "all"), 17)
+    accuracy = table.row(MetricCell("accuracy", "a", SINGLE, "all"), 17)
     assert (accuracy.value, accuracy.n) == (0.5, 6)
     assert accuracy.low <= accuracy.value <= accuracy.high
-    tv = table.row(Cell("view_tv", "a", ENSEMBLE, "all"), 17)
+    tv = table.row(MetricCell("view_tv", "a", ENSEMBLE, "all"), 17)
     assert tv.value == pytest.approx(1 / (1 + math.exp(-2)) - 1 / (1 + math.exp(-1)))
-    assert table.row(Cell("view_tv", "a", SINGLE, "all"), 17).reason == (
+    assert table.row(MetricCell("view_tv", "a", SINGLE, "all"), 17).reason == (
         "no view_tv of a seed 17 (single, all)"
     )
-    reason = table.row(Cell("score_mae", "a", SINGLE, "boolean"), 17).reason
+    reason = table.row(MetricCell("score_mae", "a", SINGLE, "boolean"), 17).reason
     assert reason == "score_mae of a seed 17 (single, boolean): no score items"
 
 
@@ -216,9 +216,9 @@ def test_four_evaluations_of_one_run_make_one_table() -> None:
     rows = [row for each in evaluations for row in rows_from_evaluation("a", 17, each)]
     table = MetricTable(rows)
     assert {row.cell.decoding for row in rows} == {*DECODINGS}
-    flips = Cell("flip_rate", "a", ENSEMBLE_CALIBRATED, "all")
+    flips = MetricCell("flip_rate", "a", ENSEMBLE_CALIBRATED, "all")
     assert table.row(flips, 17).value == 0.0
-    assert math.isnan(table.row(Cell("view_tv", "a", ENSEMBLE_CALIBRATED, "all"), 17).value)
+    assert math.isnan(table.row(MetricCell("view_tv", "a", ENSEMBLE_CALIBRATED, "all"), 17).value)
 
 
 def test_mean_confidence_against_hand_computation() -> None:

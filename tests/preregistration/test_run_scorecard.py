@@ -23,8 +23,8 @@ from pact_eval.evaluation import (
     point_estimates,
 )
 from pact_eval.preregistration import (
-    Cell,
     HypothesisResult,
+    MetricCell,
     MetricRow,
     RunDifferences,
     WeightedRow,
@@ -168,7 +168,7 @@ def test_a_number_alone_has_the_interval_of_the_report(metric: str) -> None:
     views, settings = predictions(1, skill=1.5), Settings(resamples=300, seed=3)
     differences = RunDifferences(settings.rng, 300)
     differences.add("a", 1, SINGLE, ScoredItems.of(views, "single"))
-    row = MetricRow(Cell(metric, "a", SINGLE, "all"), 1, 0.0)
+    row = MetricRow(MetricCell(metric, "a", SINGLE, "all"), 1, 0.0)
     report = evaluate(views, decoding="single", by="kind", rng=settings.rng(), resamples=300)
     wanted = report.groups[0].estimates[metric]
     assert differences.interval((WeightedRow(1.0, row),), 0.95) == wanted

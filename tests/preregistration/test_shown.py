@@ -15,13 +15,13 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation import ENSEMBLE, ENSEMBLE_CALIBRATED, SINGLE
 from pact_eval.preregistration import (
     LEVEL,
-    Cell,
     Check,
     Hypotheses,
     Hypothesis,
     HypothesisResult,
     Instead,
     Margin,
+    MetricCell,
     MetricRow,
     MetricTable,
     Relation,
@@ -237,7 +237,7 @@ def test_tables_that_count_other_items_are_refused() -> None:
     def counted(
         arm: str, n: int, metric: str = "accuracy", source: str | None = "t.csv:2"
     ) -> MetricRow:
-        return MetricRow(Cell(metric, arm, SINGLE, "all"), 17, 0.5, n, source=source)
+        return MetricRow(MetricCell(metric, arm, SINGLE, "all"), 17, 0.5, n, source=source)
 
     hypotheses = Hypotheses((Hypothesis("H", "t", "c", tuple(claim([{17: 0.0}] * 2))),))
     pairs = [counted("a", 162, "pair_accuracy"), counted("b", 162, "pair_accuracy")]

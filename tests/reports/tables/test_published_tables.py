@@ -10,8 +10,8 @@ from published import published_path
 from reports.tables.table_runs import cells, marked, run_of, texts
 
 from pact_eval.evaluation import SINGLE, Experiment
-from pact_eval.preregistration import Cell as Place
 from pact_eval.preregistration import (
+    MetricCell,
     MetricRow,
     MetricTable,
     ablations,
@@ -159,7 +159,7 @@ def test_main_results_in_full_in_csv(table: MetricTable) -> None:
     text = to_csv(means_table(main_results(table), name="main", title="Main", caption=""))
     by_arm = {row["Arm"]: row for row in csv.DictReader(text.splitlines())}
     values = [
-        table.row(Place("accuracy", "pact_full", SINGLE, "all"), seed).value
+        table.row(MetricCell("accuracy", "pact_full", SINGLE, "all"), seed).value
         for seed in (17, 18, 19)
     ]
     pact = by_arm["pact_full"]
@@ -207,7 +207,7 @@ def test_accuracy_by_domain_as_published() -> None:
         lines = list(csv.DictReader(file))
     rows = [
         MetricRow(
-            Place("accuracy", line["run"], SINGLE, line["domain"]),
+            MetricCell("accuracy", line["run"], SINGLE, line["domain"]),
             int(line["seed"]) if line["seed"] else None,
             float(line["accuracy"]),
             int(line["count"]),
