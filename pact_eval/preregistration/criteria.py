@@ -133,7 +133,7 @@ class Instead:
     """The difference between two cells: the given parts replace those of the other cell.
 
     Attributes:
-        metric, arm, decoding, group: parts of a `MetricCell`; None keeps the part of the other cell.
+        metric, arm, decoding, group: parts of a `MetricCell`; None keeps that of the other.
 
     Examples:
         >>> ece = MetricCell("ece", "pact_full", MetricDecoding("single"), "all")

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from pact_eval.evaluation.diagnostics import Diagnostic, Severity
 from pact_eval.preregistration.registration import Registration
-from pact_eval.preregistration.scorecard import Comparison, HypothesisResult, Scorecard
+from pact_eval.preregistration.scorecard import CheckComparison, HypothesisResult, Scorecard
 
 _SUPPORTED: Final = ("SUPPORTED", "PARTLY SUPPORTED", "PARTLY TESTED")
 
@@ -33,7 +33,7 @@ class WeakVerdict(Diagnostic):
     """
 
     result: HypothesisResult
-    doubtful: tuple[Comparison, ...]
+    doubtful: tuple[CheckComparison, ...]
     judged: int
     seeds: tuple[int | None, ...]
     kind: ClassVar[str] = "verdict"

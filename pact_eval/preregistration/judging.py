@@ -24,9 +24,9 @@ from pact_eval.preregistration.evidence import (
     by_test,
 )
 from pact_eval.preregistration.scorecard import (
-    CheckResult,
-    Comparison,
+    CheckComparison,
     HypothesisResult,
+    JudgedCheck,
     Reading,
     Scorecard,
     WeightedRow,
@@ -95,9 +95,9 @@ def judge(
         'UNTESTED'
     """
 
-    def results(checks: Iterable[Check], *, jointly: bool) -> tuple[CheckResult, ...]:
+    def results(checks: Iterable[Check], *, jointly: bool) -> tuple[JudgedCheck, ...]:
         by_value = [
-            CheckResult(check, tuple(_comparisons(check, table, differences))) for check in checks
+            JudgedCheck(check, tuple(_comparisons(check, table, differences))) for check in checks
         ]
         return _with_evidence(by_value, differences, jointly=jointly)
 
@@ -138,8 +138,8 @@ def holds(relation: Relation, margin: Margin, difference: float) -> bool:
 
 
 def _with_evidence(
-    results: Iterable[CheckResult], differences: Differences | None, *, jointly: bool
-) -> tuple[CheckResult, ...]:
+    results: Iterable[JudgedCheck], differences: Differences | None, *, jointly: bool
+) -> tuple[JudgedCheck, ...]:
     """Add the evidence to comparisons.
 
     Args:
@@ -167,7 +167,7 @@ def _with_evidence(
 
 
 def _evidence(
-    check: Check, comparison: Comparison, differences: Differences | None, joint_level: float
+    check: Check, comparison: CheckComparison, differences: Differences | None, joint_level: float
 ) -> ShownBy | None:
     if comparison.holds is None:
         return None
@@ -191,7 +191,7 @@ def _evidence(
     )
 
 
-def _certain(comparison: Comparison) -> bool:
+def _certain(comparison: CheckComparison) -> bool:
     """Return whether the difference is 0 whatever the data.
 
     Calibration changes no metric of the top answer, and a number equals itself.
@@ -237,12 +237,12 @@ def _counted(row: MetricRow) -> str:
 
 def _comparisons(
     check: Check, table: MetricTable, differences: Differences | None
-) -> Iterator[Comparison]:
+) -> Iterator[CheckComparison]:
     for question in check.questions():
         seeds, reason = _seeds(check, question, table)
         if reason is not None:
             nothing = Reading(math.nan, ())
-            yield Comparison(question, seeds, nothing, nothing, math.nan, None, reason)
+            yield CheckComparison(question, seeds, nothing, nothing, math.nan, None, reason)
         elif check.judged_on == "means":
             yield _comparison(check, question, seeds, table, differences)
         else:
@@ -277,14 +277,14 @@ def _comparison(
     seeds: Seeds,
     table: MetricTable,
     differences: Differences | None,
-) -> Comparison:
+) -> CheckComparison:
     left, right = (_reading(each, seeds, table.row) for each in (question.left, question.right))
     views = _views((left, right))
     if len(views) > 1:
         at_fewest = _at_views(table, differences, views)
         left, right = (_reading(each, seeds, at_fewest) for each in (question.left, question.right))
     difference = left.value - right.value
-    compared = Comparison(question, seeds, left, right, difference, None, views=views)
+    compared = CheckComparison(question, seeds, left, right, difference, None, views=views)
     if math.isnan(difference):
         absent = dict.fromkeys(row.reason for row in compared.rows if math.isnan(row.value))
         reason = "; ".join(filter(None, absent)) or "a difference of infinite numbers"

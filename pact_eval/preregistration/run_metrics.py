@@ -381,7 +381,8 @@ def metric_sizes(table: MetricTable) -> dict[str, tuple[int, int]]:
         By metric, the lowest and the highest number; a metric without any is left out.
 
     Examples:
-        >>> cells = [MetricCell(name, "pact", SINGLE, "all") for name in ("accuracy", "pair_accuracy")]
+        >>> names = ("accuracy", "pair_accuracy")
+        >>> cells = [MetricCell(name, "pact", SINGLE, "all") for name in names]
         >>> rows = [MetricRow(cell, 17, 0.8, n) for cell, n in zip(cells, (324, 162))]
         >>> metric_sizes(MetricTable(rows))
         {'accuracy': (324, 324), 'pair_accuracy': (162, 162)}

@@ -154,7 +154,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class CheckComparison:
     """Two quantities compared, at one seed or on the means over several.
 
     Attributes:
@@ -199,11 +199,11 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckResult:
+class JudgedCheck:
     """A check and its comparisons, one for each arm, decoding, group and matched seed."""
 
     check: Check
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[CheckComparison, ...]
 
     @property
     def outcomes(self) -> frozenset[Outcome]:
@@ -267,8 +267,8 @@ class HypothesisResult:
     """
 
     hypothesis: Hypothesis
-    checks: tuple[CheckResult, ...]
-    beside: tuple[CheckResult, ...]
+    checks: tuple[JudgedCheck, ...]
+    beside: tuple[JudgedCheck, ...]
 
     @property
     def verdict(self) -> Verdict:
@@ -276,12 +276,12 @@ class HypothesisResult:
         return verdict_on(result.outcomes for result in self.checks)
 
     @property
-    def comparisons(self) -> tuple[Comparison, ...]:
+    def comparisons(self) -> tuple[CheckComparison, ...]:
         """The comparisons of the decisive checks."""
         return tuple(each for check in self.checks for each in check.comparisons)
 
     @property
-    def refuted_by(self) -> tuple[Comparison, ...]:
+    def refuted_by(self) -> tuple[CheckComparison, ...]:
         """The comparisons that are shown to fail."""
         return tuple(each for each in self.comparisons if each.holds is False and each.shown)
 

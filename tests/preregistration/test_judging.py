@@ -15,10 +15,10 @@ from preregistration.checks import BASE, MadeUp, row
 from pact_eval.evaluation import ENSEMBLE, SINGLE, MetricDecoding
 from pact_eval.preregistration import (
     Check,
-    CheckResult,
     Hypotheses,
     Hypothesis,
     Instead,
+    JudgedCheck,
     Margin,
     MetricCell,
     MetricRow,
@@ -52,7 +52,7 @@ def rows(
     ]
 
 
-def result_of(check: Check, table: MetricTable) -> CheckResult:
+def result_of(check: Check, table: MetricTable) -> JudgedCheck:
     hypotheses = Hypotheses((Hypothesis("H", "t", "c", (check,)),))
     return judge(hypotheses, table)["H"].checks[0]
 

@@ -6,8 +6,8 @@ import pytest
 from published import published_path
 
 from pact_eval.preregistration import (
-    CheckResult,
-    Comparison,
+    CheckComparison,
+    JudgedCheck,
     MetricTable,
     Scorecard,
     judge,
@@ -27,12 +27,12 @@ def scorecard(table: MetricTable) -> Scorecard:
     return judge(read_hypotheses(HYPOTHESES), table)
 
 
-def check(scorecard: Scorecard, hypothesis: str, says: str) -> CheckResult:
+def check(scorecard: Scorecard, hypothesis: str, says: str) -> JudgedCheck:
     result = scorecard[hypothesis]
     return next(each for each in (*result.checks, *result.beside) if each.check.says == says)
 
 
-def points(comparison: Comparison) -> tuple[float, float, float]:
+def points(comparison: CheckComparison) -> tuple[float, float, float]:
     """First quantity, second quantity and difference, in percent or points, one decimal."""
     values = (comparison.left.value, comparison.right.value, comparison.difference)
     return tuple(round(100 * value, 1) for value in values)  # type: ignore[return-value]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from pact_eval.preregistration import (
-    CheckResult,
-    Comparison,
+    CheckComparison,
     HypothesisResult,
+    JudgedCheck,
     Registration,
     Scorecard,
 )
@@ -92,7 +92,7 @@ def _verdict(result: HypothesisResult, names: ArmNames, *, muted: bool) -> Html:
     )
 
 
-def _check(result: CheckResult, names: ArmNames, *, beside: bool) -> Html:
+def _check(result: JudgedCheck, names: ArmNames, *, beside: bool) -> Html:
     known = [each for each in result.comparisons if not math.isnan(each.difference)]
     label = joined(["not decisive: " if beside else None, data_text(result.check.says), ": "])
     if not known:
@@ -112,7 +112,7 @@ def _listed(lines: Sequence[Html]) -> Html:
     return joined([first, *(joined(["; ", line]) for line in more)])
 
 
-def _comparison(comparison: Comparison, names: ArmNames) -> Html:
+def _comparison(comparison: CheckComparison, names: ArmNames) -> Html:
     """Write what was compared, the difference with its interval, and what it rests on."""
     basis = basis_text(comparison)
     interval = comparison.interval

@@ -10,9 +10,9 @@ from typing import Final
 from pact_eval.evaluation import ChanceError, Estimate, metric_spec
 from pact_eval.preregistration import (
     LEVEL,
-    CheckResult,
-    Comparison,
+    CheckComparison,
     HypothesisResult,
+    JudgedCheck,
     JudgedHypotheses,
     Reading,
     Registration,
@@ -137,7 +137,7 @@ def scorecard_legend(scorecard: Scorecard) -> str:
     )
 
 
-def _evidence(result: CheckResult) -> str:
+def _evidence(result: JudgedCheck) -> str:
     """Write the result of a check: with its differences if they are few, otherwise decodings."""
     known = [each for each in result.comparisons if not math.isnan(each.difference)]
     text = f"{result.check.says}: {check_summary(result)}"
@@ -150,12 +150,12 @@ def _evidence(result: CheckResult) -> str:
     return f"{text} ({', '.join(map(str, decodings))})"
 
 
-def check_summary(result: CheckResult) -> str:
+def check_summary(result: JudgedCheck) -> str:
     """Write the results of a check by value, and whether they are shown."""
     return f"{result.summary}, {result.shown}" if result.shown else result.summary
 
 
-def difference_text(comparison: Comparison) -> str:
+def difference_text(comparison: CheckComparison) -> str:
     """Write a difference with its interval where that has a width, its seeds and its decodings.
 
     Example:
@@ -177,7 +177,7 @@ def difference_text(comparison: Comparison) -> str:
     return f"{signed(comparison.difference)}{ends}{seeds}, {' - '.join(map(str, decodings))}"
 
 
-def basis_text(comparison: Comparison) -> str:
+def basis_text(comparison: CheckComparison) -> str:
     """Say what a difference rests on: its unit, n and families, and what decides it.
 
     Example:
@@ -198,7 +198,7 @@ def basis_text(comparison: Comparison) -> str:
     return ", ".join(filter(None, parts))
 
 
-def unit_and_n(comparison: Comparison) -> str:
+def unit_and_n(comparison: CheckComparison) -> str:
     """Write the unit of a difference, and the number of items, pairs or Score items.
 
     Example:
@@ -210,7 +210,7 @@ def unit_and_n(comparison: Comparison) -> str:
     return ", ".join(filter(None, (margin_unit(metric), counted(n, metric) if n else "")))
 
 
-def evidence_text(comparison: Comparison) -> str:
+def evidence_text(comparison: CheckComparison) -> str:
     """Say what decides whether a comparison is shown, if that is not its 95% interval.
 
     Example:
@@ -232,7 +232,7 @@ def evidence_text(comparison: Comparison) -> str:
     return f"{100 * (1 - evidence.level):.3g}% interval{ends}"
 
 
-def views_text(comparison: Comparison) -> str:
+def views_text(comparison: CheckComparison) -> str:
     """Say at how many views runs of different K are compared; empty if K does not differ.
 
     Example:
@@ -305,7 +305,7 @@ def _evidence_table(result: HypothesisResult, names: ArmNames) -> Table:
     )
 
 
-def _check_rows(result: CheckResult, label: str, names: ArmNames) -> list[Row]:
+def _check_rows(result: JudgedCheck, label: str, names: ArmNames) -> list[Row]:
     says = f"{label}{result.check.says}: {result.summary}"
     return [
         Row(
@@ -324,7 +324,7 @@ def _check_rows(result: CheckResult, label: str, names: ArmNames) -> list[Row]:
     ]
 
 
-def compared_text(comparison: Comparison, names: ArmNames = KEYS) -> str:
+def compared_text(comparison: CheckComparison, names: ArmNames = KEYS) -> str:
     """Name the first quantity by arm, decoding and group, and what differs in the second."""
     left, right = comparison.question.left.cell, comparison.question.right.cell
     group = [] if left.group == "all" else [left.group]
@@ -339,7 +339,7 @@ def compared_text(comparison: Comparison, names: ArmNames = KEYS) -> str:
     return f"{', '.join(named)} vs {', '.join(other)}"
 
 
-def _value(comparison: Comparison, reading: Reading, *, signed: bool) -> Cell:
+def _value(comparison: CheckComparison, reading: Reading, *, signed: bool) -> Cell:
     spec = metric_spec(comparison.question.left.cell.metric)
     text = value_text(reading.value, spec.difference_unit if signed else spec.unit)
     return Cell(text, below="" if signed else noise_text(reading))
@@ -355,7 +355,7 @@ def noise_text(reading: Reading) -> str:
     return "" if chance is None else chance_text(chance)
 
 
-def _difference(comparison: Comparison) -> Cell:
+def _difference(comparison: CheckComparison) -> Cell:
     if math.isnan(comparison.difference):
         return Cell(UNDEFINED)
     unit = metric_spec(comparison.question.left.cell.metric).difference_unit
@@ -366,7 +366,7 @@ def _difference(comparison: Comparison) -> Cell:
     return replace(cell, tone=tone, below=unit_and_n(comparison))
 
 
-def _shown(comparison: Comparison) -> Cell:
+def _shown(comparison: CheckComparison) -> Cell:
     if comparison.evidence is None:
         return Cell(UNDEFINED)
     return Cell("shown" if comparison.shown else "by value", below=evidence_text(comparison))

@@ -52,8 +52,7 @@ if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards
     from pact_eval.data import DataFile, FileFacts, Manifest, WrittenManifest
     from pact_eval.drift import Drift
     from pact_eval.evaluation import Estimate, SlotHomogeneity
-    from pact_eval.preregistration import CheckResult as JudgedCheck
-    from pact_eval.preregistration import JudgedHypotheses
+    from pact_eval.preregistration import JudgedCheck, JudgedHypotheses
     from pact_eval.prompts import Decision
     from pact_eval.thresholds import AnswerSetsCheck, ThresholdsCheck
 
