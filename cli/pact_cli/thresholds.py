@@ -24,7 +24,7 @@ from pact_eval.errors import GateError, InconclusiveError
 
 if TYPE_CHECKING:
     from pact_eval.evaluation import Settings
-    from pact_eval.thresholds import GateGroups, Signal, Target, Thresholds, Verdict
+    from pact_eval.thresholds import GateGroups, GateVerdict, Signal, Target, Thresholds
     from pact_reports.table import Part
 
 RATE: Final = click.FloatRange(min=0, max=1, min_open=True, max_open=True)
@@ -253,7 +253,7 @@ def show_answer(
         click.echo(f"wrote {one_line(str(out))}")
 
 
-def exit_code(verdict: Verdict) -> int:
+def exit_code(verdict: GateVerdict) -> int:
     """Return the exit code of a check."""
     codes = {"holds": 0, "cannot tell": InconclusiveError.exit_code, "broken": GateError.exit_code}
     return codes[verdict]

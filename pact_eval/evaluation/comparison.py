@@ -56,11 +56,11 @@ from pact_eval.results import Result
 from pact_eval.stats import (
     DesignEffect,
     DetectableDifference,
+    EquivalenceVerdict,
     Estimate,
     McNemarTest,
     Resampled,
     SignFlipTest,
-    Verdict,
     design_effect,
     detectable_difference,
     equivalence_verdict,
@@ -97,7 +97,7 @@ class MetricComparison:
     b: Estimate
     difference: Estimate
     evidence: Evidence
-    verdict: Verdict | None
+    verdict: EquivalenceVerdict | None
 
     @property
     def marked(self) -> bool:

@@ -36,7 +36,7 @@ from pact_eval.stats.consistency_resampling import (
     shared_draw_rate,
 )
 from pact_eval.stats.crossed import FEWEST_SEEDS, CrossedDifference, crossed_difference
-from pact_eval.stats.equivalence import Verdict, equivalence_verdict
+from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
 from pact_eval.stats.linearised import (
@@ -77,6 +77,7 @@ __all__ = [
     "CrossedDifference",
     "DesignEffect",
     "DetectableDifference",
+    "EquivalenceVerdict",
     "Estimate",
     "GroupShift",
     "GroupedOutcomes",
@@ -102,7 +103,6 @@ __all__ = [
     "Statistic",
     "SummedInterval",
     "TotalsStatistic",
-    "Verdict",
     "bootstrap_intervals",
     "calibrated_gaps",
     "calibrated_outcomes",

@@ -33,7 +33,7 @@ _SENTENCES: dict[Conclusion, str] = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class EquivalenceVerdict:
     """What the interval of a difference says about 0 and about a margin.
 
     Attributes:
@@ -67,7 +67,7 @@ def equivalence_verdict(
     *,
     better: Literal[-1, 0, 1] = 1,
     discordant_clusters: int | None = None,
-) -> Verdict:
+) -> EquivalenceVerdict:
     r"""Judges a difference by its interval: inside the margin, beyond 0, both or neither.
 
     .. math:: equivalent: -\delta < low \le high < \delta, \qquad different: 0 < low \vee high < 0
@@ -129,7 +129,9 @@ def equivalence_verdict(
     elif max(low, -high) >= margin:
         sentence = f"A is {direction} than B by more than the margin."
     n, clusters = difference.n, difference.clusters
-    return Verdict(conclusion, direction, low, high, margin, n, clusters, sentence, reason)
+    return EquivalenceVerdict(
+        conclusion, direction, low, high, margin, n, clusters, sentence, reason
+    )
 
 
 def _check_verdict(difference: Estimate, margin: float, discordant: int | None) -> None:

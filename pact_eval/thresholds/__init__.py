@@ -9,7 +9,12 @@ from pact_eval.thresholds.answer_sets import (
     OtherSets,
     choose_answer_sets,
 )
-from pact_eval.thresholds.checking import CheckedGate, ThresholdsCheck, Verdict, check_thresholds
+from pact_eval.thresholds.checking import (
+    CheckedGate,
+    GateVerdict,
+    ThresholdsCheck,
+    check_thresholds,
+)
 from pact_eval.thresholds.choice import (
     Alternative,
     Gate,
@@ -71,6 +76,7 @@ __all__ = [
     "GateMarks",
     "GateNote",
     "GateTest",
+    "GateVerdict",
     "GroupSets",
     "KindSets",
     "OtherSets",
@@ -82,7 +88,6 @@ __all__ = [
     "Thresholds",
     "ThresholdsCheck",
     "ThresholdsFile",
-    "Verdict",
     "accept",
     "answer_set",
     "answer_sets_json",

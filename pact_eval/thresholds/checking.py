@@ -36,7 +36,7 @@ from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.sequence import gate_test
 from pact_eval.thresholds.targets import Target
 
-Verdict: TypeAlias = Literal["holds", "cannot tell", "broken"]
+GateVerdict: TypeAlias = Literal["holds", "cannot tell", "broken"]
 """What a check says of a gate."""
 
 _NAMES_SHOWN = 3
@@ -64,7 +64,7 @@ class CheckedGate:
 
     group: str
     threshold: float | None
-    verdict: Verdict
+    verdict: GateVerdict
     drawn: int
     wrong: int
     p_holds: float
@@ -96,7 +96,7 @@ class ThresholdsCheck(Result):
     without_gate: int
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> GateVerdict:
         """Broken if a gate is; otherwise cannot tell if one cannot; otherwise holds.
 
         Without a gate that accepts anything there is nothing to hold: cannot tell.
@@ -104,7 +104,7 @@ class ThresholdsCheck(Result):
         return worst_verdict(self.gates)
 
 
-def worst_verdict(gates: Iterable[CheckedGate]) -> Verdict:
+def worst_verdict(gates: Iterable[CheckedGate]) -> GateVerdict:
     """Return the worst verdict of gates; those that accept nothing promised nothing."""
     verdicts = {each.verdict for each in gates if each.threshold is not None}
     if "broken" in verdicts:
@@ -242,7 +242,7 @@ def checked_gate(
     least = np.inf if threshold is None else threshold
     test = gate_test(items.taken(items.draw.one), least, target, level)
     p_broken = float(p_value_above(test.wrong, test.accepted, target.rate))
-    verdict: Verdict = "cannot tell"
+    verdict: GateVerdict = "cannot tell"
     if test.passed or threshold is None:
         verdict = "holds"
     elif p_broken <= level:

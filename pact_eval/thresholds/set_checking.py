@@ -29,7 +29,7 @@ from pact_eval.thresholds.answer_sets import (
 )
 from pact_eval.thresholds.checking import (
     CheckedGate,
-    Verdict,
+    GateVerdict,
     checked_gate,
     refuse_own_families,
     run_to_check,
@@ -83,7 +83,7 @@ class AnswerSetsCheck(Result):
     unanswered: int
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> GateVerdict:
         """The worst one of the kinds; without sets smaller than all answers, cannot tell."""
         return worst_verdict(each.test for each in self.kinds)
 

@@ -10,8 +10,8 @@ from scipy import stats
 
 from pact_eval.stats import (
     ClusterText,
+    EquivalenceVerdict,
     Estimate,
-    Verdict,
     bootstrap_intervals,
     equivalence_verdict,
     mean_statistic,
@@ -25,7 +25,7 @@ def judged(
     margin: float = 0.02,
     better: Literal[-1, 0, 1] = 1,
     discordant: int | None = None,
-) -> Verdict:
+) -> EquivalenceVerdict:
     estimate = Estimate((low + high) / 2, low, high, n=324, clusters=162)
     return equivalence_verdict(estimate, margin, better=better, discordant_clusters=discordant)
 
