@@ -13,7 +13,7 @@ from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.data import Index, Located
 from pact_eval.errors import Place, PromptError
-from pact_eval.prompts import CODES, NIMBLE, ChatTokenizer, Encoder, PromptContract
+from pact_eval.prompts import LETTERS, NIMBLE, ChatTokenizer, Encoder, PromptContract
 
 _WINDOW: Final = 256
 
@@ -99,10 +99,10 @@ def check_lengths(
 def _has_letters(located: Located, findings: Collector) -> bool:
     """Return whether there are as many letters as answers; otherwise add a finding."""
     found = located.record.n_choices
-    if found > len(CODES):
-        expected = f"at most {len(CODES)} answers, one letter each"
+    if found > len(LETTERS):
+        expected = f"at most {len(LETTERS)} answers, one letter each"
         findings.add("more-answers-than-letters", located.place, expected, f"{found}")
-    return found <= len(CODES)
+    return found <= len(LETTERS)
 
 
 def _run(context: DataContext) -> CheckResult:

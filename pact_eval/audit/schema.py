@@ -19,7 +19,7 @@ from pact_eval.audit.findings import CheckResult, Collector
 from pact_eval.audit.registry import Check
 from pact_eval.data import Answer, BadLine, Index, Located, folded
 from pact_eval.errors import Place
-from pact_eval.prompts import CODES as LETTERS
+from pact_eval.prompts import LETTERS
 
 if TYPE_CHECKING:
     from pact_eval.audit.context import DataContext

@@ -3,7 +3,7 @@
 from pact_eval.prompts.chat_prompts import ChatPrompts, prompt_text
 from pact_eval.prompts.code_orders import code_orders, to_canonical
 from pact_eval.prompts.contract import (
-    CODES,
+    LETTERS,
     BoundContract,
     ChatContract,
     ChatTokenizer,
@@ -22,7 +22,7 @@ from pact_eval.prompts.training_prompts import (
 )
 
 __all__ = [
-    "CODES",
+    "LETTERS",
     "NIMBLE",
     "STATED_PROMPTS",
     "BoundContract",

@@ -12,7 +12,7 @@ from pact_eval._json import Json
 from pact_eval.data import Field, parse_field
 from pact_eval.errors import PromptError
 from pact_eval.prompts.code_orders import code_orders
-from pact_eval.prompts.contract import CODES, ChatContract, ChatTokenizer, Message, PromptRequest
+from pact_eval.prompts.contract import LETTERS, ChatContract, ChatTokenizer, Message, PromptRequest
 
 
 def prompt_text(
@@ -93,7 +93,7 @@ class ChatPrompts:
     def most_answers(self, field: Field) -> int:
         """Return the number of letters, for every kind."""
         del field
-        return len(CODES)
+        return len(LETTERS)
 
     def answer_tokens(self, field: Field) -> tuple[int, ...]:
         """Return the tokens of the first letters, one for each answer."""
@@ -132,12 +132,12 @@ class ChatPrompts:
 
 def _code_tokens(tokenizer: ChatTokenizer, prompt: str) -> tuple[int, ...]:
     """Tokenise prompt + letter and compare with the prompt's own ids, for all 26 letters."""
-    texts = [prompt, *(prompt + code for code in CODES)]
+    texts = [prompt, *(prompt + code for code in LETTERS)]
     bare, *coded = tokenizer(texts, add_special_tokens=False)["input_ids"]
     special = set(tokenizer.all_special_ids)
     found: dict[int, str] = {}
     faults: dict[str, list[str]] = {}
-    for code, ids in zip(CODES, coded, strict=True):
+    for code, ids in zip(LETTERS, coded, strict=True):
         extra = list(ids[len(bare) :])
         if list(ids[: len(bare)]) != list(bare) or len(extra) != 1:
             faults.setdefault("not a single token", []).append(code)

@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol, TypedDict
 from pact_eval._json import Json
 from pact_eval.data import Field, parse_field
 
-CODES: Final = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+LETTERS: Final = tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 """The letters shown next to answers, in order."""
 
 
@@ -37,7 +37,7 @@ def position_name(position: int) -> str:
         >>> position_name(0), position_name(25), position_name(26)
         ('A', 'Z', '#27')
     """
-    return CODES[position] if position < len(CODES) else f"#{position + 1}"
+    return LETTERS[position] if position < len(LETTERS) else f"#{position + 1}"
 
 
 class Message(TypedDict):
@@ -268,7 +268,7 @@ _PROBES: Final[tuple[tuple[Json, dict[str, Json]], ...]] = (
             "decision": {
                 "type": "choice",
                 "instructions": "Pick.",
-                "criteria": {f"answer {index}": None for index in range(len(CODES))},
+                "criteria": {f"answer {index}": None for index in range(len(LETTERS))},
             }
         },
     ),

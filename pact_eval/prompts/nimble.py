@@ -15,7 +15,7 @@ from pact_eval.data import Answer, Field
 from pact_eval.errors import ContractMismatchError, RequestError
 from pact_eval.prompts.chat_prompts import ChatPrompts
 from pact_eval.prompts.contract import (
-    CODES,
+    LETTERS,
     ChatTokenizer,
     Message,
     canonical_code_order,
@@ -174,10 +174,10 @@ def _check_request(fields: Sequence[Field], requested: str, code_order: Sequence
         message = f"the requested field {requested!r} is not in the schema ({', '.join(names)})"
         raise RequestError(message)
     for field in fields:
-        if len(field.answers) > len(CODES):
+        if len(field.answers) > len(LETTERS):
             message = (
-                f"field {field.name}: expected at most {len(CODES)} answers, one letter each, got "
-                f"{len(field.answers)}; only a server that letters them itself can be asked"
+                f"field {field.name}: expected at most {len(LETTERS)} answers, one letter each, "
+                f"got {len(field.answers)}; only a server that letters them itself can be asked"
             )
             raise RequestError(message)
     n_choices = len(fields[names.index(requested)].answers)
@@ -190,7 +190,7 @@ def _check_request(fields: Sequence[Field], requested: str, code_order: Sequence
 
 def _field_json(field: Field, code_order: Sequence[int]) -> Json:
     choices: list[Json] = []
-    for code, index in zip(CODES, code_order, strict=False):
+    for code, index in zip(LETTERS, code_order, strict=False):
         answer = field.answers[index]
         choice: dict[str, Json] = {"code": code, "value": _answer_value(field, answer)}
         description = _answer_description(field, answer)

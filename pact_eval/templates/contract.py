@@ -27,7 +27,13 @@ from transformers.utils.chat_template_utils import _get_template_variables
 from pact_eval._json import Json, sha256_of_json
 from pact_eval.data import Field, FieldKind, parse_field
 from pact_eval.errors import ContractMismatchError, PromptError, RequestError
-from pact_eval.prompts import CODES, ChatTokenizer, PromptRequest, code_orders, sha256_of_tokenizer
+from pact_eval.prompts import (
+    LETTERS,
+    ChatTokenizer,
+    PromptRequest,
+    code_orders,
+    sha256_of_tokenizer,
+)
 from pact_eval.templates.files import TEMPLATE_CONTRACT, TEMPLATE_TASK, TYPES, DecisionFiles
 
 Order = tuple[int, ...]
@@ -374,7 +380,7 @@ def are_neutral(labels: Sequence[str]) -> bool:
         >>> are_neutral(["A", "B"]), are_neutral(["Yes", "No"]), are_neutral(["Y", "N"])
         (True, False, False)
     """
-    letters = "".join(CODES)
+    letters = "".join(LETTERS)
     joined = "".join(labels)
     return len(joined) == len(labels) and (joined in letters or joined in letters.lower())
 

@@ -23,7 +23,7 @@ from pact_eval._json import Json, describe, dumps, dumps_indented, sha256_of_jso
 from pact_eval.data import FieldKind
 from pact_eval.errors import AdapterError, InputError
 from pact_eval.models import ADAPTER_CONFIG, read_json_object
-from pact_eval.prompts import CODES
+from pact_eval.prompts import LETTERS
 
 DECISION_CONFIG: Final = "decision.json"
 DECISION_TEMPLATE: Final = "decision_template.jinja"
@@ -76,7 +76,7 @@ class DecisionFiles:
             >>> DecisionFiles().labels_of("boolean"), DecisionFiles().labels_of("score")[:3]
             (('Yes', 'No'), ('A', 'B', 'C'))
         """
-        return self.labels.get(TYPES[kind]) or (_YES_NO if kind == "boolean" else CODES)
+        return self.labels.get(TYPES[kind]) or (_YES_NO if kind == "boolean" else LETTERS)
 
     @property
     def temperatures(self) -> dict[FieldKind, float]:

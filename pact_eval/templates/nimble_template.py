@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pact_eval._json import dumps
 from pact_eval.errors import PromptError
-from pact_eval.prompts import CODES, NIMBLE
+from pact_eval.prompts import LETTERS, NIMBLE
 from pact_eval.templates.files import TYPES, DecisionFiles
 
 _MARKER: Final = "pact-eval marks the place of the request"
@@ -61,7 +61,7 @@ def nimble_template(tokenizer: Any) -> DecisionFiles:
     template = _REQUEST.replace("BEFORE", dumps(before)).replace("AFTER", dumps(after))
     return DecisionFiles(
         template=template,
-        labels=dict.fromkeys(TYPES.values(), CODES),
+        labels=dict.fromkeys(TYPES.values(), LETTERS),
         noul_options=("false", "true"),
         sanitize_control_tokens=False,
     )

@@ -14,7 +14,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from pact_eval._json import Json
 from pact_eval.data import parse_field, parse_record, read_records
 from pact_eval.errors import PromptError, RequestError
-from pact_eval.prompts import CODES, NIMBLE, ChatPrompts, Encoder, prompt_text
+from pact_eval.prompts import LETTERS, NIMBLE, ChatPrompts, Encoder, prompt_text
 
 HOLDOUT = MODEL.parent / "data" / "holdout.jsonl"
 PLAIN_TEMPLATE = (
@@ -57,7 +57,7 @@ def test_ids_are_those_of_the_whole_prompt(tokenizer: Any) -> None:
 
 def test_code_tokens_are_the_letters(tokenizer: Any) -> None:
     letters = ChatPrompts(tokenizer, NIMBLE).code_tokens
-    assert tokenizer.convert_ids_to_tokens(list(letters)) == list(CODES)
+    assert tokenizer.convert_ids_to_tokens(list(letters)) == list(LETTERS)
     encoder = Encoder(tokenizer, NIMBLE)
     view = encoder.encode([parse_record(record(decision=question(n=5)))], k=1, seed=0)[0]
     assert view.code_tokens == letters[:5]

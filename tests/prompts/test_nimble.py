@@ -13,7 +13,7 @@ from test_strict_json import json_values
 from pact_eval._json import Json
 from pact_eval.data import parse_field
 from pact_eval.errors import ContractMismatchError, RequestError
-from pact_eval.prompts import CODES, NIMBLE, canonical_code_order
+from pact_eval.prompts import LETTERS, NIMBLE, canonical_code_order
 from pact_eval.prompts.nimble import NimbleContract, safe_json
 
 FINGERPRINT = "fb04eca3d6dc37d419a4556dff33ce47f17ffcdb9c41c176ac2c023de48244b7"
@@ -117,7 +117,7 @@ def test_26_answers_use_the_letters_a_to_z() -> None:
         NIMBLE.messages("", [field], "decision", canonical_code_order(field))[1]["content"]
     )
     choices = payload["schema"][0]["choices"]
-    assert tuple(choice["code"] for choice in choices) == CODES
+    assert tuple(choice["code"] for choice in choices) == LETTERS
 
 
 @pytest.mark.parametrize(

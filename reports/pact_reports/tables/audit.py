@@ -24,7 +24,7 @@ from pact_eval.audit import (
     failed_checks,
 )
 from pact_eval.data import WordDiff
-from pact_eval.prompts import CODES as LETTERS
+from pact_eval.prompts import LETTERS
 from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.plain_text import one_line
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone

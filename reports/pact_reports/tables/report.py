@@ -21,7 +21,7 @@ from pact_eval.evaluation import (
     RunReport,
     SlotHomogeneity,
 )
-from pact_eval.prompts import CODES, position_name
+from pact_eval.prompts import LETTERS, position_name
 from pact_eval.runs import Provenance
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
@@ -339,7 +339,7 @@ def _letters_table(letters: SlotHomogeneity, unit: ClusterUnit) -> Table:
         ("chosen", *(f"{count:,}" for count in letters.observed)),
         ("correct", *(f"{count:,}" for count in letters.expected)),
     ]
-    if len(names) > len(CODES):  # one row per position, as no page is that wide
+    if len(names) > len(LETTERS):  # one row per position, as no page is that wide
         lines = [*zip(*lines, strict=True)]
     head, *body = lines
     return Table(
