@@ -53,7 +53,7 @@ _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
-class Weights:
+class RecordedWeights:
     """Identity of an adapter or of a base model.
 
     Attributes:
@@ -98,7 +98,7 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Engine:
+class RecordedEngine:
     """How views were scored.
 
     Attributes:
@@ -242,8 +242,8 @@ class Provenance(Mapping[str, Json]):
     base_model: str | None
     data_file: str | None
     contract_files: str | None
-    adapter: Weights | None
-    base: Weights | None
+    adapter: RecordedWeights | None
+    base: RecordedWeights | None
     contract: Contract
     data: Data
     k: int | None
@@ -251,7 +251,7 @@ class Provenance(Mapping[str, Json]):
     quantisation: str | None
     device: str | None
     batch_tokens: int | None
-    engine: Engine
+    engine: RecordedEngine
     counts: Counts
     probe: ProbedServer | None
     rounded_to: int | None
@@ -316,7 +316,7 @@ class Provenance(Mapping[str, Json]):
             quantisation=settings.object("quantisation").text("method"),
             device=settings.text("device"),
             batch_tokens=settings.whole("batch_tokens"),
-            engine=Engine(engine.text("name"), difference),
+            engine=RecordedEngine(engine.text("name"), difference),
             counts=Counts(
                 top.object("counts").whole("items"),
                 top.object("counts").whole("views"),
@@ -470,11 +470,13 @@ class _Reader:
             raise self._wrong(key, "an object")
         return _Reader(found or {}, f"{self._where}: {key}")
 
-    def weights(self, key: str) -> Weights | None:
+    def weights(self, key: str) -> RecordedWeights | None:
         if self.value.get(key) is None:
             return None
         found = self.object(key)
-        return Weights(found.text("sha256"), found.text("config_sha256"), found.text("revision"))
+        return RecordedWeights(
+            found.text("sha256"), found.text("config_sha256"), found.text("revision")
+        )
 
     def data(self, key: str) -> Data:
         found = self.object(key)

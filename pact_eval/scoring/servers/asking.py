@@ -44,14 +44,14 @@ Result = TypeVar("Result")
 _PATIENCE_SECONDS = 2.0
 
 
-class Pool:
+class ThreadPool:
     """Runs functions in a few daemon threads.
 
     Args:
         threads: number of threads.
 
     Examples:
-        >>> pool = Pool(2)
+        >>> pool = ThreadPool(2)
         >>> [future.result() for future in [pool.submit(lambda: 1), pool.submit(lambda: 2)]]
         [1, 2]
         >>> pool.close()
@@ -174,7 +174,7 @@ class Asker:
         self._wire = wire
         self._model = model
         self._lock = threading.Lock()
-        self._pool = Pool(concurrency)
+        self._pool = ThreadPool(concurrency)
         self.answered_by = answered_by
 
     def close(self) -> None:

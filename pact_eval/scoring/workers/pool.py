@@ -185,7 +185,7 @@ class PoolProgress:
 
 
 @dataclass(eq=False)
-class Pool:
+class WorkerPool:
     """Workers that score windows.
 
     Attributes:

@@ -23,7 +23,7 @@ from pact_eval.scoring.score import PROOF_RECORDS, LocalSource
 from pact_eval.scoring.windows import Dataset, ScoredWindow, Window, missing_windows
 from pact_eval.scoring.workers.cluster import cluster_has_gpus, connected
 from pact_eval.scoring.workers.messages import WorkerOrder
-from pact_eval.scoring.workers.pool import Pool, PoolProgress
+from pact_eval.scoring.workers.pool import PoolProgress, WorkerPool
 from pact_eval.scoring.workers.request import WorkersRequest
 
 _NOTE = "workers"
@@ -82,7 +82,7 @@ class WorkerSource:
         with connected(
             self.workers, device=device, threads=self.threads, most=max(windows, 1)
         ) as cluster:
-            pool = Pool(
+            pool = WorkerPool(
                 cluster,
                 order,
                 self.model.settings,
@@ -135,7 +135,7 @@ def _absolute(name: str | None) -> str | None:
 class _PoolScorer:
     """Scores windows with the workers of a pool; see `WindowScorer`."""
 
-    def __init__(self, pool: Pool, writer: RunWriter) -> None:
+    def __init__(self, pool: WorkerPool, writer: RunWriter) -> None:
         self._pool = pool
         self._writer = writer
         before = writer.noted(_NOTE)
