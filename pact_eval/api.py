@@ -123,6 +123,9 @@ def read_run(folder: Path | str) -> Run:
         folder: a run folder, as `score` or `pact-eval import` writes it, or its URL in an object
             store (`s3://bucket/runs/pact`), whose files are copied.
 
+    Returns:
+        The run, with its provenance and predictions.
+
     Raises:
         RunError: the folder is not a complete run, is damaged, or has ablated contexts.
 
@@ -422,10 +425,11 @@ def check_thresholds(
         TamperedError: the file has changed since it was written.
 
     Examples:
+        >>> from pathlib import Path
         >>> import pact_eval
         >>> from pact_eval.thresholds import write_thresholds
         >>> chosen = pact_eval.choose_thresholds("runs/january", 0.3)
-        >>> _ = write_thresholds(Path("thresholds.json"), chosen)
+        >>> write_thresholds(Path("thresholds.json"), chosen)
         >>> pact_eval.check_thresholds("thresholds.json", "runs/march").verdict
         'holds'
     """
@@ -488,10 +492,11 @@ def check_answer_sets(
         TamperedError: the file has changed since it was written.
 
     Examples:
+        >>> from pathlib import Path
         >>> import pact_eval
         >>> from pact_eval.thresholds import write_answer_sets
         >>> chosen = pact_eval.choose_answer_sets("runs/january", 0.9)
-        >>> _ = write_answer_sets(Path("sets.json"), chosen)
+        >>> write_answer_sets(Path("sets.json"), chosen)
         >>> pact_eval.check_answer_sets("sets.json", "runs/march").verdict
         'cannot tell'
     """

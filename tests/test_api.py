@@ -76,6 +76,8 @@ def test_options_are_the_fields_that_they_set(options: Any, request_of: Any, own
     assert set(options.__annotations__) == {each.name for each in fields(request_of)} - own
     with pytest.raises(TypeError, match="onli"):
         pact_eval.audit_dataset("data", onli=())  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="devise"):
+        pact_eval.score("data", "run", devise="cpu")  # type: ignore[call-arg]
 
 
 def test_a_run_that_was_read_is_not_read_again(runs: tuple[Path, Path]) -> None:
