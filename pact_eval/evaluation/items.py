@@ -525,20 +525,39 @@ class _Columns:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put(self, name: str, rows: IntArray | slice, values: npt.NDArray[Any]) -> None:
-        """Write the values of some items; those of slices without the column stay NaN."""
+        """Write the values of some items."""
         with self._lock:
             if name not in self.found:
-                new = np.empty(self.n, dtype=values.dtype)
-                if values.dtype.kind == "f":
-                    new.fill(np.nan)
-                self.found[name] = new
+                self.found[name] = np.empty(self.n, dtype=values.dtype)
         self.found[name][rows] = values
+
+    def leave_out(self, parts: Sequence[_Part]) -> None:
+        """Write NaN where a slice has no such values.
+
+        This is done last, because to fill whole columns before makes all threads wait.
+        """
+        for name, column in self.found.items():
+            for part in parts:
+                if name not in part.metrics:
+                    column[part.rows] = np.nan
 
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """What is found in one slice, in addition to columns."""
+    """What is found in one slice, in addition to columns.
 
+    Attributes:
+        rows: its items.
+        metrics: names of the metrics that its items have values of.
+        slots: (m, K) letter positions of the answers of some items.
+        of_item: (m,) rows of these items.
+        answer_mass: of all views.
+        smallest_log_prob: of all views.
+        repeated: views that repeat an order.
+    """
+
+    rows: slice
+    metrics: frozenset[str]
     slots: npt.NDArray[np.int16]
     of_item: IntArray
     answer_mass: npt.NDArray[np.floating]
@@ -633,6 +652,8 @@ def _score(
         columns.put("reference", slice(start, start + n), views.reference)
     of_item, slots = _slots(views, picks, reordered)
     return _Part(
+        rows=slice(start, start + n),
+        metrics=frozenset(wanted),
         slots=slots,
         of_item=start + of_item,
         answer_mass=np.empty(0) if views.answer_mass is None else views.answer_mass.ravel(),
@@ -759,6 +780,7 @@ def _scored_items(
     k: int,
 ) -> ScoredItems:
     """Return the items of all slices."""
+    values.leave_out(parts)
     found, n = columns.found, columns.n
     reordered = found.get("reordered")
     contexts: Contexts = "full" if "reference" in found else "ablated"
