@@ -22,7 +22,14 @@ from pact_eval.evaluation import (
     SweepPoint,
 )
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import CLUSTERS, interval_text, p_value_text, value_text
+from pact_reports.numbers import (
+    CLUSTERS,
+    estimate_parts,
+    has_width,
+    interval_text,
+    p_value_text,
+    value_text,
+)
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.notes import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
@@ -84,12 +91,11 @@ def _finding(accuracy: MetricComparison | ArmDifference, a: str, b: str) -> str:
 
 
 def _decoded(metric: MetricComparison, each: DecodedComparison, *, word: bool) -> str:
-    unit = " points" if word else ""
-    number = interval_text(metric.difference, "points", unit)
-    if word and "[" in number:  # the unit comes before the interval
-        value, interval = number.removesuffix(unit).split(" [", 1)
-        number = f"{value}{unit} [{interval}"
-    return f"{number} ({_views(each.k)})"
+    difference, unit = metric.difference, " points" if word else ""
+    if has_width(difference):
+        value, interval = estimate_parts(difference, "points")
+        return f"{value}{unit} {interval} ({_views(each.k)})"
+    return f"{interval_text(difference, 'points', unit)} ({_views(each.k)})"
 
 
 def _views(k: int) -> str:

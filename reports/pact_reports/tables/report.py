@@ -223,8 +223,9 @@ def letter_verdict(
     """
     views = f"{letters.units:,} item views, {letters.clusters:,} {CLUSTERS[unit]}"
     never = _never_chosen(letters)
+    behind = "".join(f"; {each}" for each in never)
     if letters.reason is not None:
-        return f"Letter bias: no test ({reason_text(letters.reason, unit)}){never}."
+        return f"Letter bias: no test ({reason_text(letters.reason, unit)}){behind}."
     test = p_value_text(letters.p_value)
     if basis:
         test = (
@@ -233,14 +234,12 @@ def letter_verdict(
             f"{value_text(letters.detectable, 'percent')}% of the views is shown with 80% power"
         )
     if letters.p_value >= LEVEL:
-        return f"No letter bias shown{never} ({test})."
+        return f"No letter bias shown{behind} ({test})."
     rarely = tuple(slot for slot in letters.avoided if slot not in letters.never_chosen)
     shown = ((letters.favoured, "often"), (rarely, "rarely"))
     said = [_share(letters, slot, how) for slots, how in shown for slot in slots]
-    found = "; ".join(said)
-    if not found and not never:
-        found = "choices and references differ, but no single letter is shown"
-    return f"Letter bias: {f'{found}{never}'.removeprefix('; ')} ({test})."
+    found = [*said, *never] or ["choices and references differ, but no single letter is shown"]
+    return f"Letter bias: {'; '.join(found)} ({test})."
 
 
 def _share(letters: SlotHomogeneity, slot: int, how: str) -> str:
@@ -258,13 +257,12 @@ def _share(letters: SlotHomogeneity, slot: int, how: str) -> str:
     )
 
 
-def _never_chosen(letters: SlotHomogeneity) -> str:
+def _never_chosen(letters: SlotHomogeneity) -> tuple[str, ...]:
     """Name the letters that are never chosen although they are correct somewhere."""
-    said = (
+    return tuple(
         f"{position_name(slot)} is never chosen, and correct in {letters.expected[slot]:,} views"
         for slot in letters.never_chosen
     )
-    return "".join(f"; {each}" for each in said)
 
 
 def _decoding(evaluation: Evaluation) -> str:
