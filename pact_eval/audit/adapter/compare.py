@@ -21,7 +21,7 @@ _UNORDERED = ("target_modules", "exclude_modules", "modules_to_save")
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class AdapterDifference:
     """One row of a table with a column per adapter.
 
     Attributes:
@@ -75,7 +75,7 @@ class AdapterComparison:
         weights: the tensors; None if those of one adapter cannot be read.
     """
 
-    differences: tuple[Difference, ...]
+    differences: tuple[AdapterDifference, ...]
     weights: WeightsComparison | None
 
 
@@ -104,10 +104,12 @@ def compare_adapters(left: AdapterAudit, right: AdapterAudit) -> AdapterComparis
     return AdapterComparison((*facts, *configs, *schemas, *files), _compare_weights(left, right))
 
 
-def _rows(topic: Topic, left: Mapping[str, str], right: Mapping[str, str]) -> Iterator[Difference]:
+def _rows(
+    topic: Topic, left: Mapping[str, str], right: Mapping[str, str]
+) -> Iterator[AdapterDifference]:
     for name in dict.fromkeys([*left, *right]):
         if left.get(name) != right.get(name):
-            yield Difference(topic, shown(name), left.get(name), right.get(name))
+            yield AdapterDifference(topic, shown(name), left.get(name), right.get(name))
 
 
 def _facts(facts: AdapterFacts) -> dict[str, str]:

@@ -10,7 +10,7 @@ from adapters import SHIPPED, config, copied, file, key, tensors
 from safetensors.torch import load_file
 
 from pact_eval.audit import audit_adapter, compare_adapters
-from pact_eval.audit.adapter.compare import Difference
+from pact_eval.audit.adapter.compare import AdapterDifference
 
 
 def test_two_shipped_adapters_side_by_side() -> None:
@@ -74,7 +74,7 @@ def test_one_adapter_changed_in_every_way(tmp_path: Path) -> None:
     assert (weights.compared, weights.different, weights.not_compared) == (81, 1, 1)
     assert (weights.largest_difference, weights.largest_name) == (2, names[3])
     rows = {row.name: row for row in found.differences}
-    assert rows["r"] == Difference("adapter_config.json", "r", "16", "8")
-    assert rows["dtypes"] == Difference("fact", "dtypes", "BF16", "BF16, F32")
+    assert rows["r"] == AdapterDifference("adapter_config.json", "r", "16", "8")
+    assert rows["dtypes"] == AdapterDifference("fact", "dtypes", "BF16", "BF16, F32")
     assert rows["README.md"].left is None
     assert "target_modules" not in rows
