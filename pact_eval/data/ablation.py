@@ -17,7 +17,7 @@ from pact_eval.data.certificates import FocusSentence
 from pact_eval.data.contexts import LeafPath, leaf_texts
 from pact_eval.data.records import Record
 
-__all__ = ["Ablation", "FoundBy", "ablate", "find_sentence", "occurrences"]
+__all__ = ["AblatedContext", "FoundBy", "ablate", "find_sentence", "occurrences"]
 
 FoundBy = Literal["path", "leaf", "substring", "other wording"]
 """How the focus sentence was found."""
@@ -32,7 +32,7 @@ _LIST_INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 @dataclass(frozen=True, slots=True)
-class Ablation:
+class AblatedContext:
     """A context without one of its focus sentences.
 
     Attributes:
@@ -46,7 +46,7 @@ class Ablation:
     found_by: FoundBy
 
 
-def ablate(record: Record, sentence: FocusSentence) -> Ablation:
+def ablate(record: Record, sentence: FocusSentence) -> AblatedContext:
     r"""Delete a focus sentence from a record's context, wherever it occurs.
 
     Args:
@@ -86,7 +86,7 @@ def ablate(record: Record, sentence: FocusSentence) -> Ablation:
     if occurrences(state, wording) or _in_keys(state, wording):
         message = f"the sentence still occurs in the context without it: {wording!r}"
         raise ValueError(message)
-    return Ablation(state, wording, found_by)
+    return AblatedContext(state, wording, found_by)
 
 
 def find_sentence(state: Json, wording: str, path: LeafPath) -> FoundBy | None:
