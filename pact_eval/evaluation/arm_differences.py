@@ -55,7 +55,7 @@ class ArmDifference:
         return self.evidence.marked
 
 
-ArmDifferences = Mapping[str, Mapping[str, ArmDifference]]
+GroupDifferences = Mapping[str, Mapping[str, ArmDifference]]
 """Differences between two arms by group and metric."""
 
 
@@ -89,7 +89,7 @@ def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
     return ArmDifference(entry.spec, same_seeds, new_seeds, sign, scope, found)
 
 
-def arm_differences(by_group: Sequence[GroupPairs]) -> ArmDifferences:
+def arm_differences(by_group: Sequence[GroupPairs]) -> GroupDifferences:
     """Compare two arms in every metric on every group of items; see `arm_difference`."""
     return {
         pairs[0][0].name: {
@@ -100,8 +100,8 @@ def arm_differences(by_group: Sequence[GroupPairs]) -> ArmDifferences:
 
 
 def adjusted_arm_differences(
-    pairs: Mapping[tuple[str, str], ArmDifferences],
-) -> dict[tuple[str, str], ArmDifferences]:
+    pairs: Mapping[tuple[str, str], GroupDifferences],
+) -> dict[tuple[str, str], GroupDifferences]:
     """Adjust the marks of all pairs of arms together, over metrics and groups, by Holm.
 
     Args:

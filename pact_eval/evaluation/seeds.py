@@ -18,7 +18,7 @@ import numpy as np
 from pact_eval.errors import InputError
 from pact_eval.evaluation.arm_differences import (
     ArmDifference,
-    ArmDifferences,
+    GroupDifferences,
     GroupPairs,
     Standing,
     adjusted_arm_differences,
@@ -86,7 +86,7 @@ class ArmPair:
     a: str
     b: str
     seeds: Mapping[int | None, Comparison]
-    differences: ArmDifferences
+    differences: GroupDifferences
     notes: tuple[DifferentViews, ...] = ()
 
 
@@ -186,11 +186,11 @@ def compare_arms(
     )
 
 
-def _differences(a: str, b: str, drawn: Mapping[str, _Groups]) -> ArmDifferences:
+def _differences(a: str, b: str, drawn: Mapping[str, _Groups]) -> GroupDifferences:
     return arm_differences(_by_group(matched_seeds(drawn[a], drawn[b])))
 
 
-def _tested(differences: Mapping[tuple[str, str], ArmDifferences]) -> list[tuple[str, Evidence]]:
+def _tested(differences: Mapping[tuple[str, str], GroupDifferences]) -> list[tuple[str, Evidence]]:
     """Return title and evidence of the differences that count as tests."""
     return [
         (each.spec.title, each.evidence)
@@ -200,14 +200,14 @@ def _tested(differences: Mapping[tuple[str, str], ArmDifferences]) -> list[tuple
     ]
 
 
-def _every(differences: Mapping[tuple[str, str], ArmDifferences]) -> Iterator[ArmDifference]:
+def _every(differences: Mapping[tuple[str, str], GroupDifferences]) -> Iterator[ArmDifference]:
     for by_group in differences.values():
         for by_metric in by_group.values():
             yield from by_metric.values()
 
 
 def _standings(
-    arms: Sequence[Arm], differences: Mapping[tuple[str, str], ArmDifferences]
+    arms: Sequence[Arm], differences: Mapping[tuple[str, str], GroupDifferences]
 ) -> dict[str, dict[str, dict[str, Standing]]]:
     """Return the arms that are best or tied, by group and metric."""
     return {

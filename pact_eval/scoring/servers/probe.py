@@ -38,7 +38,7 @@ from pact_eval.scoring.servers.wire import Values, Wire, probabilities_of, total
 REPEATS: Final = 5
 """Times that one item is asked in the same order."""
 
-OrderEffect = Literal["seen", "within noise", "not seen", "unknown"]
+ProbedOrderEffect = Literal["seen", "within noise", "not seen", "unknown"]
 """Whether the server shows answers in the order of the request. Unknown: rounding may hide it."""
 
 _SAME: Final = 1e-9
@@ -76,7 +76,7 @@ class OrderProbe:
         choices: number of items that were asked in both; only choices on some wires.
     """
 
-    effect: OrderEffect
+    effect: ProbedOrderEffect
     largest_tv: float
     flips: int
     choices: int
@@ -333,7 +333,7 @@ def _order(
     if not pairs:
         return None
     largest = max(total_variation(p, q) for p, q in pairs)
-    effect: OrderEffect = "seen" if largest > probe.noise + _SAME else "within noise"
+    effect: ProbedOrderEffect = "seen" if largest > probe.noise + _SAME else "within noise"
     if largest <= _SAME:
         # A sure model that is rounded answers 1.00 in every order.
         hidden = probe.decimals is not None and min(max(p) for p, _ in pairs) > _SURE

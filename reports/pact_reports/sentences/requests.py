@@ -9,7 +9,7 @@ from pact_reports.plain_text import one_line
 from pact_reports.table import Line, Tone
 
 if TYPE_CHECKING:  # none of them is needed to read runs
-    from pact_eval.scoring.servers.probe import OrderEffect, ServerProbe
+    from pact_eval.scoring.servers.probe import ProbedOrderEffect, ServerProbe
     from pact_eval.scoring.servers.source import RequestPlan
     from pact_eval.scoring.servers.token_probe import TokenizerProbe
 
@@ -124,7 +124,7 @@ def _order(probe: ServerProbe) -> tuple[str, Tone | None]:
         f"{probe.order.choices} items in two orders: largest TV {probe.order.largest_tv:.2g}, "
         f"{_counted(probe.order.flips, 'flip')}"
     )
-    meaning: dict[OrderEffect, tuple[str, Tone | None]] = {
+    meaning: dict[ProbedOrderEffect, tuple[str, Tone | None]] = {
         "seen": ("the order is seen", None),
         "within noise": ("not more than noise", "caution"),
         "not seen": ("the server does not see the order: views are repeated, not asked", "caution"),
