@@ -476,7 +476,7 @@ def choose_answer_sets(
 def check_answer_sets(
     sets: Path | str, run: RunSource, settings: Settings | None = None
 ) -> AnswerSetsCheck:
-    """Check on other families whether answer sets keep their promise.
+    """Check on other families whether answer sets keep their coverage.
 
     Args:
         sets: file of answer sets.

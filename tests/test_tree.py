@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -82,10 +83,22 @@ def test_every_command_is_on_the_page_of_commands() -> None:
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     for program, group in (("pact-eval", evaluate), ("pact-audit", audit)):
         for name, command in group.commands.items():
-            assert f"{program} {name}" in page
+            # As a word: `score` is in `scorecard`.
+            assert re.search(rf"\b{program} {name}(?![\w-])", page), name
             for parameter in command.params:
                 if isinstance(parameter, click.Option):
                     assert parameter.help, (name, parameter.name)
+
+
+def test_every_option_is_in_the_docs() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    named = set(re.findall(r"--[a-z][a-z-]*", text))
+    for group in (evaluate, audit):
+        for name, command in group.commands.items():
+            for parameter in command.params:
+                if isinstance(parameter, click.Option):
+                    assert named.intersection(parameter.opts), (name, parameter.opts)
 
 
 def test_every_metric_and_column_is_documented() -> None:
@@ -94,7 +107,7 @@ def test_every_metric_and_column_is_documented() -> None:
         assert f"| {spec.title} |" in metrics
     records = (ROOT / "docs" / "records.md").read_text(encoding="utf-8")
     for column in (*SCHEMA, *COLUMNS):
-        assert column in records
+        assert f"`{column}`" in records or f"| {column} |" in records, column
 
 
 def test_nothing_speaks_of_the_machine_it_was_made_on() -> None:

@@ -178,7 +178,7 @@ def print_reports(
             reports.append(report_json(each, names, audit=full) | tempering)
         else:
             show(output(), _parts(each, names, heat, full=full))
-    if as_json and len(found) == 1:
+    if as_json and len(found) == 1 and not skipped:
         warnings = [*left_out_files(), *warnings_json(found[0].warnings)]
         print_json(reports[0] | {"warnings": warnings})
     elif as_json:

@@ -60,7 +60,7 @@ def sets(
     """Choose answer sets of RUN that contain the right answer.
 
     If one answer is not enough: the most probable answers of each item, as many as are needed for
-    the coverage, and intervals of levels for Score. The promise is for each kind and for new
+    the coverage, and intervals of levels for Score. The guarantee is for each kind and for new
     families, by split-conformal prediction with one item of each family. If the families are too
     few for sets smaller than all answers, the output says how many would do.
 

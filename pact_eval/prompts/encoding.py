@@ -275,7 +275,7 @@ class Encoder:
             rest = len(found) - _PROBLEMS_SHOWN
             message = (
                 f"questions with more answers than {self.contract.label} has letters; only a "
-                f"server that letters them itself can be asked ({len(found):,} records):\n"
+                f"server that labels the answers itself can be asked ({len(found):,} records):\n"
             ) + "\n".join(found[:_PROBLEMS_SHOWN])
             raise PromptError(message + (f"\nand {rest:,} more" if rest > 0 else ""))
 

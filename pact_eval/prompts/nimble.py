@@ -177,7 +177,8 @@ def _check_request(fields: Sequence[Field], requested: str, code_order: Sequence
         if len(field.answers) > len(LETTERS):
             message = (
                 f"field {field.name}: expected at most {len(LETTERS)} answers, one letter each, "
-                f"got {len(field.answers)}; only a server that letters them itself can be asked"
+                f"got {len(field.answers)}; only a server that labels the answers itself can be "
+                "asked"
             )
             raise RequestError(message)
     n_choices = len(fields[names.index(requested)].answers)

@@ -49,7 +49,7 @@ class CheckedGate:
     Attributes:
         group: all, or the kind or domain.
         threshold: the gate; None accepts nothing.
-        verdict: holds, cannot tell or broken. A gate that accepts nothing holds: it promised
+        verdict: holds, cannot tell or broken. A gate that accepts nothing holds: it guarantees
             nothing.
         drawn: independent items that count: accepted ones, or all of them for an escalation target.
         wrong: those of them that are wrong, or escalated.
@@ -105,7 +105,7 @@ class ThresholdsCheck(Result):
 
 
 def worst_verdict(gates: Iterable[CheckedGate]) -> GateVerdict:
-    """Return the worst verdict of gates; those that accept nothing promised nothing."""
+    """Return the worst verdict of gates; those that accept nothing guarantee nothing."""
     verdicts = {each.verdict for each in gates if each.threshold is not None}
     if "broken" in verdicts:
         return "broken"

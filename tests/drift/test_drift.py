@@ -126,7 +126,7 @@ def test_exit_codes_and_the_number_of_families_that_could_tell(tmp_path: Path) -
     assert found["finding"] == "cannot tell"
     needed = found["accuracy"][0]["test"]["needed"]
     assert needed > 60
-    assert f"about {needed:,} families could tell, there are 60" in found["answer"]
+    assert f"about {needed:,} families are needed, there are 60" in found["answer"]
 
 
 def test_other_items_have_no_pairs_and_say_where_the_change_is_from(tmp_path: Path) -> None:

@@ -223,13 +223,13 @@ def test_too_few_families_take_every_answer_and_say_how_many_would_do(
     runs: dict[str, Path], tmp_path: Path
 ) -> None:
     said = command(runs["few"], "--out", tmp_path / "s.json", "--brief").stdout
-    assert said.startswith("No set smaller than all answers can be promised for choice (about 9")
+    assert said.startswith("No set smaller than all answers can be guaranteed for choice (about 9")
     sets = json.loads((tmp_path / "s.json").read_text())
     assert sets["kinds"]["score"]["probability_at_least"] is None
     assert sets["kinds"]["score"]["families_needed"] == 9
     assert answer_set([0.9, 0.1, 0.0], sets, "score") == [0, 1, 2]
     said = command("--check", tmp_path / "s.json", runs["march"], "--brief", code=4).stdout
-    assert "promises nothing" in said
+    assert "guarantees nothing" in said
 
 
 def test_items_without_an_answer_have_no_set(runs: dict[str, Path]) -> None:

@@ -186,6 +186,6 @@ def _undetected(request: ServerRequest, looks: Mapping[str, Look]) -> str:
         advice = "give the key by --api-key-env" if given is None else f"key from {given}"
         return f"{request.urls[0]}: a key is wanted; {advice}. Tried: {tried}"
     return (
-        f"{request.urls[0]}: it speaks no wire that we know, as far as it shows. Tried: {tried}. "
-        "If it does speak one, name it: --wire"
+        f"{request.urls[0]}: no supported API was detected. Tried: {tried}. "
+        "If it has one of these, name it with --wire"
     )

@@ -52,7 +52,7 @@ def _accuracy(drift: Drift) -> str:
 def _needed(needed: int | None, clusters: int, unit: ClusterUnit) -> str:
     if needed is None:
         return "the change is too close to the margin for any number of families"
-    return f"about {needed:,} {CLUSTERS[unit]} could tell, there are {clusters:,}"
+    return f"about {needed:,} {CLUSTERS[unit]} are needed, there are {clusters:,}"
 
 
 def _behind(drift: Drift) -> Iterator[str]:
@@ -107,7 +107,7 @@ def floor_sentence(floor: JointFloor) -> str:
     if math.isnan(floor.tv):
         if floor.a.known and floor.b.known:
             return "Noise: not known for probabilities after a temperature."
-        return "Noise: not measured; repeats of a probe would."
+        return "Noise: not measured; a probe with repeats measures it."
     sources = dict.fromkeys(_source(each) for each in (floor.a, floor.b))
     return f"Noise alone ({', '.join(sources)}) moves a TV of at most {_percent(floor.tv)}."
 
@@ -179,8 +179,8 @@ def quantising_sentences(cost: QuantisingCost) -> tuple[str, str]:
             f"{changed.both_wrong} from wrong to wrong"
         )
     return (
-        f"Quantising: {changed.count:,} of {changed.items:,} answers changed from {cost.before} to "
-        f"{cost.after}, {estimate_text(changed.changed, 'percent')}%{directions}.",
+        f"Quantising: {changed.count:,} of {changed.items:,} answers differ between {cost.before} "
+        f"and {cost.after}, {estimate_text(changed.changed, 'percent')}%{directions}.",
         _moved(cost.distance),
     )
 

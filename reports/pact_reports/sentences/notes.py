@@ -307,7 +307,7 @@ def _too_few_resamples(note: TooFewResamples) -> str:
     if note.needed:
         said += f"; {note.needed:,} resamples (--bootstrap) are needed"
         if note.out_of_reach:
-            said += f", and for {note.out_of_reach:,} of them no practical number would do"
+            said += f", and for {note.out_of_reach:,} of them no practical number is enough"
     else:
         said += ", with any practical number of resamples"
     return f"{said}. They can be marked only after smaller p-values."

@@ -42,11 +42,11 @@ def thresholds_answer(found: Thresholds) -> str:
     each = "each" if not found.together else "all together"
     if not kept:
         return (
-            f"No share can be promised for any of {len(found.gates):,} groups: "
+            f"No share can be guaranteed for any of {len(found.gates):,} groups: "
             f"{target_text(found.target)} is not shown {sure}; {_most_needed(found)}."
         )
     left = [gate.group for gate in found.gates if not gate.guaranteed]
-    rest = f" Nothing can be promised for {named(left)}." if left else ""
+    rest = f" Nothing can be guaranteed for {named(left)}." if left else ""
     everything = f"{100 * found.confidence:g}% confidence, {each}"
     return f"May decide in {named(kept)}: {target_text(found.target)}, with {everything}.{rest}"
 
@@ -54,7 +54,7 @@ def thresholds_answer(found: Thresholds) -> str:
 def check_answer(check: ThresholdsCheck) -> str:
     """Say what a check found, gate by gate if there are few."""
     if all(gate.threshold is None for gate in check.gates):
-        return "Cannot tell: the file promises nothing, so there is no gate to check."
+        return "Cannot tell: the file guarantees nothing, so there is no gate to check."
     promised = [gate for gate in check.gates if gate.threshold is not None]
     if len(check.gates) == 1:
         return _checked(promised[0], check.file)
@@ -115,7 +115,7 @@ def _nothing(found: Thresholds, gate: Gate) -> str:
             f"gate, {p_value_text(test.p_value)})"
         )
     return (
-        f"No share can be promised: {target_text(found.target)} is not shown with "
+        f"No share can be guaranteed: {target_text(found.target)} is not shown with "
         f"{100 * found.confidence_of_each:.4g}% confidence{seen}; {_needed(gate, found.rule.unit)}."
     )
 
@@ -151,15 +151,16 @@ def _condition(gate: Gate, rule: Rule) -> str:
 def _with_needed(gate: CheckedGate, unit: ClusterUnit) -> str:
     if gate.needed is None:
         return gate.group
-    return f"{gate.group} (about {gate.needed:,} {CLUSTERS[unit]} could)"
+    return f"{gate.group} (about {gate.needed:,} {CLUSTERS[unit]} are needed)"
 
 
 def _checked(gate: CheckedGate, file: ThresholdsFile) -> str:
     what = "wrong" if file.target.limits_error else "escalated"
     shown = f"{gate.wrong:,} {what} of {gate.drawn:,} tested"
     if gate.verdict == "cannot tell":
+        units = CLUSTERS[file.rule.unit]
         enough = (
-            f"about {gate.needed:,} {CLUSTERS[file.rule.unit]} could, the run has {gate.units:,}"
+            f"about {gate.needed:,} {units} are needed, the run has {gate.units:,}"
             if gate.needed is not None
             else "the rate is too close to the target, or too few items are accepted here"
         )
@@ -171,7 +172,9 @@ def sets_answer(found: AnswerSets) -> str:
     """Say how large the sets are, and for which kinds none are smaller than all answers."""
     kept = [_size(each) for each in found.kinds if each.level.threshold is not None]
     left = [_needs(each, found.rule.unit) for each in found.kinds if each.level.threshold is None]
-    rest = f"no set smaller than all answers can be promised for {'; '.join(left)}" if left else ""
+    rest = (
+        f"no set smaller than all answers can be guaranteed for {'; '.join(left)}" if left else ""
+    )
     if not kept:
         return f"{rest[:1].upper()}{rest[1:]}."
     said = f"{promise_text(found)}: {', '.join(kept)}"
@@ -182,7 +185,7 @@ def sets_check_answer(check: AnswerSetsCheck) -> str:
     """Say what a check found, kind by kind."""
     promised = [each for each in check.kinds if each.filed.threshold is not None]
     if not promised:
-        return "Cannot tell: the file promises nothing, so there are no sets to check."
+        return "Cannot tell: the file guarantees nothing, so there are no sets to check."
     parts = []
     for verdict in ("broken", "cannot tell", "holds"):
         kinds = [
@@ -222,4 +225,4 @@ def _checked_sets(found: CheckedSets, unit: ClusterUnit) -> str:
     seen = f"{test.wrong:,} of {test.drawn:,} missed"
     if test.needed is None:
         return f"{found.kind} ({seen})"
-    return f"{found.kind} ({seen}; about {test.needed:,} {CLUSTERS[unit]} could tell)"
+    return f"{found.kind} ({seen}; about {test.needed:,} {CLUSTERS[unit]} are needed)"

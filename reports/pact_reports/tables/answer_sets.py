@@ -52,7 +52,7 @@ def sets_parts(found: AnswerSets) -> list[Part]:
         f"{one_line(found.run.title)}: {items:,} items, {len(found.families):,} families; "
         f"{rule_text(found.rule)}"
     )
-    lines = [Line(head, "strong"), Line(f"Promise, by kind: {promise_text(found)}.")]
+    lines = [Line(head, "strong"), Line(f"Guarantee, by kind: {promise_text(found)}.")]
     if found.unanswered:
         lines.append(Line(f"{found.unanswered:,} items have no answer, and no set."))
     unit = found.rule.unit
@@ -85,7 +85,7 @@ def _groups(
     if len(groups) == 1 and kinds == 1:
         return
     method = methods_text([each for group in groups for each in (group.coverage, group.size)], unit)
-    caption = f"Shares in %; in brackets the {method}. The promise is for kinds. {note}".strip()
+    caption = f"Shares in %; in brackets the {method}. The guarantee is for kinds. {note}".strip()
     yield Table(
         name="answer-sets-groups",
         title="All kinds" if len(groups) == 1 else "All kinds, and domains",
@@ -110,9 +110,9 @@ def _kinds_table(found: AnswerSets) -> Table:
     caption = (
         "A set has the most probable answer and those with the probability shown; for levels, the "
         f"interval with them. Shares in %; in brackets the {method}. Floor: coverage that this "
-        f"choice keeps with {confidence} confidence, by the missed of the drawn items, one of each "
-        f"{CLUSTER[unit]}. Coverage of source families that were left out when their sets were "
-        "chosen."
+        f"choice keeps with {confidence} confidence: one item of each {CLUSTER[unit]} is drawn, "
+        "and the sets of some miss the answer. Coverage of source families that were left out when "
+        "their sets were chosen."
     )
     return Table(
         name="answer-sets",
@@ -147,8 +147,8 @@ def _check_table(check: AnswerSetsCheck) -> Table:
         (each for kind in check.kinds for each in (kind.sets.coverage, kind.sets.size)), unit
     )
     caption = (
-        f"Promise, by kind: {promise_text(file)}. Tested: the floor that the choice keeps, by one "
-        f"item of each {CLUSTER[unit]}; missed of drawn, and the p-values of a lower and of a "
+        f"Guarantee, by kind: {promise_text(file)}. Tested: the floor that the choice keeps, by "
+        f"one item of each {CLUSTER[unit]}; missed of drawn, and the p-values of a lower and of a "
         f"higher coverage. Shares in %; in brackets the {method}."
     )
     return Table(
@@ -179,7 +179,7 @@ def _checked_cells(found: CheckedSets) -> tuple[Cell, ...]:
             below=f"{test.wrong:,} of {test.drawn:,}",
         ),
         Cell(p_text(test.p_holds), below=p_text(test.p_broken)),
-        Cell(test.verdict if level is not None else "promised nothing"),
+        Cell(test.verdict if level is not None else "no guarantee"),
     )
 
 
@@ -193,7 +193,9 @@ def _other_decodings(found: AnswerSets) -> list[Part]:
     table = Table(
         name="answer-sets-decodings",
         title="Which decoding has the smallest sets",
-        caption="Each has the same promise alone: to take the best one after a look costs some.",
+        caption=(
+            "Each guarantee holds alone: to take the best one after a look costs some confidence."
+        ),
         columns=(Column("decoding", "left"), Column("answers per set"), Column("one answer (%)")),
         rows=tuple(rows),
         keys=1,

@@ -210,7 +210,7 @@ def _gate_rows(gate: GateChange) -> Iterator[tuple[Cell, ...]]:
             Cell(run),
             estimate_cell(each.coverage, "percent", reasons=False),
             estimate_cell(each.error, "percent", reasons=False),
-            Cell(each.verdict if each.threshold is not None else "promised nothing"),
+            Cell(each.verdict if each.threshold is not None else "no guarantee"),
         )
 
 

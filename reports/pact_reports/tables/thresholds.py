@@ -233,7 +233,7 @@ def _checked_cells(gate: CheckedGate, rule: Rule) -> tuple[Cell, ...]:
         Cell(f"{gate.wrong:,} of {gate.drawn:,}"),
         Cell(p_text(gate.p_holds)),
         Cell(p_text(gate.p_broken)),
-        Cell(gate.verdict if gate.threshold is not None else "promised nothing"),
+        Cell(gate.verdict if gate.threshold is not None else "no guarantee"),
     )
 
 

@@ -81,10 +81,10 @@ def test_folders_without_a_tokenizer_are_not_used(root: Any) -> None:
 @pytest.mark.parametrize(
     ("routes", "pages", "message"),
     [
-        ([], {}, r"speaks no wire.*/v1/completions \(vllm\): status 404.*--wire"),
-        ([COMPLETIONS], OTHER_PAGES, "speaks no wire"),
+        ([], {}, r"no supported API.*/v1/completions \(vllm\): status 404.*--wire"),
+        ([COMPLETIONS], OTHER_PAGES, "no supported API"),
         # SGLang's own /v1/decisions is another format.
-        ([DECISIONS], SGLANG_PAGES, "speaks no wire"),
+        ([DECISIONS], SGLANG_PAGES, "no supported API"),
         ([COMPLETIONS], VLLM_PAGES, r"wire vllm .*owned_by vllm.*: give .*--tokenizer"),
     ],
 )

@@ -258,7 +258,7 @@ def test_options_of_a_model_here_and_of_a_server_do_not_mix(
 # Of the 47 faults, those that a run meets; the others are of requests that it does not send, or of
 # values that it does not read.
 STOPS = {
-    "wrong-route": "it speaks no wire that we know, .*status 404",
+    "wrong-route": "no supported API was detected.*status 404",
     "xssi-200": "5 requests in a row .* not strict JSON",
     "nan": "5 requests in a row .* NaN",
 }
