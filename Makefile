@@ -5,11 +5,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 FIXTURES := fixtures/pact_fixtures
 RUNS ?= runs
+WORKERS ?= 2
 DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test test-fast lint style fuzz bench replicate tetris clean
+.PHONY: demo docs test test-fast pytest mypy lint style fuzz bench replicate tetris clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
@@ -20,19 +21,20 @@ demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both r
 # The tests start dozens of Python processes: none has to compile our modules again.
 test test-fast: export PYTHONDONTWRITEBYTECODE :=
 
-# Tests wait for servers, browsers and killed processes: three workers and the type checker fill two cores.
+# The type checker runs beside the tests, which wait for servers, browsers and killed processes.
 test: style  ## everything that CI runs
-	@$(BIN)/mypy > $(VENV)/mypy.log 2>&1 & types=$$!; \
-	trap 'kill $$types 2> /dev/null' EXIT; \
-	$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder; tests=$$?; \
-	wait $$types; types=$$?; cat $(VENV)/mypy.log; \
-	exit $$((tests ? tests : types))
+	@$(MAKE) --no-print-directory --jobs 2 mypy pytest
+
+pytest: $(VENV)/.dev
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+
+mypy: $(VENV)/.dev
+	$(BIN)/mypy
 
 test-fast: $(VENV)/.dev  ## for use during development: the tests that are neither slow nor in a browser
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow and not browser' --hypothesis-profile=fast
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow and not browser' --hypothesis-profile=fast
 
-lint: style
-	$(BIN)/mypy
+lint: style mypy
 
 style: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -40,7 +42,7 @@ style: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 fuzz: $(VENV)/.dev  ## 5,000 hostile inputs to every reader; `make test` runs 300 of them
-	PACT_FUZZ=5000 $(BIN)/python -m pytest -q -n 2 tests/hostile
+	PACT_FUZZ=5000 $(BIN)/python -m pytest -q -n $(WORKERS) tests/hostile
 
 bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers; run it on two quiet cores
 	$(BIN)/python benchmarks/startup.py --write docs/performance.md
