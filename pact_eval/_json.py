@@ -99,7 +99,7 @@ def dumps(value: Json) -> str:
         >>> dumps({"name": "Zoë", "n": [1, 2]})
         '{"name": "Zoë", "n": [1, 2]}'
     """
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return _PLAIN.encode(value)
 
 
 def dumps_indented(value: Json) -> str:
@@ -177,6 +177,8 @@ _STRICT: Final = json.JSONDecoder(
     parse_constant=_refuse_constant,
     parse_float=_finite_float,
 )
+# Made once: to make an encoder takes as long as to render a short text.
+_PLAIN: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _LENIENT: Final = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite_float)
 
 

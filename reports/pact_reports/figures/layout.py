@@ -69,11 +69,19 @@ def figure_of(file: FigureFile, canvas: Canvas | None = None) -> Figure:
 
 def _settle(figure: Figure, panels: Sequence[Axes]) -> None:
     """Compute the layout once, and round it: its last bits differ from one time to the next."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
+    _lay_out(figure)
+    # Without an engine, not with the engine "none", for which `savefig` draws everything twice.
+    figure.set_layout_engine(None)
     for ax in panels:
         left, bottom, width, height = (round(each, 6) for each in ax.get_position().bounds)
         ax.set_position((left, bottom, width, height))
+
+
+def _lay_out(figure: Figure) -> None:
+    """Place the panels; to draw without rendering does this too, and takes three times as long."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
 
 
 def _without_headings(figure: Figure) -> None:
@@ -163,9 +171,10 @@ def _arrange_squares(
         ax.set_box_aspect(None)
     for _ in range(2):
         _arrange(measure, legend, note, width, height)
-        figure.draw_without_rendering()
+        _lay_out(figure)
         box = panels[0].get_position()
         height += rows * (box.width * figure.get_figwidth() - box.height * figure.get_figheight())
+        height = round(height, 6)  # as in `_settle`
     _arrange(measure, legend, note, width, height)
 
 

@@ -22,7 +22,7 @@ NOT_KNOWN: Final = 65_535
 """The step that encodes NaN."""
 
 _STEPS: Final = 64
-_LEVEL: Final = 9
+_LEVEL: Final = 6
 # Base64 characters in one script element, which a browser parses in one piece.
 _ELEMENT: Final = 1_000_000
 

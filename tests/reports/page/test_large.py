@@ -72,8 +72,8 @@ def large_frame() -> pl.DataFrame:
             "reference": reference[item],
             "n_choices": np.full(len(item), 3),
             "view": view,
-            "code_order": pl.Series(orders[view].tolist()),
-            "logits": pl.Series(logits.reshape(-1, 3).astype(np.float32).tolist()),
+            "code_order": pl.Series(orders[view]).arr.to_list(),
+            "logits": pl.Series(logits.reshape(-1, 3).astype(np.float32)).arr.to_list(),
             "prompt_tokens": rng.integers(200, 900, ITEMS)[item],
             "answer_mass": rng.uniform(0.9, 1.0, len(item)).astype(np.float32),
         }
