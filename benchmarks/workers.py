@@ -25,7 +25,8 @@ from scoring_device import SHAPES, make_model
 from pact_eval._files import sha256_of_file
 from pact_eval.data import Record
 from pact_eval.prompts import NIMBLE, Encoder
-from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.model import identify
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import LocalSource
 from pact_eval.scoring.windows import Dataset, RowSource, score_windows
 from pact_eval.scoring.workers.request import WorkersRequest

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pact_eval.evaluation import Comparison, Evaluation, Experiment, Settings
     from pact_eval.preregistration import JudgedHypotheses
     from pact_eval.runs import Allowance, Decoding, Run, RunSource
-    from pact_eval.scoring.engine import EngineName
+    from pact_eval.scoring.request import EngineName
     from pact_eval.thresholds import (
         AnswerSets,
         AnswerSetsCheck,
@@ -196,7 +196,8 @@ def score(
         >>> len(run.predictions), run.predictions.k
         (4, 2)
     """
-    from pact_eval.scoring.model import ModelRequest, identify
+    from pact_eval.scoring.model import identify
+    from pact_eval.scoring.request import ModelRequest
     from pact_eval.scoring.score import LocalSource
     from pact_eval.scoring.windows import read_dataset, score_windows
 

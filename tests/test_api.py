@@ -22,7 +22,7 @@ from pact_eval.audit import DataAuditSettings
 from pact_eval.evaluation import Experiment
 from pact_eval.preregistration import write_example
 from pact_eval.results import Result
-from pact_eval.scoring.model import ModelRequest
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.thresholds import write_answer_sets, write_thresholds
 from pact_reports.writers.json import report_json
 

@@ -15,7 +15,7 @@ from pact_eval._json import Json
 if TYPE_CHECKING:
     from pact_eval.prompts import PromptContract
     from pact_eval.runs import Provenance
-    from pact_eval.scoring.model import ModelRequest
+    from pact_eval.scoring.request import ModelRequest
     from pact_eval.scoring.servers.request import ServerRequest
 
 DATA: Final = Path("data")

@@ -17,7 +17,7 @@ from pact_cli.options import PATH, json_option, order_seed_option
 if TYPE_CHECKING:
     from pact_eval._json import Json
     from pact_eval.data import Field
-    from pact_eval.scoring.model import ModelRequest
+    from pact_eval.scoring.request import ModelRequest
     from pact_eval.scoring.servers.request import ServerRequest
 
 _K_OF_A_SERVER = 4

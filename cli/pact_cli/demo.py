@@ -37,7 +37,8 @@ def demo(out: Path, k: int, limit: int | None) -> None:
     one to two minutes on two cores. The same command resumes an interrupted demo.
     """
     with needs_model_extra():
-        from pact_eval.scoring.model import ModelRequest, identify
+        from pact_eval.scoring.model import identify
+        from pact_eval.scoring.request import ModelRequest
         from pact_eval.scoring.score import score
         from pact_eval.scoring.windows import read_dataset
     from pact_eval.evaluation import Experiment, Settings

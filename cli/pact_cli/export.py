@@ -66,14 +66,14 @@ def export(
     and a README with the lines that load it. The export verifies itself: token ids must be those of
     our contract, and answers those of our scoring. If they are not, nothing is written.
     """
+    if with_base and merged:
+        message = "--with-base and --merged are two layouts: give one of them"
+        raise click.UsageError(message)
     with needs_model_extra():
         from pact_eval.export.export import export_adapter
     from pact_reports.sentences.export import export_json, export_lines
     from pact_reports.writers.terminal import show
 
-    if with_base and merged:
-        message = "--with-base and --merged are two layouts: give one of them"
-        raise click.UsageError(message)
     layout: Layout = "with-base" if with_base else "merged" if merged else "adapter"
     found = export_adapter(
         adapter,

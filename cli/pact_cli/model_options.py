@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from pact_cli.errors import needs_model_extra
 from pact_cli.options import PATH, Command, gathered, number
 from pact_eval.errors import AdapterError
 from pact_eval.models import check_quantisation
@@ -17,7 +16,7 @@ from pact_eval.scoring.servers.request import WIRES, ServerRequest
 from pact_eval.scoring.workers.request import WorkersRequest
 
 if TYPE_CHECKING:
-    from pact_eval.scoring.model import ModelRequest
+    from pact_eval.scoring.request import ModelRequest
 
 _DTYPES = ["auto", "fp32", "bf16", "fp16", "float32", "bfloat16", "float16"]
 
@@ -327,8 +326,8 @@ def _model_request(
     if adapter is None and not (no_adapter and base_model):
         message = "expected ADAPTER, or --base-model with --no-adapter for a base model alone"
         raise click.UsageError(message)
-    with needs_model_extra():
-        from pact_eval.scoring.model import ModelRequest
+    from pact_eval.scoring.request import ModelRequest
+
     return ModelRequest(
         adapter=adapter,
         base_model=base_model,

@@ -24,7 +24,7 @@ from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
-    from pact_eval.scoring.model import ModelRequest
+    from pact_eval.scoring.request import ModelRequest
     from pact_eval.scoring.servers.request import ServerRequest
     from pact_eval.scoring.windows import Dataset, RowSource
     from pact_eval.scoring.workers.pool import PoolProgress

@@ -24,7 +24,8 @@ from pact_eval.export.layouts import Layout, readme, write_layout
 from pact_eval.models import AdapterFiles, read_json_object
 from pact_eval.progress import step
 from pact_eval.prompts import NIMBLE, PromptContract
-from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.model import identify
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.templates import DecisionFiles, read_decision_files
 from pact_eval.templates.contract import DecisionTemplate
 from pact_eval.templates.files import TYPES

@@ -3,9 +3,9 @@
 To add an engine (another way through a model, or a server), write a class with the members of
 `Engine`. It receives views: `token_ids` is the prompt, `code_tokens` has the letters in the order
 shown. It returns one `ScoredView` per view, made with `scored_view`. Then add its name to
-`EngineName`, and construct it in `Scorer._made` (`scorer.py`). Before the scorer uses
-an engine, it compares the engine with `NaiveEngine` on the first views. When memory runs out, it
-halves `batch_tokens`. An engine does neither itself.
+`EngineName` (`request.py`), and construct it in `Scorer._made` (`scorer.py`). Before the scorer
+uses an engine, it compares the engine with `NaiveEngine` on the first views. When memory runs out,
+it halves `batch_tokens`. An engine does neither itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,6 @@ import torch
 from pact_eval.errors import AdapterError
 from pact_eval.prompts import EncodedView, to_canonical
 from pact_eval.scoring.prefix_tree import PrefixTree
-
-EngineName = Literal["auto", "fork", "batched", "naive"]
-"""Names of engines; auto is the first of the others that works with the model."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,6 @@ from pact_eval.models import (
 from pact_eval.prompts import NIMBLE, STATED_PROMPTS, Encoder, PromptContract, TrainingPrompts
 from pact_eval.scoring.contracts import find_contract
 from pact_eval.scoring.cpu_tuning import keep_freed_memory
-from pact_eval.scoring.engine import EngineName
 from pact_eval.scoring.hub import folder_from_hub, is_hub_id
 from pact_eval.scoring.quantisation import (
     Quantisation,
@@ -44,6 +43,7 @@ from pact_eval.scoring.quantisation import (
     check_kernels,
     no_code_from_the_hub,
 )
+from pact_eval.scoring.request import EngineName, ModelRequest
 from pact_eval.scoring.scorer import Scorer
 from pact_eval.scoring.tokenizer import load_tokenizer, longest_prompt, reason
 from pact_eval.templates import is_decision_model, read_decision_files
@@ -53,41 +53,6 @@ with no_code_from_the_hub():
 
 # Larger batches are not faster on a CPU; they are on a GPU.
 _BATCH_TOKENS: Final = {"cpu": 4096, "cuda": 32768}
-
-
-@dataclass(frozen=True)
-class ModelRequest:
-    """What to score, and how, as the user requested it.
-
-    Attributes:
-        adapter: adapter folder, or a full decision model of transformers; None for a base model
-            alone.
-        base_model: folder or hub id; None takes the one that the adapter names.
-        apply_adapter: False scores the base model that the adapter names.
-        device: auto, cpu or cuda.
-        dtype: auto or a name in `loading.DTYPES`.
-        batch_tokens: tokens per pass, padding included; None takes the device's default.
-        allow_contract_mismatch: score an adapter that was trained on another prompt contract,
-            tokenizer or chat template.
-        engine: name of the engine; auto takes the fastest one that agrees with the plain forward
-            pass.
-        merge: add the adapter to the weights before scoring, and record how much logits change.
-        contract: prompt contract: "nimble", "generic", or a folder or JSON file with a decision
-            template; None takes the one that the files state.
-        quantize: "nf4" stores the linear layers of the base in four bits; see `quantisation`.
-    """
-
-    adapter: Path | None
-    base_model: str | None = None
-    apply_adapter: bool = True
-    device: str = "auto"
-    dtype: str = "auto"
-    batch_tokens: int | None = None
-    allow_contract_mismatch: bool = False
-    engine: EngineName = "auto"
-    merge: bool = False
-    contract: str | None = None
-    quantize: str | None = None
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from pact_eval._json import Json
 from pact_eval.errors import AdapterError, MemoryExhaustedError
 from pact_eval.prompts import EncodedView
 from pact_eval.scoring.cpu_tuning import fast_float32
-from pact_eval.scoring.engine import Engine, EngineName, ScoredView
+from pact_eval.scoring.engine import Engine, ScoredView
 from pact_eval.scoring.fork_engine import fork_engine
 from pact_eval.scoring.plain_engines import BatchedEngine, NaiveEngine
+from pact_eval.scoring.request import EngineName
 
 TOLERANCE: Final = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
 """Largest accepted difference from the oracle's logits, by dtype: far above rounding errors, far

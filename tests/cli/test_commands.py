@@ -18,6 +18,9 @@ from pact_cli.main import main
 from pact_eval.evaluation import registered_metrics
 
 FAST = ("--resamples", "100")
+ROOT = Path(__file__).parents[2]
+HOLDOUT = ROOT / "fixtures" / "pact_fixtures" / "data" / "holdout.jsonl"
+SCHEMA = ROOT / "docs" / "example" / "schema.json"
 
 
 def run(*arguments: object) -> Result:
@@ -305,15 +308,21 @@ def test_reading_runs_needs_no_torch(published: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["score", "adapter", "--data", "x.jsonl", "--out", "y"],
-        ["decide", "adapter", "--context", "x", "--schema", "s.json"],
+        ["score", "adapter", "--data", HOLDOUT, "--out", "y"],
+        ["decide", "adapter", "--context", "x", "--schema", SCHEMA],
     ],
 )
-def test_commands_that_need_torch_say_what_to_install(arguments: list[str]) -> None:
+def test_commands_that_need_torch_say_what_to_install(arguments: list[object]) -> None:
     result = without_torch(*arguments)
     assert result.returncode == 1
     assert "Traceback" not in result.stderr
     assert "pip install --constraint constraints.txt '.[model]'" in result.stderr
+
+
+def test_a_wrong_path_is_found_before_torch_is_loaded() -> None:
+    """Five seconds of imports came before the message."""
+    result = without_torch("score", "adapter", "--data", "missing.jsonl", "--out", "y")
+    assert result.stderr == "Error: missing.jsonl: no such file\n"
 
 
 @pytest.mark.slow

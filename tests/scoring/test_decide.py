@@ -14,7 +14,8 @@ from pact_eval.errors import RequestError
 from pact_eval.prompts import Decision, read_context, read_schema
 from pact_eval.prompts.requests import parse_schema
 from pact_eval.scoring.decide import decide
-from pact_eval.scoring.model import LoadedModel, ModelRequest, identify
+from pact_eval.scoring.model import LoadedModel, identify
+from pact_eval.scoring.request import ModelRequest
 from scoring.conftest import Make
 
 pytestmark = pytest.mark.slow

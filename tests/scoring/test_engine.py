@@ -16,9 +16,10 @@ from pact_eval.models import read_adapter_files
 from pact_eval.prompts import NIMBLE, EncodedView, Encoder, canonical_code_order, prompt_text
 from pact_eval.prompts.code_orders import code_orders
 from pact_eval.scoring import passes
-from pact_eval.scoring.engine import EngineName, ScoredView
+from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.fork_engine import PlainHead
-from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.model import identify
+from pact_eval.scoring.request import EngineName, ModelRequest
 from pact_eval.scoring.scorer import Scorer, check_views, largest_difference, one_by_one
 from scoring.conftest import HOLDOUT, SMALL, Make, random_model
 

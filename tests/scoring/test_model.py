@@ -17,7 +17,8 @@ from transformers import AutoTokenizer
 
 from pact_eval.errors import AdapterError, ContractMismatchError, PactError, PromptError
 from pact_eval.models import SAFE_INITIALISATIONS, patterns, sha256_of_weights, unsafe_settings
-from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.model import identify
+from pact_eval.scoring.request import ModelRequest
 from scoring.conftest import FIXTURES, MODEL, Make
 
 pytestmark = pytest.mark.slow

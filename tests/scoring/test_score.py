@@ -23,7 +23,8 @@ from pact_eval.errors import AdapterError, PromptError, RunSettingsError
 from pact_eval.models import sha256_of_weights
 from pact_eval.progress import watched
 from pact_eval.runs import read_run
-from pact_eval.scoring.model import ModelRequest, ScoringModel, identify
+from pact_eval.scoring.model import ScoringModel, identify
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import score
 from pact_eval.scoring.scorer import Scorer
 from pact_eval.scoring.windows import WINDOW_RECORDS, read_dataset

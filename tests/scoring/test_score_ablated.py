@@ -21,7 +21,8 @@ from pact_eval.errors import RecordError
 from pact_eval.evaluation import registered_metrics
 from pact_eval.progress import watched
 from pact_eval.runs import ABLATED_SCHEMA, read_any_run
-from pact_eval.scoring.model import ModelRequest, ScoringModel, identify
+from pact_eval.scoring.model import ScoringModel, identify
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import score
 from pact_eval.scoring.windows import read_dataset
 from scoring.conftest import FIXTURES, HOLDOUT, MODEL

@@ -9,11 +9,13 @@ import sys
 
 import pytest
 
+from scoring.conftest import HOLDOUT
+
 pytestmark = pytest.mark.slow
 
 # The package comes before its modules, so torch alone shows what every one of them finds.
 LIBRARY = ("-c", "import pact_eval.scoring, torch")
-COMMAND = ("-m", "pact_cli", "score", "missing-adapter", "--data", "missing.jsonl", "--out", "run")
+COMMAND = ("-m", "pact_cli", "score", "missing-adapter", "--data", str(HOLDOUT), "--out", "run")
 NAMES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 
 

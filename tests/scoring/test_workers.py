@@ -23,7 +23,8 @@ from click.testing import CliRunner
 
 from pact_cli.main import main
 from pact_eval.errors import WorkerError
-from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.model import identify
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.windows import read_dataset, score_windows
 from pact_eval.scoring.workers.request import WorkersRequest
 from pact_eval.scoring.workers.source import worker_source

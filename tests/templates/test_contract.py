@@ -19,7 +19,8 @@ from pact_eval.errors import AdapterError, ContractMismatchError, PromptError
 from pact_eval.models import read_adapter_files
 from pact_eval.prompts import NIMBLE, Encoder, PromptContract, TrainingPrompts
 from pact_eval.scoring.contracts import find_contract, named_contract
-from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.model import identify
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.templates import DecisionFiles, read_decision_files
 from pact_eval.templates.contract import DecisionTemplate
 

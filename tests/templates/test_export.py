@@ -26,7 +26,8 @@ from pact_eval.data import Record, read_records
 from pact_eval.errors import PromptError
 from pact_eval.export.checks import answered
 from pact_eval.prompts import NIMBLE, Encoder
-from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.model import identify
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.templates import read_decision_files
 from pact_eval.templates.contract import DecisionTemplate
 from pact_eval.templates.nimble_template import nimble_template

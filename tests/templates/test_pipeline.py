@@ -16,7 +16,8 @@ from transformers.decision import DecisionConfig
 
 from pact_eval.data import Field, parse_field
 from pact_eval.scoring.decide import decide
-from pact_eval.scoring.model import LoadedModel, ModelRequest, identify
+from pact_eval.scoring.model import LoadedModel, identify
+from pact_eval.scoring.request import ModelRequest
 
 pytestmark = pytest.mark.slow
 

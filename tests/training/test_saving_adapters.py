@@ -15,7 +15,8 @@ from pact_eval.data import read_records
 from pact_eval.errors import AdapterError, PactError
 from pact_eval.models import sha256_of_weights
 from pact_eval.prompts import NIMBLE, STATED_PROMPTS, Encoder, TrainingPrompts
-from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.model import identify
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.scorer import Scorer
 from pact_eval.training import save_adapter
 from pact_fixtures.training.model import load_base

@@ -18,7 +18,8 @@ from losses.tiny import DATA
 
 from pact_cli.main import main
 from pact_eval.prompts import NIMBLE
-from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.model import identify
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.training import DEFAULT_PLAN
 from pact_losses import (
     NIMBLE_RECIPE_SETTINGS,

@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from pact_eval.errors import ServerError
-from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.model import identify
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.scorer import TOLERANCE
 from pact_eval.scoring.servers.asking import Asker, ItemAnswer
 from pact_eval.scoring.servers.probe import Parity, ServerProbe, probe_items

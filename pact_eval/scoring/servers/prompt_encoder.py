@@ -70,7 +70,8 @@ def _of_server(request: ServerRequest, served: ServedModels) -> PromptSource | N
 
 
 def _of_local(request: ServerRequest) -> PromptSource:
-    from pact_eval.scoring.model import ModelRequest, identify  # needs torch
+    from pact_eval.scoring.model import identify  # needs torch
+    from pact_eval.scoring.request import ModelRequest
 
     encoder = identify(
         ModelRequest(request.local, request.local_base, contract=NIMBLE.name)

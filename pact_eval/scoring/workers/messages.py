@@ -16,7 +16,7 @@ from pact_eval._json import Json
 from pact_eval.scoring.windows import Dataset
 
 if TYPE_CHECKING:
-    from pact_eval.scoring.model import ModelRequest
+    from pact_eval.scoring.request import ModelRequest
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ import torch
 
 from pact_eval._json import Json
 from pact_eval.runs import RunWriter, library_versions
-from pact_eval.scoring.model import ModelRequest, ScoringModel, identify
+from pact_eval.scoring.model import ScoringModel, identify
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import PROOF_RECORDS, LocalSource
 from pact_eval.scoring.windows import Dataset, ScoredWindow, Window, missing_windows
 from pact_eval.scoring.workers.cluster import cluster_has_gpus, connected

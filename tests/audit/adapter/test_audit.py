@@ -529,7 +529,8 @@ REFUSED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("code", sorted(REFUSED))
 def test_the_audit_against_scoring(code: str, adapter: Path) -> None:
-    from pact_eval.scoring.model import ModelRequest, identify  # loads PEFT: seconds
+    from pact_eval.scoring.model import identify  # loads PEFT: seconds
+    from pact_eval.scoring.request import ModelRequest
 
     spoil = next(spoil for each, _, spoil in SPOILS if each == code)
     spoil(adapter)

@@ -196,7 +196,8 @@ class LocalServer:
     """Answers /v1/systemone with our own prompts and a local model, in the order of the request."""
 
     def __init__(self, adapter: Path | None, base: Path) -> None:
-        from pact_eval.scoring.model import ModelRequest, identify
+        from pact_eval.scoring.model import identify
+        from pact_eval.scoring.request import ModelRequest
 
         request = ModelRequest(adapter, str(base), apply_adapter=adapter is not None)
         self.loaded = identify(request).load()

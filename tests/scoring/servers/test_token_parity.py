@@ -20,7 +20,8 @@ from transformers_server import wait_for
 from pact_eval.errors import ServerError
 from pact_eval.prompts import EncodedView
 from pact_eval.runs import Run, read_run
-from pact_eval.scoring.model import LoadedModel, ModelRequest, identify
+from pact_eval.scoring.model import LoadedModel, identify
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import score
 from pact_eval.scoring.servers.probe import ServerProbe
 from pact_eval.scoring.servers.request import ServerRequest

@@ -1,0 +1,45 @@
+"""What a user asks to score. It needs no torch: a wrong path is found before torch is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+EngineName = Literal["auto", "fork", "batched", "naive"]
+"""Names of engines; auto is the first of the others that works with the model."""
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """What to score, and how, as the user requested it.
+
+    Attributes:
+        adapter: adapter folder, or a full decision model of transformers; None for a base model
+            alone.
+        base_model: folder or hub id; None takes the one that the adapter names.
+        apply_adapter: False scores the base model that the adapter names.
+        device: auto, cpu or cuda.
+        dtype: auto or a name in `model.DTYPES`.
+        batch_tokens: tokens per pass, padding included; None takes the device's default.
+        allow_contract_mismatch: score an adapter that was trained on another prompt contract,
+            tokenizer or chat template.
+        engine: name of the engine; auto takes the fastest one that agrees with the plain forward
+            pass.
+        merge: add the adapter to the weights before scoring, and record how much logits change.
+        contract: prompt contract: "nimble", "generic", or a folder or JSON file with a decision
+            template; None takes the one that the files state.
+        quantize: "nf4" stores the linear layers of the base in four bits; see `quantisation`.
+    """
+
+    adapter: Path | None
+    base_model: str | None = None
+    apply_adapter: bool = True
+    device: str = "auto"
+    dtype: str = "auto"
+    batch_tokens: int | None = None
+    allow_contract_mismatch: bool = False
+    engine: EngineName = "auto"
+    merge: bool = False
+    contract: str | None = None
+    quantize: str | None = None
