@@ -34,7 +34,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     bias = tuple(inverse_softplus(number) for number in TEMPERATURES.values())
     write_calibrator(home / "t.json", Calibrator("per-kind", Weights(bias)))  # type: ignore[arg-type]
     run("export", adapter, "--out", home / "model", "--with-base", "--calibrator", home / "t.json")
-    data = ("--data", HOLDOUT, "--k", 1, "--limit", 120)
+    data = ("--data", HOLDOUT, "--k", 1, "--limit", 80)
     run("score", adapter, *data, "--out", home / "local")
     decide = transformers.pipeline(
         "decision", model=str(home / "model"), device="cpu", dtype="float32"

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 # Two families that the base model cannot tell apart: d is below 0, and without its evidence the
 # base record is still decided by about a nat.
 FAMILIES = ("commerce-01-001", "commerce-04-002")
-STEPS = 24
+STEPS = 16
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def log() -> list[dict[str, float]]:
     model: Any = get_peft_model(tiny_base(), lora_config(dropout=0.0)).train()
     batch = PactCollator(0)([view for view in views_of_train(7) if view.family in FAMILIES])
     loss_fn, lines = PactLoss(), []
-    optimizer = lora_plus_optimizer(model, learning_rate=4e-4)
+    optimizer = lora_plus_optimizer(model, learning_rate=6e-4)
     schedule = learning_rate_schedule(optimizer, n_steps=STEPS)
     for step in range(STEPS):
         out = loss_fn(candidate_logits(model, batch), batch, progress=step / STEPS)

@@ -21,8 +21,9 @@ from pact_cli.main import main
 from pact_eval.errors import AdapterError, RunSettingsError
 from pact_eval.export.export import export_adapter
 from pact_eval.runs import read_run
-from pact_eval.scoring.model import ModelRequest, ScoringModel, identify
+from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.quantisation import quantisation_remarks
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.score import score
 from pact_eval.scoring.scorer import TOLERANCE, one_by_one
 from pact_eval.scoring.windows import read_dataset
@@ -208,20 +209,21 @@ def test_missing_kernels_are_named_and_products_are_the_same(
     shutil.copytree(origin, tmp_path / "bitsandbytes", ignore=shutil.ignore_patterns("*.so"))
     code = f"""
 import json, sys
-from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.model import identify
+from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.quantisation import quantisation_remarks
 from pact_eval.scoring.windows import read_dataset
 import pathlib
 model = identify(ModelRequest(pathlib.Path({str(ADAPTER)!r}), {str(MODEL)!r}, quantize="nf4"))
 print(*quantisation_remarks(model.quantisation), sep="\\n", file=sys.stderr)
-records = read_dataset(pathlib.Path({str(HOLDOUT)!r}), k=3, limit=4).records
-scored = model.load().scorer.score(model.encoder.encode(records, 3, 0))
+records = read_dataset(pathlib.Path({str(HOLDOUT)!r}), k=1, limit=1).records
+scored = model.load().scorer.score(model.encoder.encode(records, 1, 0))
 print(json.dumps([each.logits.tolist() for each in scored]))
 """
     plain = _python(code, tmp_path)
     assert "no compiled kernels for this processor" in plain.stderr
     assert not any("no compiled" in each for each in quantisation_remarks(model.quantisation))
-    compiled = model.load().scorer.score(views)
+    compiled = model.load().scorer.score(views[:1])
     for found, each in zip(json.loads(plain.stdout), compiled, strict=True):
         assert np.abs(np.array(found) - each.logits).max() < TOLERANCE[torch.bfloat16] / 2
 
@@ -234,7 +236,8 @@ import importlib.util
 real = importlib.util.find_spec
 importlib.util.find_spec = lambda name, *rest: None if name == "bitsandbytes" else real(name, *rest)
 from pact_eval.errors import MissingExtraError
-from pact_eval.scoring.model import ModelRequest, identify
+from pact_eval.scoring.model import identify
+from pact_eval.scoring.request import ModelRequest
 try:
     identify(ModelRequest(pathlib.Path({str(ADAPTER)!r}), {str(MODEL)!r}, quantize="nf4"))
 except MissingExtraError as error:
