@@ -41,6 +41,7 @@ from pact_eval.scoring.quantisation import (
     Quantisation,
     asked_quantisation,
     check_kernels,
+    check_layers,
     no_code_from_the_hub,
 )
 from pact_eval.scoring.request import EngineName, ModelRequest
@@ -410,7 +411,8 @@ def load_base(
         A causal language model, or the multimodal shell around one.
 
     Raises:
-        AdapterError: transformers cannot load it, or weights are missing.
+        AdapterError: transformers cannot load it, weights are missing, or bitsandbytes cannot
+            compute its layers.
     """
     needs_shell = adapter is not None and any(_SHELL_KEY in t.name for t in adapter.tensors)
     classes = [transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText]
@@ -430,7 +432,10 @@ def load_base(
             failure = failure or error
             continue
         _refuse_incomplete(base, report)
-        return model.eval() if quantisation is not None else model.to(device).eval()
+        if quantisation is None:
+            return model.to(device).eval()
+        check_layers(model, device)
+        return model.eval()
     message = f"{base.folder}: the base model cannot be loaded ({reason(failure)})"
     raise AdapterError(message) from failure
 

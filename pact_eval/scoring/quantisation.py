@@ -29,6 +29,8 @@ from pact_eval.models import check_quantisation, stored_quantisation
 
 _HUB_KERNELS: Final = "kernels"
 _LIBRARIES: Final = ("bitsandbytes", "accelerate")
+_BLOCK: Final = 64
+"""Weights that bitsandbytes stores with one factor."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,29 @@ def check_kernels(device: torch.device) -> None:
             "--quantize"
         )
         raise AdapterError(message)
+
+
+def check_layers(model: Any, device: torch.device) -> None:
+    """Check that bitsandbytes can compute the layers of a loaded model on its device.
+
+    On a CPU, a row of weights must consist of whole blocks of 64.
+
+    Args:
+        model: the quantised base model.
+        device: device that runs the model.
+
+    Raises:
+        AdapterError: a quantised layer has other rows, with its name.
+    """
+    if device.type != "cpu":
+        return
+    for name, layer in model.named_modules():
+        if hasattr(getattr(layer, "weight", None), "quant_state") and layer.in_features % _BLOCK:
+            message = (
+                f"--quantize on a CPU: layer {name} has {layer.in_features:,} inputs, expected a "
+                f"multiple of {_BLOCK}; score without --quantize"
+            )
+            raise AdapterError(message)
 
 
 def quantisation_remarks(

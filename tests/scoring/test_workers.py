@@ -28,7 +28,7 @@ from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.windows import read_dataset, score_windows
 from pact_eval.scoring.workers.request import WorkersRequest
 from pact_eval.scoring.workers.source import worker_source
-from scoring.conftest import HOLDOUT, Make
+from scoring.conftest import FIXTURES, HOLDOUT, MODEL, Make
 
 pytestmark = pytest.mark.slow
 
@@ -173,6 +173,22 @@ def test_a_run_is_resumed_by_other_numbers_of_workers_and_by_none(
     assert result.exit_code == 0, result.output
     assert _same_rows(run, alone)
     assert len(_recorded(run)["workers"]) == 2
+
+
+def test_workers_of_a_quantised_base_give_the_rows_of_one_process(
+    cluster: dict[str, str], tmp_path: Path
+) -> None:
+    adapter, more = FIXTURES / "adapters" / "pact", ("--quantize", "nf4", "--limit", "70")
+    result = CliRunner().invoke(main, _command(adapter, MODEL, tmp_path / "one", *more))
+    assert result.exit_code == 0, result.output
+    assert "Quantised: nf4" in result.stderr
+    workers = ("--workers", "2", "--ray", cluster["address"])
+    words = _command(adapter, MODEL, tmp_path / "two", *more, *workers)
+    process = _started(words, **_token(cluster))
+    errors = _ended(process)
+    assert process.returncode == 0, errors
+    assert "Quantised: nf4" in errors
+    assert _same_rows(tmp_path / "two", tmp_path / "one")
 
 
 def _changed(base: Path, word: int, value: float, folder: Path) -> Path:
