@@ -98,7 +98,6 @@ def test_nothing_is_cut_off_at_the_edges(figure_files: list[FigureFile], tmp_pat
         for file in files:
             with in_style(canvas.style):
                 figure = figure_of(file, canvas)
-                figure.draw_without_rendering()
                 box = figure.get_tightbbox()
             width, height = figure.get_size_inches()
             assert box.x0 >= -0.005, (file.name, style)
