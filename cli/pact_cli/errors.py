@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from pact_cli.console import JSON_PRINTED, print_json
+from pact_cli.steps import loading
 from pact_eval._files import advice_on_full_disk
 from pact_eval._json import Json
 from pact_eval.errors import MissingExtraError, PactError, Problem, RecordError, missing_extra
-from pact_eval.progress import step
 from pact_reports.plain_text import one_line, visible
 
 _INTERRUPTED = 1
@@ -111,7 +111,7 @@ def needs_server_extra() -> Iterator[None]:
 def needs_ray_extra() -> Iterator[None]:
     """Raise an error that names the extra to install if Ray is missing."""
     try:
-        with step("Loading Ray"):
+        with loading("Loading Ray"):
             yield
     except ModuleNotFoundError as error:
         if error.name != "ray":
@@ -123,7 +123,7 @@ def needs_ray_extra() -> Iterator[None]:
 def needs_model_extra() -> Iterator[None]:
     """Raise an error that names the extra to install if torch or transformers is missing."""
     try:
-        with step("Loading torch"):
+        with loading("Loading torch"):
             yield
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA_MODULES:
