@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 # Before any test imports torch: idle OpenMP threads of one worker must not spin on the cores that
@@ -20,6 +21,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+# pytest collects a million objects that stay. To visit all of them again and again took a third of
+# its time, and 15 s of a test that imports a large library.
+gc.disable()
 
 # A busy machine is not a failure: benchmarks measure speed, tests do not.
 settings.register_profile("pact", deadline=None)
@@ -42,6 +47,12 @@ _LONGEST = [
         "runs/test_import_lm_eval.py",
     )
 ]
+
+
+def pytest_collection_finish() -> None:
+    """From now on garbage is collected, among the objects that tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
