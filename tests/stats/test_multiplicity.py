@@ -14,9 +14,9 @@ def test_holm_against_statsmodels() -> None:
     from statsmodels.stats.multitest import multipletests  # takes a second to load
 
     rng = np.random.default_rng(0)
-    lists: list[list[float]] = [(rng.random(m) ** 3).tolist() for m in (1, 2, 5, 12)]
-    lists += [[0.02, 0.02, 0.5], [0.0, 1.0, 0.01, 1.0], [0.0, 0.0], [1.0]]  # ties, zeros, ones
-    for p in lists:
+    some, many = (rng.random(m) ** 3 for m in (2, 12))
+    ties_and_ends = [0.02, 0.02, 0.5, 0.0, 1.0, 0.0, 1.0]
+    for p in ([1.0], some, many, ties_and_ends):
         expected = multipletests(p, method="holm")[1]
         np.testing.assert_allclose(holm(p).adjusted, expected, rtol=1e-12, atol=0)
 

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -44,8 +43,11 @@ class Key:
     title: str = ""
 
 
-_KEYS: WeakKeyDictionary[Axes, Key] = WeakKeyDictionary()
-"""Legends of panels; matplotlib keeps copies of the handles only, which cannot be drawn again."""
+_KEY: Final = "pact_key"
+"""Attribute of a legend: matplotlib keeps copies of its handles only, which cannot be drawn again.
+
+A table of all legends would keep every figure: handles know their axes.
+"""
 
 
 class Labelled(Protocol):
@@ -152,9 +154,8 @@ def legend_below(
 
     if not handles:
         return
-    _KEYS[ax] = Key(tuple(handles), tuple(labels), title)
     down = ScaledTranslation(0, -_BELOW_POINTS / 72, ax.figure.dpi_scale_trans)
-    ax.legend(
+    legend = ax.legend(
         list(handles),
         list(labels),
         loc="upper center",
@@ -163,11 +164,12 @@ def legend_below(
         borderaxespad=0.0,
         title=title or None,
     )
+    setattr(legend, _KEY, Key(tuple(handles), tuple(labels), title))
 
 
 def key_of(ax: Axes) -> Key | None:
     """Return the entries of the legend of a panel."""
-    return _KEYS.get(ax)
+    return getattr(ax.get_legend(), _KEY, None)
 
 
 def arms_and_seeds(ax: Axes, runs: Sequence[Labelled], looks: Looks) -> None:

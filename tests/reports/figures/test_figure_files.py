@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import subprocess
@@ -73,6 +74,19 @@ def test_every_figure_is_drawn_in_bytes_that_stay_the_same(
         assert b"<dc:date>" not in svgs[file.name]
     for format_ in ("pdf", "png"):
         assert figure_bytes(figure_files[0], format_) == figure_bytes(again[0], format_)
+
+
+def test_a_drawing_does_not_stay_in_memory(figure_files: list[FigureFile]) -> None:
+    """A table of legends kept every figure that a process had drawn."""
+
+    def figures() -> int:
+        gc.collect()
+        return sum(isinstance(each, Figure) for each in gc.get_objects())
+
+    before = figures()
+    for file in figure_files[:3]:
+        figure_bytes(file, "svg")
+    assert figures() == before
 
 
 def test_svg_holds_text_no_address_and_no_small_print(svgs: dict[str, bytes]) -> None:
