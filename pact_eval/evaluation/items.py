@@ -649,7 +649,7 @@ def _score(
         columns.put("reordered", slice(start, start + n), reordered)
     columns.put("is_base", slice(start, start + n), views.is_base)
     if views.reference is not None:
-        columns.put("reference", slice(start, start + n), views.reference)
+        columns.put("reference", slice(start, start + n), views.reference.astype(np.int16))
     of_item, slots = _slots(views, picks, reordered)
     return _Part(
         rows=slice(start, start + n),

@@ -19,6 +19,8 @@ from pact_eval._typing import BoolArray, IntArray, TextArray
 from pact_eval.evaluation.registry import GroupBy
 
 _KIND_ORDER = ("choice", "boolean", "score")
+# Rows are few if there are this many times as many texts.
+_FEW = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +28,7 @@ class Labels:
     """A text column as codes.
 
     Attributes:
-        codes: (n,) index into `texts`; int8 for the kinds of one slice.
+        codes: (n,) index into `texts`; int8 for kinds that were read in slices.
         texts: the distinct texts; sorted unless the codes were numbered as they occurred.
     """
 
@@ -51,6 +53,9 @@ class Labels:
     def taken(self, rows: npt.NDArray[np.integer]) -> Labels:
         """Return some rows, with the texts that occur in them."""
         codes = self.codes[rows]
+        if len(codes) * _FEW < len(self.texts):
+            found, numbers = np.unique(codes, return_inverse=True)
+            return Labels(numbers, self.texts.gather(found))
         present = np.bincount(codes, minlength=len(self.texts)) > 0
         return Labels((np.cumsum(present) - 1)[codes], self.texts.filter(pl.Series(present)))
 
@@ -160,7 +165,7 @@ def joined_labels(parts: Sequence[Labels]) -> Labels:
     """Concatenate the labels of slices, in the sorted order of all texts."""
     first = parts[0].texts
     if all(part.texts.equals(first) for part in parts):
-        return Labels(np.concatenate([part.codes for part in parts], dtype=np.int64), first)
+        return Labels(np.concatenate([part.codes for part in parts]), first)
     names = _labels(pl.concat([part.texts for part in parts]))
     ends = np.cumsum([len(part) for part in parts])
     numbers = np.split(names.codes, ends[:-1])
@@ -180,7 +185,8 @@ def joined_families(parts: Sequence[FamilyRuns]) -> Labels:
     if not new.all():  # a family continues in the next slice
         first[np.flatnonzero(first)] = new
         texts, hashes = texts.filter(pl.Series(new)), hashes[new]
-    codes = np.cumsum(first) - 1
+    codes = np.cumsum(first)
+    codes -= 1  # in place: memory that is touched first takes most of the time
     if count_repeats(hashes):
         _, where, number = np.unique(hashes, return_index=True, return_inverse=True)
         codes, texts = number[codes], texts.gather(where)
