@@ -71,7 +71,7 @@ def _each(parameter: str, *commands: str) -> dict[str, str]:
     return dict.fromkeys(commands, parameter)
 
 
-_RESAMPLING = ("report", "compare", "sweep", "figures", "tables", "scorecard", "data")
+_RESAMPLING = ("report", "compare", "sweep", "figures", "tables", "scorecard", "sets", "data")
 
 SETTINGS: Final = {
     each.name: each

@@ -49,8 +49,8 @@ MAX_ANSWERS = 255
 """Most answers of a question, as servers have it. Local prompts have 26 letters."""
 
 _ABLATED: Final = (
-    "an ablated context, which has no reference: `pact-eval score` reads it, everything else reads "
-    "the file that it was made of"
+    "an ablated context, which has no reference: only `pact-eval score` and `register` read it, "
+    "everything else reads the file that it was made of"
 )
 
 _KIND_ON_READING: dict[str, FieldKind] = {

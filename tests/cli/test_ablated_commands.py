@@ -114,7 +114,7 @@ def test_the_audit_says_what_a_file_of_ablated_contexts_is(tmp_path: Path) -> No
     assert result.exit_code == 3
     assert "Traceback" not in result.output
     text = " ".join(result.stdout.split())
-    assert "an ablated context, which has no reference: `pact-eval score` reads it" in text
+    assert "no reference: only `pact-eval score` and `register` read it" in text
     again = CliRunner().invoke(
         audit, ["ablate", str(written.path), "--out", str(tmp_path / "twice.jsonl")]
     )

@@ -162,7 +162,7 @@ def test_holm_names_resamples_that_are_too_few() -> None:
     within = [resamples_needed(note.level, each.clusters) for each in tested]
     assert note.needed == max(each for each in within if each <= MOST_RESAMPLES)
     assert note.out_of_reach == sum(each > MOST_RESAMPLES for each in within)
-    assert f"{note.needed:,} resamples (--bootstrap) are needed" in note_sentence(note)
+    assert f"{note.needed:,} resamples (--resamples) are needed" in note_sentence(note)
     assert found.groups[0].metrics["nll_nats"].evidence.least_p_value == 0
 
 

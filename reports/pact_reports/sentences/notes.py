@@ -305,7 +305,7 @@ def _too_few_resamples(note: TooFewResamples) -> str:
         f"as small for {tests}"
     )
     if note.needed:
-        said += f"; {note.needed:,} resamples (--bootstrap) are needed"
+        said += f"; {note.needed:,} resamples (--resamples) are needed"
         if note.out_of_reach:
             said += f", and for {note.out_of_reach:,} of them no practical number is enough"
     else:
