@@ -66,6 +66,12 @@ _read = gathered(
             help="Filter of lm-evaluation-harness whose answers are read, if there are several.",
         ),
         click.option(
+            "--metric",
+            type=click.Choice(["acc", "acc_norm", "acc_mutual_info"]),
+            help="Metric of lm-evaluation-harness by which answers and probabilities are read. "
+            "Default: acc.",
+        ),
+        click.option(
             "--multi",
             type=click.Choice(["any"]),
             help="Read questions with several right answers: any of them counts. Default: such "
@@ -96,6 +102,8 @@ def import_rows(
     one view of an item: id, reference (or gold), and probabilities, logits or log_probabilities in
     canonical order. Without probabilities: answer and n_choices. Optional: family, source_family,
     domain, kind, variant, view, code_order, prompt_tokens, answer_mass, status and reason.
+
+    Several views of one order are repeats (epochs, trials): the report gives the mean over them.
     """
     from pact_eval.runs import import_run
     from pact_reports.plain_text import one_line

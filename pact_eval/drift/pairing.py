@@ -6,6 +6,7 @@ opened one by one, and what they record differently is a result, not a refusal.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,6 +107,9 @@ class PairedRuns:
             ).over(settings.unit)
             for run, predictions in zip(runs, (views_a, views_b), strict=True)
         )
+        rows = math.lcm(*(each.repeats for each in (a, b) if each.repeat is not None))
+        if rows > 1:
+            a, b = a.with_repeats(rows), b.with_repeats(rows)
         return cls(runs, a, b, pairing, _differences(*runs), views)
 
     @property

@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import polars as pl
 
 from pact_eval.evaluation.comparison import (
     GroupComparison,
     MetricComparison,
     compare_groups,
 )
+from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.statistics import resampled_group
 from pact_eval.runs import Decoding
-from pact_eval.stats import DetectableDifference, Estimate, items_needed
+from pact_eval.stats import DetectableDifference, Estimate, items_needed, rate_estimate
 
 PLANNED_DIFFERENCE: Final = 0.02
 """The difference in accuracy for which an answer says how many items would show it."""
@@ -35,8 +37,9 @@ class DecodedComparison:
     """Accuracy and pair accuracy of two runs under one decoding.
 
     Attributes:
-        decoding: single (view 0) or ensemble (K views).
+        decoding: single (view 0), ensemble (K views), or those of repeats; see `decoding_name`.
         k: number of views: 1 for view 0.
+        repeats: number of repeats per item; 1 if the views are not repeats.
         accuracy: of both runs, with the difference and its exact test.
         pair_accuracy: likewise; undefined without pairs.
         detectable: smallest difference in accuracy that this holdout shows with 80% power.
@@ -44,8 +47,9 @@ class DecodedComparison:
             power.
     """
 
-    decoding: Decoding
+    decoding: DecodingName
     k: int
+    repeats: int
     accuracy: MetricComparison
     pair_accuracy: MetricComparison
     detectable: DetectableDifference
@@ -76,22 +80,30 @@ class DecodedRates:
     """Accuracy and pair accuracy of a run under one decoding.
 
     Attributes:
-        decoding: single (view 0) or ensemble (K views).
+        decoding: single (view 0), ensemble (K views), or those of repeats; see `decoding_name`.
         k: number of views: 1 for view 0.
+        repeats: number of repeats per item; 1 if the views are not repeats.
         accuracy: with its interval.
         pair_accuracy: with its interval; undefined without pairs.
+        accuracy_of_asked: accuracy if unanswered items count as wrong, as logs count them; None if
+            all items are answered.
     """
 
-    decoding: Decoding
+    decoding: DecodingName
     k: int
+    repeats: int
     accuracy: Estimate
     pair_accuracy: Estimate
+    accuracy_of_asked: Estimate | None = None
 
     @classmethod
-    def of(cls, decoding: Decoding, k: int, estimates: Mapping[str, Estimate]) -> DecodedRates:
+    def of(
+        cls, decoding: Decoding, k: int, estimates: Mapping[str, Estimate], repeats: int = 1
+    ) -> DecodedRates:
         """Take the rates from the estimates of all items of a run with k views."""
         rates = [estimates[name] for name in _HEADLINE]
-        return cls(decoding, 1 if decoding == "single" else k, *rates)
+        name = decoding_name(decoding, repeats)
+        return cls(name, 1 if decoding == "single" else k, repeats, *rates)
 
 
 def other_decoding(decoding: Decoding) -> Decoding:
@@ -99,28 +111,33 @@ def other_decoding(decoding: Decoding) -> Decoding:
     return "ensemble" if decoding == "single" else "single"
 
 
-def decoded_comparison(group: GroupComparison, decoding: Decoding, k: int) -> DecodedComparison:
+def decoded_comparison(
+    group: GroupComparison, decoding: Decoding, k: int, repeats: int = 1
+) -> DecodedComparison:
     """Return the answer in the comparison of all items.
 
     Args:
         group: all items of both runs.
         decoding: the decoding of both.
         k: number of views of both.
+        repeats: number of repeats per item that are compared.
     """
     tests = group.accuracy
     # NaN if no item differs, or all differ alike.
     effect = tests.design_effect.value
+    needed = items_needed(
+        PLANNED_DIFFERENCE,
+        (tests.items.b + tests.items.c) / tests.items.n,
+        design_effect=1.0 if math.isnan(effect) else effect,
+    )
     return DecodedComparison(
-        decoding=decoding,
+        decoding=decoding_name(decoding, repeats),
         k=1 if decoding == "single" else k,
+        repeats=repeats,
         accuracy=group.metrics["accuracy"],
         pair_accuracy=group.metrics["pair_accuracy"],
         detectable=tests.detectable,
-        needed=items_needed(
-            PLANNED_DIFFERENCE,
-            (tests.items.b + tests.items.c) / tests.items.n,
-            design_effect=1.0 if math.isnan(effect) else effect,
-        ),
+        needed=math.ceil(needed * group.items / group.answers),
     )
 
 
@@ -152,6 +169,34 @@ def compare_rates(
     return found.groups[0]
 
 
+def accuracy_of_asked(items: ScoredItems, without: pl.DataFrame) -> Estimate | None:
+    """Return the accuracy if unanswered items count as wrong; None if all items are answered.
+
+    An item of repeats that lacks some answers counts with those that it has, as in its log.
+
+    Args:
+        items: the answered items, with their units of intervals.
+        without: the unanswered items, as `unanswered_items` returns them.
+    """
+    if without.is_empty():
+        return None
+    rows = items.repeats if items.repeat is not None else 1
+    asked, right = np.full(len(without), rows), np.zeros(len(without), dtype=np.int64)
+    if rows > 1 or items.k == 1:
+        asked, right = (
+            without[name].fill_null(default).to_numpy() if name in without.columns else values
+            for name, default, values in (("asked", rows, asked), ("right", 0, right))
+        )
+    names = np.r_[items.clusters.names, without[items.unit].fill_null("").to_numpy()]
+    _, codes = np.unique(names.astype(str), return_inverse=True)
+    answered = items.n_clusters
+    cluster = np.r_[codes[:answered][items.cluster], codes[answered:]]
+    return rate_estimate(
+        np.bincount(cluster, np.r_[items.correct, right]),
+        np.bincount(cluster, np.r_[np.ones(len(items)), asked]),
+    )
+
+
 def decoded_rates(items: ScoredItems, *, rng: np.random.Generator, resamples: int) -> DecodedRates:
     """Return accuracy and pair accuracy of a run under one decoding.
 
@@ -168,4 +213,4 @@ def decoded_rates(items: ScoredItems, *, rng: np.random.Generator, resamples: in
         wanted=[find_metric(name) for name in _HEADLINE],
     )
     estimates = {name: group.estimate(name) for name in _HEADLINE}
-    return DecodedRates.of(items.decoding, items.k, estimates)
+    return DecodedRates.of(items.decoding, items.k, estimates, items.repeats)

@@ -6,6 +6,9 @@ chose to spend on scoring. A difference between runs of different K would be one
 run with 4 views is compared with a run with 2 views on its first 2 views, as in `sweep`. Letter
 orders do not depend on K, so this is what scoring with 2 views gives.
 
+Repeats of one order are not views of other orders: of a run of repeats, the mean over them is
+compared, also with a run that was asked once (`ScoredItems.with_repeats`).
+
 Likewise, some items of a run may be shown in one order only (a boolean on a server). Metrics of
 views are compared on the items that every run shows in several orders.
 """

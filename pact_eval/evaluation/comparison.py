@@ -112,7 +112,8 @@ class AccuracyTests:
     Attributes:
         items: McNemar over items.
         families: sign flip over families; quote this one if families have several members.
-        pairs: McNemar over complete pairs, for pair accuracy; None without complete pairs.
+        pairs: McNemar over complete pairs, for pair accuracy; None without complete pairs, and for
+            repeats, which are not independent.
         item_interval: bootstrap of the difference over items, for comparison with papers.
         design_effect: variance of the difference over families relative to independent items.
         detectable: smallest difference that this holdout detects with 80% power.
@@ -133,6 +134,7 @@ class GroupComparison:
     Attributes:
         name: "all", or the kind, domain or source family.
         items: number of items.
+        answers: number of answers per run: items, times repeats if there are any.
         families: number of families.
         clusters: number of units of intervals and sign flips: families, or source families.
         metrics: by name, in the order of the report.
@@ -141,6 +143,7 @@ class GroupComparison:
 
     name: str
     items: int
+    answers: int
     families: int
     clusters: int
     metrics: Mapping[str, MetricComparison]
@@ -326,7 +329,8 @@ def _group(
     specs_left = tracked(specs, "Computing metrics", "metrics", counts=len(a.items))
     return GroupComparison(
         name=a.name,
-        items=len(a.items),
+        items=a.items.n_items,
+        answers=len(a.items),
         families=a.items.n_families,
         clusters=a.items.n_clusters,
         metrics={
@@ -422,12 +426,14 @@ class ExactTests:
     def of(self, metric: str) -> SignFlipTest | McNemarTest | None:
         """Return the exact test that decides on a metric; None if there is no exact test.
 
-        Pairs of one source family are not independent, so McNemar does not decide between them.
+        Pairs of one source family, and repeats of a pair, are not independent: McNemar does not
+        decide between them.
         """
         test = find_metric(metric).exact_test
         if test == "families":
             return self.families
-        return self.pairs if test == "pairs" and self.a.unit == "family" else None
+        independent = self.a.unit == "family" and self.a.repeat is None
+        return self.pairs if test == "pairs" and independent else None
 
     def evidence(self, metric: str) -> Evidence | None:
         """Return the evidence of the exact test of a metric; None if there is no exact test."""
@@ -453,7 +459,7 @@ def _accuracy_tests(exact: ExactTests, rng: np.random.Generator, resamples: int)
     return AccuracyTests(
         items=items,
         families=exact.families,
-        pairs=exact.pairs,
+        pairs=exact.pairs if a.repeat is None else None,
         item_interval=item_accuracy_difference(
             items.b, items.c, items.n, rng=same_stream(rng), resamples=resamples
         ),

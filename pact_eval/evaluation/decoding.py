@@ -3,9 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from pact_eval.runs import Decoding
+
+DecodingName = Literal["single", "ensemble", "repeats", "repeats_together"]
+"""Name of the decoding of one run in outputs; `decoding_name` says what each is."""
+
+
+def decoding_name(decoding: Decoding, repeats: int) -> DecodingName:
+    """Return what the numbers of a run are of.
+
+    `single` is view 0, and `ensemble` all K views. If the views are repeats of one order, single is
+    the mean over the repeats of each metric (`repeats`), and ensemble the one distribution that
+    they give together (`repeats_together`).
+
+    Args:
+        decoding: the choice of the user.
+        repeats: number of repeats per item; 1 if the views are not repeats.
+
+    Examples:
+        >>> decoding_name("single", 1), decoding_name("single", 3), decoding_name("ensemble", 3)
+        ('single', 'repeats', 'repeats_together')
+    """
+    if repeats == 1:
+        return decoding
+    return "repeats" if decoding == "single" else "repeats_together"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -13,7 +36,7 @@ class MetricDecoding:
     """The decoding that a number is of; files and tables have its name.
 
     Attributes:
-        views: view 0 alone, or the K views together.
+        views: one view alone (of repeats, the mean over them), or the K views together.
         calibrated: whether the probabilities are divided by a fitted temperature.
 
     Examples:

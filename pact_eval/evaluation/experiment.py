@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,6 +26,7 @@ from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems
 from pact_eval.evaluation.answers import (
     ComparisonAnswer,
     DecodedRates,
+    accuracy_of_asked,
     compare_rates,
     decoded_comparison,
     decoded_rates,
@@ -77,8 +79,10 @@ from pact_eval.runs import (
     open_runs,
     run_folders,
     unanswered_ids,
+    unanswered_items,
 )
 from pact_eval.runs.remote.urls import url_of
+from pact_eval.stats import Estimate
 
 if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
     from pact_eval.calibration import CalibrationWarning
@@ -162,6 +166,7 @@ class Experiment:
         runs: list[ExperimentRun] = []
         ablated: list[ExperimentRun] = []
         without, left_out = _unanswered(kept)
+        repeats = _rows_per_item(kept)
         for opened in kept:
             members = ablated if opened.ablated else runs
             first = members[0] if members else None
@@ -172,6 +177,7 @@ class Experiment:
                 shipped=settings.shipped,
                 allow=settings.allow,
                 without=without,
+                repeats=repeats,
             )
             if unique_labels and members is runs:
                 _refuse_same_label(runs, run)
@@ -202,6 +208,7 @@ class Experiment:
         kept, skipped = of_one_role([opened for _, opened in arms])
         folders = {opened.folder for opened in kept}
         without, left_out = _unanswered(kept)
+        repeats = _rows_per_item(kept)
         runs: list[ExperimentRun] = []
         for name, opened in arms:
             if opened.folder not in folders:
@@ -215,6 +222,7 @@ class Experiment:
                 shipped=settings.shipped,
                 allow=settings.allow,
                 without=without,
+                repeats=repeats,
             )
             _refuse_no_seed(runs, run)
             runs.append(run)
@@ -246,8 +254,15 @@ class Experiment:
 
     @cached_property
     def views_note(self) -> DifferentViews | None:
-        """The number of views of each run if they differ; runs of one view have no metric of K."""
-        ks = {run.label: run.predictions.k for run in self.runs if run.predictions.k > 1}
+        """The number of views of each run if they differ.
+
+        Runs of one view, and of repeats, have no metric of K.
+        """
+        ks = {
+            run.label: run.predictions.k
+            for run in self.runs
+            if run.predictions.k > 1 and not run.predictions.repeats
+        }
         if len(set(ks.values())) < 2:
             return None
         return DifferentViews(ks, common_views(ks.values()), ensembles=True)
@@ -261,7 +276,8 @@ class Experiment:
         note = self.views_note
         if note is None:
             return self
-        return replace(self, runs=tuple(run.with_views(note.common) for run in self.runs))
+        cut = (run if run.predictions.repeats else run.with_views(note.common) for run in self.runs)
+        return replace(self, runs=tuple(cut))
 
     @cached_property
     def mismatches(self) -> tuple[ItemMismatch, ...]:
@@ -458,12 +474,16 @@ class Experiment:
         in_memory = calibrated or run.shortened or isinstance(run.run, Run)
         if in_memory or streamable_items(path) <= ITEMS_IN_MEMORY:
             return run.scored(decoding, calibrated=calibrated).over(settings.unit)
-        answers_only = run.provenance.answers_only
         items = read_items(
-            path, decoding, by=settings.by, unit=settings.unit, answers_only=answers_only
+            path,
+            decoding,
+            by=settings.by,
+            unit=settings.unit,
+            answers_only=run.provenance.answers_only,
+            repeats=run.provenance.repeats,
         )
-        views = len(items) * items.k
-        check_counts(run.folder, run.provenance, items=len(items), views=views)
+        views = items.n_items * max(items.k, items.repeats)
+        check_counts(run.folder, run.provenance, items=items.n_items, views=views)
         return items
 
     def resampled(
@@ -551,14 +571,20 @@ class Experiment:
         """Return the answer in a comparison under the decoding of the settings."""
         settings, views = self.settings, common_views([a.predictions.k, b.predictions.k])
         group = found.groups[0]
-        chosen = decoded_comparison(group, settings.decoding, views)
-        if views == 1 or a.provenance.answers_only or b.provenance.answers_only:
+        repeated = [run.predictions.k for run in (a, b) if run.predictions.repeats]
+        repeats = max(repeated, default=1)
+        chosen = decoded_comparison(group, settings.decoding, views, repeats)
+        # Repeats of one order and views in several orders have no other decoding in common.
+        if views == 1 or len(repeated) == 1:
+            return ComparisonAnswer(chosen, None)
+        if a.provenance.answers_only or b.provenance.answers_only:
             return ComparisonAnswer(chosen, None)
         decoding = other_decoding(settings.decoding)
-        runs = [run.with_views(views).scored(decoding).over(settings.unit) for run in (a, b)]
+        cut = (run if decoding == "single" else run.with_views(views) for run in (a, b))
+        runs = [run.scored(decoding).over(settings.unit) for run in cut]
         resamples = settings.resamples or default_resamples(len(runs[0]))
         rates = compare_rates(*runs, rng=settings.rng(), resamples=resamples)
-        return ComparisonAnswer(chosen, decoded_comparison(rates, decoding, views))
+        return ComparisonAnswer(chosen, decoded_comparison(rates, decoding, views, repeats))
 
     def answers(self, method: str) -> dict[str, ComparisonAnswer | ArmPair]:
         """Say whether an arm is better than each of the others at shared seeds; computed once.
@@ -604,7 +630,10 @@ class Experiment:
         """
         settings, evaluation = self.settings, self.evaluation(run)
         estimates = evaluation.groups[0].estimates
-        chosen = DecodedRates.of(settings.decoding, evaluation.k, estimates)
+        chosen = DecodedRates.of(settings.decoding, evaluation.k, estimates, evaluation.repeats)
+        if settings.decoding == "single":
+            of_asked = run.once(("asked", settings), lambda: self._accuracy_of_asked(run))
+            chosen = replace(chosen, accuracy_of_asked=of_asked)
         if evaluation.k == 1 or run.provenance.answers_only:
             return (chosen,)
         decoding = other_decoding(settings.decoding)
@@ -616,6 +645,13 @@ class Experiment:
 
         other = run.once(("rates", decoding, settings), found)
         return tuple(sorted((chosen, other), key=lambda each: each.k))
+
+    def _accuracy_of_asked(self, run: ExperimentRun) -> Estimate | None:
+        without = unanswered_items(run.run)
+        if without.is_empty():
+            return None
+        items = self._items(run, "single", calibrated=self.settings.calibrated)
+        return accuracy_of_asked(items, without)
 
     def order_effect(self, run: ExperimentRun) -> OrderEffect:
         """Return whether the answers of a run follow the order in which they are shown.
@@ -640,7 +676,7 @@ class Experiment:
             # The views of an item may rule out all of its answers.
             with contextlib.suppress(InputError):
                 ensemble = run.scored("ensemble").over(settings.unit)
-            single = run.scored("single").over(settings.unit)
+            single = run.asked_once().scored("single").over(settings.unit)
             return order_audit(
                 effect,
                 single,
@@ -846,7 +882,7 @@ def _rounded(
     if (decimals is None and not run.provenance.censored) or run.ablated:
         return ()
     calibrator = run.applied(decoding, calibrated=calibrated)
-    views, temperature = run.predictions, None
+    views, temperature = run.scored(decoding, calibrated=calibrated).predictions, None
     if calibrator is not None:
         temperature = calibrator.temperatures(views.kind, views.n_choices, views.prompt_tokens)
     found = run.once(
@@ -854,6 +890,11 @@ def _rounded(
         lambda: rounded_scores(views, decoding, decimals, temperature),
     )
     return (found,)
+
+
+def _rows_per_item(runs: Sequence[RunFolder]) -> int:
+    """Return how many rows an item has, so that runs with and without repeats can be paired."""
+    return math.lcm(*(run.provenance.k or 1 for run in runs if run.provenance.repeats))
 
 
 def _unanswered(runs: Sequence[RunFolder]) -> tuple[frozenset[str], LeftOutItems | None]:

@@ -63,6 +63,7 @@ class ExperimentRun:
         allow: tuple[Allowance, ...] = (),
         views: int | None = None,
         without: frozenset[str] = frozenset(),
+        repeats: int | None = None,
     ) -> None:
         self.run = run
         self.name = run.name
@@ -75,6 +76,7 @@ class ExperimentRun:
         self._allow = allow
         self._views = views
         self._without = without
+        self._repeats = repeats
         self._cache: dict[Hashable, Any] = {}
 
     def __repr__(self) -> str:
@@ -255,7 +257,31 @@ class ExperimentRun:
         calibrator = self.applied(calibrated=calibrated)
         return self.once(
             ("scored", decoding, calibrated),
-            lambda: ScoredItems.of(self.predictions, decoding, calibrator),
+            lambda: self._in_rows(ScoredItems.of(self.predictions, decoding, calibrator)),
+        )
+
+    def _in_rows(self, items: ScoredItems) -> ScoredItems:
+        """Return items with the rows of the experiment, in which some run may have repeats."""
+        together = items.decoding == "ensemble" or items.reference is None
+        repeats = None if together else self._repeats
+        return items if repeats is None else items.with_repeats(repeats)
+
+    def asked_once(self) -> ExperimentRun:
+        """Return the run with one row per item: of repeats, the first."""
+        if not self.predictions.repeats and (self._repeats or 1) == 1:
+            return self
+        return self.once(
+            "asked once",
+            lambda: ExperimentRun(
+                self.run,
+                arm=self.arm,
+                first=self._first,
+                calibration=self._calibration,
+                shipped=self._shipped,
+                allow=self._allow,
+                views=1 if self.predictions.repeats else self._views,
+                without=self._without,
+            ),
         )
 
     def require_probabilities(self) -> None:
@@ -282,6 +308,7 @@ class ExperimentRun:
                 allow=self._allow,
                 views=k,
                 without=self._without,
+                repeats=self._repeats,
             ),
         )
 

@@ -102,12 +102,13 @@ class ItemDistributions:
 
 
 def item_outcomes(experiment: Experiment, run: ExperimentRun) -> ItemOutcomes:
-    """Return the outcome of every item of a run.
+    """Return the outcome of every item of a run; of repeats, that of the first.
 
     Args:
         experiment: its settings have the decoding.
         run: a run on full contexts.
     """
+    run = _one_row_per_item(experiment, run)
     items, views = run.scored(experiment.settings.decoding), run.predictions
     calibrated = calibrated_items(experiment, run)
     return ItemOutcomes(
@@ -135,19 +136,25 @@ def item_distributions(experiment: Experiment, run: ExperimentRun) -> ItemDistri
         run: a run on full contexts.
     """
     views = run.predictions
-    names = [f"view {view}" for view in range(views.k)]
+    name = "repeat" if views.repeats else "view"
+    names = [f"{name} {view}" for view in range(views.k)]
     parts = [views.log_probs_by_view]
     together = _ensemble(run)
     if together is not None:
         names.append("ensemble")
         parts.append(together[:, np.newaxis])
-    calibrated = calibrated_items(experiment, run)
+    calibrated = calibrated_items(experiment, _one_row_per_item(experiment, run))
     if calibrated is not None:
         names.append(f"{experiment.settings.decoding} after T(x)")
         parts.append(calibrated.log_probs[:, np.newaxis])
     log_probs = np.concatenate(parts, axis=1)
     used = np.arange(log_probs.shape[2]) < views.n_choices[:, np.newaxis]
     return ItemDistributions(tuple(names), np.exp(log_probs), metrics.predicted(log_probs), used)
+
+
+def _one_row_per_item(experiment: Experiment, run: ExperimentRun) -> ExperimentRun:
+    """Return a run with the first of its repeats, unless they are decoded together."""
+    return run.asked_once() if experiment.settings.decoding == "single" else run
 
 
 def _ensemble(run: ExperimentRun) -> FloatArray | None:

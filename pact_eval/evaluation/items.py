@@ -94,7 +94,7 @@ class ScoredItems:
     Attributes:
         decoding: single or ensemble.
         calibrator: temperatures that were applied; None for raw distributions.
-        k: number of views per item.
+        k: number of views per item; 1 if the repeats of an item are rows of their own.
         family_labels: the family of each item.
         labels: kind, domain and source family; only the requested ones if read from a file.
         is_base: (n,) whether the item is the base of its pair.
@@ -108,6 +108,9 @@ class ScoredItems:
         views: the scored views in memory; None for items read from a file.
         unit: units of intervals and exact tests: families, or source families.
         answers_only: whether the answers are known, and no probabilities; confidences are NaN.
+        repeats: number of repeats per item; 1 if the views are not repeats.
+        repeat: (n,) number of the repeat that a row is, if the repeats of an item are rows of their
+            own: then every mean is a mean over repeats. None otherwise.
     """
 
     decoding: Decoding
@@ -125,6 +128,8 @@ class ScoredItems:
     views: Predictions | None = None
     unit: ClusterUnit = "family"
     answers_only: bool = False
+    repeats: int = 1
+    repeat: IntArray | None = None
     _rows: IntArray | None = field(default=None, repr=False)
 
     @classmethod
@@ -146,6 +151,9 @@ class ScoredItems:
         """
         answers_only = predictions.answers_only
         _check_answers_only(decoding, calibrator, answers_only=answers_only)
+        repeats = predictions.k if predictions.repeats else 1
+        by_repeat = repeats > 1 and decoding == "single"
+        predictions = predictions.repeats_as_items() if by_repeat else predictions
         scoring = _Scoring(decoding, calibrator)
         columns, values = _Columns(len(predictions)), _Columns(len(predictions))
         part = _score(_slice_of_views(predictions), scoring, 0, columns, values)
@@ -153,10 +161,16 @@ class ScoredItems:
         family = Labels.of(predictions.family)
         items = _scored_items([part], columns, values, family, labels, scoring, predictions.k)
         items = _without_probabilities(items) if answers_only else items
-        return replace(items, views=predictions)
+        items = replace(items, views=predictions, repeats=repeats)
+        return items._with_repeats() if by_repeat else items
 
     def __len__(self) -> int:
         return len(self.family)
+
+    @property
+    def n_items(self) -> int:
+        """Number of items; fewer than rows if the repeats of an item are rows of their own."""
+        return len(self) if self.repeat is None else len(self) // self.repeats
 
     @property
     def contexts(self) -> Contexts:
@@ -253,8 +267,12 @@ class ScoredItems:
 
     @cached_property
     def pairs(self) -> metrics.PairIndex:
-        """The complete pairs, in the order of their families."""
-        return metrics.pairs_of_codes(self.family, self.is_base, self.n_families)
+        """The complete pairs, in the order of their families; each repeat has its own."""
+        if self.repeat is None:
+            return metrics.pairs_of_codes(self.family, self.is_base, self.n_families)
+        codes = self.family.astype(np.int64) * self.repeats + self.repeat
+        pairs = metrics.pairs_of_codes(codes, self.is_base, self.n_families * self.repeats)
+        return replace(pairs, incomplete_families=pairs.incomplete_families // self.repeats)
 
     @property
     def confident_errors(self) -> BoolArray:
@@ -296,6 +314,7 @@ class ScoredItems:
             confidence=self.confidence[rows],
             reordered=None if self.reordered is None else self.reordered[rows],
             values={name: values[rows] for name, values in self.values.items()},
+            repeat=None if self.repeat is None else self.repeat[rows],
             _rows=rows if self._rows is None else self._rows[rows],
         )
 
@@ -308,7 +327,28 @@ class ScoredItems:
         if k == self.k:
             return self
         views = self.predictions.first_views(k)
-        return ScoredItems.of(views, self.decoding, self.calibrator).over(self.unit)
+        found = ScoredItems.of(views, self.decoding, self.calibrator).over(self.unit)
+        return replace(found, repeats=self.repeats, repeat=self.repeat) if k == 1 else found
+
+    def with_repeats(self, number: int) -> ScoredItems:
+        """Return the items with a number of rows each, to compare runs row by row.
+
+        Repeats, or the one row of an item, are used several times. Means do not change, and
+        families stay the unit.
+
+        Args:
+            number: rows per item, a multiple of the rows that an item has.
+        """
+        now = self.repeats if self.repeat is not None else 1
+        if now == number:
+            return self
+        rows = np.arange(len(self)).reshape(-1, now)
+        found = self.taken(np.tile(rows, number // now).ravel())
+        return replace(found, repeats=number)._with_repeats()
+
+    def _with_repeats(self) -> ScoredItems:
+        numbers = np.tile(np.arange(self.repeats), len(self) // self.repeats)
+        return replace(self, repeat=numbers)
 
     def with_sorted_families(self) -> ScoredItems:
         """Return the items with families numbered by name: resamples do not depend on the rows."""
@@ -344,6 +384,7 @@ def read_items(
     workers: int | None = None,
     letters: bool = True,
     answers_only: bool = False,
+    repeats: bool = False,
 ) -> ScoredItems:
     """Score the items of a run from its file in slices, without keeping its rows.
 
@@ -358,6 +399,7 @@ def read_items(
         letters: also read the letter orders and answer mass, and check that ids are unique. The
             notes and the letter test need these data.
         answers_only: whether the answers are known, and no probabilities.
+        repeats: whether the views are repeats of one order.
 
     Returns:
         The same as `ScoredItems.of`, without the views.
@@ -370,6 +412,8 @@ def read_items(
     # Without globbing: a folder may be called "[new]".
     scan = pl.scan_parquet(path, glob=False)
     k, rows = _views_and_rows(scan, path)
+    by_repeat = repeats and decoding == "single" and k > 1
+    per_item, k = (k, 1) if by_repeat else (1, k)
     units: list[GroupBy] = ["source_family"] if unit == "source_family" else []
     groupings: tuple[GroupBy, ...] = tuple(dict.fromkeys(["kind", by, *units]))
     wanted = ["reference", "n_choices", "logits", "family", "variant", *groupings]
@@ -379,7 +423,7 @@ def read_items(
     wanted += ["accepted"] if "accepted" in scan.collect_schema() else []
     frames = scan.select(list(dict.fromkeys(wanted)))
     scoring = _Scoring(decoding, calibrator, letters=letters)
-    size = _SLICE_ROWS if _SLICE_ROWS % k == 0 else _SLICE_ROWS * k
+    size = _SLICE_ROWS if _SLICE_ROWS % (k * per_item) == 0 else _SLICE_ROWS * k * per_item
     columns, values = _Columns(rows // k), _Columns(rows // k)
 
     def scored(start: int) -> tuple[_Part, SliceTexts]:
@@ -402,12 +446,16 @@ def read_items(
             read.done = min(start + size, rows) // k
     texts = [each for _, each in found]
     if letters:
-        _refuse_repeated_ids(np.concatenate([each.ids for each in texts]), path)
+        _refuse_repeated_ids(np.concatenate([each.ids for each in texts])[::per_item], path)
     labels = {name: joined_labels([each.labels[name] for each in texts]) for name in groupings}
     family = joined_families([each.families for each in texts])
     parts = [part for part, _ in found]
     items = _scored_items(parts, columns, values, family, labels, scoring, k)
-    return (_without_probabilities(items) if answers_only else items).over(unit)
+    items = _without_probabilities(items) if answers_only else items
+    if repeats and max(k, per_item) > 1:
+        items = replace(items, repeats=max(k, per_item))
+        items = items._with_repeats() if by_repeat else items
+    return items.over(unit)
 
 
 def _check_answers_only(

@@ -118,15 +118,27 @@ class SeveralRight:
 
 @dataclass(frozen=True)
 class RepeatedPrompts:
-    """The views of a run ask a question several times in one order, as the epochs of a log do.
+    """The views of a run are repeats of one order, such as the epochs or trials of a log.
 
     Attributes:
-        views: how many times.
-        other_examples: whether the examples in the prompt differ.
+        repeats: how many times a question was asked.
+        changed: share of items whose answer is not the same in all repeats; NaN if the repeats
+            are decoded together.
     """
 
-    views: int
-    other_examples: bool = False
+    repeats: int
+    changed: float
+
+    @classmethod
+    def of(cls, items: ScoredItems) -> tuple[RepeatedPrompts, ...]:
+        """Return the note for the items of a run; none if their views are not repeats."""
+        if items.repeats == 1:
+            return ()
+        changed = math.nan
+        if items.repeat is not None:
+            answers = items.predicted.reshape(-1, items.repeats)
+            changed = float((answers != answers[:, :1]).any(axis=1).mean())
+        return (cls(items.repeats, changed),)
 
 
 @dataclass(frozen=True)
@@ -363,8 +375,6 @@ def run_notes(provenance: Provenance) -> tuple[Note, ...]:
         notes.append(Unanswered(counts.items or 0, counts.unanswered))
     if provenance.answers_only:
         notes.append(AnswersOnly())
-    if (provenance.repeats or provenance.trials) and (provenance.k or 1) > 1:
-        notes.append(RepeatedPrompts(provenance.k or 1, provenance.trials))
     if probe is not None and probe.changed and probe.end_largest_tv is not None:
         notes.append(ChangedModel(probe.end_largest_tv, probe.least_change or 0.0))
     return tuple(notes)
@@ -384,7 +394,8 @@ def several_right(items: ScoredItems) -> tuple[SeveralRight, ...]:
         any_of_them = np.where(accepted, np.exp(items.log_probs), 0.0).sum(axis=1)
         with np.errstate(divide="ignore"):
             nll = float(-np.log(np.minimum(any_of_them, 1.0)).mean())
-    return (SeveralRight(int((accepted.sum(axis=1) > 1).sum()), nll),)
+    rows = int((accepted.sum(axis=1) > 1).sum())
+    return (SeveralRight(rows * items.n_items // len(items), nll),)
 
 
 def one_order(items: ScoredItems) -> tuple[OneOrder, ...]:

@@ -28,8 +28,9 @@ from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.runs import Provenance
 from pact_eval.stats import Estimate, SlotPreferences, slot_preferences
 
-FloorSource = Literal["repeats", "rounding", "not measured"]
-"""Where a noise floor is from: repeated requests, rounding errors of a local model, or nowhere."""
+FloorSource = Literal["repeats", "rounding", "not measured", "not in the log"]
+"""Where a noise floor is from: repeated requests, rounding errors of a local model, or nowhere. A
+log that was imported is what it is: nobody can measure the noise of its model later."""
 
 OrderFinding = Literal["shown", "not shown", "identical", "no floor", "one order", "one view"]
 """What is known of the effect of the order.
@@ -172,7 +173,8 @@ def noise_floor(provenance: Provenance) -> NoiseFloor:
         return NoiseFloor("repeats", largest, probe.repeats or 0, probe.floor_flips or 0)
     noise = numeric_noise(provenance)
     if noise is None:
-        return NoiseFloor("not measured", math.nan)
+        imported = provenance.source == "import"
+        return NoiseFloor("not in the log" if imported else "not measured", math.nan)
     return NoiseFloor("rounding", math.tanh(noise / 2), precision=provenance.dtype)
 
 

@@ -36,6 +36,7 @@ class PairedDifference:
         seeds: number of shared seeds, or 1 if neither arm has a seed.
         metric: title of the rate, such as "Accuracy".
         k: number of views: 1 for view 0.
+        repeats: number of repeats per item; 1 if the views are not repeats.
         difference: method minus arm, with its interval over families.
         marked: whether it is shown at the 5% level.
     """
@@ -46,6 +47,7 @@ class PairedDifference:
     k: int
     difference: Estimate
     marked: bool
+    repeats: int = 1
 
 
 def paired_differences(experiment: Experiment, method: str) -> tuple[PairedDifference, ...]:
@@ -65,13 +67,16 @@ def paired_differences(experiment: Experiment, method: str) -> tuple[PairedDiffe
     found: list[PairedDifference] = []
     for arm, answer in experiment.answers(method).items():
         seeds = len(answer.seeds) if isinstance(answer, ArmPair) else 1
+        repeats = 1 if isinstance(answer, ArmPair) else answer.chosen.repeats
         by_views = dict(sorted(_by_views(experiment, answer)))
         for at in range(len(_METRICS)):
             for k, metrics in by_views.items():
                 each, value = metrics[at], _difference(metrics[at])
                 if not math.isnan(value.value):
                     found.append(
-                        PairedDifference(arm, seeds, each.spec.title, k, value, each.marked)
+                        PairedDifference(
+                            arm, seeds, each.spec.title, k, value, each.marked, repeats
+                        )
                     )
     return tuple(found)
 
@@ -109,7 +114,8 @@ def _drawn(
     wanted = [find_metric(name) for name in _METRICS]
 
     def group(run: ExperimentRun) -> ResampledGroup:
-        items = run.with_views(views).scored(decoding).over(settings.unit)
+        cut = run if decoding == "single" else run.with_views(views)
+        items = cut.scored(decoding).over(settings.unit)
         resamples = settings.resamples or default_resamples(len(items))
         found = items.with_sorted_families()
         return resampled_group("all", found, rng=settings.rng(), resamples=resamples, wanted=wanted)

@@ -13,6 +13,7 @@ from pact_eval.evaluation.chance_miscalibration import (
     ChanceMiscalibration,
     chance_miscalibration,
 )
+from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.notes import (
     IncompletePairs,
@@ -20,6 +21,7 @@ from pact_eval.evaluation.notes import (
     LowAnswerMass,
     NearTies,
     Note,
+    RepeatedPrompts,
     RepeatedViews,
     near_ties,
     numeric_noise,
@@ -63,6 +65,7 @@ class Group:
     Attributes:
         name: "all", or the kind, domain or source family.
         items: number of items.
+        answers: number of answers that means are taken over: items, times repeats if there are any.
         families: number of families.
         clusters: number of units of the intervals: families, or source families.
         estimates: by metric name.
@@ -75,6 +78,7 @@ class Group:
 
     name: str
     items: int
+    answers: int
     families: int
     clusters: int
     estimates: Mapping[str, Estimate]
@@ -97,6 +101,8 @@ class Evaluation(Result):
             and the letters depend on it.
         calibration: raw or calibrated; the same numbers depend on it.
         k: number of views per item.
+        repeats: number of repeats per item; 1 if the views are not repeats of one order. Under the
+            decoding single, every number is then a mean over the repeats.
         by: grouping after all items: kind, domain or source_family.
         unit: units of intervals: families, or source families.
         metrics: the metrics of the groups, in the order of the report.
@@ -113,6 +119,7 @@ class Evaluation(Result):
     decoding: Decoding
     calibration: Calibration
     k: int
+    repeats: int
     by: GroupBy
     unit: ClusterUnit
     metrics: tuple[MetricSpec, ...]
@@ -123,6 +130,11 @@ class Evaluation(Result):
     near_ties: NearTies | None
     notes: tuple[Note, ...]
     warnings: tuple[CalibrationWarning | Notice, ...] = ()
+
+    @property
+    def decoding_name(self) -> DecodingName:
+        """What the numbers are of, in outputs."""
+        return decoding_name(self.decoding, self.repeats)
 
 
 def default_resamples(items: int) -> int:
@@ -205,7 +217,8 @@ def evaluate_items(
         contexts=items.contexts,
         decoding=items.decoding,
         calibration="raw" if items.calibrator is None else items.calibrator.name,
-        k=items.k,
+        k=max(items.k, items.repeats),
+        repeats=items.repeats,
         by=by,
         unit=items.unit,
         metrics=registered_metrics(items.contexts),
@@ -215,6 +228,7 @@ def evaluate_items(
         smallest_probability=items.facts.smallest_probability,
         near_ties=ties,
         notes=(
+            *RepeatedPrompts.of(items),
             *notes,
             *_notes(items, groups[0], ties),
             *small_groups({each.name: each.items.n_clusters for each in drawn}, items.unit),
@@ -230,7 +244,8 @@ def group_numbers(group: ResampledGroup) -> Group:
     names = tracked(_names(items.contexts), "Computing metrics", "metrics", counts=len(items))
     return Group(
         name=group.name,
-        items=len(items),
+        items=items.n_items,
+        answers=len(items),
         families=items.n_families,
         clusters=items.n_clusters,
         estimates={name: group.estimate(name) for name in names},

@@ -138,7 +138,9 @@ def _accuracy(run: RunFolder) -> Estimate:
     nothing = float("nan")
     if run.ablated:
         return Estimate(nothing, nothing, nothing, 0, 0, None, ClusterText(_NO_REFERENCES))
-    items = read_items(run.predictions_file, "single", letters=False)
+    items = read_items(
+        run.predictions_file, "single", letters=False, repeats=run.provenance.repeats
+    )
     return point_estimates(items, "kind", ["accuracy"])["all"]["accuracy"]
 
 

@@ -225,7 +225,10 @@ def read_any_run(source: RunSource) -> Run:
         frame = _read_rows(path)
         try:
             predictions = Predictions.from_frame(frame)
-            predictions = replace(predictions, answers_only=provenance.answers_only)
+            repeats = provenance.repeats and predictions.k > 1
+            predictions = replace(
+                predictions, answers_only=provenance.answers_only, repeats=repeats
+            )
         except RunError as error:
             message = f"{path}: {error}"
             raise RunError(message) from None

@@ -49,6 +49,8 @@ class Predictions:
         accepted: shape (n, C), all right answers, if items have several; None otherwise. The
             reference of such an item is the most probable of them in view 0, so an answer counts if
             it is one of them.
+        repeats: whether the views of an item repeat one prompt or show its answers in one order, as
+            epochs and trials do.
     """
 
     ids: TextArray
@@ -67,6 +69,7 @@ class Predictions:
     answers_only: bool = False
     censored: BoolArray | None = None
     accepted: BoolArray | None = None
+    repeats: bool = False
 
     @classmethod
     def from_frame(cls, frame: pl.DataFrame) -> Predictions:
@@ -180,10 +183,45 @@ class Predictions:
         """Return the items with the first k views only; letter orders do not depend on K."""
         return replace(
             self,
+            repeats=self.repeats and k > 1,
             logits=self.logits[:, :k],
             code_order=self.code_order[:, :k],
             answer_mass=self.answer_mass[:, :k],
             censored=None if self.censored is None else self.censored[:, :k],
+        )
+
+    def repeats_as_items(self) -> Predictions:
+        """Return every view as an item with one view: n times K items, in the order of the items.
+
+        Means over them are means over the repeats. They keep the family of their item, so that
+        intervals over families allow for their dependence.
+
+        Examples:
+            >>> frame = pl.DataFrame({
+            ...     "id": ["a", "a"], "family": "f", "source_family": "s", "domain": "d",
+            ...     "kind": "boolean", "variant": "base", "reference": 1, "n_choices": 2,
+            ...     "view": [0, 1], "code_order": [[0, 1], [0, 1]],
+            ...     "logits": [[0.0, 2.0], [1.0, 0.0]], "prompt_tokens": 9, "answer_mass": 1.0})
+            >>> Predictions.from_frame(frame).repeats_as_items().ids.tolist()
+            ['a (repeat 1)', 'a (repeat 2)']
+        """
+        n, k, width = self.logits.shape
+        rows = self.taken(np.repeat(np.arange(n), k))
+        numbers = np.tile(np.arange(1, k + 1), n).tolist()
+        names = [f"{name} (repeat {at})" for name, at in zip(rows.ids, numbers, strict=True)]
+        logits = self.logits.reshape(n * k, 1, width)
+        references = rows.references
+        if rows.accepted is not None and references is not None:
+            references = _reference_of_several(rows.accepted, references, logits[:, 0])
+        return replace(
+            rows,
+            ids=np.array(names, dtype=np.object_),
+            logits=logits,
+            code_order=self.code_order.reshape(n * k, 1, width),
+            answer_mass=self.answer_mass.reshape(n * k, 1),
+            censored=None if self.censored is None else self.censored.reshape(n * k, 1, width),
+            references=references,
+            repeats=False,
         )
 
 
@@ -211,11 +249,19 @@ def right_answers(first: pl.DataFrame) -> tuple[BoolArray | None, IntArray]:
     width = int(first["n_choices"].max() or 2)  # type: ignore[arg-type]
     accepted = _marked(first["accepted"], width)
     accepted[np.arange(len(first)), references] = True
-    values = _padded(first["logits"], width, -np.inf)
+    return accepted, _reference_of_several(
+        accepted, references, _padded(first["logits"], width, -np.inf)
+    )
+
+
+def _reference_of_several(
+    accepted: BoolArray, references: IntArray, values: FloatArray
+) -> IntArray:
+    """Return the most probable right answer of items that have several, (n,)."""
     # Below minus infinity: an answer of probability 0 may be the only right one.
     found = np.where(accepted, np.maximum(values, -np.finfo(np.float64).max), -np.inf)
     several = accepted.sum(axis=1) > 1
-    return accepted, np.where(several, found.argmax(axis=1), references)
+    return np.where(several, found.argmax(axis=1), references)
 
 
 _TEXT_COLUMNS = ("family", "source_family", "domain", "kind", "variant")

@@ -32,10 +32,10 @@ ANSWERS: Final = "answers"
 others are minus infinity."""
 
 REPEATS: Final = "repeats"
-"""`log.views` of an import whose views ask the same prompt several times."""
+"""`log.views` of an import whose views ask the same prompt several times, in one order."""
 
 TRIALS: Final = "trials"
-"""`log.views` of an import whose views have other examples in the prompt."""
+"""`log.views` of an import whose views have other examples in the prompt, and one order."""
 
 NAME: Final = "run.json"
 """Name of the file in a run folder."""
@@ -219,8 +219,9 @@ class Provenance(Mapping[str, Json]):
             answers are only known to be small.
         answers_only: whether the answers are known, and no probabilities.
         several_right: number of items with several right answers.
-        repeats: whether the views of an imported log ask the same prompt several times.
-        trials: whether the views of an imported log have other examples in the prompt.
+        repeats: whether the views of an imported log are repeats: the order of the answers of an
+            item never changes. Epochs ask one prompt again; `trials` have other examples in it.
+        trials: whether the repeats have other examples in the prompt.
         seal: hashes of the rows and of this file; None while the run is being written.
         parts: SHA-256 of each part, by file name, while the run is being written.
         versions: versions of Python and of the libraries, by name.
@@ -327,7 +328,7 @@ class Provenance(Mapping[str, Json]):
             censored=bool(top.object("censored").whole("views")),
             answers_only=settings.text("values") == ANSWERS,
             several_right=top.whole("several_right") or 0,
-            repeats=top.object("log").text("views") == REPEATS,
+            repeats=top.object("log").text("views") in (REPEATS, TRIALS),
             trials=top.object("log").text("views") == TRIALS,
             seal=top.seal("seal"),
             parts=top.object("parts").texts(),

@@ -53,6 +53,10 @@ UNANSWERED: Final = pl.Schema({"status": pl.String(), "reason": pl.String()})
 """Further columns of rows that may be of unanswered items. `status` is null in the row of a view;
 otherwise it is one of `STATUSES`, the item has this one row, and `reason` says more."""
 
+COUNTED: Final = pl.Schema({"asked": pl.Int16(), "right": pl.Int16()})
+"""Columns that unanswered items of logs have in addition: in how many repeats the log counts the
+item, and in how many of them its answer is right."""
+
 Status: TypeAlias = Literal["missing", "refused", "unsupported", "failed"]
 """Why an item has no answer: the server left it out, the model refused it, the server does not take
 such a request, or no usable answer came."""
@@ -96,7 +100,7 @@ def answered(frame: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of answered items, without the columns of `UNANSWERED`."""
     if "status" not in frame.columns:
         return frame
-    return frame.filter(pl.col("status").is_null()).drop(*UNANSWERED)
+    return frame.filter(pl.col("status").is_null()).drop(*UNANSWERED, *COUNTED, strict=False)
 
 
 def unanswered(frame: pl.DataFrame) -> pl.DataFrame:

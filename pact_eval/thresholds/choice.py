@@ -346,7 +346,7 @@ def _alternatives(
 ) -> Iterator[Alternative]:
     """Yield what every signal would guarantee under every decoding that the run has."""
     k = run.predictions.k
-    for signal in SIGNALS if k > 1 else SIGNALS[:3]:
+    for signal in SIGNALS if k > 1 and not run.predictions.repeats else SIGNALS[:3]:
         for rule in decodings_of(run, chosen):
             if signal == "disagreement":
                 if rule.calibration == "calibrated":

@@ -37,7 +37,8 @@ def test_both_decodings_are_those_of_the_comparisons(tmp_path: Path, decoding: D
     assert [each.k for each in answer.by_views] == [1, 3]
     assert answer.chosen.decoding == decoding
     for each in answer.by_views:
-        chosen = Experiment(found.runs, settings=replace(SETTINGS, decoding=each.decoding))
+        views: Decoding = "single" if each.k == 1 else "ensemble"
+        chosen = Experiment(found.runs, settings=replace(SETTINGS, decoding=views))
         group = chosen.comparison(*pair(chosen)).groups[0]
         assert each.accuracy == group.metrics["accuracy"]
         assert each.pair_accuracy == group.metrics["pair_accuracy"]
@@ -51,7 +52,9 @@ def test_rates_are_those_of_the_reports(tmp_path: Path, decoding: Decoding) -> N
     rates = found.rates(run)
     assert [each.k for each in rates] == [1, 3]
     for each in rates:
-        estimates = found.evaluation(run, each.decoding, calibrated=False).groups[0].estimates
+        views: Decoding = "single" if each.k == 1 else "ensemble"
+        assert each.decoding == views
+        estimates = found.evaluation(run, views, calibrated=False).groups[0].estimates
         assert each.accuracy == estimates["accuracy"]
         assert each.pair_accuracy == estimates["pair_accuracy"]
 

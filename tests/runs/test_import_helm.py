@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -78,16 +79,34 @@ def test_perturbed_questions_are_a_family_and_trials_are_views(tmp_path: Path) -
     assert every == {f"scripted:{n}{p}" for n in instances for p in ("", "/lowercase")}
     assert {each.removesuffix("/lowercase") for each in every} >= {*run.predictions.family}
     evaluation = experiment.evaluation(experiment.runs[0])
-    assert RepeatedPrompts(2, other_examples=True) in evaluation.notes
     answers: dict[tuple[str, str], set[str]] = {}
     for each in states:
         key = (each["instance"]["id"], each["instance"].get("perturbation", {}).get("name", ""))
         text = each["result"]["completions"][0]["text"].strip()
         answers.setdefault(key, set()).add(each["output_mapping"].get(text, ""))
     complete = [each for each in answers.values() if "" not in each]
-    flips = evaluation.groups[0].estimates["flip_rate"]
-    assert flips.n == len(complete)
-    assert flips.value == pytest.approx(sum(len(each) > 1 for each in complete) / len(complete))
+    (note,) = (each for each in evaluation.notes if isinstance(each, RepeatedPrompts))
+    assert (note.repeats, evaluation.groups[0].items) == (2, len(complete))
+    changed = sum(len(each) > 1 for each in complete) / len(complete)
+    assert note.changed == pytest.approx(changed)
+    assert math.isnan(evaluation.groups[0].estimates["flip_rate"].value)
+
+
+@pytest.mark.parametrize("name", ["scripted", "tiny"])
+def test_the_headline_is_the_accuracy_of_helm(tmp_path: Path, name: str) -> None:
+    """HELM's own statistics have one mean per perturbation, over trials; here, of all requests."""
+    import_run(LOGS / name, tmp_path / "run", {}, ANY)
+    experiment = Experiment.read([tmp_path / "run"])
+    (rates,) = experiment.rates(experiment.runs[0])
+    published = [
+        each["mean"]
+        for each in content(name, "stats")
+        if each["name"]["name"] == "exact_match"
+        and each["name"].get("perturbation", {}).get("computed_on", "perturbed") == "perturbed"
+    ]
+    headline = rates.accuracy_of_asked or rates.accuracy
+    assert headline.value == pytest.approx(sum(published) / len(published), abs=1e-12)
+    assert rates.decoding == ("repeats" if name == "scripted" else "single")
 
 
 def _stats(change: Callable[[Any], object]) -> Callable[[Path], None]:

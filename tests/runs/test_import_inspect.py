@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import zipfile
 from pathlib import Path
@@ -141,10 +142,70 @@ def test_epochs_repeat_a_prompt(tmp_path: Path) -> None:
     for each in content("epochs.eval")["samples"]:
         answers.setdefault(each["id"], set()).add(each["scores"]["choice"]["answer"])
     complete = [each for each in answers.values() if "" not in each]
-    flips = evaluation.groups[0].estimates["flip_rate"]
-    assert (evaluation.k, flips.n) == (3, len(complete))
-    assert flips.value == pytest.approx(np.mean([len(each) > 1 for each in complete]))
-    assert RepeatedPrompts(3) in evaluation.notes
+    (note,) = (each for each in evaluation.notes if isinstance(each, RepeatedPrompts))
+    assert (note.repeats, evaluation.repeats, evaluation.groups[0].items) == (3, 3, len(complete))
+    assert note.changed == pytest.approx(np.mean([len(each) > 1 for each in complete]))
+    estimates = evaluation.groups[0].estimates
+    for name in ("flip_rate", "view_tv", "ensemble_gain"):
+        assert (np.isnan(estimates[name].value), estimates[name].n) == (True, 0)
+    assert experiment.order_effect(experiment.runs[0]).finding == "one order"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_headline_is_the_accuracy_of_the_log(tmp_path: Path, name: str) -> None:
+    """Epochs and samples without an answer included, which Inspect counts as wrong."""
+    import_run(LOGS / name, tmp_path / "run", {})
+    experiment = Experiment.read([tmp_path / "run"])
+    rates = experiment.rates(experiment.runs[0])[0]
+    headline = rates.accuracy_of_asked or rates.accuracy
+    logged = content(name)["results"]["scores"][0]["metrics"]["accuracy"]["value"]
+    assert headline.value == pytest.approx(logged, abs=1e-12)
+
+
+def test_log_probabilities_are_read_whatever_the_header_says(tmp_path: Path) -> None:
+    log = content("logprobs.eval")
+    for config in (log["plan"].get("config"), log["eval"].get("model_generate_config")):
+        (config or {}).pop("logprobs", None)
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(log), "utf-8")
+    read, expected = read_rows(path), read_rows(LOGS / "logprobs.eval")
+    assert read.values == expected.values == "logits"
+    assert read.frame.sort("id").equals(expected.frame.sort("id"))
+
+
+def test_several_right_letters_count_if_the_user_says_so(tmp_path: Path) -> None:
+    """The scorer asks for all letters: a sample that names both is right there, one is wrong."""
+    log = content("answers.json")
+    answered = (each for each in log["samples"] if each["scores"]["choice"]["answer"])
+    first, second, third = itertools.islice(answered, 3)
+    for sample, answer, value in ((first, "A, B", "C"), (second, "B", "I"), (third, "C", "I")):
+        sample["target"] = ["A", "B"]
+        sample["scores"]["choice"] |= {"answer": answer, "value": value}
+    right = sum(each["scores"]["choice"]["value"] == "C" for each in log["samples"])
+    metric = log["results"]["scores"][0]["metrics"]["accuracy"]
+    metric["value"] = right / len(log["samples"])
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(log), "utf-8")
+    with pytest.raises(RecordError) as told:
+        read_rows(path)
+    (problem,) = told.value.problems
+    assert problem.message.startswith("give --multi any")
+    imported = read_rows(path, ImportOptions(multi="any"))
+    recomputed = imported.log["recomputed"]
+    assert isinstance(recomputed, dict)
+    assert (imported.several_right, recomputed["correct"]) == (3, right + 1)
+    assert "1 answers are one of several right letters" in imported.remarks[0]
+
+
+def test_a_refusal_does_not_repeat_itself(tmp_path: Path) -> None:
+    log = content("answers.json")
+    for sample in log["samples"]:
+        sample["choices"] = None
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(log), "utf-8")
+    with pytest.raises(RecordError, match="only tasks of multiple choice") as told:
+        read_rows(path)
+    assert len(told.value.problems) == 1
 
 
 @pytest.mark.parametrize("name", ["epochs.eval", "logprobs.eval"])
@@ -205,7 +266,7 @@ def _score(log: dict[str, Any], **values: Any) -> None:
 BAD: list[tuple[Any, str]] = [
     (lambda log: _score(log, answer="B", value="C"), r"sample sum-2, epoch 1\): the log counts"),
     (lambda log: log["samples"][0].update(choices=None), "choices: expected a list of answers"),
-    (lambda log: log["samples"][0].update(target=["A", "B"]), "target: expected one right answer"),
+    (lambda log: log["samples"][0].update(target=["A", "B"]), "give --multi any"),
     (lambda log: log["samples"][0].update(target="Z"), "expected a letter of one of 4 choices"),
     (lambda log: log["samples"].pop(0), "accuracy is .*, that of the log"),
     (lambda log: log["samples"].clear(), "expected at least one row"),

@@ -56,7 +56,7 @@ def test_accuracies_are_those_of_the_results(tmp_path: Path) -> None:
 
 
 def check_several_right(folder: Path, out: Path) -> None:
-    with pytest.raises(RecordError, match="expected one right answer, got 2; --multi any"):
+    with pytest.raises(RecordError, match="give --multi any, .* several in 6 rows"):
         read_rows(folder)
     import_run(folder, out, {"arm": "any"}, ImportOptions(multi="any"))
     experiment = Experiment.read([out])
@@ -64,6 +64,61 @@ def check_several_right(folder: Path, out: Path) -> None:
     results = reported(folder)["results"]["holding_several"]
     assert accuracy.value == pytest.approx(results["acc,none"], abs=1e-12)
     assert read_run(out).provenance.several_right == 6
+
+
+@pytest.mark.parametrize(
+    ("task", "metric"),
+    [
+        ("holding_letters", "acc"),
+        ("holding_letters", "acc_norm"),
+        ("holding_texts", "acc"),
+        ("holding_texts", "acc_mutual_info"),
+        ("tiny_wino", "acc"),
+    ],
+)
+def test_the_headline_is_the_metric_of_the_results(tmp_path: Path, task: str, metric: str) -> None:
+    import_run(samples(task), tmp_path / "run", {}, ImportOptions(metric=metric))
+    experiment = Experiment.read([tmp_path / "run"])
+    (rates,) = experiment.rates(experiment.runs[0])
+    published = reported()["results"][task][f"{metric},none"]
+    assert rates.accuracy.value == pytest.approx(published, abs=1e-12)
+    assert read_run(tmp_path / "run").provenance.settings.get("metric") == metric
+
+
+def test_normalised_likelihoods_are_per_character_of_the_choice(tmp_path: Path) -> None:
+    """By hand: " ab" has two characters and " abcdefgh" eight, without the space before them."""
+
+    def line(doc_id: int, values: tuple[float, float], norm: int) -> dict[str, Any]:
+        texts = (" ab", " abcdefgh")
+        return {
+            "doc_id": doc_id,
+            "doc": {},
+            "target": "1",
+            "arguments": {
+                f"gen_args_{i}": {"arg_0": "?", "arg_1": text} for i, text in enumerate(texts)
+            },
+            "filtered_resps": [[str(value), "False"] for value in values],
+            "metrics": ["acc", "acc_norm"],
+            "acc": float(values[1] > values[0]),
+            "acc_norm": norm,
+        }
+
+    # -3/2 < -8/8, and with the space -3/3 = -9/9 would be a tie that the first choice wins.
+    path = write_jsonl(tmp_path / "log.jsonl", [line(0, (-3.0, -9.0), 1), line(1, (-1.0, -9.0), 0)])
+    frame = read_rows(path, ImportOptions(metric="acc_norm")).frame
+    assert frame["logits"].to_list() == [[-1.5, -1.125], [-0.5, -1.125]]
+    assert read_rows(path).frame["logits"].to_list() == [[-3.0, -9.0], [-1.0, -9.0]]
+    changed_line = line(0, (-3.0, -9.0), 0)
+    wrong = write_jsonl(tmp_path / "wrong.jsonl", [changed_line, line(1, (-1.0, -9.0), 0)])
+    with pytest.raises(RecordError, match="the log counts this answer as wrong"):
+        read_rows(wrong, ImportOptions(metric="acc_norm"))
+
+
+def test_a_metric_that_the_log_lacks_is_told_once() -> None:
+    with pytest.raises(RecordError) as told:
+        read_rows(samples("holding_texts"), ImportOptions(metric="acc_norm"))
+    (problem,) = told.value.problems
+    assert problem.message == "--metric acc_norm: the file has no such metric"
 
 
 def test_any_of_several_right_answers_counts_as_there(tmp_path: Path) -> None:

@@ -280,6 +280,19 @@ def test_a_logit_beyond_any_floating_point_number_of_a_model_is_refused(tmp_path
     assert not (tmp_path / "run").exists()
 
 
+def test_a_row_without_an_answer_has_the_number_of_answers_of_its_kind(tmp_path: Path) -> None:
+    def refused(**more: Any) -> Path:
+        return write_jsonl(
+            tmp_path / "rows.jsonl",
+            [row("a"), row("b", probabilities=None, status="refused", **more)],
+        )
+
+    frame = read_rows(refused(kind="boolean")).frame
+    assert frame.filter(pl.col("id") == "b")["n_choices"].to_list() == [2]
+    with pytest.raises(RecordError, match=r"n_choices: a row without an answer needs it"):
+        read_rows(refused(kind="choice"))
+
+
 def test_items_without_an_answer_have_a_status_and_no_numbers(tmp_path: Path) -> None:
     rows = [
         row("a"),
@@ -394,7 +407,7 @@ def test_any_of_several_right_answers_counts(tmp_path: Path) -> None:
             row("y", probabilities=None, logits=logits, reference=1),
         ]
         path = write_jsonl(tmp_path / f"{name}.jsonl", rows)
-        with pytest.raises(RecordError, match=r"x\): expected one right answer, got 2; --multi"):
+        with pytest.raises(RecordError, match=r"give --multi any, .* \(the first: x\)"):
             read_rows(path)
         options = ImportOptions(multi="any")
         import_run(path, tmp_path / name, {"arm": name, "seed": 1}, options)

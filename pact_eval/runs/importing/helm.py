@@ -209,9 +209,7 @@ class _Log:
             return row | {"status": status, "reason": reason}
         self._right[group] += order[answer] in right
         correct = None if counted is None else counted == 1
-        if key.trial == 0:  # the views of other trials show the same order
-            row["code_order"] = [*order]
-        return row | {"answer": order[answer], "correct": correct}
+        return row | {"code_order": [*order], "answer": order[answer], "correct": correct}
 
     @property
     def _domain(self) -> str:

@@ -9,11 +9,15 @@ score of every sample, and `samples/{id}_epoch_{n}.json` all of it. A `.json` fi
 
 The canonical order of the answers is that of their texts. So runs of the same questions agree
 whatever order each was shown in, and the order that was shown is the `code_order` of the view. The
-epochs of a sample are views that repeat one prompt.
+epochs of a sample are views that repeat one prompt, so their order is the same.
 
-Probabilities are read if every answer has them: the letter after "ANSWER:" is looked for among the
-tokens of the output, with its `top_logprobs`. A letter that is not listed there has at most the
-probability of the least probable token that is, and at most what the listed ones leave.
+A target may be several letters. The scorer `choice` then counts the answer as right that names all
+of them. With `--multi any`, an answer that names one of them counts here too, and a remark says so.
+
+Probabilities are read from the samples, whatever the header says, if every answer has them: the
+letter after "ANSWER:" is looked for among the tokens of the output, with its `top_logprobs`. A
+letter that is not listed there has at most the probability of the least probable token that is, and
+at most what the listed ones leave.
 """
 
 from __future__ import annotations
@@ -144,9 +148,9 @@ class _Sample:
         epoch: from 1.
         order: (C,) canonical index of every choice as logged.
         shown: (C,) canonical index at every letter as shown.
-        reference: canonical index.
+        references: canonical indices of the right answers.
         answer: canonical index; None if there is none.
-        correct: whether the scorer counts it as right.
+        correct: whether the scorer counts it as right; None if it has not scored it.
         problem: why there is no answer.
         status: of an item without one.
         log_probs: those of the letters in canonical order; None if they are not known.
@@ -158,7 +162,7 @@ class _Sample:
     epoch: int
     order: tuple[int, ...]
     shown: tuple[int, ...]
-    reference: int
+    references: tuple[int, ...]
     answer: int | None
     correct: bool | None
     status: str | None
@@ -178,6 +182,8 @@ class _Log:
         self._reader = reader
         self._grouping = options.grouping
         self._scorer = options.scorer
+        self._any_right = options.multi is not None
+        self._part_of_several = 0
         header = reader.header
         self._eval = as_dict(header.get("eval"))
         self._task = str(self._eval.get("task") or reader.path.stem)
@@ -224,9 +230,21 @@ class _Log:
             for each in first
             for score in as_dict(each.get("scores")).values()
         )
-        if self._logprobs or shuffled or any(not each.get("choices") for each in first):
+        incomplete = shuffled or any(not each.get("choices") for each in first)
+        self._logprobs = self._logprobs or self._has_log_probs()
+        if self._logprobs or incomplete:
             return self._reader.with_details()
         return iter(first)
+
+    def _has_log_probs(self) -> bool:
+        """Whether the first answer has log-probabilities; without them, the run has none."""
+        entries = map(as_dict, self._reader.with_details())
+        answered = (
+            entry
+            for entry in entries
+            if any(as_dict(each).get("answer") for each in as_dict(entry.get("scores")).values())
+        )
+        return bool(_tokens_of_answer(next(answered, {})))
 
     def _sample(self, entry: dict[str, Any], name: str) -> _Sample:
         """Read one sample.
@@ -236,31 +254,32 @@ class _Log:
         """
         choices = entry.get("choices")
         if not isinstance(choices, list) or len(choices) < 2:
-            message = f"choices: expected a list of answers, got {describe(choices)}"
+            message = (
+                f"choices: expected a list of answers, got {describe(choices)}; only tasks of "
+                "multiple choice can be imported"
+            )
             raise ValueError(message)
         order = by_text([str(each) for each in choices])
-        target = _positions(entry.get("target"), len(choices))
-        if len(target) != 1:
-            message = f"target: expected one right answer, got {entry.get('target')!r:.60}"
-            raise ValueError(message)
+        target = tuple(dict.fromkeys(_positions(entry.get("target"), len(choices))))
         score = self._score(entry, name)
         shown = _shown_order(str(score.get("explanation") or ""), [str(c) for c in choices])
         self._shuffled |= shown is not None
         shown_order = tuple(order[at] for at in (shown or range(len(choices))))
-        answer, status, why = _answer(entry, score, len(choices))
+        answer, status, why = _answer(entry, score, target, len(choices))
         known = None
         if answer is not None and self._logprobs:
             known = _letter_log_probs(entry, shown_order, order[answer])
         outcome = score.get("value")
+        correct = _OUTCOMES.get(outcome) if isinstance(outcome, str | int | float) else None
         return _Sample(
             name=name,
             id=str(entry.get("id")),
             epoch=int(entry.get("epoch") or 1),
             order=order,
             shown=shown_order,
-            reference=order[target[0]],
+            references=tuple(sorted(order[at] for at in target)),
             answer=None if answer is None else order[answer],
-            correct=_OUTCOMES.get(outcome) if isinstance(outcome, str | int | float) else None,
+            correct=correct,
             status=status,
             problem=why,
             log_probs=known,
@@ -288,16 +307,22 @@ class _Log:
         row: dict[str, Json] = {
             "id": sample.id,
             "domain": self._task,
-            "reference": sample.reference,
+            "reference": [*sample.references]
+            if len(sample.references) > 1
+            else sample.references[0],
             "view": sample.epoch - 1,
             "n_choices": len(sample.order),
             **sample.labels,
         }
         if sample.answer is None:
-            return row | {"status": sample.status, "reason": sample.problem}
-        if sample.epoch == 1 or self._shuffled:
-            row["code_order"] = [*sample.shown]
-        row |= {"answer": sample.answer, "correct": sample.correct}
+            scored = sample.correct is not None
+            return row | {"status": sample.status, "reason": sample.problem, "scored": scored}
+        correct = sample.correct
+        if self._any_right and correct is False and len(sample.references) > 1:
+            # Right by --multi any; the scorer asks for all of the letters.
+            correct = sample.answer in sample.references
+            self._part_of_several += correct
+        row |= {"code_order": [*sample.shown], "answer": sample.answer, "correct": correct}
         if sample.log_probs is not None and not self._without_probabilities:
             values = sample.log_probs.values
             row["logits"] = [*values]
@@ -325,6 +350,11 @@ class _Log:
                 f"{self._without_probabilities:,} answers have no log-probability of their letter, "
                 "so the run has answers without probabilities."
             )
+        if self._part_of_several:
+            remarks.append(
+                f"{self._part_of_several:,} answers are one of several right letters: right by "
+                "--multi any, and wrong by the scorer of the log, which asks for all of them."
+            )
         if self._after_reasoning():
             block["after_reasoning"] = True
             remarks.append("The model reasons first: each answer depends on what it has written.")
@@ -348,14 +378,14 @@ class _Log:
                 continue
             if not isinstance(logged, int | float) or not self._scored:
                 continue
-            ours = outcome.correct / self._scored
+            ours = (outcome.correct - self._part_of_several) / self._scored
             if abs(ours - logged) > _CLOSE:
                 message = f"accuracy is {ours:.6f}, that of the log {logged:.6f}"
                 yield Problem(None, None, message)
 
 
 def _answer(
-    entry: Mapping[str, Any], score: Mapping[str, Any], choices: int
+    entry: Mapping[str, Any], score: Mapping[str, Any], target: Sequence[int], choices: int
 ) -> tuple[int | None, str | None, str | None]:
     """Return the choice of a sample as logged; without one, its status and the reason."""
     error = entry.get("error")
@@ -369,9 +399,9 @@ def _answer(
         reason = str(score.get("reason") or "no answer")
         return None, "missing" if reason == "no_response" else "failed", reason
     found = _positions(answer, choices)
-    if len(found) != 1:
+    if len(found) != 1 and {*found} != {*target}:
         return None, "failed", f"several answers: {answer[:60]}"
-    return found[0], None, None
+    return found[0], None, None  # of all right letters, the first stands for them
 
 
 def _positions(value: Any, choices: int) -> list[int]:

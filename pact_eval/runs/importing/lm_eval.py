@@ -9,10 +9,13 @@ A folder of results has `samples_<task>_<date>.jsonl`, one line per item and fil
      "doc_hash", "prompt_hash", "target_hash": ..., "acc": 1.0}
 
 `acc` is that of the largest log-likelihood, the first of equal ones: it proves our reading of the
-target, line by line. A target is an index, a list of indices (several right answers), or the text
-of a choice; `acc` decides for a whole file which of them. If the prompts of a line differ and its
-continuations do not (WinoGrande), its target is not the reference; then `acc` says it, if there are
-two choices.
+target, line by line. `acc_norm` divides by the number of characters of the choice, and
+`acc_mutual_info` subtracts the log-likelihood without the prompt: `--metric` chooses one of them,
+whose values are then the logits of the run.
+
+A target is an index, a list of indices (several right answers), or the text of a choice; the metric
+decides for a whole file which of them. If the prompts of a line differ and its continuations do not
+(WinoGrande), its target is not the reference; then `acc` says it, if there are two choices.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ _SAMPLES: Final = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d
 _KEYS: Final = frozenset({"doc_id", "arguments", "filtered_resps"})
 _INDICES: Final = re.compile(r"\d+|\[\d+(, \d+)*\]")
 _NO_FILTER: Final = "none"
+_ACC: Final = "acc"
 _HASHES: Final = ("doc_hash", "prompt_hash", "target_hash")
 _SHOWN_OF_HASH: Final = 16
 _CLOSE: Final = 1e-9
@@ -57,9 +61,10 @@ class _Line:
         doc_hash: hash of the document; empty if the log has none.
         filter: name of the filter.
         log_likelihoods: of every choice.
+        scores: of every choice, of which the largest is the answer by the metric.
         choices: the text of every choice; empty if the choices are in the prompts.
         target: as logged.
-        acc: as logged; None if the task has no such metric.
+        acc: the metric as logged; None if the task has no such metric.
         labels: what names family and domain, if not the source.
         hashes: the hashes of the line, joined.
     """
@@ -70,6 +75,7 @@ class _Line:
     doc_hash: str
     filter: str
     log_likelihoods: tuple[float, ...]
+    scores: tuple[float, ...]
     choices: tuple[str, ...]
     target: str
     acc: float | None
@@ -78,8 +84,46 @@ class _Line:
 
     @property
     def predicted(self) -> int:
-        """The choice of largest log-likelihood; the first of equal ones, as numpy's argmax."""
-        return self.log_likelihoods.index(max(self.log_likelihoods))
+        """The choice of the largest score; the first of equal ones, as numpy's argmax."""
+        return self.scores.index(max(self.scores))
+
+
+@dataclass(frozen=True)
+class _Metric:
+    """The metric by which answers are read.
+
+    Attributes:
+        name: acc, acc_norm or acc_mutual_info.
+        delimiter: what the task puts between a prompt and a choice; it is no part of the choice.
+    """
+
+    name: str
+    delimiter: str
+
+    def scores(
+        self, log_likelihoods: Sequence[float], alone: Sequence[float], choices: Sequence[str]
+    ) -> tuple[float, ...]:
+        """Return the score of every choice.
+
+        Args:
+            log_likelihoods: of every choice after its prompt.
+            alone: those without the prompt; empty if they were not asked for.
+            choices: the continuations; empty if the choices are in the prompts.
+
+        Raises:
+            ValueError: the line lacks what the metric needs.
+        """
+        if self.name == "acc":
+            return tuple(log_likelihoods)
+        if self.name == "acc_mutual_info":
+            if not alone:
+                raise ValueError("acc_mutual_info: expected requests without the prompt, got none")
+            return tuple(a - b for a, b in zip(log_likelihoods, alone, strict=True))
+        before = self.delimiter if all(c.startswith(self.delimiter) for c in choices) else ""
+        lengths = [len(choice) - len(before) for choice in choices]
+        if not lengths or min(lengths) < 1:
+            raise ValueError("acc_norm: the lengths of the choices are not known")
+        return tuple(a / length for a, length in zip(log_likelihoods, lengths, strict=True))
 
 
 class LmEval:
@@ -132,6 +176,9 @@ class _Task:
         self._options = options
         self._grouping = options.grouping
         self._several = folder
+        self.results = self._results()
+        self.metric = _Metric(options.metric or _ACC, _delimiter(self.results, self.name))
+        self.filter = _NO_FILTER
 
     def rows(self) -> Iterator[LogRow | Problem]:
         """Read the file, then yield its rows: how targets are read depends on all lines."""
@@ -142,7 +189,7 @@ class _Task:
             try:
                 entry = as_object(loads(decoded(raw, number)))
                 name = f"doc {entry.get('doc_id')}"
-                line = _line(number, name, entry, self._grouping)
+                line = _line(number, name, entry, self._grouping, self.metric)
                 self.hash.update(line.hashes.encode())
                 self.hashed = self.hashed and bool(line.hashes)
                 lines.setdefault(line.filter, []).append(line)
@@ -152,7 +199,11 @@ class _Task:
         if broken or not lines:
             return
         try:
-            chosen = lines[_chosen_filter(list(lines), self._options.filter)]
+            self.filter = _chosen_filter(list(lines), self._options.filter)
+            chosen = lines[self.filter]
+            if self._options.metric and all(line.acc is None for line in chosen):
+                message = f"--metric {self._options.metric}: the file has no such metric"
+                raise ValueError(message)
         except ValueError as error:
             yield self._problem(None, None, str(error))
             return
@@ -190,7 +241,7 @@ class _Task:
             "id": f"{self.name}:{key}",
             "domain": self.name,
             "reference": right[0] if len(right) == 1 else [*right],
-            "logits": [*line.log_likelihoods],
+            "logits": [*line.scores],
             "correct": None if line.acc is None else line.acc == 1,
             **line.labels,
         }
@@ -201,7 +252,7 @@ class _Task:
             row["code_order"] = []  # whether the prompt shows the choices, and how, is not known
         return row
 
-    def results(self) -> dict[str, Any] | None:
+    def _results(self) -> dict[str, Any] | None:
         """Return the results next to the samples; None if they are not there."""
         path = self.file.with_name(f"results_{self.date}.json")
         if self.date is None or not path.exists():
@@ -210,7 +261,16 @@ class _Task:
         return found if isinstance(found, dict) else None
 
 
-def _line(number: int, name: str, entry: dict[str, Json], grouping: Grouping) -> _Line:
+def _delimiter(results: Mapping[str, Any] | None, task: str) -> str:
+    """Return what a task puts between prompt and choice; a space, unless its results differ."""
+    config = _object(_object((results or {}).get("configs")).get(task))
+    found = config.get("target_delimiter")
+    return found if isinstance(found, str) else " "
+
+
+def _line(
+    number: int, name: str, entry: dict[str, Json], grouping: Grouping, metric: _Metric
+) -> _Line:
     """Read one line.
 
     Raises:
@@ -222,16 +282,21 @@ def _line(number: int, name: str, entry: dict[str, Json], grouping: Grouping) ->
         raise ValueError(message)
     contexts, continuations = _arguments(entry.get("arguments"))
     values = _log_likelihoods(entry.get("filtered_resps"), len(continuations))
+    alone: tuple[float, ...] = ()
     if "acc_mutual_info" in _list(entry.get("metrics")) and len(values) % 2 == 0:
-        # The second half is asked without the prompt; `acc` does not use it.
+        # The second half is asked without the prompt; only `acc_mutual_info` uses it.
         half = len(values) // 2
         if all(context == "" for context in contexts[half:]):
+            alone = values[half:]
             contexts, continuations, values = contexts[:half], continuations[:half], values[:half]
     in_prompts = len(set(continuations)) == 1 and len(set(contexts)) > 1
-    acc = entry.get("acc")
+    acc = entry.get(metric.name)
     if acc is not None and acc not in (0, 1):
-        message = f"acc: expected 0 or 1, got {dumps(acc)[:60]}"
+        message = f"{metric.name}: expected 0 or 1, got {dumps(acc)[:60]}"
         raise ValueError(message)
+    choices = () if in_prompts else continuations
+    # Without the metric, the file is refused as a whole.
+    scores = values if acc is None else metric.scores(values, alone, choices)
     hashes = [entry.get(each) for each in _HASHES]
     return _Line(
         number=number,
@@ -240,7 +305,8 @@ def _line(number: int, name: str, entry: dict[str, Json], grouping: Grouping) ->
         doc_hash=str(hashes[0] or ""),
         filter=str(entry.get("filter") or _NO_FILTER),
         log_likelihoods=values,
-        choices=() if in_prompts else continuations,
+        scores=scores,
+        choices=choices,
         target=str(entry.get("target")),
         acc=None if acc is None else float(acc),
         labels=grouping.of_entry(entry),
@@ -358,7 +424,11 @@ def _facts(tasks: Sequence[_Task], _outcome: Outcome) -> LogFacts:
     remarks: list[str] = []
     block: dict[str, Json] = {"tasks": [task.name for task in tasks]}
     model: str | None = None
-    found = [(task, task.results()) for task in tasks]
+    found = [(task, task.results) for task in tasks]
+    chosen = tasks[0].metric.name
+    if chosen != _ACC:
+        block["metric"] = chosen
+        remarks.append(f"Answers and probabilities are by {chosen}, not by the likelihood alone.")
     for task, results in found:
         if results is None:
             continue
@@ -371,7 +441,7 @@ def _facts(tasks: Sequence[_Task], _outcome: Outcome) -> LogFacts:
         remarks.append(f"No results_<date>.json next to {', '.join(without)}: no provenance.")
     unverified = [task.name for task in tasks if task.unverified]
     if unverified:
-        remarks.append(f"No acc in {', '.join(unverified)}: right and wrong are not verified.")
+        remarks.append(f"No {chosen} in {', '.join(unverified)}: right and wrong are not verified.")
     return LogFacts(json.loads(json.dumps(block)), model, tuple(remarks), tuple(problems))
 
 
@@ -399,11 +469,13 @@ def _contradictions(task: _Task, results: Mapping[str, Any]) -> Iterator[Problem
             f"expected {logged[:12]}, got {task.hash.hexdigest()[:12]})",
         )
     accuracies = _object(_object(results.get("results")).get(task.name))
-    logged = next((v for k, v in accuracies.items() if k in ("acc,none", "acc")), None)
+    names = (f"{task.metric.name},{task.filter}", task.metric.name)
+    logged = next((v for k, v in accuracies.items() if k in names), None)
     if isinstance(logged, int | float) and task.items and not task.unverified:
         ours = task.correct / task.items
         if abs(ours - logged) > _CLOSE:
-            message = f"{task.name}: accuracy is {ours:.6f}, that of the results {logged:.6f}"
+            what = "accuracy" if task.metric.name == _ACC else task.metric.name
+            message = f"{task.name}: {what} is {ours:.6f}, that of the results {logged:.6f}"
             yield Problem(None, None, message)
 
 

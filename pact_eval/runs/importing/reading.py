@@ -18,6 +18,7 @@ from pact_eval.errors import Problem, RecordError
 from pact_eval.runs.importing.row_reader import (
     OWN_NAMES,
     RowReader,
+    SeveralRightError,
     inconsistent_views,
     missing_views,
 )
@@ -30,10 +31,11 @@ from pact_eval.runs.importing.source import (
     Source,
 )
 from pact_eval.runs.probabilities import with_rounding
-from pact_eval.runs.provenance import ANSWERS
-from pact_eval.runs.rows import OF_LOGS, SCHEMA, UNANSWERED
+from pact_eval.runs.provenance import ANSWERS, REPEATS
+from pact_eval.runs.rows import COUNTED, OF_LOGS, SCHEMA, UNANSWERED
 
 _MOST_PROBLEMS = 1000
+_MANY = 4
 
 
 def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[ImportedRows, Log]:
@@ -66,12 +68,14 @@ def read_log(source: Source, path: Path, options: ImportOptions) -> tuple[Import
         problems += _missing(rows, unanswered) or _several_views(rows, reader.values)
     named = str(log.named or path)
     if problems:
-        raise RecordError(named, problems)
+        raise RecordError(named, _once_each(problems))
     facts = log.facts(Outcome(reader.compared, reader.correct, len(unanswered)))
     if facts.problems:
         raise RecordError(named, facts.problems)
     frame, rounding = _frame(rows, unanswered, reader)
     block = dict(facts.block)
+    if _are_repeats(rows):
+        block.setdefault("views", REPEATS)
     if reader.compared:
         block["recomputed"] = {"answers": reader.compared, "correct": reader.correct}
     said = [*facts.remarks]
@@ -105,6 +109,7 @@ def _read(
     problems: list[Problem] = []
     ignored: dict[str, None] = {}
     seen: dict[tuple[str, int], int | None] = {}
+    several: list[LogRow] = []
     for entry in entries:
         if isinstance(entry, Problem):
             problems.append(entry)
@@ -119,13 +124,55 @@ def _read(
                 rows.append(row)
                 if own:
                     ignored |= dict.fromkeys(n for n in entry.row if n not in reader.used)
+            except SeveralRightError:
+                several.append(entry)
             except ValueError as error:
                 problems.append(Problem(entry.line, entry.record, f"{entry.where}{error}"))
         if len(problems) >= _MOST_PROBLEMS:
             break
+    if several:
+        problems.insert(0, _several_right(several))
     if not rows and not problems:
         problems.append(Problem(None, None, "expected at least one row, got an empty file"))
     return rows, problems, ignored
+
+
+def _several_right(entries: Sequence[LogRow]) -> Problem:
+    """Return the problem of questions with several right answers, with the remedy first."""
+    first = entries[0]
+    where = first.record or (f"line {first.line}" if first.line else first.where.rstrip(": "))
+    rows = "1 row" if len(entries) == 1 else f"{len(entries):,} rows"
+    message = (
+        "give --multi any, which counts an answer that is one of several right ones: expected one "
+        f"right answer, got several in {rows} (the first: {where})"
+    )
+    return Problem(None, None, message)
+
+
+def _once_each(problems: Sequence[Problem]) -> list[Problem]:
+    """Return problems in their order; a message that many entries have is said once."""
+    by_message: dict[str, list[Problem]] = {}
+    for problem in problems:
+        by_message.setdefault(problem.message, []).append(problem)
+    said: list[Problem] = []
+    for message, same in by_message.items():
+        first = same[0]
+        if len(same) >= _MANY and (first.line is not None or first.record_id is not None):
+            more = f"{message} (and so {len(same) - 1:,} more)"
+            same = [Problem(first.line, first.record_id, more)]
+        said += same
+    return said
+
+
+def _are_repeats(rows: Sequence[dict[str, Json]]) -> bool:
+    """Whether items have several views, and those of an item show one known order."""
+    orders: dict[str, Json] = {}
+    same = all(
+        row["code_order"]
+        and orders.setdefault(str(row["id"]), row["code_order"]) == row["code_order"]
+        for row in rows
+    )
+    return same and len(orders) < len(rows)
 
 
 def _by_item(
@@ -137,14 +184,18 @@ def _by_item(
     """
     without: dict[str, dict[str, Json]] = {}
     views: Counter[str] = Counter()
+    asked: Counter[str] = Counter()
+    right: Counter[str] = Counter()
     for row in rows:
         views[str(row["id"])] += 1
+        asked[str(row["id"])] += bool(row["scored"])
+        right[str(row["id"])] += bool(row["right"])
         if row["status"] is not None:
             without.setdefault(str(row["id"]), row)
     for record_id, row in without.items():
         if views[record_id] > 1:
             row["reason"] = f"view {row['view']}: {row['reason'] or row['status']}"
-        row["view"] = 0
+        row |= {"view": 0, "asked": asked[record_id], "right": right[record_id]}
     return [row for row in rows if str(row["id"]) not in without], [*without.values()]
 
 
@@ -189,7 +240,8 @@ def _frame(
     if reader.values == "probabilities":
         frame, rounding = with_rounding(frame)
     if unanswered:
-        both = schema | dict(UNANSWERED)
-        statuses = [pl.lit(None, pl.String()).alias(name) for name in UNANSWERED]
+        without = {**UNANSWERED, **COUNTED}
+        both = schema | without
+        statuses = [pl.lit(None, dtype).alias(name) for name, dtype in without.items()]
         frame = pl.concat([frame.with_columns(statuses), pl.DataFrame(unanswered, schema=both)])
     return frame, rounding

@@ -43,11 +43,13 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "status": ("status",),
     "reason": ("reason",),
     "correct": (),
+    "scored": (),
 }
 """Our columns, and the names that are tried without `--map`. `correct` says whether the answer is
-right by the log that the row is from, and must agree."""
+right by the log that the row is from, and must agree. `scored` says whether the log counts an entry
+without an answer (as wrong), which is the default."""
 
-OWN_NAMES: Final[Mapping[str, str]] = {"correct": "correct", "answer": "answer"}
+OWN_NAMES: Final[Mapping[str, str]] = {name: name for name in ("correct", "answer", "scored")}
 """The mapping of rows that a source has made: it means these columns where it gives them."""
 
 _ANSWERED = ("ok", "answered")
@@ -83,6 +85,10 @@ def parse_mapping(pairs: Sequence[str]) -> dict[str, str]:
             raise InputError(message)
         mapping[column] = name
     return mapping
+
+
+class SeveralRightError(ValueError):
+    """A row has several right answers, and nobody said how they count."""
 
 
 class RowReader:
@@ -148,7 +154,7 @@ class RowReader:
 
     def _item(self, obj: Mapping[str, Json], record_id: str, n_choices: int) -> dict[str, Json]:
         """Return the columns that are the same in every view of an item."""
-        kind = _one_of("kind", self._text(obj, "kind", default="choice"), _KINDS)
+        kind = self._kind(obj)
         variant = self._text(obj, "variant", default="") or None
         if variant is not None:
             _one_of("variant", variant, {name: name for name in get_args(PairVariant)})
@@ -166,6 +172,9 @@ class RowReader:
             **self._reference(obj, n_choices),
         }
 
+    def _kind(self, obj: Mapping[str, Json]) -> str:
+        return _one_of("kind", self._text(obj, "kind", default="choice"), _KINDS)
+
     def _reference(self, obj: Mapping[str, Json], n_choices: int) -> dict[str, Json]:
         """Return the first right answer, and all of them if there are several."""
         value = self._get(obj, "reference")
@@ -180,11 +189,8 @@ class RowReader:
             message = f"reference: expected indices from 0 to {n_choices - 1}, got {_found(value)}"
             raise ValueError(message)
         if len(inside) > 1 and not self._several_right:
-            message = (
-                f"expected one right answer, got {len(inside)}; --multi any counts an answer that "
-                "is one of them"
-            )
-            raise ValueError(message)
+            message = f"expected one right answer, got {len(inside)}"
+            raise SeveralRightError(message)
         right: list[Json] = [*sorted(inside)]
         return {"reference": right[0], "accepted": right if len(right) > 1 else None}
 
@@ -205,11 +211,16 @@ class RowReader:
         }
 
     def _without_answer(self, obj: Mapping[str, Json]) -> dict[str, Json]:
+        if self._get(obj, "n_choices") is None and self._kind(obj) != "boolean":
+            message = "n_choices: a row without an answer needs it, except for booleans; add it"
+            raise ValueError(message)
         return {
-            "n_choices": self._whole(obj, "n_choices", MIN_ANSWERS, MAX_ANSWERS),
+            "n_choices": self._whole(obj, "n_choices", MIN_ANSWERS, MAX_ANSWERS, default=2),
             "view": self._whole(obj, "view", 0, _MOST_VIEWS, default=0),
             "code_order": [],
             "logits": [],
+            "scored": self._get(obj, "scored") is not False,
+            "right": False,
         }
 
     def _status(self, obj: Mapping[str, Json]) -> str | None:
@@ -236,6 +247,7 @@ class RowReader:
                 # rounded tie, and the first would be taken.
                 logits[answer] += _TIE
                 columns["logits"] = [*logits]
+        columns |= {"scored": True, "right": answer in right}
         said = self._get(obj, "correct")
         if said is None:
             return

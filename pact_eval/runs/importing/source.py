@@ -40,6 +40,8 @@ class ImportOptions:
         domain_from: what names its domain.
         suites: files with the questions and references of a log that has only answers.
         filter: name of the filter of lm-evaluation-harness whose answers are read.
+        metric: the metric of lm-evaluation-harness by which answers are read: acc, acc_norm or
+            acc_mutual_info; None uses acc.
         scorer: name of the Inspect scorer whose scores are read.
         multi: "any" counts an answer that is one of several right ones; None refuses such items.
     """
@@ -50,6 +52,7 @@ class ImportOptions:
     domain_from: str | None = None
     suites: tuple[Path, ...] = ()
     filter: str | None = None
+    metric: str | None = None
     scorer: str | None = None
     multi: str | None = None
 
@@ -66,7 +69,7 @@ class ImportOptions:
     def settings(self) -> dict[str, Json]:
         """What determines the rows of a run, as far as it was given; files by their names."""
         found: dict[str, Json] = {"mapping": dict(self.mapping)}
-        for name in ("family_from", "domain_from", "filter", "scorer", "multi"):
+        for name in ("family_from", "domain_from", "filter", "metric", "scorer", "multi"):
             if getattr(self, name) is not None:
                 found[name] = getattr(self, name)
         return found

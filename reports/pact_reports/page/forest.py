@@ -16,6 +16,7 @@ from pact_eval.evaluation import Estimate, PairedDifference
 from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import estimate_parts, value_text
+from pact_reports.sentences.answers import views_words
 
 _STEPS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _MOST_TICKS: Final = 2
@@ -138,7 +139,7 @@ def _arm(method: str, arm: str, found: Sequence[PairedDifference], axis: Axis) -
     title = joined([data_text(method), " − ", data_text(arm), over])
     yield element("tr", element("th", title, colspan="3", scope="rowgroup", class_="left"))
     for each in found:
-        views = "view 0" if each.k == 1 else f"{each.k} views"
+        views = views_words(each.k, each.repeats)
         yield element(
             "tr",
             element("th", f"{each.metric}, {views}", scope="row", class_="left"),

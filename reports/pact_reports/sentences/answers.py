@@ -94,11 +94,23 @@ def _decoded(metric: MetricComparison, each: DecodedComparison, *, word: bool) -
     difference, unit = metric.difference, " points" if word else ""
     if has_width(difference):
         value, interval = estimate_parts(difference, "points")
-        return f"{value}{unit} {interval} ({_views(each.k)})"
-    return f"{interval_text(difference, 'points', unit)} ({_views(each.k)})"
+        return f"{value}{unit} {interval} ({views_words(each.k, each.repeats)})"
+    return f"{interval_text(difference, 'points', unit)} ({views_words(each.k, each.repeats)})"
 
 
-def _views(k: int) -> str:
+def views_words(k: int, repeats: int) -> str:
+    """Name what numbers are of: a view, K views, or repeats.
+
+    Args:
+        k: number of views that are decoded together.
+        repeats: number of repeats per item; 1 if the views are not repeats.
+
+    Example:
+        >>> views_words(1, 1), views_words(4, 1), views_words(1, 3), views_words(3, 3)
+        ('view 0', '4 views', 'mean of 3 repeats', '3 repeats together')
+    """
+    if repeats > 1:
+        return f"mean of {repeats} repeats" if k == 1 else f"{k} repeats together"
     return "view 0" if k == 1 else f"{k} views"
 
 
@@ -170,22 +182,35 @@ def _run(report: RunReport, names: ArmNames) -> str:
     ]
     named = ", ".join(label for label in labels if label)
     basis = f"{everything.items:,} items, {everything.clusters:,} {CLUSTERS[evaluation.unit]}"
-    made = f"K = {evaluation.k}; {evaluation.decoding}, {evaluation.calibration}"
+    times = f"K = {evaluation.k}; {evaluation.decoding}"
+    if evaluation.repeats > 1:
+        together = ", decoded together" if evaluation.decoding == "ensemble" else ", mean"
+        times = f"{evaluation.repeats} repeats{together}"
+    made = f"{times}, {evaluation.calibration}"
     return one_line(f"{report.run.place}: {f'{named}; ' if named else ''}{basis}, {made}")
 
 
 def _rates_table(evaluation: Evaluation, rates: Sequence[DecodedRates]) -> Table:
     flips = evaluation.groups[0].estimates["flip_rate"]
+    of_asked = rates[0].accuracy_of_asked
+    first = {} if of_asked is None else {"Accuracy, unanswered wrong": [of_asked]}
     rows = {
-        "Accuracy": [each.accuracy for each in rates],
+        **first,
+        "Accuracy, answered items" if first else "Accuracy": [each.accuracy for each in rates],
         "Pair accuracy": [each.pair_accuracy for each in rates],
     }
     lines = [
-        Row((Cell(title), *(estimate_cell(each, "percent", reasons=False) for each in found)))
+        Row(
+            (
+                Cell(title),
+                *(estimate_cell(each, "percent", reasons=False) for each in found),
+                *([Cell("")] * (len(rates) - len(found))),
+            )
+        )
         for title, found in rows.items()
         if not math.isnan(found[0].value)
     ]
-    if evaluation.k > 1:
+    if evaluation.k > 1 and evaluation.repeats == 1:
         cell = estimate_cell(flips, "percent", reasons=False)
         blank = [Cell("")] * (len(rates) - 1)
         lines.append(Row((Cell("Flip rate"), *blank, cell)))
@@ -193,7 +218,10 @@ def _rates_table(evaluation: Evaluation, rates: Sequence[DecodedRates]) -> Table
         name="headline",
         title="",
         caption="",
-        columns=(Column("%", "left"), *(Column(_views(each.k), "left") for each in rates)),
+        columns=(
+            Column("%", "left"),
+            *(Column(views_words(each.k, each.repeats), "left") for each in rates),
+        ),
         rows=tuple(lines),
         keys=1,
     )

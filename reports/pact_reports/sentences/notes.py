@@ -36,7 +36,7 @@ from pact_eval.evaluation import (
     UnmatchedSeeds,
 )
 from pact_reports.arm_names import KEYS, ArmNames
-from pact_reports.numbers import CLUSTERS
+from pact_reports.numbers import CLUSTERS, value_text
 
 # Groups that a sentence names; JSON has all.
 _MOST_NAMED: Final = 8
@@ -71,14 +71,11 @@ def note_sentence(note: Note, names: ArmNames = KEYS) -> str:
             return _too_few_resamples(note)
         case AnswersOnly():
             return (
-                "The run has answers and no probabilities. Accuracy, pair accuracy and flips are "
-                "defined; NLL, Brier, ECE, AURC and view TV are not."
+                "The run has answers and no probabilities: NLL, Brier, ECE, AURC and view TV are "
+                "not defined."
             )
         case RepeatedPrompts():
-            asked = "the same prompt, asked again: flips and view TV are of sampling"
-            if note.other_examples:
-                asked = "prompts with other examples: flips and view TV are of the examples"
-            return f"The {note.views} views of an item are {asked}, not of letters."
+            return _repeated(note)
         case ChangedModel() | RoundedProbabilities():
             return _about_server(note)
         case SeveralRight():
@@ -114,7 +111,8 @@ def _about_items(
             listed = ", ".join(f"{number:,} {status}" for status, number in note.by_status.items())
             return (
                 f"{note.answered:,} of {note.items:,} items are answered (coverage "
-                f"{100 * note.coverage:.1f}%; {listed}). Every number is of these items."
+                f"{100 * note.coverage:.1f}%; {listed}). Numbers are of these items, unless they "
+                "say otherwise."
             )
         case InfiniteNll():
             return (
@@ -326,6 +324,18 @@ def _unmatched(note: UnmatchedSeeds) -> str:
             listed = ", ".join(map(str, seeds))
             parts.append(f"{name} has seeds that {other} lacks: {listed}.")
     return " ".join(parts)
+
+
+def _repeated(note: RepeatedPrompts) -> str:
+    """Say that views are repeats, and what repeats change."""
+    said = f"Every question was asked {note.repeats} times in one order, so its effect is not known"
+    if math.isnan(note.changed):
+        return f"{said}; the repeats are decoded together."
+    changed = value_text(note.changed, "percent")
+    return (
+        f"{said}. Numbers are means over the repeats; in {changed}% of the items the answer is not "
+        "the same in all of them."
+    )
 
 
 def _different_views(note: DifferentViews) -> str:

@@ -261,6 +261,11 @@ def _remarks(comparison: Comparison) -> Iterator[str]:
         f"The sign flip and the first interval take {CLUSTERS[comparison.unit]} as the units; "
         "McNemar and the last interval treat items as independent, as papers do."
     )
+    if group.answers > group.items:
+        yield (
+            "Repeats of an item are not independent: the sign flip allows for that, McNemar does "
+            "not."
+        )
     if tests.pairs is not None:
         yield f"Pair accuracy, over pairs: {_mcnemar_line(tests.pairs)}."
     yield f"Smallest difference that this holdout shows with 80% power: {_detectable(group)}."
@@ -270,8 +275,9 @@ def _detectable(group: GroupComparison) -> str:
     """Write the smallest difference that a holdout shows with 80% power, and its basis."""
     found, items = group.accuracy.detectable, group.accuracy.items
     share = (items.b + items.c) / items.n
+    word = "answers" if group.answers > group.items else "items"
     return (
-        f"{value_text(found.value, 'percent')} points ({found.n:,} items, worth "
+        f"{value_text(found.value, 'percent')} points ({found.n:,} {word}, worth "
         f"{found.n_effective:,} independent ones; {100 * share:.1f}% of them differ)"
     )
 

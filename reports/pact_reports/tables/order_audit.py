@@ -56,8 +56,8 @@ def order_sentence(effect: OrderEffect) -> str | None:
             )
         case "no floor":
             return (
-                f"Order of the answers: view TV {tv}, but no repeats were measured, so noise alone "
-                f"may explain it; `{PROBE}` measures them."
+                f"Order of the answers: view TV {tv}, but {_unmeasured(effect.floor)}; noise alone "
+                "may explain it."
             )
         case "shown":
             return f"Order effect shown: view TV {tv}; {_alone(effect.floor)}."
@@ -66,6 +66,13 @@ def order_sentence(effect: OrderEffect) -> str | None:
                 "Order effect not shown: repeats may move the answers as much as other orders do "
                 f"(view TV {tv}; {_alone(effect.floor)})."
             )
+
+
+def _unmeasured(floor: NoiseFloor) -> str:
+    """Say why it is not known what noise alone moves, and what measures it, if anything does."""
+    if floor.source == "not in the log":
+        return "the log has no repeats of one order"
+    return f"no repeats were measured (`{PROBE}` measures them)"
 
 
 def _alone(floor: NoiseFloor) -> str:
@@ -140,6 +147,7 @@ def order_parts(audit: OrderAudit, unit: ClusterUnit = "family") -> tuple[Part, 
 def _effects_table(audit: OrderAudit, said: str) -> Table:
     effect, views = audit.effect, f"{audit.effect.k} views"
     moved, flipped = effect.finding == "shown", audit.flips_beyond_floor
+    why = _unmeasured(effect.floor)
     unit = f"Rates in %, their gains ({views} - view 0) in points, NLL in nats."
     notes = [said, unit if audit.gains else "Rates in %."]
     if audit.one_order:
@@ -156,9 +164,13 @@ def _effects_table(audit: OrderAudit, said: str) -> Table:
             Column("noise"),
         ),
         rows=(
-            _effect_row("View TV", effect.view_tv, effect.floor.tv, shown=moved),
-            _effect_row("Flip rate", effect.flip_rate, audit.flip_floor, shown=flipped),
-            *(_gain_row(gain) for gain in audit.gains),
+            _effect_row(
+                "View TV", effect.view_tv, _floor_cell(effect.floor.tv, _VIEW_TV, why), moved
+            ),
+            _effect_row(
+                "Flip rate", effect.flip_rate, _floor_cell(audit.flip_floor, _VIEW_TV, why), flipped
+            ),
+            *(_gain_row(gain, why) for gain in audit.gains),
         ),
         legend=(("significant", BEYOND_NOISE),),
         notes=(*notes, NOISE_ALONE),
@@ -166,13 +178,13 @@ def _effects_table(audit: OrderAudit, said: str) -> Table:
     )
 
 
-def _effect_row(title: str, estimate: Estimate, floor: float, *, shown: bool) -> Row:
+def _effect_row(title: str, estimate: Estimate, floor: Cell, shown: bool) -> Row:
     mark: Mark | None = "significant" if shown else None
     cell = replace(estimate_cell(estimate, "percent"), mark=mark)
-    return Row((Cell(title), Cell(""), Cell(""), cell, _floor_cell(floor, _VIEW_TV)))
+    return Row((Cell(title), Cell(""), Cell(""), cell, floor))
 
 
-def _gain_row(gain: OrderGain) -> Row:
+def _gain_row(gain: OrderGain, why: str) -> Row:
     spec = gain.spec
     cell = estimate_cell(gain.difference, spec.difference_unit)
     if gain.beyond_floor:
@@ -180,12 +192,14 @@ def _gain_row(gain: OrderGain) -> Row:
     elif gain.evidence.marked and not math.isnan(gain.floor):
         cell = replace(cell, reason="shown to differ from 0, but noise could have made it")
     sides = (value_text(each.value, spec.unit) for each in (gain.single, gain.ensemble))
-    return Row((Cell(_TITLES[spec.name]), *map(Cell, sides), cell, _floor_cell(gain.floor, spec)))
+    return Row(
+        (Cell(_TITLES[spec.name]), *map(Cell, sides), cell, _floor_cell(gain.floor, spec, why))
+    )
 
 
-def _floor_cell(floor: float, spec: MetricSpec) -> Cell:
+def _floor_cell(floor: float, spec: MetricSpec, why: str) -> Cell:
     if math.isnan(floor):
-        return Cell("–", reason=f"no repeats were measured; `{PROBE}` measures them")
+        return Cell("–", reason=why)
     return Cell(floor_text(floor, spec))
 
 

@@ -59,6 +59,10 @@ class EstimatedGroup(Protocol):
         """Number of items."""
 
     @property
+    def answers(self) -> int:
+        """Number of answers: items, times repeats if there are any."""
+
+    @property
     def clusters(self) -> int:
         """Number of families or source families, the units of the intervals."""
 
@@ -266,16 +270,17 @@ def _never_chosen(letters: SlotHomogeneity) -> tuple[str, ...]:
 
 
 def _decoding(evaluation: Evaluation) -> str:
-    how = (
-        "view 0 alone"
-        if evaluation.decoding == "single"
-        else f"{evaluation.k} views, mean canonical log-probability"
-    )
+    how = {
+        "single": "view 0 alone",
+        "ensemble": f"{evaluation.k} views, mean canonical log-probability",
+        "repeats": f"the mean over {evaluation.repeats} repeats of one order",
+        "repeats_together": f"{evaluation.k} repeats, mean log-probability",
+    }[evaluation.decoding_name]
     mass = evaluation.mean_answer_mass
     codes = "" if math.isnan(mass) else f"  Answer mass {100 * mass:.1f}% over all views."
     everything = evaluation.groups[0]
     method = methods_text(everything.estimates.values(), evaluation.unit)
-    made = f"{evaluation.decoding}, {evaluation.calibration} ({how}); K = {evaluation.k}"
+    made = f"{evaluation.decoding_name}, {evaluation.calibration} ({how}); K = {evaluation.k}"
     return (
         f"Decoding: {made}.{codes}\n"
         f"Rates in %, gain in points, NLL in nats; in brackets the {method}. "
@@ -289,7 +294,7 @@ def _decoding(evaluation: Evaluation) -> str:
 def _metric_cell(group: EstimatedGroup, spec: MetricSpec, unit: ClusterUnit) -> Cell:
     estimate = group.estimates[spec.name]
     below = ""
-    if estimate.n and estimate.n != group.items:
+    if estimate.n and estimate.n not in (group.items, group.answers):
         word = _UNITS.get(spec.name, "item")
         below = f"of {estimate.n:,} {word}{'s' if estimate.n > 1 else ''}"
         if estimate.clusters != estimate.n:

@@ -231,8 +231,9 @@ def evaluation_json(evaluation: Evaluation, provenance: Mapping[str, Json]) -> d
     return {
         "run": dict(provenance),
         "contexts": evaluation.contexts,
-        "decoding": {"views": evaluation.decoding, "calibration": evaluation.calibration},
+        "decoding": {"views": evaluation.decoding_name, "calibration": evaluation.calibration},
         "k": evaluation.k,
+        "repeats": evaluation.repeats,
         "by": evaluation.by,
         "unit": evaluation.unit,
         "intervals": GENERALISATION[evaluation.unit],

@@ -1,0 +1,212 @@
+"""Repeats of one order: means over them, against each repeat as a run of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from builders import write_jsonl
+
+from pact_eval.evaluation import Experiment, Settings
+from pact_eval.evaluation.items import ScoredItems, read_items
+from pact_eval.evaluation.registry import REPEATS_OF_ONE_ORDER
+from pact_eval.runs import Predictions, import_run, read_run
+from pact_eval.stats import ClusterText
+
+FAMILIES, REPEATS, ANSWERS = 12, 3, 4
+SETTINGS = Settings(resamples=200, seed=5)
+
+
+def rows(seed: int, repeats: int = REPEATS, *, orders: bool = False) -> list[dict[str, Any]]:
+    """Return rows of pairs; with `orders`, views after the first show other orders."""
+    draw = np.random.default_rng(seed)
+    found = []
+    for item in range(2 * FAMILIES):
+        for view in range(repeats):
+            reference = item % ANSWERS
+            weights = draw.random(ANSWERS) + np.eye(ANSWERS)[reference] * draw.random()
+            order = draw.permutation(ANSWERS) if orders and view else np.arange(ANSWERS)
+            found.append(
+                {
+                    "id": f"q{item:02}",
+                    "family": f"f{item // 2:02}",
+                    "variant": "counterfactual" if item % 2 else "base",
+                    "reference": reference,
+                    "probabilities": (weights / weights.sum()).tolist(),
+                    "view": view,
+                    "code_order": order.tolist(),
+                }
+            )
+    return found
+
+
+def imported(folder: Path, name: str, entries: list[dict[str, Any]], seed: int = 1) -> Path:
+    path = write_jsonl(folder / f"{name}.jsonl", entries)
+    import_run(path, folder / name, {"arm": name, "seed": seed})
+    return folder / name
+
+
+def one_repeat(entries: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
+    return [each | {"view": 0} for each in entries if each["view"] == number]
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[Path]:
+    """Return a run of repeats, and each repeat as a run of its own."""
+    entries = rows(1)
+    names = [f"repeat{number}" for number in range(REPEATS)]
+    return [
+        imported(tmp_path, "all", entries),
+        *(imported(tmp_path, name, one_repeat(entries, at)) for at, name in enumerate(names)),
+    ]
+
+
+def estimates(folder: Path) -> dict[str, float]:
+    experiment = Experiment.read([folder], SETTINGS)
+    group = experiment.evaluation(experiment.runs[0]).groups[0]
+    return {name: found.value for name, found in group.estimates.items()}
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "pair_accuracy", "nll_nats", "brier"])
+def test_a_metric_is_the_mean_over_repeats(folders: list[Path], metric: str) -> None:
+    together, *each = (estimates(folder)[metric] for folder in folders)
+    assert together == pytest.approx(np.mean(each), abs=1e-12)
+    assert len(set(each)) > 1
+
+
+def test_families_stay_the_unit(folders: list[Path]) -> None:
+    experiment = Experiment.read([folders[0]], SETTINGS)
+    evaluation = experiment.evaluation(experiment.runs[0])
+    group = evaluation.groups[0]
+    assert (group.items, group.answers, group.families) == (24, 72, FAMILIES)
+    assert group.estimates["accuracy"].clusters == FAMILIES
+    assert (evaluation.decoding_name, evaluation.repeats, evaluation.k) == ("repeats", 3, 3)
+    assert [(each.decoding, each.k) for each in experiment.rates(experiment.runs[0])] == [
+        ("repeats", 1),
+        ("repeats_together", 3),
+    ]
+
+
+def test_repeats_say_nothing_about_orders(folders: list[Path]) -> None:
+    experiment = Experiment.read([folders[0]], SETTINGS)
+    run = experiment.runs[0]
+    assert run.provenance.repeats
+    for decoding in ("single", "ensemble"):
+        found = experiment.evaluation(run, decoding).groups[0].estimates
+        for name in ("view_tv", "flip_rate", "ensemble_gain"):
+            assert np.isnan(found[name].value)
+            assert found[name].reason == ClusterText(REPEATS_OF_ONE_ORDER)
+    assert (experiment.order_effect(run).finding, experiment.order_audit(run).items) == (
+        "one order",
+        0,
+    )
+
+
+def test_other_orders_are_no_repeats(tmp_path: Path) -> None:
+    run = read_run(imported(tmp_path, "orders", rows(2, orders=True)))
+    assert not run.provenance.repeats
+    assert not run.predictions.repeats
+    one_in_other_order = rows(3)
+    one_in_other_order[1]["code_order"] = [1, 0, 2, 3]
+    run = read_run(imported(tmp_path, "nearly", one_in_other_order))
+    assert not run.predictions.repeats
+
+
+@pytest.mark.parametrize("decoding", ["single", "ensemble"])
+def test_a_file_that_is_read_in_slices_has_the_same_numbers(
+    folders: list[Path], decoding: Any
+) -> None:
+    run = read_run(folders[0])
+    memory = ScoredItems.of(run.predictions, decoding)
+    file = read_items(run.predictions_file, decoding, repeats=True)
+    assert (memory.repeats, memory.n_items) == (file.repeats, file.n_items) == (3, 24)
+    for name in ("accuracy", "nll_nats", "brier"):
+        assert np.array_equal(memory.values[name], file.values[name])
+    assert np.array_equal(memory.cluster, file.cluster)
+    assert (memory.repeat is None) == (file.repeat is None)
+    assert len(memory.pairs) == len(file.pairs) == FAMILIES * (3 if decoding == "single" else 1)
+
+
+@pytest.mark.parametrize(("repeats", "orders"), [(1, False), (2, False), (3, False), (4, True)])
+def test_differences_are_those_of_the_means(
+    folders: list[Path], tmp_path: Path, repeats: int, orders: bool
+) -> None:
+    other = imported(tmp_path, "other", rows(7, repeats, orders=orders))
+    experiment = Experiment.read([folders[0], other], SETTINGS)
+    comparison = experiment.comparison(*experiment.runs).groups[0]
+    expected = [estimates(folder) for folder in (folders[0], other)]
+    for name in ("accuracy", "pair_accuracy", "nll_nats"):
+        found = comparison.metrics[name]
+        a, b = (each[name] for each in expected)
+        assert found.a.value == pytest.approx(a, abs=1e-12)
+        assert found.b.value == pytest.approx(b, abs=1e-12)
+        assert found.difference.value == pytest.approx(a - b, abs=1e-12)
+        assert found.difference.clusters == FAMILIES
+    answer = experiment.answer(*experiment.runs)
+    assert answer.chosen.decoding == "repeats"
+    assert (answer.other is not None) == (repeats in {2, 3} and not orders)
+
+
+def test_identical_repeats_do_not_narrow_an_interval(tmp_path: Path) -> None:
+    """Three times the same answers are worth one: by families, nothing is added."""
+    once = rows(9, 1)
+    thrice = [each | {"view": view} for each in once for view in range(3)]
+    experiments = [
+        Experiment.read([imported(tmp_path, name, entries)], SETTINGS)
+        for name, entries in (("once", once), ("thrice", thrice))
+    ]
+    found = [each.evaluation(each.runs[0]).groups[0].estimates for each in experiments]
+    for name in ("nll_nats", "brier"):
+        one, three = (each[name] for each in found)
+        assert (three.value, three.low, three.high) == pytest.approx((one.value, one.low, one.high))
+    one, three = (each["accuracy"] for each in found)
+    assert three.high - three.low > 0.9 * (one.high - one.low)
+
+
+def test_the_reference_of_several_right_answers_is_that_of_each_repeat() -> None:
+    """By hand: 0 and 2 are right; repeat 1 prefers answer 0, repeat 2 answer 2."""
+    frame = pl.DataFrame(
+        {
+            "id": ["a", "a"],
+            "family": "f",
+            "source_family": "s",
+            "domain": "d",
+            "kind": "choice",
+            "variant": "base",
+            "reference": 0,
+            "accepted": [[0, 2], [0, 2]],
+            "n_choices": 3,
+            "view": [0, 1],
+            "code_order": [[0, 1, 2]] * 2,
+            "logits": [[3.0, 0.0, 1.0], [1.0, 0.0, 2.0]],
+            "prompt_tokens": 9,
+            "answer_mass": 1.0,
+        }
+    )
+    rows_of_repeats = Predictions.from_frame(frame).repeats_as_items()
+    assert rows_of_repeats.reference.tolist() == [0, 2]
+    assert rows_of_repeats.logits.shape == (2, 1, 3)
+
+
+def test_partly_answered_items_count_with_their_answers(tmp_path: Path) -> None:
+    """By hand: q0 is right twice; q1 once of two, without an answer in the other repeat."""
+
+    def row(name: str, view: int, probabilities: list[float] | None) -> dict[str, Any]:
+        known = {"probabilities": probabilities, "code_order": [0, 1]}
+        missing = {"status": "refused", "n_choices": 2}
+        return {"id": name, "reference": 0, "view": view, **(known if probabilities else missing)}
+
+    right, wrong = [0.9, 0.1], [0.2, 0.8]
+    entries = [
+        *(row("q0", 0, right), row("q0", 1, right), row("q1", 0, right), row("q1", 1, None)),
+        *(row("q2", 0, wrong), row("q2", 1, right)),
+    ]
+    experiment = Experiment.read([imported(tmp_path, "run", entries)], SETTINGS)
+    rates = experiment.rates(experiment.runs[0])[0]
+    assert rates.accuracy.value == pytest.approx(3 / 4)
+    assert rates.accuracy_of_asked is not None
+    asked = rates.accuracy_of_asked
+    assert (asked.value, asked.n, asked.clusters) == (pytest.approx(4 / 6), 6, 3)
