@@ -107,6 +107,8 @@ def floor_sentence(floor: JointFloor) -> str:
     if math.isnan(floor.tv):
         if floor.a.known and floor.b.known:
             return "Noise: not known for probabilities after a temperature."
+        if "not in the log" in (floor.a.source, floor.b.source):
+            return "Noise: not known; an imported log does not say what repeats would move."
         return "Noise: not measured; a probe with repeats measures it."
     sources = dict.fromkeys(_source(each) for each in (floor.a, floor.b))
     return f"Noise alone ({', '.join(sources)}) moves a TV of at most {_percent(floor.tv)}."
