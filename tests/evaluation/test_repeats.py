@@ -15,6 +15,7 @@ from pact_eval.evaluation.items import ScoredItems, read_items
 from pact_eval.evaluation.registry import REPEATS_OF_ONE_ORDER
 from pact_eval.runs import Predictions, import_run, read_run
 from pact_eval.stats import ClusterText
+from pact_reports.tables.order_audit import order_sentence
 
 FAMILIES, REPEATS, ANSWERS = 12, 3, 4
 SETTINGS = Settings(resamples=200, seed=5)
@@ -106,7 +107,14 @@ def test_repeats_say_nothing_about_orders(folders: list[Path]) -> None:
 
 
 def test_other_orders_are_no_repeats(tmp_path: Path) -> None:
-    run = read_run(imported(tmp_path, "orders", rows(2, orders=True)))
+    """Nobody can ask the model of a log again, so no probe is named."""
+    experiment = Experiment.read([imported(tmp_path, "orders", rows(2, orders=True))], SETTINGS)
+    effect = experiment.order_effect(experiment.runs[0])
+    assert (effect.finding, effect.floor.source) == ("no floor", "not in the log")
+    sentence = order_sentence(effect)
+    assert sentence is not None
+    assert "probe" not in sentence
+    run = read_run(experiment.runs[0].folder)
     assert not run.provenance.repeats
     assert not run.predictions.repeats
     one_in_other_order = rows(3)
