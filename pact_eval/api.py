@@ -257,8 +257,9 @@ def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Com
         settings: decoding, grouping, bootstrap and equivalence margin; None takes the defaults.
 
     Returns:
-        Differences by group and metric, with exact tests of accuracy. Its `warnings` name accepted
-        differences between the runs, and what to know of the calibrators if they are applied.
+        Differences by group and metric, with exact tests of accuracy. Its `conclusion` says whether
+        the first run is better. Its `warnings` name accepted differences between the runs, and
+        what to know of the calibrators if they are applied.
 
     Raises:
         RunError: a folder is not a complete run with references.
@@ -275,8 +276,9 @@ def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Com
     """
     experiment = _experiment([a, b], settings)
     experiment.require_two_runs()
-    found = experiment.comparison(*experiment.runs)
-    return replace(found, warnings=experiment.applied_warnings)
+    a, b = experiment.runs
+    found, conclusion = experiment.comparison(a, b), experiment.better(a, b)
+    return replace(found, warnings=experiment.applied_warnings, conclusion=conclusion)
 
 
 def fit_calibrator(

@@ -13,7 +13,6 @@ from pact_cli.commands import command, from_settings
 from pact_cli.console import output, print_json, warn
 from pact_cli.options import PATH, json_option, names_of, settings_options
 from pact_eval.errors import GateError, InconclusiveError
-from pact_eval.progress import tracked
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -155,18 +154,18 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
     """
     from pact_eval.drift import quantising_cost, served_tempering
     from pact_reports.numbers import GENERALISATION
-    from pact_reports.sentences.answers import comparison_answer
+    from pact_reports.sentences.conclusions import better_words
     from pact_reports.sentences.drift import quantising_sentences, tempering_sentences
     from pact_reports.table import Line
     from pact_reports.tables.comparison import comparison_parts
     from pact_reports.tables.differing_items import differing_json, differing_parts
-    from pact_reports.writers.json import to_json, warnings_json
+    from pact_reports.writers.json import conclusion_json, to_json, warnings_json
     from pact_reports.writers.terminal import show
 
     names = [run.place for run in experiment.runs]
     comparisons = experiment.comparisons  # raises if the runs cannot be compared
     first, *others = experiment.runs
-    answers = [experiment.answer(first, run) for run in tracked(others, "Answering", "runs")]
+    answers = experiment.better_runs
     served = [served_tempering(first, run, experiment.settings) for run in others]
     costs = [quantising_cost(first, run, experiment.settings) for run in others]
     compared = list(zip(names[1:], comparisons, answers, served, costs, strict=True))
@@ -174,8 +173,9 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
     records = None if data is None else _records(experiment, data)
     if as_json:
         intervals = GENERALISATION[experiment.settings.unit]
-        pairs: list[Json] = [
-            {"a": names[0], "b": name, "answer": to_json(answer), "comparison": to_json(each)}
+        pairs: list[dict[str, Json]] = [
+            {"a": names[0], "b": name, "answer": conclusion_json(answer)}
+            | {"comparison": to_json(each)}
             | ({} if data is None else {"items": differing_json(each, records)})
             | ({} if found is None else {"tempering": to_json(found)})
             | ({} if cost is None else {"quantising": to_json(cost)})
@@ -187,7 +187,7 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
                 "intervals": intervals,
                 "unlike_runs": [to_json(each) for each in experiment.unlike],
                 "warnings": warnings_json(experiment.applied_warnings),
-                "comparisons": pairs,
+                "comparisons": [*pairs],
             }
         )
         return
@@ -197,7 +197,7 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
         items = () if data is None else differing_parts(each, records)
         heat = [] if found is None else map(Line, tempering_sentences(found))
         packed = [] if cost is None else map(Line, quantising_sentences(cost))
-        last = Line(str(comparison_answer(answer, ("A", "B"))), "strong")
+        last = Line(str(better_words(answer)), "strong")
         show(output(), (*_heading(experiment), *parts, *items, *heat, *packed, last))
 
 
@@ -213,14 +213,14 @@ def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Rec
 def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None:
     """Print the comparison of the first arm with each of the others, seed by seed."""
     from pact_reports.numbers import GENERALISATION
-    from pact_reports.sentences.answers import arms_answer
+    from pact_reports.sentences.conclusions import better_words
     from pact_reports.table import Line
     from pact_reports.tables.comparison import arms_parts
-    from pact_reports.writers.json import arms_json, to_json, warnings_json
+    from pact_reports.writers.json import arms_json, conclusion_json, to_json, warnings_json
     from pact_reports.writers.terminal import show
 
     names = names_of(experiment.arms)
-    compared = experiment.arms_comparison
+    compared, answers = experiment.arms_comparison, experiment.better_arms
     label = experiment.settings.label
     if as_json:
         intervals = GENERALISATION[experiment.settings.unit]
@@ -230,15 +230,14 @@ def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None
                 "intervals": intervals,
                 "unlike_runs": [to_json(each) for each in experiment.unlike],
                 "warnings": warnings_json(experiment.applied_warnings),
+                "answers": [conclusion_json(each) for each in answers],
                 "arms": arms_json(compared, names),
             }
         )
         return
     parts = arms_parts(compared, show_items=mcnemar, names=names)
-    answers = (
-        Line(str(arms_answer(pair, names)), "strong") for pair in compared.pairs if pair.seeds
-    )
-    show(output(), (*_heading(experiment), *parts, *answers))
+    said = (Line(str(better_words(each, names)), "strong") for each in answers)
+    show(output(), (*_heading(experiment), *parts, *said))
 
 
 def _heading(experiment: Experiment) -> list[Line]:

@@ -18,14 +18,6 @@ from pact_eval.evaluation.calibration_error import (
     CalibrationError,
     calibration_error,
 )
-from pact_eval.evaluation.cards import (
-    BetterCard,
-    Cards,
-    Lead,
-    LettersCard,
-    ProbabilitiesCard,
-    cards,
-)
 from pact_eval.evaluation.chance_miscalibration import ChanceError, ChanceMiscalibration
 from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import (
@@ -34,6 +26,19 @@ from pact_eval.evaluation.comparison import (
     GroupComparison,
     MetricComparison,
     compare,
+)
+from pact_eval.evaluation.conclusions.better import (
+    BetterConclusion,
+    BetterStatus,
+    Claim,
+    not_comparable,
+)
+from pact_eval.evaluation.conclusions.conclusion import Conclusion, Unchecked
+from pact_eval.evaluation.conclusions.experiment_conclusions import Conclusions, conclude
+from pact_eval.evaluation.conclusions.order import OrderConclusion
+from pact_eval.evaluation.conclusions.probabilities import (
+    ProbabilitiesConclusion,
+    probabilities_conclusion,
 )
 from pact_eval.evaluation.data_card import (
     AuditedCheck,
@@ -209,17 +214,20 @@ __all__ = [
     "ArmsComparison",
     "AuditedCheck",
     "AuditedCode",
-    "BetterCard",
+    "BetterConclusion",
+    "BetterStatus",
     "Calibration",
     "CalibrationError",
-    "Cards",
     "ChanceError",
     "ChanceMiscalibration",
     "ChangedModel",
+    "Claim",
     "ClusterText",
     "ClusterUnit",
     "Comparison",
     "ComparisonAnswer",
+    "Conclusion",
+    "Conclusions",
     "DataCard",
     "DecodedComparison",
     "DecodedRates",
@@ -245,9 +253,7 @@ __all__ = [
     "ItemOutcomes",
     "ItemRecords",
     "Labels",
-    "Lead",
     "LeftOutItems",
-    "LettersCard",
     "ListedRun",
     "LowAnswerMass",
     "McNemarTest",
@@ -262,12 +268,13 @@ __all__ = [
     "Notice",
     "OneOrder",
     "OrderAudit",
+    "OrderConclusion",
     "OrderEffect",
     "OrderFinding",
     "OrderGain",
     "PairOutcomes",
     "PairedDifference",
-    "ProbabilitiesCard",
+    "ProbabilitiesConclusion",
     "RepeatedPrompts",
     "RepeatedViews",
     "ReportDigest",
@@ -296,17 +303,18 @@ __all__ = [
     "SweepPoint",
     "TooFewResamples",
     "Unanswered",
+    "Unchecked",
     "Unit",
     "UnlikeRuns",
     "UnmatchedSeeds",
     "align",
     "arm_evidence",
     "calibration_error",
-    "cards",
     "common_views",
     "compare",
     "compare_arms",
     "compare_seeds",
+    "conclude",
     "data_card",
     "data_splits",
     "default_resamples",
@@ -327,6 +335,7 @@ __all__ = [
     "metric_names",
     "metric_spec",
     "mismatch",
+    "not_comparable",
     "numeric_noise",
     "of_one_role",
     "ordered_groups",
@@ -334,6 +343,7 @@ __all__ = [
     "paired_differences",
     "point_estimates",
     "point_values",
+    "probabilities_conclusion",
     "read_data_card",
     "read_item_records",
     "read_items",

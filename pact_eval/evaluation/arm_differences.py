@@ -54,6 +54,12 @@ class ArmDifference:
         """Whether the difference is marked: shown at the 5% level."""
         return self.evidence.marked
 
+    @property
+    def tested(self) -> Estimate:
+        """The mean with the interval that `evidence` is about, for sentences that give one."""
+        over_seeds = self.generalises_to == "new families and new seeds"
+        return self.new_seeds if over_seeds else self.same_seeds
+
 
 GroupDifferences = Mapping[str, Mapping[str, ArmDifference]]
 """Differences between two arms by group and metric."""
@@ -187,9 +193,7 @@ def _shown_worse(arm: str, top: str, differences: Mapping[tuple[str, str], ArmDi
 
 def _lead(difference: ArmDifference) -> float:
     """Return the middle of the interval behind the mark, which has the sign that is shown."""
-    tested = difference.same_seeds
-    if difference.generalises_to == "new families and new seeds":
-        tested = difference.new_seeds
+    tested = difference.tested
     middle = (tested.low + tested.high) / 2
     return tested.value if math.isnan(middle) else middle
 

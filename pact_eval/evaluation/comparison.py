@@ -71,6 +71,7 @@ from pact_eval.stats import (
 
 if TYPE_CHECKING:  # a comparison without a calibrator need not load scipy.optimize
     from pact_eval.calibration import CalibrationWarning
+    from pact_eval.evaluation.conclusions.better import BetterConclusion
     from pact_eval.evaluation.joins import Notice
 
 _RATES = ("percent", "points")
@@ -178,6 +179,7 @@ class Comparison(Result):
             resamples for Holm's adjustment.
         differing: the items of `only_a` and then of `only_b`, with the answers.
         warnings: warnings on the runs and their calibrators; `pact_eval.compare` fills them.
+        conclusion: whether the first run is better; `pact_eval.compare` fills it.
     """
 
     by: GroupBy
@@ -196,6 +198,7 @@ class Comparison(Result):
     ] = ()
     differing: tuple[DifferingItem, ...] = ()
     warnings: tuple[CalibrationWarning | Notice, ...] = ()
+    conclusion: BetterConclusion | None = None
 
 
 def compare(

@@ -20,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pact_eval import metrics
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems
 from pact_eval.evaluation.answers import (
@@ -32,6 +33,18 @@ from pact_eval.evaluation.answers import (
 )
 from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
+from pact_eval.evaluation.conclusions.better import (
+    BetterConclusion,
+    better_of_arms,
+    better_of_runs,
+    not_comparable,
+)
+from pact_eval.evaluation.conclusions.conclusion import Conclusion
+from pact_eval.evaluation.conclusions.order import OrderConclusion, order_conclusion
+from pact_eval.evaluation.conclusions.probabilities import (
+    ProbabilitiesConclusion,
+    probabilities_conclusion,
+)
 from pact_eval.evaluation.digest import ReportDigest, report_digest
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
@@ -52,7 +65,13 @@ from pact_eval.evaluation.notes import (
     run_notes,
     several_right,
 )
-from pact_eval.evaluation.order_audit import OrderAudit, OrderEffect, order_audit, order_effect
+from pact_eval.evaluation.order_audit import (
+    OrderAudit,
+    OrderEffect,
+    flip_floor,
+    order_audit,
+    order_effect,
+)
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.rounding import rounded_scores
 from pact_eval.evaluation.seeds import (
@@ -79,6 +98,7 @@ from pact_eval.runs import (
     unanswered_ids,
 )
 from pact_eval.runs.remote.urls import url_of
+from pact_eval.stats import SlotPreferences, slot_preferences
 
 if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
     from pact_eval.calibration import CalibrationWarning
@@ -625,6 +645,157 @@ class Experiment:
         """
         return order_effect(self.evaluation(run), run.provenance)
 
+    def better(self, a: ExperimentRun, b: ExperimentRun) -> BetterConclusion:
+        """Conclude whether one run is better than another.
+
+        Args:
+            a: the first run.
+            b: the second run; differences are a minus b.
+
+        Raises:
+            InputError: a run lacks the decoding or a calibrator.
+        """
+        names = self.names(a, b)
+        for run in (a, b):
+            if run.mismatch is not None:
+                return not_comparable(names, str(run.mismatch))
+        comparison = self.comparison(a, b)
+        differing = (*comparison.only_a, *comparison.only_b)
+        return better_of_runs(self.answer(a, b), names, differing)
+
+    @cached_property
+    def better_runs(self) -> tuple[BetterConclusion, ...]:
+        """Whether the first run is better than each of the others; adjusted together with `holm`.
+
+        Raises:
+            RunError: a run is on ablated contexts, which have no references.
+            InputError: the items differ, or a run lacks the decoding or a calibrator.
+        """
+        first, *others = self.runs
+        compared = zip(others, self.comparisons, strict=True)
+        return tuple(
+            better_of_runs(
+                self._answer(first, run, comparison),
+                self.names(first, run),
+                (*comparison.only_a, *comparison.only_b),
+            )
+            for run, comparison in tracked(list(compared), "Answering", "runs")
+        )
+
+    @cached_property
+    def better_arms(self) -> tuple[BetterConclusion, ...]:
+        """Whether the first arm is better than each of the others; adjusted together with `holm`.
+
+        Raises:
+            InputError: there are fewer than two arms, or items differ.
+        """
+        return tuple(
+            self._better_of_pair(pair)
+            if pair.seeds
+            else not_comparable((pair.a, pair.b), "the arms share no seed")
+            for pair in self.arms_comparison.pairs
+        )
+
+    def _better_of_pair(self, pair: ArmPair) -> BetterConclusion:
+        settings = self.settings
+        k = common_views(run.predictions.k for run in self.runs)
+        return better_of_arms(pair, settings.decoding, k, settings.margin)
+
+    def better_than(self, method: str) -> dict[str, BetterConclusion]:
+        """Conclude whether an arm is better than each of the others at shared seeds.
+
+        Args:
+            method: name of the arm.
+
+        Returns:
+            By the name of each other arm: arms without a shared seed, or with other items, cannot
+            be compared.
+        """
+        others = [arm for arm in self.arms if arm != method]
+        if not self.same_items:
+            reason = str(self.mismatches[0])
+            return {arm: not_comparable((method, arm), reason) for arm in others}
+        answers = self.answers(method)
+        return {arm: self._better_than(method, arm, answers.get(arm)) for arm in others}
+
+    def _better_than(
+        self, method: str, arm: str, answer: ComparisonAnswer | ArmPair | None
+    ) -> BetterConclusion:
+        names = (method, arm)
+        if answer is None:
+            return not_comparable(names, "the arms share no seed")
+        if isinstance(answer, ArmPair):
+            return self._better_of_pair(answer)
+        (match,) = matched_seeds(
+            *({run.seed: run for run in self.arms[name]} for name in (method, arm))
+        )
+        comparison = self.seeds(method, arm).seeds[match.seed]
+        return better_of_runs(answer, names, (*comparison.only_a, *comparison.only_b))
+
+    def names(self, a: ExperimentRun, b: ExperimentRun) -> tuple[str, str]:
+        """Return short names of two runs: those of their folders, or paths if these are equal."""
+        return (a.name, b.name) if a.name != b.name else (a.place, b.place)
+
+    def order(self, run: ExperimentRun) -> OrderConclusion:
+        """Conclude whether a run follows the order of its answers; computed once.
+
+        The views of the run are read into memory. No temperature is applied.
+
+        Args:
+            run: a run on full or ablated contexts.
+        """
+        settings = self.settings
+
+        def concluded() -> OrderConclusion:
+            effect, items = self.order_effect(run), run.scored("single")
+            changed = items.predictions.ids[items.flipped == 1]
+            return order_conclusion(
+                run.label,
+                effect,
+                self._slots(run),
+                flip_floor=flip_floor(items, effect.floor),
+                items=tuple(map(str, changed)),
+            )
+
+        return run.once(("order conclusion", settings.unit, settings.seed), concluded)
+
+    def _slots(self, run: ExperimentRun) -> SlotPreferences:
+        """Test the letters and the last position of a run; computed once."""
+        settings = self.settings
+
+        def tested() -> SlotPreferences:
+            views = run.predictions
+            return slot_preferences(
+                views.code_order,
+                metrics.predicted(views.log_probs_by_view),
+                run.scored("single").over(settings.unit).cluster,
+                rng=settings.rng(),
+            )
+
+        return run.once(("slots", settings.unit, settings.seed), tested)
+
+    def probabilities(
+        self,
+        run: ExperimentRun,
+        decoding: Decoding | None = None,
+        *,
+        calibrated: bool | None = None,
+    ) -> ProbabilitiesConclusion:
+        """Conclude whether the probabilities of a run are right.
+
+        Args:
+            run: a run on full contexts.
+            decoding: single or ensemble; None uses that of the settings.
+            calibrated: apply the run's calibrator; None uses the choice of the settings.
+
+        Raises:
+            InputError: the run does not have this decoding, or has no calibrator.
+        """
+        evaluation = self.evaluation(run, decoding, calibrated=calibrated)
+        decoding, calibrated = self._choice(decoding, calibrated)
+        items = self._items(run, decoding, calibrated=calibrated)
+        return probabilities_conclusion(run.label, items, evaluation.groups[0].estimates["ece"])
+
     def order_audit(self, run: ExperimentRun) -> OrderAudit:
         """Audit what the order of the answers does to a run; computed once.
 
@@ -643,6 +814,7 @@ class Experiment:
             single = run.scored("single").over(settings.unit)
             return order_audit(
                 effect,
+                self._slots(run),
                 single,
                 ensemble,
                 rng=settings.rng(),
@@ -764,7 +936,11 @@ class RunReport(Result):
     @cached_property
     def evaluation(self) -> Evaluation:
         """Every metric by group, with notes and `warnings`."""
-        return replace(self.experiment.evaluation(self.run), warnings=self.warnings)
+        return replace(
+            self.experiment.evaluation(self.run),
+            warnings=self.warnings,
+            conclusions=self.conclusions,
+        )
 
     @property
     def rates(self) -> tuple[DecodedRates, ...]:
@@ -773,8 +949,15 @@ class RunReport(Result):
 
     @property
     def order(self) -> OrderEffect:
-        """Whether the answers follow the order in which they are shown."""
+        """What the order of the answers moves, beside noise."""
         return self.experiment.order_effect(self.run)
+
+    @property
+    def conclusions(self) -> tuple[Conclusion, ...]:
+        """What is concluded of the run alone: its order and its probabilities."""
+        if self.run.ablated:
+            return ()
+        return self.experiment.order(self.run), self.experiment.probabilities(self.run)
 
     @property
     def order_audit(self) -> OrderAudit:

@@ -42,6 +42,7 @@ from pact_eval.stats import ClusterText, Estimate, SlotHomogeneity, slot_homogen
 
 if TYPE_CHECKING:  # a report without a calibrator need not load scipy.optimize
     from pact_eval.calibration import CalibrationWarning, Calibrator
+    from pact_eval.evaluation.conclusions.conclusion import Conclusion
     from pact_eval.evaluation.joins import Notice
 
 Calibration = Literal["raw", "calibrated", "as shipped"]
@@ -107,6 +108,7 @@ class Evaluation(Result):
         near_ties: answers that rounding could have changed; None if the precision is unknown.
         notes: notes on the numbers.
         warnings: warnings on the run and its calibrator; `pact_eval.evaluate` fills them.
+        conclusions: on the order and the probabilities of the run; `pact_eval.evaluate` fills them.
     """
 
     contexts: Contexts
@@ -123,6 +125,7 @@ class Evaluation(Result):
     near_ties: NearTies | None
     notes: tuple[Note, ...]
     warnings: tuple[CalibrationWarning | Notice, ...] = ()
+    conclusions: tuple[Conclusion, ...] = ()
 
 
 def default_resamples(items: int) -> int:

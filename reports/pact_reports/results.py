@@ -14,6 +14,7 @@ from pact_eval.results import Result
 from pact_eval.thresholds import AnswerSets, AnswerSetsCheck, Thresholds, ThresholdsCheck
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.sentences.answers import scorecard_answer
+from pact_reports.sentences.conclusions import better_words, conclusion_line
 from pact_reports.sentences.drift import drift_answer
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.sentences.thresholds import (
@@ -78,9 +79,12 @@ def parts_of(result: Result) -> Iterable[Part]:
         case RunReport():
             return (*_warnings(result), *run_parts(result))
         case Evaluation():
-            return (*_warnings(result), *evaluation_parts(result))
+            lines = map(_answer, map(conclusion_line, result.conclusions))
+            return (*_warnings(result), *evaluation_parts(result), *lines)
         case Comparison():
-            return (*_warnings(result), *comparison_parts(result))
+            better = result.conclusion
+            last = () if better is None else (_answer(str(better_words(better))),)
+            return (*_warnings(result), *comparison_parts(result), *last)
         case ArmsComparison():
             return arms_parts(result, show_items=False)
         case DataAudit():

@@ -40,7 +40,7 @@ _TITLES: Final = {"accuracy": "Accuracy", "pair_accuracy": "Pair accuracy", "nll
 
 
 def order_sentence(effect: OrderEffect) -> str | None:
-    """Say in one sentence whether answers follow their order; None if nothing is known of it.
+    """Say how far the order moves probabilities, next to noise; None if nothing is known of it.
 
     Args:
         effect: of a run.
@@ -60,11 +60,11 @@ def order_sentence(effect: OrderEffect) -> str | None:
                 f"may explain it; `{PROBE}` measures them."
             )
         case "shown":
-            return f"Order effect shown: view TV {tv}; {_alone(effect.floor)}."
+            return f"The order moves probabilities: view TV {tv}; {_alone(effect.floor)}."
         case "not shown":
             return (
-                "Order effect not shown: repeats may move the answers as much as other orders do "
-                f"(view TV {tv}; {_alone(effect.floor)})."
+                "Repeats may move probabilities as much as other orders do: view TV "
+                f"{tv}; {_alone(effect.floor)}."
             )
 
 
@@ -102,6 +102,11 @@ def floor_text(floor: float, spec: MetricSpec) -> str:
     return f"{floor:.2g}" if spec.unit == "nats" else _small(floor)
 
 
+def slot_name(slot: SlotPreference) -> str:
+    """Return the letter of a slot, or "last" for the last slot of every item."""
+    return "last" if slot.slot < 0 else position_name(slot.slot)
+
+
 def slots_sentence(slots: SlotPreferences, unit: ClusterUnit = "family") -> str:
     """Say which slots are preferred or avoided, and by which test.
 
@@ -111,8 +116,11 @@ def slots_sentence(slots: SlotPreferences, unit: ClusterUnit = "family") -> str:
     """
     if not slots.items:
         return "Slots: no item is shown in two known orders."
-    said = [f"{position_name(slot)} is preferred" for slot in slots.preferred]
-    said += [f"{position_name(slot)} is avoided" for slot in slots.avoided]
+    marked = [slot for slot in _every(slots) if slot.marked]
+    said = [
+        f"{slot_name(slot)} is {'preferred' if slot.preference.value > 0 else 'avoided'}"
+        for slot in sorted(marked, key=lambda slot: slot.preference.value < 0)
+    ]
     finding = "; ".join(said) or "No slot is shown to be preferred or avoided"
     tested = f"{slots.draws:,} permutations" if slots.draws else "normal limit of the permutations"
     basis = (
@@ -202,22 +210,28 @@ def _slots_table(slots: SlotPreferences, unit: ClusterUnit) -> Table:
             Column("noise"),
             Column("p", numbers=("p",)),
         ),
-        rows=tuple(_slot_row(each) for each in slots.slots),
+        rows=tuple(_slot_row(slot) for slot in _every(slots)),
         legend=(("significant", ""),),
         notes=(slots_sentence(slots, unit),) if slots.items else (),
         keys=1,
     )
 
 
-def _slot_row(each: SlotPreference) -> Row:
-    unmoved = "no answer depends on the slot" if math.isnan(each.adjusted_p_value) else None
+def _every(slots: SlotPreferences) -> tuple[SlotPreference, ...]:
+    """Return the slots, and then the last one of every item if that is another question."""
+    return (*slots.slots, *(() if slots.last is None else (slots.last,)))
+
+
+def _slot_row(slot: SlotPreference) -> Row:
+    unmoved = "no answer depends on the slot" if math.isnan(slot.adjusted_p_value) else None
+    p_value = p_value_cell(slot.adjusted_p_value, unmoved)
     return Row(
         (
-            Cell(position_name(each.slot)),
-            Cell(value_text(each.chosen, "percent")),
-            Cell(value_text(each.chance, "percent")),
-            estimate_cell(each.preference, "points"),
-            Cell(f"±{value_text(each.noise, 'percent')}"),
-            p_value_cell(each.adjusted_p_value, unmoved),
+            Cell(slot_name(slot)),
+            Cell(value_text(slot.chosen, "percent")),
+            Cell(value_text(slot.chance, "percent")),
+            estimate_cell(slot.preference, "points"),
+            Cell(f"±{value_text(slot.noise, 'percent')}"),
+            p_value if slot.marked else replace(p_value, mark=None),
         )
     )

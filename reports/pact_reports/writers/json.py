@@ -15,6 +15,7 @@ from pact_eval.evaluation import (
     ArmsComparison,
     CalibrationError,
     ClusterUnit,
+    Conclusion,
     Evaluation,
     Group,
     ItemMismatch,
@@ -37,6 +38,8 @@ from pact_eval.runs.remote.urls import shown
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import CLUSTERS, GENERALISATION, reason_text
 from pact_reports.sentences.notes import note_sentence, warning_sentence
+
+_MOST_IDS: Final = 20
 
 if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards need
     from pact_eval.audit import (
@@ -261,9 +264,30 @@ def report_json(
     return evaluation_json(report.evaluation, run.provenance) | {
         "arm_name": names.arm(run.arm),
         "rates": to_json(report.rates),
+        "answer": {
+            conclusion.question: conclusion_json(conclusion) for conclusion in report.conclusions
+        },
         "order": order_json(report.order, report.order_audit if audit else None),
         "digest": report.digest.json,
     }
+
+
+def conclusion_json(conclusion: Conclusion) -> dict[str, Json]:
+    """Turn a conclusion into JSON values: its question, status, numbers and sentence.
+
+    Returns:
+        Shares and differences are fractions. `items` is the number of items behind the status, and
+        `ids` has the first of them.
+    """
+    from pact_reports.sentences.conclusions import conclusion_words
+
+    numbers = {each.name: to_json(getattr(conclusion, each.name)) for each in fields(conclusion)}
+    behind: dict[str, Json] = {
+        "items": len(conclusion.items),
+        "ids": [*conclusion.items[:_MOST_IDS]],
+        "text": str(conclusion_words(conclusion)),
+    }
+    return {"question": conclusion.question, **numbers, **behind}
 
 
 def _letters(letters: SlotHomogeneity | None, unit: ClusterUnit) -> Json:

@@ -74,7 +74,8 @@ def test_the_page_audits_its_data_or_takes_an_audit(
         run(*write, *given)
         questions, statuses = zip(*cards_of(page), strict=True)
         assert questions == (
-            *("Is it better?", "Is the data sound?", "Answers or letters?", "Probabilities?"),
+            *("Is it better?", "Is the data sound?"),
+            *("Does it follow the order?", "Are the probabilities right?"),
         )
         assert statuses[1] == expected, given
         text = page.read_text(encoding="utf-8")

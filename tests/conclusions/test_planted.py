@@ -1,0 +1,48 @@
+"""No surface contradicts another, or the truth: planted cases, read from what is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conclusions import surfaces
+from conclusions.planted import CASES, Case
+from run_frames import write_run
+
+from pact_eval.evaluation import Settings
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_surface_says_what_is_true(case: Case, tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / "first", case.first.rows(case.seeds[0]), arm="first", seed=1)]
+    if case.second is not None:
+        rows = case.second.rows(case.seeds[1])
+        runs.append(write_run(tmp_path / "second", rows, arm="second", seed=1))
+    views = tuple(sorted(case.better))
+    settings = Settings(margin=float(case.options[1]) if case.options else None)
+    printed = {
+        "terminal": surfaces.terminal(runs, case.options, views),
+        "JSON": surfaces.in_json(runs, case.options),
+        "Python": surfaces.python(runs, settings, views),
+        "page": surfaces.page(runs, settings, tmp_path, views),
+    }
+    expected = {"order": case.order, "probabilities": case.probabilities}
+    expected |= {"better": case.better} if case.second is not None else {}
+    told = {question: status for question, status in expected.items() if status}
+    for surface, statuses in printed.items():
+        assert {question: statuses[question] for question in told} == told, surface
+    first = printed["terminal"]
+    assert all(statuses == first for statuses in printed.values())
+
+
+FOLLOWING = [case for case in CASES if case.letter]
+
+
+@pytest.mark.parametrize("case", FOLLOWING, ids=lambda case: case.name)
+def test_the_letter_that_is_followed_is_named(case: Case, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "first", case.first.rows(case.seeds[0]), arm="first", seed=1)
+    run = surfaces.runner(surfaces.main)
+    where = "last position" if case.letter == "last" else f"letter {case.letter}"
+    assert f"Order: follows the {where}: chosen in " in run("report", folder).stdout
