@@ -35,12 +35,11 @@ from pact_eval.evaluation.comparison import (
     MetricComparison,
     compare,
 )
-from pact_eval.evaluation.data_card import (
+from pact_eval.evaluation.conclusions.data import (
     AuditedCheck,
     AuditedCode,
-    DataCard,
-    data_card,
-    read_data_card,
+    DataConclusion,
+    DataLeak,
 )
 from pact_eval.evaluation.data_splits import Split, data_splits, files_of, splits_of_folder
 from pact_eval.evaluation.decoding import (
@@ -220,7 +219,8 @@ __all__ = [
     "ClusterUnit",
     "Comparison",
     "ComparisonAnswer",
-    "DataCard",
+    "DataConclusion",
+    "DataLeak",
     "DecodedComparison",
     "DecodedRates",
     "DifferencePart",
@@ -307,7 +307,6 @@ __all__ = [
     "compare",
     "compare_arms",
     "compare_seeds",
-    "data_card",
     "data_splits",
     "default_resamples",
     "evaluate",
@@ -334,7 +333,6 @@ __all__ = [
     "paired_differences",
     "point_estimates",
     "point_values",
-    "read_data_card",
     "read_item_records",
     "read_items",
     "recorded_data",

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from pact_eval.errors import InputError
 from pact_eval.evaluation.answers import ComparisonAnswer
 from pact_eval.evaluation.calibration_error import CalibrationError
-from pact_eval.evaluation.data_card import DataCard
+from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.diagnostics import FLIPS
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -105,12 +105,12 @@ class Cards:
     """The four cards of an experiment."""
 
     better: BetterCard
-    data: DataCard
+    data: DataConclusion
     letters: LettersCard
     probabilities: ProbabilitiesCard
 
 
-def cards(experiment: Experiment, data: DataCard) -> Cards:
+def cards(experiment: Experiment, data: DataConclusion) -> Cards:
     """Answer the four questions for the main arm of an experiment.
 
     Args:

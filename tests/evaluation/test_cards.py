@@ -14,13 +14,12 @@ from run_frames import rows, write_run
 
 from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Cards, DataCard, Experiment, Settings, cards
-from pact_eval.evaluation.data_card import data_card, read_data_card
+from pact_eval.evaluation import Cards, DataConclusion, DataLeak, Experiment, Settings, cards
 from pact_reports.arm_names import KEYS
 from pact_reports.page.cards import cards_html
 from pact_reports.writers.json import data_audit_json
 
-NO_AUDIT = DataCard("not audited")
+NO_AUDIT = DataConclusion.without_audit("no dataset")
 SETTINGS = Settings(resamples=200, method="method")
 
 
@@ -100,8 +99,10 @@ def leaking(home: Path) -> DatasetSource:
 
 
 def test_data_that_leaks(tmp_path: Path) -> None:
-    card = data_card(audit_data(leaking(tmp_path), DataAuditSettings()))
-    assert card.status == "problems"
+    card = DataConclusion.of_audit(audit_data(leaking(tmp_path), DataAuditSettings()))
+    assert card.status == "leak"
+    assert card.items == ("f0-base", "f0-counterfactual")
+    assert card.leak == DataLeak(card.items, ("f0",), (str(tmp_path / "train.jsonl"),))
     assert "separation" in card.failed
     (separation,) = (each for each in card.checks if each.check == "separation")
     shared = separation.codes[0]
@@ -118,19 +119,19 @@ def test_the_json_of_an_audit_gives_the_same_card(tmp_path: Path) -> None:
     path = tmp_path / "audit.json"
     path.write_text(json.dumps(value))
     hashes = [audit.facts[1].sha256]
-    assert read_data_card(path, hashes) == data_card(audit)
-    other = read_data_card(path, [*hashes, "f" * 64])
-    assert (other.status, other.reason) == (
-        "not audited",
+    assert DataConclusion.read(path, hashes) == DataConclusion.of_audit(audit)
+    other = DataConclusion.read(path, [*hashes, "f" * 64])
+    assert (other.status, other.unchecked[0].reason) == (
+        "not checked",
         "audit.json is about other files than the runs (ffffffffffff)",
     )
-    path.write_text('{"files": [{"sha256": 3}], "checks": []}')
+    path.write_text('{"files": [{"sha256": 3}], "checks": [], "leaks": []}')
     with pytest.raises(InputError, match="expected the output of `pact-audit data --json`"):
-        read_data_card(path, hashes)
+        DataConclusion.read(path, hashes)
 
 
 def test_a_card_says_why_it_is_empty(tmp_path: Path) -> None:
-    empty = replace(found(tmp_path, rows(1)), data=DataCard("not audited", reason="no <data>"))
+    empty = replace(found(tmp_path, rows(1)), data=DataConclusion.without_audit("no <data>"))
     html = cards_html(empty, KEYS).text
     assert "no &lt;data&gt;" in html
     assert html.count('class="card"') == 4

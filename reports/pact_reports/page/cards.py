@@ -8,7 +8,7 @@ from typing import Final
 from pact_eval.evaluation import (
     BetterCard,
     Cards,
-    DataCard,
+    DataConclusion,
     Lead,
     LettersCard,
     ProbabilitiesCard,
@@ -19,15 +19,14 @@ from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.numbers import interval_text, p_value_text, value_text
 from pact_reports.page.data_audit import ANCHOR as DATA_AUDIT
+from pact_reports.sentences.data import leak_sentence, unchecked_sentence
 
 _MOST_LEADS: Final = 3
 _TONES: Final = {
     "better": "good",
-    "sound": "good",
     "answers": "good",
     "no error shown": "good",
     "worse": "bad",
-    "problems": "bad",
     "letters": "bad",
     "over-confident": "bad",
     "under-confident": "bad",
@@ -51,17 +50,20 @@ def cards_html(cards: Cards, names: ArmNames) -> Html:
     )
 
 
-def _card(question: str, status: str, word: str, lines: list[Html | str], link: str) -> Html:
+def _card(
+    question: str, status: str, word: str, lines: list[Html | str], link: str, tone: str = ""
+) -> Html:
     """Write one card.
 
     Args:
         question: its heading.
-        status: decides the colour.
+        status: decides the colour, unless a tone does.
         word: the answer.
         lines: the numbers.
         link: the id of the section that has more.
+        tone: good, bad or open; by default that of the status.
     """
-    tone = _TONES.get(status, "open")
+    tone = tone or _TONES.get(status, "open")
     return element(
         "section",
         element("h3", question),
@@ -115,22 +117,21 @@ def _lead(other: str, lead: Lead) -> Html:
     return joined([data_text(other), f" {interval_text(found, 'points')}{word}"])
 
 
-def _data(card: DataCard) -> Html:
-    words = {
-        "sound": "No findings",
-        "doubts": "Doubts",
-        "problems": "Problems",
-        "not audited": "Not audited",
-    }
+def _data(card: DataConclusion) -> Html:
     lines: list[Html | str] = []
-    if card.status == "not audited":
-        lines.append(data_text(card.reason or "give --data or --audit"))
+    if card.leak is not None:
+        lines.append(data_text(leak_sentence(card.leak)))
+    if card.status == "not checked":
+        lines.append(data_text(card.unchecked[0].reason))
     else:
         lines.append(f"{card.records:,} records")
         lines.append(f"{card.errors:,} errors, {card.warnings:,} warnings")
         if card.failed:
             lines.append(f"checks: {', '.join(card.failed)}")
-    return _card("Is the data sound?", card.status, words[card.status], lines, DATA_AUDIT)
+        if card.unchecked:
+            lines.append(data_text(unchecked_sentence(card.unchecked)))
+    word = card.status.capitalize()
+    return _card("Is the data sound?", card.status, word, lines, DATA_AUDIT, card.tone)
 
 
 def _letters(card: LettersCard, names: ArmNames) -> Html:
