@@ -276,9 +276,11 @@ def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Com
     """
     experiment = _experiment([a, b], settings)
     experiment.require_two_runs()
-    a, b = experiment.runs
-    found, conclusion = experiment.comparison(a, b), experiment.better(a, b)
-    return replace(found, warnings=experiment.applied_warnings, conclusion=conclusion)
+    return replace(
+        experiment.comparison(*experiment.runs),
+        warnings=experiment.applied_warnings,
+        conclusion=experiment.better(*experiment.runs),
+    )
 
 
 def fit_calibrator(

@@ -173,9 +173,13 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
     records = None if data is None else _records(experiment, data)
     if as_json:
         intervals = GENERALISATION[experiment.settings.unit]
-        pairs: list[dict[str, Json]] = [
-            {"a": names[0], "b": name, "answer": conclusion_json(answer)}
-            | {"comparison": to_json(each)}
+        pairs: list[Json] = [
+            {
+                "a": names[0],
+                "b": name,
+                "answer": conclusion_json(answer),
+                "comparison": to_json(each),
+            }
             | ({} if data is None else {"items": differing_json(each, records)})
             | ({} if found is None else {"tempering": to_json(found)})
             | ({} if cost is None else {"quantising": to_json(cost)})
@@ -187,7 +191,7 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
                 "intervals": intervals,
                 "unlike_runs": [to_json(each) for each in experiment.unlike],
                 "warnings": warnings_json(experiment.applied_warnings),
-                "comparisons": [*pairs],
+                "comparisons": pairs,
             }
         )
         return

@@ -15,6 +15,7 @@ from pact_eval.audit.parts import FamilyLook, StartLook, look_at_families
 from pact_eval.audit.schema import SchemaScan
 from pact_eval.data import (
     MANIFEST_NAME,
+    ROLES,
     DataFile,
     Index,
     Manifest,
@@ -73,10 +74,11 @@ class DatasetSource:
         return cls((), found).joined_by(train, evaluation)
 
     def joined_by(self, train: Sequence[Path], evaluation: Sequence[Path]) -> DatasetSource:
-        """Return this dataset with further training and evaluation files."""
+        """Return this dataset with further training and evaluation files, sorted by role."""
         named: tuple[tuple[Role, Sequence[Path]], ...] = (("train", train), ("eval", evaluation))
         more = [DataFile(str(path), role, path) for role, paths in named for path in paths]
-        return replace(self, files=(*self.files, *more))
+        files = sorted((*self.files, *more), key=lambda file: ROLES.index(file.role))
+        return replace(self, files=tuple(files))
 
 
 @dataclass(frozen=True)

@@ -34,18 +34,17 @@ from pact_eval.evaluation.conclusions.better import (
     not_comparable,
 )
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Unchecked
+from pact_eval.evaluation.conclusions.data import (
+    AuditedCheck,
+    AuditedCode,
+    DataConclusion,
+    DataLeak,
+)
 from pact_eval.evaluation.conclusions.experiment_conclusions import Conclusions, conclude
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import (
     ProbabilitiesConclusion,
     probabilities_conclusion,
-)
-from pact_eval.evaluation.data_card import (
-    AuditedCheck,
-    AuditedCode,
-    DataCard,
-    data_card,
-    read_data_card,
 )
 from pact_eval.evaluation.data_splits import Split, data_splits, files_of, splits_of_folder
 from pact_eval.evaluation.decoding import (
@@ -228,7 +227,8 @@ __all__ = [
     "ComparisonAnswer",
     "Conclusion",
     "Conclusions",
-    "DataCard",
+    "DataConclusion",
+    "DataLeak",
     "DecodedComparison",
     "DecodedRates",
     "DifferencePart",
@@ -315,7 +315,6 @@ __all__ = [
     "compare_arms",
     "compare_seeds",
     "conclude",
-    "data_card",
     "data_splits",
     "default_resamples",
     "evaluate",
@@ -344,7 +343,6 @@ __all__ = [
     "point_estimates",
     "point_values",
     "probabilities_conclusion",
-    "read_data_card",
     "read_item_records",
     "read_items",
     "recorded_data",

@@ -501,7 +501,7 @@ def on_order(conclusion: OrderConclusion) -> tuple[FollowsOrder | Unstable | Ord
 
 def on_probabilities(conclusion: ProbabilitiesConclusion) -> tuple[Miscalibrated, ...]:
     """Check whether the probabilities of a run are shown to be wrong."""
-    shown = conclusion.tones[conclusion.status] == "bad"
+    shown = conclusion.tone == "bad"
     return (Miscalibrated("warning", conclusion.run, conclusion),) if shown else ()
 
 

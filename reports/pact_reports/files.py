@@ -21,7 +21,7 @@ from pact_reports.tables import (
 )
 
 if TYPE_CHECKING:  # tables do not wait for matplotlib
-    from pact_eval.evaluation import DataCard, Experiment
+    from pact_eval.evaluation import DataConclusion, Experiment
     from pact_eval.evaluation.diagnostics import DifferentData
     from pact_eval.preregistration import Margin
     from pact_eval.thresholds import Decisions
@@ -255,18 +255,18 @@ def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:
     )
 
 
-def _audit(experiment: Experiment, outputs: Outputs, records: int) -> DataCard:
+def _audit(experiment: Experiment, outputs: Outputs, records: int) -> DataConclusion:
     """Audit the data of a page, or read an audit of it."""
-    from pact_eval.evaluation import DataCard, data_card, read_data_card
+    from pact_eval.evaluation import DataConclusion
 
+    hashes = [run.provenance.data.sha256 for run in experiment.runs]
     if outputs.audit is not None:
-        hashes = [run.provenance.data.sha256 for run in experiment.runs]
-        return read_data_card(outputs.audit, hashes)
+        return DataConclusion.read(outputs.audit, hashes)
     if not outputs.data:
-        return DataCard("not audited", reason="give --data, or --audit with an audit's JSON")
+        return DataConclusion.without_audit("give --data, or --audit with an audit's JSON")
     if records > _MOST_AUDITED:
         reason = f"more than {_MOST_AUDITED:,} records: give --audit with an audit's JSON"
-        return DataCard("not audited", reason=reason)
+        return DataConclusion.without_audit(reason)
     from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
 
     files = [path for path in outputs.data if path.is_file()]
@@ -274,7 +274,7 @@ def _audit(experiment: Experiment, outputs: Outputs, records: int) -> DataCard:
     for folder in _folders(outputs):
         more = DatasetSource.of_folder(folder)
         source = replace(more, files=(*source.files, *more.files))
-    return data_card(audit_data(source, DataAuditSettings()))
+    return DataConclusion.of_audit(audit_data(source, DataAuditSettings()), hashes)
 
 
 def _table_request(experiment: Experiment, outputs: Outputs) -> TableRequest:

@@ -11,13 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from pact_eval.runs import SCHEMA
 
 KINDS = ("choice", "boolean", "score")
 
-Change = Callable[[np.ndarray, dict[str, Any], np.random.Generator], np.ndarray]
+Logits = npt.NDArray[np.float64]
+
+Change = Callable[[Logits, dict[str, Any], np.random.Generator], Logits]
 """Changes the logits of one view: of logits in canonical order, its row, and the noise of views."""
 
 
@@ -75,7 +78,7 @@ class Plan:
     def _views(
         self,
         item: dict[str, Any],
-        z: np.ndarray,
+        z: Logits,
         of_items: np.random.Generator,
         of_views: np.random.Generator,
     ) -> list[dict[str, Any]]:
@@ -102,7 +105,7 @@ def scaled(factor: float) -> Change:
 def drawn_to(slot: int, by: float) -> Change:
     """Adds to the answer at one slot; -1 is the last slot."""
 
-    def change(logits: np.ndarray, row: dict[str, Any], rng: np.random.Generator) -> np.ndarray:
+    def change(logits: Logits, row: dict[str, Any], rng: np.random.Generator) -> Logits:
         order = row["code_order"]
         drawn = logits.copy()
         if slot < len(order):
@@ -113,29 +116,30 @@ def drawn_to(slot: int, by: float) -> Change:
 
 
 def prefers_the_first_answer(
-    logits: np.ndarray, row: dict[str, Any], rng: np.random.Generator
-) -> np.ndarray:
+    logits: Logits, row: dict[str, Any], rng: np.random.Generator
+) -> Logits:
     """Adds to the canonical answer 0, at whatever letter it is."""
-    return logits + np.eye(len(logits))[0] * 2.0
+    changed: Logits = logits + np.eye(len(logits))[0] * 2.0
+    return changed
 
 
-def two_decimals(logits: np.ndarray, row: dict[str, Any], rng: np.random.Generator) -> np.ndarray:
+def two_decimals(logits: Logits, row: dict[str, Any], rng: np.random.Generator) -> Logits:
     """Rounds the probabilities to two decimals; 0 becomes 0.001."""
     p = np.exp(logits - np.logaddexp.reduce(logits))
-    return np.log(np.maximum(np.round(p, 2), 0.001))
+    changed: Logits = np.log(np.maximum(np.round(p, 2), 0.001))
+    return changed
 
 
-def right_on_average(
-    logits: np.ndarray, row: dict[str, Any], rng: np.random.Generator
-) -> np.ndarray:
+def right_on_average(logits: Logits, row: dict[str, Any], rng: np.random.Generator) -> Logits:
     """Makes half of the items over-confident and the other half under-confident."""
-    return (2.6 if int(row["id"][-1]) else 0.5) * logits
+    changed: Logits = (2.6 if int(row["id"][-1]) else 0.5) * logits
+    return changed
 
 
 def stated(confidence: float, right: Callable[[dict[str, Any]], bool]) -> Change:
     """Gives one answer a fixed confidence; whether it is right depends on the row."""
 
-    def change(logits: np.ndarray, row: dict[str, Any], rng: np.random.Generator) -> np.ndarray:
+    def change(logits: Logits, row: dict[str, Any], rng: np.random.Generator) -> Logits:
         n, answer = len(logits), row["reference"]
         if not right(row):
             answer = (answer + 1) % n

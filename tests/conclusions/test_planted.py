@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from commands import runner
 from conclusions import surfaces
 from conclusions.planted import CASES, Case
 from run_frames import write_run
 
+from pact_cli.main import main
 from pact_eval.evaluation import Settings
 
 pytestmark = pytest.mark.slow
@@ -28,7 +31,7 @@ def test_every_surface_says_what_is_true(case: Case, tmp_path: Path) -> None:
         "Python": surfaces.python(runs, settings, views),
         "page": surfaces.page(runs, settings, tmp_path, views),
     }
-    expected = {"order": case.order, "probabilities": case.probabilities}
+    expected: dict[str, Any] = {"order": case.order, "probabilities": case.probabilities}
     expected |= {"better": case.better} if case.second is not None else {}
     told = {question: status for question, status in expected.items() if status}
     for surface, statuses in printed.items():
@@ -43,6 +46,5 @@ FOLLOWING = [case for case in CASES if case.letter]
 @pytest.mark.parametrize("case", FOLLOWING, ids=lambda case: case.name)
 def test_the_letter_that_is_followed_is_named(case: Case, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "first", case.first.rows(case.seeds[0]), arm="first", seed=1)
-    run = surfaces.runner(surfaces.main)
     where = "last position" if case.letter == "last" else f"letter {case.letter}"
-    assert f"Order: follows the {where}: chosen in " in run("report", folder).stdout
+    assert f"Order: follows the {where}: chosen in " in runner(main)("report", folder).stdout

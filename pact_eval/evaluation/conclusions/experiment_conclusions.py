@@ -10,9 +10,9 @@ from typing import Final
 from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, overall
 from pact_eval.evaluation.conclusions.conclusion import Tone
+from pact_eval.evaluation.conclusions.data import DataConclusion
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
-from pact_eval.evaluation.data_card import DataCard
 from pact_eval.evaluation.experiment import Experiment
 
 _WORST_FIRST: Final[tuple[Tone, ...]] = ("bad", "open", "good")
@@ -33,7 +33,7 @@ class Conclusions:
 
     method: str
     better: tuple[BetterConclusion, ...]
-    data: DataCard
+    data: DataConclusion
     order: OrderConclusion
     probabilities: ProbabilitiesConclusion
 
@@ -43,7 +43,7 @@ class Conclusions:
         return overall(self.better)
 
 
-def conclude(experiment: Experiment, data: DataCard) -> Conclusions:
+def conclude(experiment: Experiment, data: DataConclusion) -> Conclusions:
     """Answer the questions of a reader for the main arm of an experiment.
 
     Args:
@@ -71,7 +71,7 @@ def worst_order(conclusions: Sequence[OrderConclusion]) -> OrderConclusion:
 
     def badness(conclusion: OrderConclusion) -> tuple[int, float]:
         changes = conclusion.flip_rate.value
-        tone = _WORST_FIRST.index(conclusion.tones[conclusion.status])
+        tone = _WORST_FIRST.index(conclusion.tone)
         return tone, 0.0 if math.isnan(changes) else -changes
 
     return min(conclusions, key=badness)
@@ -81,7 +81,7 @@ def worst_probabilities(conclusions: Sequence[ProbabilitiesConclusion]) -> Proba
     """Return the worst of one or more conclusions on probabilities."""
 
     def badness(conclusion: ProbabilitiesConclusion) -> tuple[int, float]:
-        tone = _WORST_FIRST.index(conclusion.tones[conclusion.status])
+        tone = _WORST_FIRST.index(conclusion.tone)
         ece = conclusion.ece
         p_value = ece.p_value if isinstance(ece, CalibrationError) else math.nan
         return tone, math.inf if math.isnan(p_value) else p_value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pact_eval.evaluation import BetterConclusion, Conclusions, DataCard, OrderConclusion
+from pact_eval.evaluation import BetterConclusion, Conclusions, DataConclusion, OrderConclusion
 from pact_eval.evaluation.conclusions.conclusion import Tone
 from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Html, data_text, element, joined
@@ -18,6 +18,7 @@ from pact_reports.sentences.conclusions import (
     probabilities_words,
     unchecked_sentence,
 )
+from pact_reports.sentences.data import leak_sentence, unchecked_list
 
 _MOST_LEADS: Final = 3
 _BETTER: Final = {
@@ -27,7 +28,6 @@ _BETTER: Final = {
     "not shown": "Not shown",
     "cannot be compared": "Cannot be compared",
 }
-_DATA_TONES: Final[dict[str, Tone]] = {"sound": "good", "problems": "bad"}
 
 
 def cards_html(conclusions: Conclusions, names: ArmNames) -> Html:
@@ -44,11 +44,11 @@ def cards_html(conclusions: Conclusions, names: ArmNames) -> Html:
         _data(conclusions.data),
         _run_card(
             *("order", names.run(order.run), order_words(order)),
-            *(order.tones[order.status], _order_lines(order), "diagnostics"),
+            *(order.tone, _order_lines(order), "diagnostics"),
         ),
         _run_card(
             *("probabilities", names.run(probabilities.run), probabilities_words(probabilities)),
-            *(probabilities.tones[probabilities.status], [], "calibration"),
+            *(probabilities.tone, [], "calibration"),
         ),
         class_="cards",
     )
@@ -147,20 +147,17 @@ def _lead(other: BetterConclusion, names: ArmNames) -> Html:
     return joined([name, f" {interval_text(claim.difference, 'points')}, {claim.status}"])
 
 
-def _data(card: DataCard) -> Html:
-    words = {
-        "sound": "No findings",
-        "doubts": "Doubts",
-        "problems": "Problems",
-        "not audited": "Not audited",
-    }
+def _data(data: DataConclusion) -> Html:
     lines: list[Html | str] = []
-    if card.status == "not audited":
-        lines.append(data_text(card.reason or "give --data or --audit"))
+    if data.leak is not None:
+        lines.append(data_text(leak_sentence(data.leak)))
+    if data.status == "not checked":
+        lines.append(data_text(data.unchecked[0].reason))
     else:
-        lines.append(f"{card.records:,} records")
-        lines.append(f"{card.errors:,} errors, {card.warnings:,} warnings")
-        if card.failed:
-            lines.append(f"checks: {', '.join(card.failed)}")
-    tone = _DATA_TONES.get(card.status, "open")
-    return _card(QUESTIONS["data"], tone, words[card.status], lines, DATA_AUDIT)
+        lines.append(f"{data.records:,} records")
+        lines.append(f"{data.errors:,} errors, {data.warnings:,} warnings")
+        if data.failed:
+            lines.append(f"checks: {', '.join(data.failed)}")
+        if data.unchecked:
+            lines.append(data_text(unchecked_list(data.unchecked)))
+    return _card(QUESTIONS["data"], data.tone, data.status.capitalize(), lines, DATA_AUDIT)

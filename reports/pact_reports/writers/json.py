@@ -511,6 +511,7 @@ def data_audit_json(
             for file, facts, families in zip(audit.files, audit.facts, audit.families, strict=True)
         ],
         **_checks(audit.checks, fail_on),
+        "leaks": to_json(audit.leaks),
         "fail_on": fail_on,
         "tampered": audit.tampered,
     }
