@@ -49,6 +49,17 @@ _LONGEST = [
 ]
 
 
+def pytest_configure() -> None:
+    """Force the float32 products of scoring, as PACT_TEST_PRODUCTS says: `mkl` or `onednn`."""
+    products = os.environ.get("PACT_TEST_PRODUCTS")
+    if products is None:
+        return
+    from pact_eval.scoring import cpu_tuning
+
+    onednn = {"mkl": False, "onednn": True}[products]
+    cpu_tuning.onednn_stays_float32 = lambda: onednn  # type: ignore[assignment]
+
+
 def pytest_collection_finish() -> None:
     """From now on garbage is collected, among the objects that tests make."""
     gc.freeze()
