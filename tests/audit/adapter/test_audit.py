@@ -385,6 +385,11 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     ("contract-mismatch", "contract_fingerprint", schema(contract_fingerprint="0" * 64)),
     ("contract-mismatch", "system_prompt", schema(system_prompt="Classify.")),
     ("contract-mismatch", "task is a list", schema(task=[])),
+    (
+        "template-does-not-end",
+        "1 GB",
+        both(file("decision_template.jinja", "{{ 'a' * 10**10 }}"), schema(task=None)),
+    ),
     ("decision-unusable", "noul_options", file("decision.json", '{"noul_options": 1}')),
     ("decision-unusable", "trained decision head", file("head.safetensors", SAFE_HEADER)),
     ("decision-files-ignored", "alone takes the prompt of", file("decision.json", "{}")),
