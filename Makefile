@@ -10,7 +10,7 @@ DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test test-fast pytest mypy lint style fuzz bench replicate tetris clean
+.PHONY: demo docs test test-fast test-kernels pytest mypy lint style fuzz bench replicate tetris clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
@@ -33,6 +33,13 @@ mypy: $(VENV)/.dev
 
 test-fast: $(VENV)/.dev  ## for use during development: the tests that are neither slow nor in a browser
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow and not browser' --hypothesis-profile=fast
+
+test-kernels: $(VENV)/.dev  ## the tests that compare logits, with either kernel of float32 products and 1, 2 and 4 threads
+	set -e; for products in mkl onednn; do for threads in 1 2 4; do \
+		echo "$$products, $$threads threads"; \
+		PACT_TEST_PRODUCTS=$$products OMP_NUM_THREADS=$$threads \
+			$(BIN)/python -m pytest -q tests/scoring tests/templates tests/training tests/losses; \
+	done; done
 
 lint: style mypy
 

@@ -17,6 +17,7 @@ import transformers
 from adapters import MODEL, copied
 from commands import refuser, runner
 from decision_models import TEMPLATES, write_decision_folder
+from tolerances import MERGED_PROBABILITY, PROBABILITY
 from transformers_server import serving
 
 from pact_cli.main import main
@@ -40,6 +41,10 @@ LAYOUTS = {"A": (), "B": ("--with-base",), "D": ("--merged",)}
 TEMPERATURES = {"choice": 1.5, "noul": 0.75, "score": 2.0}
 
 
+def tolerance(layout: str) -> float:
+    return MERGED_PROBABILITY if layout == "D" else PROBABILITY
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An adapter that names its base, a calibrator, and the three exports of it."""
@@ -54,8 +59,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         assert found["prompts_compared"] > 200
         assert found["temperatures"] == pytest.approx(TEMPERATURES)
-        # The base is stored in 16 bits: merging rounds the weights again.
-        assert found["largest_difference"] < (0.01 if name == "D" else 1e-5)
+        assert found["largest_difference"] < tolerance(name)
     return folder
 
 
@@ -101,7 +105,7 @@ def test_the_pipeline_answers_as_we_do(layout: str, home: Path, expected: Any) -
     decide: Any = transformers.pipeline(
         "decision", model=folder, device="cpu", dtype="float32", **more
     )
-    assert largest_difference(decide, expected) < (0.01 if layout == "D" else 1e-5)
+    assert largest_difference(decide, expected) < tolerance(layout)
 
 
 def test_without_its_configuration_the_pipeline_ignores_layout_a(home: Path, expected: Any) -> None:
@@ -122,7 +126,7 @@ def test_transformers_serve_answers_as_we_do(layout: str, home: Path, expected: 
             assert reply.status_code == 200, reply.text
             return reply.json()["answers"]
 
-        assert largest_difference(ask, expected) < (0.01 if layout == "D" else 1e-5)
+        assert largest_difference(ask, expected) < tolerance(layout)
 
 
 def test_the_three_lines_of_the_readme_load_the_folder(home: Path) -> None:

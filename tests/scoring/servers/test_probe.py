@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from builders import question, record, write_jsonl
 from commands import runner
+from tolerances import LOGIT
 
 from pact_cli.main import main
 from pact_eval.data import parse_record
@@ -233,7 +234,7 @@ def test_parity_with_the_local_adapter_and_without_it() -> None:
     assert served.parity is not None
     assert served.parity.holds
     assert served.parity.views == 3 * 2 + 2
-    assert served.parity.largest_difference < 1e-4
+    assert served.parity.largest_difference < LOGIT
     base = probed(LocalServer(None, MODEL), **local)
     assert base.parity is not None
     assert not base.parity.holds
