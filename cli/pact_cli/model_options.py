@@ -148,7 +148,8 @@ _SERVER: Final = [
         callback=number,
         default=120.0,
         show_default=True,
-        help="Longest wait for one try, in seconds; five times as long until the first reply.",
+        help="Most time for one try in seconds, from the connection to the last byte; five times "
+        "as long until the first reply.",
     ),
     click.option(
         "--score-views",

@@ -29,7 +29,7 @@ class ServerRequest:
         key_variable: environment variable with the API key; None sends no key.
         concurrency: requests under way at the same time.
         requests_per_minute: limit on the rate of requests, retries included; None for no limit.
-        timeout_seconds: most time for one try, from the first byte sent to the last one received.
+        timeout_seconds: most time for one try, from the connection to the last byte received.
         score_views: whether the levels of a score are shown in other orders too.
         base_name: name of the base model on the server, to check that an adapter is applied.
         local: adapter folder to compare the server with; None compares with nothing.
