@@ -149,7 +149,7 @@ class ServerSource:
             return 0
         once = count_requests(self.wire, probe_items(self.wire))
         of_ids = 3 * once if isinstance(self.wire, TokenIdWire) else 0
-        of_base = 0 if self.request.base_name is None else once
+        of_base = 0 if self.request.base_name is None else once + 1
         of_local = 0 if self.request.local is None else once
         twice = count_requests(self.wire, probe_items(self.wire, k=2))
         return twice + REPEATS - 1 + of_ids + of_base + of_local + once

@@ -135,6 +135,8 @@ def _order(probe: ServerProbe) -> tuple[str, Tone | None]:
 
 
 def _adapter(probe: ServerProbe) -> tuple[str, Tone | None]:
+    if probe.base_missing is not None:
+        return f"not compared: {probe.base_missing}", "caution"
     if probe.base is None:
         return "not compared with its base (--base-name NAME)", None
     found = f"{probe.base.name} differs by TV {probe.base.largest_tv:.2g}"
