@@ -179,7 +179,8 @@ _SERVER: Final = [
         type=click.Choice(_DTYPES),
         default="auto",
         show_default=True,
-        help="Precision of --local; give that of the server.",
+        help="Precision of the server, for --local; auto tries fp32, then that of the stored "
+        "weights.",
     ),
     click.option(
         "--tokenizer",

@@ -110,24 +110,30 @@ class Parity:
     """The server and a local model on the same items.
 
     Attributes:
-        adapter: the local adapter.
+        adapter: the local adapter, scored in float32.
         views: number of views compared.
         largest_difference: of a log-probability; of a probability if the server rounds.
-        tolerance: the largest that rounding errors may cause; a fifth of it for answer masses.
+        tolerance: the largest that rounding errors and noise may cause.
+        precision: of the server: float32 if it answers so, else that of the stored weights.
+        rounding: what this precision moves here, in the unit of `largest_difference`.
         largest_mass_difference: of the answer mass; None if the prompts or the mass are not known.
+        mass_tolerance: the same for the answer mass.
     """
 
     adapter: str
     views: int
     largest_difference: float
     tolerance: float
+    precision: str = "float32"
+    rounding: float = 0.0
     largest_mass_difference: float | None = None
+    mass_tolerance: float = 0.0
 
     @property
     def holds(self) -> bool:
         """Whether the differences are within rounding errors."""
         mass = self.largest_mass_difference or 0.0
-        return self.largest_difference <= self.tolerance and mass <= self.tolerance / 5
+        return self.largest_difference <= self.tolerance and mass <= self.mass_tolerance
 
 
 @dataclass(frozen=True)
@@ -205,9 +211,10 @@ class ServerProbe:
         if self.parity is not None and not self.parity.holds:
             found.append(
                 f"{self.asked} does not answer as {self.parity.adapter} does here: the largest "
-                f"difference is {self.parity.largest_difference:.2g}{_mass(self.parity)}, rounding "
-                f"errors stay below {self.parity.tolerance:.2g} (another adapter, precision or "
-                "prompt)"
+                f"difference is {self.parity.largest_difference:.2g}{_mass(self.parity)}, "
+                f"rounding errors of {self.parity.precision} stay below "
+                f"{self.parity.tolerance:.2g} (another adapter or prompt, or a precision to name "
+                "by --local-dtype)"
             )
         return tuple(found)
 

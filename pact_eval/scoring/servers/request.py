@@ -34,7 +34,8 @@ class ServerRequest:
         base_name: name of the base model on the server, to check that an adapter is applied.
         local: adapter folder to compare the server with; None compares with nothing.
         local_base: its base model: a folder or a hub id; None takes the one that it names.
-        local_dtype: its precision, a name that `--dtype` takes.
+        local_dtype: precision of the server, a name that `--dtype` takes; auto tries float32, then
+            that of the stored weights.
         tokenizer: the base model's tokenizer, for wires that send token ids: a folder or a hub id;
             None takes that of `local`, or of the folder that a server on this machine has loaded.
         probe: whether the server is probed before a run.
