@@ -60,6 +60,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert found["prompts_compared"] > 200
         assert found["temperatures"] == pytest.approx(TEMPERATURES)
         assert found["largest_difference"] < tolerance(name)
+        assert found["stored_precision"] == "bfloat16"
+        assert 1e-4 < found["stored_difference"] < 0.05
+        assert "stored in bfloat16" in (folder / name / "README.md").read_text("utf-8")
     return folder
 
 
@@ -127,6 +130,21 @@ def test_transformers_serve_answers_as_we_do(layout: str, home: Path, expected: 
             return reply.json()["answers"]
 
         assert largest_difference(ask, expected) < tolerance(layout)
+
+
+def test_a_server_in_the_stored_precision_is_held_to_what_it_moves(
+    home: Path, tmp_path: Path
+) -> None:
+    """An adapter that is not applied moves these answers by 0.7."""
+    run("export", home / "adapter", "--out", tmp_path / "raw", "--with-base")
+    words = ("--local", home / "adapter", "--wire", "systemone", "--json")
+    with serving(tmp_path / "raw", "--dtype", "auto") as url:
+        asked = ("probe", "--server", url, "--model", tmp_path / "raw", *words)
+        parity = json.loads(run(*asked).stdout)["probe"]["parity"]
+        json.loads(run(*asked, "--local-dtype", "fp32", code=3).stdout)
+    assert parity["precision"] == "bfloat16"
+    assert 1e-3 < parity["largest_difference"] < parity["tolerance"] < 0.2
+    assert 0 < parity["rounding"] < 0.1
 
 
 def test_the_three_lines_of_the_readme_load_the_folder(home: Path) -> None:

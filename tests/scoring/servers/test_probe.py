@@ -50,6 +50,43 @@ def by_position(sent: Sent, *, shift: float = 0.0, digits: int | None = None) ->
     return systemone(sent, answers={"decision": answer})
 
 
+def of_one_model(sent: Sent) -> Response:
+    if sent.body["model"] != "mine":
+        return Response({"detail": f"pinned to mine, got {sent.body['model']}"}, 400)
+    return by_position(sent)
+
+
+@pytest.mark.parametrize(
+    ("listed", "reason"),
+    [
+        (["mine"], "the server serves one model"),
+        ([], "the server does not answer as base (status 400: pinned to mine, got base)"),
+    ],
+)
+def test_a_server_of_one_model_is_not_compared_with_its_base(
+    listed: list[str], reason: str, tmp_path: Path
+) -> None:
+    pages = {"/v1/models": {"data": [{"id": name} for name in listed]}}
+    data = write_jsonl(tmp_path / "d.jsonl", [record("a-base", decision=question(n=4))])
+    with serving(of_one_model, pages) as server:
+        words = ("--server", server.url, "--model", "mine", "--base-name", "base")
+        result = runner(main, "probe")(*words)
+        scored = runner(main, "score")(*words, "--data", data, "--out", tmp_path / "run")
+    assert f"adapter   not compared: {reason}\n" in result.stdout
+    assert f"not compared: {reason}\n" in scored.stderr
+    kept: Any = read_run(tmp_path / "run").provenance["probe"]
+    assert (kept["base"], kept["base_missing"]) == (None, reason)
+
+
+def test_a_base_name_that_a_server_of_several_models_does_not_serve_is_an_error() -> None:
+    def respond(sent: Sent) -> Response:
+        return by_position(sent) if sent.body["model"] == "mine" else Response("no", 404)
+
+    pages = {"/v1/models": {"data": [{"id": "mine"}, {"id": "base"}]}}
+    with serving(respond, pages) as server, pytest.raises(ServerError, match="--base-name basis"):
+        probe(ServerRequest((server.url,), "mine", base_name="basis"))
+
+
 def test_a_server_that_follows_the_order() -> None:
     found = probed(lambda sent: by_position(sent, digits=2))
     assert found.order is not None
