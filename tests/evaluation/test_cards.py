@@ -54,7 +54,7 @@ def test_a_worse_run(tmp_path: Path) -> None:
 
 
 def test_a_difference_that_is_not_shown(tmp_path: Path) -> None:
-    card = found(tmp_path, rows(1), rows(2)).better
+    card = found(tmp_path, rows(1), rows(4)).better
     assert card.status == "not shown"
     assert list(card.leads[0].by_views) == [1, 3]
 

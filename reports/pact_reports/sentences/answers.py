@@ -77,7 +77,7 @@ def comparison_answer(answer: ComparisonAnswer, names: tuple[str, str]) -> Said:
     if not math.isnan(chosen.pair_accuracy.difference.value):
         pairs = ", ".join(_decoded(each.pair_accuracy, each, word=False) for each in views)
         said += f"; pair accuracy {pairs}"
-    return Said(_finding(chosen.accuracy, a, b), f"{said}. {_power(chosen)}")
+    return Said(_finding(chosen.accuracy, a, b), f"{said}. {_power(chosen)}".rstrip())
 
 
 def _finding(accuracy: MetricComparison | ArmDifference, a: str, b: str) -> str:
@@ -105,11 +105,14 @@ def _views(k: int) -> str:
 def _power(chosen: DecodedComparison) -> str:
     """Say which difference this holdout shows, and how many items a small one would need."""
     planned = value_text(PLANNED_DIFFERENCE, "percent").removesuffix(".0")
-    needed = f"{planned} points would need about {_about(chosen.needed)} items"
+    needed = ""
+    if chosen.needed is not None:
+        about = "at least" if chosen.at_least else "about"
+        needed = f"{planned} points would need {about} {_about(chosen.needed)} items"
     if math.isnan(chosen.detectable.value):
-        return f"{needed.capitalize()}."
+        return f"{needed}." if needed else ""
     detectable = value_text(chosen.detectable.value, "percent")
-    if chosen.detectable.value <= PLANNED_DIFFERENCE:
+    if not needed or chosen.detectable.value <= PLANNED_DIFFERENCE:
         return f"Detectable here: {detectable} points."
     return f"Detectable here: {detectable} points; {needed}."
 
