@@ -272,7 +272,7 @@ def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Com
         >>> round(accuracy.difference.value, 3) == round(accuracy.a.value - accuracy.b.value, 3)
         True
         >>> accuracy.evidence.test
-        'sign flip over families'
+        'interval'
     """
     experiment = _experiment([a, b], settings)
     experiment.require_two_runs()

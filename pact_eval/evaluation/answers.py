@@ -19,6 +19,7 @@ from pact_eval.evaluation.comparison import (
     compare_groups,
 )
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.notes import FEW_CLUSTERS
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.statistics import resampled_group
 from pact_eval.runs import Decoding
@@ -37,11 +38,13 @@ class DecodedComparison:
     Attributes:
         decoding: single (view 0) or ensemble (K views).
         k: number of views: 1 for view 0.
-        accuracy: of both runs, with the difference and its exact test.
+        accuracy: of both runs, with the difference.
         pair_accuracy: likewise; undefined without pairs.
         detectable: smallest difference in accuracy that this holdout shows with 80% power.
         needed: number of such items that would show a difference of `PLANNED_DIFFERENCE` with 80%
-            power.
+            power; None if a difference is shown, or below `FEW_CLUSTERS` families.
+        at_least: whether that is a lower bound: fewer items differ here than the planned difference
+            takes, so how many more would differ is not known.
     """
 
     decoding: Decoding
@@ -49,7 +52,8 @@ class DecodedComparison:
     accuracy: MetricComparison
     pair_accuracy: MetricComparison
     detectable: DetectableDifference
-    needed: int
+    needed: int | None
+    at_least: bool
 
 
 @dataclass(frozen=True)
@@ -108,19 +112,22 @@ def decoded_comparison(group: GroupComparison, decoding: Decoding, k: int) -> De
         k: number of views of both.
     """
     tests = group.accuracy
-    # NaN if no item differs, or all differ alike.
-    effect = tests.design_effect.value
+    discordance = (tests.items.b + tests.items.c) / tests.items.n
+    accuracy = group.metrics["accuracy"]
+    needed = None
+    if group.clusters >= FEW_CLUSTERS and not accuracy.marked:
+        # NaN if no item differs, or all differ alike.
+        effect = tests.design_effect.value
+        effect = 1.0 if math.isnan(effect) else effect
+        needed = items_needed(PLANNED_DIFFERENCE, discordance, design_effect=effect)
     return DecodedComparison(
         decoding=decoding,
         k=1 if decoding == "single" else k,
-        accuracy=group.metrics["accuracy"],
+        accuracy=accuracy,
         pair_accuracy=group.metrics["pair_accuracy"],
         detectable=tests.detectable,
-        needed=items_needed(
-            PLANNED_DIFFERENCE,
-            (tests.items.b + tests.items.c) / tests.items.n,
-            design_effect=1.0 if math.isnan(effect) else effect,
-        ),
+        needed=needed,
+        at_least=discordance < PLANNED_DIFFERENCE,
     )
 
 

@@ -268,12 +268,10 @@ class SmallGroups:
     Attributes:
         groups: the groups, in the order of the report; a group of one family has no interval.
         unit: what is counted: families, or source families.
-        differences: whether the intervals are of differences between runs.
     """
 
     groups: tuple[SmallGroup, ...]
     unit: ClusterUnit
-    differences: bool = False
 
 
 @dataclass(frozen=True)
@@ -395,15 +393,12 @@ def one_order(items: ScoredItems) -> tuple[OneOrder, ...]:
     return (OneOrder(len(items) - others, others),)
 
 
-def small_groups(
-    clusters: Mapping[str, int], unit: ClusterUnit, *, differences: bool = False
-) -> tuple[SmallGroups, ...]:
+def small_groups(clusters: Mapping[str, int], unit: ClusterUnit) -> tuple[SmallGroups, ...]:
     """Return a note on the groups of few families; none if there is no such group.
 
     Args:
         clusters: by name of a group, number of its families, or source families.
         unit: what is counted.
-        differences: whether the intervals are of differences between runs.
 
     Examples:
         >>> (note,) = small_groups({"all": 162, "tax": 12, "law": 1}, "family")
@@ -413,7 +408,7 @@ def small_groups(
     few = tuple(
         SmallGroup(name, number) for name, number in clusters.items() if 1 < number < FEW_CLUSTERS
     )
-    return (SmallGroups(few, unit, differences),) if few else ()
+    return (SmallGroups(few, unit),) if few else ()
 
 
 def near_ties(logit_gap: npt.NDArray[np.float64], noise: float) -> NearTies:

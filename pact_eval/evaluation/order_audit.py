@@ -17,7 +17,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval.evaluation.comparison import ExactTests, metric_difference
+from pact_eval.evaluation.comparison import metric_difference
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import Evidence
 from pact_eval.evaluation.notes import numeric_noise
@@ -293,7 +293,7 @@ def _gain(
         single=view_0.estimate(name),
         ensemble=k_views.estimate(name),
         difference=difference,
-        evidence=ExactTests(k_views, view_0).evidence(name) or found,
+        evidence=found,
         floor=_gain_floor(name, view_0.items, near, floor) if floor.known else math.nan,
     )
 

@@ -117,7 +117,7 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
     for sign, sample, other in ((-1.0, first, second), (1.0, second, first)):
         for name, values in sample.influence(other, shared, sign).items():
             parts[name] += values
-    present = first.present | second.present
+    rows = first.by_cluster + second.by_cluster
     # Groups that one sample lacks have no rate there; they count in the third part alone.
     rate_a, rate_b = (np.where(shared, each.rates, 0.0) for each in samples)
     share_a, share_b = (each.shares_within(shared) for each in samples)
@@ -129,7 +129,7 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
     n = len(a.positive) + len(b.positive)
 
     def estimate(name: str, value: float) -> Estimate:
-        linear = Linearisation(parts[name], present, 1.0 / n)
+        linear = Linearisation(parts[name], rows, 1.0 / n)
         return linear_inference(value, linear, n=n, outer=True).estimate()
 
     unshared = 0.0 if shared.all() else total - float(mix.sum()) - float(within.sum())
@@ -161,7 +161,7 @@ class _Sample:
     rows: FloatArray
     rates: FloatArray
     rate: float
-    present: _BoolArray
+    by_cluster: FloatArray
 
     @classmethod
     def of(cls, sample: GroupedOutcomes, groups: int, clusters: int) -> _Sample:
@@ -173,8 +173,8 @@ class _Sample:
         right = np.bincount(sample.group, sample.positive, groups)
         with np.errstate(invalid="ignore"):
             rates = right / rows
-        present = np.bincount(codes, minlength=clusters) > 0
-        return cls(sample, clusters, rows, rates, float(sample.positive.mean()), present)
+        by_cluster = np.bincount(codes, minlength=clusters).astype(np.float64)
+        return cls(sample, clusters, rows, rates, float(sample.positive.mean()), by_cluster)
 
     @property
     def shares(self) -> FloatArray:

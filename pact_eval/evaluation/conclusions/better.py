@@ -114,6 +114,7 @@ def better_of_runs(
         claims=tuple(claim for claim in claims if not math.isnan(claim.difference.value)),
         detectable=chosen.detectable,
         needed=chosen.needed,
+        at_least=chosen.at_least,
         items=items,
     )
 

@@ -285,15 +285,7 @@ def _small_groups(note: SmallGroups) -> str:
     if len(named) > _MOST_NAMED:
         listed += f" and {len(named) - _MOST_NAMED:,} more"
     few = f"Fewer than {FEW_CLUSTERS} {CLUSTERS[note.unit]} in"
-    # The table of coverage in docs/statistics.md: 8 and 12 families, and six source families.
-    rough = "Their intervals are" if len(named) > 1 else "Its intervals are"
-    rough += (
-        " rough: in simulations, 95% intervals of losses covered 92 to 98%, of rates 95% or more"
-    )
-    if note.unit == "source_family":
-        rough += ", of ECE 91% or more"
-    if note.differences:
-        rough += "; the sign flip is exact"
+    rough = "Their intervals are rough" if len(named) > 1 else "Its intervals are rough"
     return f"{few}: {listed}. {rough}."
 
 
