@@ -175,17 +175,6 @@ class IncompletePairs:
 
 
 @dataclass(frozen=True)
-class RepeatedViews:
-    """Items whose views repeat, which lowers their view TV.
-
-    Attributes:
-        items: number of items that have fewer letter orders than views.
-    """
-
-    items: int
-
-
-@dataclass(frozen=True)
 class OneOrder:
     """Items whose views show their answers in one order, as a server does with booleans.
 
@@ -307,7 +296,6 @@ Note = (
     | InfiniteNll
     | LowAnswerMass
     | IncompletePairs
-    | RepeatedViews
     | OneOrder
     | NearTies
     | UnmatchedSeeds

@@ -24,6 +24,7 @@ from pact_eval.evaluation import (
     group_statistics,
     point_estimates,
 )
+from pact_eval.evaluation.items import counted_views
 from pact_eval.preregistration.scorecard import WeightedRow
 from pact_eval.preregistration.table import MetricRow
 from pact_eval.runs import Predictions
@@ -33,6 +34,7 @@ from pact_eval.stats import (
     SignFlipTest,
     Statistic,
     TotalsStatistic,
+    distinct_orders,
     resample,
     sign_flip_test,
 )
@@ -217,7 +219,7 @@ def _calibrated_tv(predictions: Predictions, calibrator: Calibrator) -> FloatArr
         n_choices=predictions.n_choices,
         prompt_tokens=predictions.prompt_tokens,
     )
-    return metrics.pairwise_tv(views)
+    return metrics.pairwise_tv(views, counted_views(distinct_orders(predictions.code_order)))
 
 
 def _key(row: MetricRow) -> _Key:

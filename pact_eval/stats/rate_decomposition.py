@@ -88,9 +88,9 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
     .. math:: mix_g = (w_{gB} - w_{gA}) (m_g - M), \quad m_g = \frac{r_{gA} + r_{gB}}{2}, \quad
         M = \sum_C \frac{w_{gA} + w_{gB}}{2} m_g
 
-    It is 0 for every group if all rates are equal, whatever the shares are. Groups that only one sample has show no rate to compare, so they have
-    their own part (Nopo 2008). Intervals are those of `linear_inference`: each part is linearised
-    in the totals of the clusters of both samples.
+    It is 0 for every group if all rates are equal, whatever the shares are. Groups that only one
+    sample has show no rate to compare, so they have their own part (Nopo 2008). Intervals are those
+    of `linear_inference`: each part is linearised in the totals of the clusters of both samples.
 
     Args:
         a: items of the first sample.

@@ -20,7 +20,6 @@ from pact_eval import metrics
 from pact_eval.evaluation import (
     CalibrationError,
     Experiment,
-    RepeatedViews,
     Settings,
     SmallGroups,
 )
@@ -313,10 +312,9 @@ def test_letter_bias_and_notes(tmp_path: Path) -> None:
         if (letters := experiment.evaluation(run).letters) is not None and letters.p_value < LEVEL
     ]
     assert [each.run for each in found if isinstance(each, d.LetterBias)] == biased
-    # Both runs hold the same items, of which some have two answers and four views.
     notes = [each for each in found if isinstance(each, d.ReportNote)]
     assert [each.run for each in notes] == [None] * len(notes)
-    assert {type(each.note) for each in notes} == {RepeatedViews, SmallGroups}
+    assert {type(each.note) for each in notes} == {SmallGroups}
 
 
 def test_runs_on_different_items(tmp_path: Path) -> None:
