@@ -27,7 +27,6 @@ from pact_eval.evaluation.cards import (
     cards,
 )
 from pact_eval.evaluation.chance_miscalibration import ChanceError, ChanceMiscalibration
-from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import (
     Comparison,
     DifferingItem,
@@ -301,7 +300,6 @@ __all__ = [
     "arm_evidence",
     "calibration_error",
     "cards",
-    "common_views",
     "compare",
     "compare_arms",
     "compare_seeds",

@@ -22,11 +22,13 @@ from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import (
     Evidence,
     adjusted,
+    evidence,
     exact_evidence,
     interval_evidence,
     too_few_resamples,
 )
 from pact_eval.evaluation.notes import (
+    NOISE,
     DifferentViews,
     OneOrder,
     RoundedProbabilities,
@@ -361,15 +363,23 @@ def metric_difference(
             for sign, group in zip((1, -1), pair, strict=True)
         ]
         inference = entry.from_runs(drawn, parts)
-    estimate = inference.estimate()
+    estimate = _beyond_rounding(inference.estimate())
     groups = [group for pair in pairs for group in pair]
     reasons = (group.undefined_reason(metric) for group in groups)
     reason = next(filter(None, reasons), estimate.reason)
     basis = joint_basis(groups, metric)
-    return (
-        replace(estimate, n=basis.units, clusters=basis.families, reason=reason),
-        interval_evidence(entry, inference),
-    )
+    found = interval_evidence(entry, inference)
+    if math.isnan(estimate.low):
+        found = evidence("interval", math.nan, marked=False)
+    return replace(estimate, n=basis.units, clusters=basis.families, reason=reason), found
+
+
+def _beyond_rounding(difference: Estimate) -> Estimate:
+    """Leave out an interval within the rounding of float32: of two engines, it may exclude 0."""
+    if max(abs(difference.low), abs(difference.high), abs(difference.value)) > NOISE["float32"]:
+        return difference
+    reason = "no difference beyond the rounding of float32"
+    return replace(difference, low=math.nan, high=math.nan, reason=reason)
 
 
 def _metric(

@@ -305,7 +305,20 @@ class ScoredItems:
         """
         if k == self.k:
             return self
-        views = self.predictions.first_views(k)
+        return self._of_views(self.predictions.first_views(k))
+
+    def with_chosen_views(self, views: IntArray) -> ScoredItems:
+        """Return the items as if the run had been scored with these views only.
+
+        Args:
+            views: (n, k) the views of each item.
+
+        Raises:
+            ValueError: the items were read from a file, without their views.
+        """
+        return self._of_views(self.predictions.chosen_views(views))
+
+    def _of_views(self, views: Predictions) -> ScoredItems:
         return ScoredItems.of(views, self.decoding, self.calibrator).over(self.unit)
 
     def with_sorted_families(self) -> ScoredItems:

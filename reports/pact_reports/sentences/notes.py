@@ -321,10 +321,16 @@ def _different_views(note: DifferentViews) -> str:
     for name, k in note.ks.items():
         by_k.setdefault(k, []).append(name)
     listed = "; ".join(f"K = {k}: {', '.join(names)}" for k, names in sorted(by_k.items()))
-    views = "view" if note.common == 1 else f"{note.common} views"
     what = "View TV, flip rate and ensemble gain"
     if note.ensembles:
         what = "Ensembles, view TV, flip rate and ensemble gain"
+    if note.unlike:
+        count = "1 item" if note.unlike == 1 else f"{note.unlike:,} items"
+        return (
+            f"The runs show {count} in different letter orders ({listed}). {what} are compared on "
+            "the orders that all runs have."
+        )
+    views = "view" if note.common == 1 else f"{note.common} views"
     return (
         f"The runs have different numbers of views ({listed}). {what} are compared on the first "
         f"{views} of every item."
