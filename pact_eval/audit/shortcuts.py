@@ -227,7 +227,8 @@ def _share(above: FloatArray, of: FloatArray, cluster: IntArray) -> Estimate:
         return Estimate(math.nan, math.nan, math.nan, len(of), families)
     linear = linearised_ratio(*(cluster_sums(each, cluster, families) for each in (above, of)))
     # A source family without headroom counts: its guesses were right or wrong like the others'.
-    linear = replace(linear, present=np.ones(families, dtype=bool))
+    rows = cluster_sums(np.ones(len(of)), cluster, families)
+    linear = replace(linear, rows=rows)
     value = float(above.sum() / of.sum())
     return linear_inference(value, linear, n=len(of), outer=True).estimate()
 

@@ -19,7 +19,6 @@ from pact_eval.evaluation.calibration_error import (
     calibration_error,
 )
 from pact_eval.evaluation.chance_miscalibration import ChanceError, ChanceMiscalibration
-from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import (
     Comparison,
     DifferingItem,
@@ -105,7 +104,6 @@ from pact_eval.evaluation.notes import (
     Note,
     OneOrder,
     RepeatedPrompts,
-    RepeatedViews,
     RoundedProbabilities,
     SeveralRight,
     SmallGroups,
@@ -276,7 +274,6 @@ __all__ = [
     "PairedDifference",
     "ProbabilitiesConclusion",
     "RepeatedPrompts",
-    "RepeatedViews",
     "ReportDigest",
     "ResampledGroup",
     "RoundedProbabilities",
@@ -310,7 +307,6 @@ __all__ = [
     "align",
     "arm_evidence",
     "calibration_error",
-    "common_views",
     "compare",
     "compare_arms",
     "compare_seeds",

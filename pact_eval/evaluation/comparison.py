@@ -26,6 +26,7 @@ from pact_eval.evaluation.marks import (
     too_few_resamples,
 )
 from pact_eval.evaluation.notes import (
+    NOISE,
     DifferentViews,
     OneOrder,
     RoundedProbabilities,
@@ -53,6 +54,7 @@ from pact_eval.evaluation.statistics import (
 from pact_eval.progress import step, tracked
 from pact_eval.results import Result
 from pact_eval.stats import (
+    ClusterText,
     DesignEffect,
     DetectableDifference,
     EquivalenceVerdict,
@@ -361,13 +363,22 @@ def metric_difference(
     groups = [group for pair in pairs for group in pair]
     basis = joint_basis(groups, metric)
     few = too_few(entry, basis.families, [group.items for group in groups])
-    estimate = without_interval(entry.within_difference(inference.estimate()), few)
+    estimate = _beyond_rounding(entry.within_difference(inference.estimate()))
+    estimate = without_interval(estimate, few)
     reasons = (group.undefined_reason(metric) for group in groups)
     reason = next(filter(None, reasons), estimate.reason)
     return (
         replace(estimate, n=basis.units, clusters=basis.families, reason=reason),
         interval_evidence(entry, inference, estimate),
     )
+
+
+def _beyond_rounding(difference: Estimate) -> Estimate:
+    """Leave out an interval within the rounding of float32: of two engines, it may exclude 0."""
+    if max(abs(difference.low), abs(difference.high), abs(difference.value)) > NOISE["float32"]:
+        return difference
+    reason = ClusterText("no difference beyond the rounding of float32")
+    return replace(difference, low=math.nan, high=math.nan, reason=reason)
 
 
 def _metric(

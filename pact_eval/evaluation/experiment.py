@@ -31,7 +31,7 @@ from pact_eval.evaluation.answers import (
     decoded_rates,
     other_decoding,
 )
-from pact_eval.evaluation.common_views import common_views
+from pact_eval.evaluation.common_views import SharedViews, runs_at_common_views
 from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
 from pact_eval.evaluation.conclusions.better import (
     BetterConclusion,
@@ -266,11 +266,22 @@ class Experiment:
 
     @cached_property
     def views_note(self) -> DifferentViews | None:
-        """The number of views of each run if they differ; runs of one view have no metric of K."""
-        ks = {run.label: run.predictions.k for run in self.runs if run.predictions.k > 1}
-        if len(set(ks.values())) < 2:
-            return None
-        return DifferentViews(ks, common_views(ks.values()), ensembles=True)
+        """The views of the runs if they differ; runs of one view have no metric of K."""
+        ks = {run.label: run.predictions.k for run in self._of_several_views}
+        return self._common_views[1].note(ks, ensembles=True) if ks else None
+
+    @property
+    def _of_several_views(self) -> tuple[ExperimentRun, ...]:
+        return tuple(run for run in self.runs if run.predictions.k > 1)
+
+    @cached_property
+    def _common_views(self) -> tuple[tuple[ExperimentRun, ...], SharedViews]:
+        """The runs of several views with those that all have; of other items, the first views."""
+        runs = self._of_several_views
+        if self.same_items:
+            return runs_at_common_views(runs)
+        k = min(run.predictions.k for run in runs)
+        return tuple(run.with_views(k) for run in runs), SharedViews(k)
 
     @cached_property
     def at_common_views(self) -> Experiment:
@@ -278,10 +289,10 @@ class Experiment:
 
         Runs of one view have neither view metrics nor an ensemble, so they do not count.
         """
-        note = self.views_note
-        if note is None:
+        if self.views_note is None:
             return self
-        return replace(self, runs=tuple(run.with_views(note.common) for run in self.runs))
+        alike = dict(zip(self._of_several_views, self._common_views[0], strict=True))
+        return replace(self, runs=tuple(alike.get(run, run) for run in self.runs))
 
     @cached_property
     def mismatches(self) -> tuple[ItemMismatch, ...]:
@@ -531,7 +542,7 @@ class Experiment:
         for run in (a, b):
             if run.mismatch is not None:
                 raise InputError(str(run.mismatch))
-        settings, views = self.settings, common_views([a.predictions.k, b.predictions.k])
+        settings = self.settings
 
         def compared() -> Comparison:
             found = compare(
@@ -544,14 +555,16 @@ class Experiment:
             )
             of_runs = (
                 replace(note, run=name)
-                for name, run in (("A", a), ("B", b))
-                for note in _known_in_part(
-                    run.with_views(views), settings.decoding, calibrated=settings.calibrated
-                )
+                for name, run in zip("AB", self._at_common_views(a, b), strict=True)
+                for note in _known_in_part(run, settings.decoding, calibrated=settings.calibrated)
             )
             return replace(found, notes=(*found.notes, *of_runs))
 
         return a.once(("comparison", id(b), settings), compared)
+
+    def _at_common_views(self, a: ExperimentRun, b: ExperimentRun) -> tuple[ExperimentRun, ...]:
+        """Return two runs with the views that both have; computed once."""
+        return a.once(("common views", id(b)), lambda: runs_at_common_views((a, b))[0])
 
     def answer(self, a: ExperimentRun, b: ExperimentRun) -> ComparisonAnswer:
         """Say whether A is better than B: under the decoding of the settings, and under the other.
@@ -569,13 +582,13 @@ class Experiment:
 
     def _answer(self, a: ExperimentRun, b: ExperimentRun, found: Comparison) -> ComparisonAnswer:
         """Return the answer in a comparison under the decoding of the settings."""
-        settings, views = self.settings, common_views([a.predictions.k, b.predictions.k])
-        group = found.groups[0]
+        settings, pair = self.settings, self._at_common_views(a, b)
+        group, views = found.groups[0], pair[0].predictions.k
         chosen = decoded_comparison(group, settings.decoding, views)
         if views == 1 or a.provenance.answers_only or b.provenance.answers_only:
             return ComparisonAnswer(chosen, None)
         decoding = other_decoding(settings.decoding)
-        runs = [run.with_views(views).scored(decoding).over(settings.unit) for run in (a, b)]
+        runs = [run.scored(decoding).over(settings.unit) for run in pair]
         resamples = settings.resamples or default_resamples(len(runs[0]))
         rates = compare_rates(*runs, rng=settings.rng(), resamples=resamples)
         return ComparisonAnswer(chosen, decoded_comparison(rates, decoding, views))
@@ -698,7 +711,7 @@ class Experiment:
 
     def _better_of_pair(self, pair: ArmPair) -> BetterConclusion:
         settings = self.settings
-        k = common_views(run.predictions.k for run in self.runs)
+        k = self.at_common_views.runs[0].predictions.k
         return better_of_arms(pair, settings.decoding, k, settings.margin)
 
     def better_than(self, method: str) -> dict[str, BetterConclusion]:

@@ -175,17 +175,6 @@ class IncompletePairs:
 
 
 @dataclass(frozen=True)
-class RepeatedViews:
-    """Items whose views repeat, which lowers their view TV.
-
-    Attributes:
-        items: number of items that have fewer letter orders than views.
-    """
-
-    items: int
-
-
-@dataclass(frozen=True)
 class OneOrder:
     """Items whose views show their answers in one order, as a server does with booleans.
 
@@ -235,17 +224,19 @@ class UnmatchedSeeds:
 
 @dataclass(frozen=True)
 class DifferentViews:
-    """Runs with different numbers of views, which are compared at the smallest number.
+    """Runs with different views, which are compared on the letter orders that all of them have.
 
     Attributes:
         ks: number of views by name of the run.
         common: the number of views that all runs have.
         ensembles: whether the distributions are ensembles, so that every metric depends on K.
+        unlike: number of items of which the runs have different orders.
     """
 
     ks: Mapping[str, int]
     common: int
     ensembles: bool
+    unlike: int = 0
 
 
 @dataclass(frozen=True)
@@ -305,7 +296,6 @@ Note = (
     | InfiniteNll
     | LowAnswerMass
     | IncompletePairs
-    | RepeatedViews
     | OneOrder
     | NearTies
     | UnmatchedSeeds

@@ -20,7 +20,6 @@ from pact_eval.evaluation.notes import (
     LowAnswerMass,
     NearTies,
     Note,
-    RepeatedViews,
     near_ties,
     numeric_noise,
     one_order,
@@ -276,8 +275,6 @@ def _notes(items: ScoredItems, everything: Group, ties: NearTies | None) -> tupl
     if pairs is not None and pairs.incomplete_families and len(items.pairs):
         notes.append(IncompletePairs(pairs.incomplete_families))
     notes += one_order(items)
-    if facts.repeated:
-        notes.append(RepeatedViews(facts.repeated))
     if ties is not None and ties.items:
         notes.append(ties)
     return tuple(notes)

@@ -25,6 +25,7 @@ from pact_eval.evaluation import (
     point_estimates,
 )
 from pact_eval.evaluation.few_units import too_few, without_interval
+from pact_eval.evaluation.items import counted_views
 from pact_eval.preregistration.scorecard import WeightedRow
 from pact_eval.preregistration.table import MetricRow
 from pact_eval.runs import Predictions
@@ -34,6 +35,7 @@ from pact_eval.stats import (
     Resampled,
     Statistic,
     TotalsStatistic,
+    distinct_orders,
     resample,
 )
 
@@ -196,7 +198,7 @@ def _calibrated_tv(predictions: Predictions, calibrator: Calibrator) -> FloatArr
         n_choices=predictions.n_choices,
         prompt_tokens=predictions.prompt_tokens,
     )
-    return metrics.pairwise_tv(views)
+    return metrics.pairwise_tv(views, counted_views(distinct_orders(predictions.code_order)))
 
 
 def _key(row: MetricRow) -> _Key:

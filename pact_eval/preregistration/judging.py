@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
 
-from pact_eval.evaluation import MetricDecoding, common_views, find_metric
+from pact_eval.evaluation import MetricDecoding, find_metric
 from pact_eval.preregistration.criteria import (
     Check,
     Hypotheses,
@@ -299,7 +299,7 @@ def _at_views(table: MetricTable, differences: Differences | None, views: tuple[
     reason = f"K differs: {' and '.join(map(str, views))}"
 
     def row(cell: MetricCell, seed: int | None) -> MetricRow:
-        found, common = table.row(cell, seed), common_views(views)
+        found, common = table.row(cell, seed), min(views)
         if found.k is None or found.k == common:
             return found
         fewer = None if differences is None else differences.with_views(found, common)

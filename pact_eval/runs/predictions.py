@@ -186,6 +186,17 @@ class Predictions:
             censored=None if self.censored is None else self.censored[:, :k],
         )
 
+    def chosen_views(self, views: IntArray) -> Predictions:
+        """Return the items with the given views of each, shape (n, k), in that order."""
+        rows = np.arange(len(self))[:, np.newaxis]
+        return replace(
+            self,
+            logits=self.logits[rows, views],
+            code_order=self.code_order[rows, views],
+            answer_mass=self.answer_mass[rows, views],
+            censored=None if self.censored is None else self.censored[rows, views],
+        )
+
 
 def right_answers(first: pl.DataFrame) -> tuple[BoolArray | None, IntArray]:
     """Return which answers are right, and the reference of each item.

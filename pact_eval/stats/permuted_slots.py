@@ -227,7 +227,7 @@ def _views(
             "expected code_order (n, K, C), picked (n, K) and cluster (n,), got "
             f"{orders.shape}, {answers.shape} and {codes.shape}"
         )
-    distinct = _distinct(orders)
+    distinct = distinct_orders(orders)
     kept = np.all((orders >= 0).any(axis=2), axis=1) & (distinct.sum(axis=1) > 1)
     orders, answers, distinct = orders[kept], answers[kept], distinct[kept]
     # Orders that repeat another go last: permutations move the others only.
@@ -241,12 +241,31 @@ def _views(
     return at, ((orders >= 0) & distinct[:, :, None]).astype(np.int64), codes[kept]
 
 
-def _distinct(orders: IntArray) -> npt.NDArray[np.bool_]:
-    """Returns (n, K) False for an order that an earlier view of the item has."""
+def distinct_orders(code_order: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Returns which views of an item are the first of their letter order.
+
+    Args:
+        code_order: (n, K, C) answer at each slot; unused slots -1, and all -1 in a view of unknown
+            order.
+
+    Returns:
+        (n, K) False for a view whose order an earlier view of the item has. An unknown order
+        counts as another one.
+
+    Examples:
+        >>> from pact_eval.stats import distinct_orders
+        >>> distinct_orders([[[0, 1], [1, 0], [0, 1], [1, 0]]])
+        array([[ True,  True, False, False]])
+    """
+    orders: IntArray = np.asarray(code_order)
     found = np.ones(orders.shape[:2], dtype=np.bool_)
     for view in range(1, orders.shape[1]):
+        first = orders[:, view, 0]
         for earlier in range(view):
-            found[:, view] &= (orders[:, view] != orders[:, earlier]).any(axis=1)
+            # Most orders of an item differ at the first letter: only the others are compared.
+            alike = np.flatnonzero((first == orders[:, earlier, 0]) & (first >= 0) & found[:, view])
+            if alike.size:
+                found[alike, view] = (orders[alike, view] != orders[alike, earlier]).any(axis=1)
     return found
 
 

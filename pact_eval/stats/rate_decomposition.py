@@ -24,8 +24,8 @@ class GroupShift:
         rows: items in A and in B.
         shares: share of the items of A and of B.
         rates: rate in A and in B; NaN without items.
-        mix: what its other share adds to the difference, against the mean rate of both samples; 0
-            if only one sample has the group.
+        mix: what its other share adds to the difference, against the mean rate of both samples (see
+            `mix_shift`); 0 if only one sample has the group.
         within: what its other rate adds; 0 likewise.
     """
 
@@ -82,9 +82,15 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
         + \underbrace{(r_B - r_{C,B}) - (r_A - r_{C,A})}_{unshared}
 
     The first two parts are Kitagawa's (1955) symmetric decomposition: neither sample is the
-    standard of the other. Groups that only one sample has show no rate to compare, so they have
-    their own part (Nopo 2008). Intervals are those of `linear_inference`: each part is linearised
-    in the totals of the clusters of both samples.
+    standard of the other. The shares of C add up to 1 in both samples, so a constant may be taken
+    from the rates of the first sum. The part of one group is therefore centred:
+
+    .. math:: mix_g = (w_{gB} - w_{gA}) (m_g - M), \quad m_g = \frac{r_{gA} + r_{gB}}{2}, \quad
+        M = \sum_C \frac{w_{gA} + w_{gB}}{2} m_g
+
+    It is 0 for every group if all rates are equal, whatever the shares are. Groups that only one
+    sample has show no rate to compare, so they have their own part (Nopo 2008). Intervals are those
+    of `linear_inference`: each part is linearised in the totals of the clusters of both samples.
 
     Args:
         a: items of the first sample.

@@ -145,7 +145,8 @@ def stated(confidence: float, right: Callable[[dict[str, Any]], bool]) -> Change
             answer = (answer + 1) % n
         p = np.full(n, (1 - confidence) / (n - 1))
         p[answer] = confidence
-        return np.log(p)
+        changed: Logits = np.log(p)
+        return changed
 
     return change
 

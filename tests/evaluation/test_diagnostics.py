@@ -22,7 +22,6 @@ from pact_eval.evaluation import (
     BetterStatus,
     CalibrationError,
     Experiment,
-    RepeatedViews,
     Settings,
     SmallGroups,
 )
@@ -300,10 +299,9 @@ def test_orders_and_notes(tmp_path: Path) -> None:
     ):
         raised = [run.label for run in experiment.runs if experiment.order(run).status in statuses]
         assert [each.run for each in found if isinstance(each, type_)] == raised
-    # Both runs hold the same items, of which some have two answers and four views.
     notes = [each for each in found if isinstance(each, d.ReportNote)]
     assert [each.run for each in notes] == [None] * len(notes)
-    assert {type(each.note) for each in notes} == {RepeatedViews, SmallGroups}
+    assert {type(each.note) for each in notes} == {SmallGroups}
 
 
 def test_runs_on_different_items(tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from pact_eval.evaluation import (
     Notice,
     OneOrder,
     RepeatedPrompts,
-    RepeatedViews,
     RoundedProbabilities,
     SameWeights,
     SeveralRight,
@@ -101,13 +100,7 @@ def named_note(note: Note, names: ArmNames) -> Note:
 
 
 def _about_items(
-    note: Unanswered
-    | InfiniteNll
-    | LowAnswerMass
-    | IncompletePairs
-    | RepeatedViews
-    | OneOrder
-    | NearTies,
+    note: Unanswered | InfiniteNll | LowAnswerMass | IncompletePairs | OneOrder | NearTies,
 ) -> str:
     match note:
         case Unanswered():
@@ -141,11 +134,6 @@ def _about_items(
             if not note.others:
                 return f"{said}: nothing is known of the effect of the order."
             return f"{said}: view TV, flip rate and ensemble gain are of the other {note.others:,}."
-        case RepeatedViews():
-            return (
-                f"{_items(note.items)} fewer letter orders than views (two answers have two): "
-                "views repeat, which lowers their view TV."
-            )
         case NearTies():
             counted = "1 item" if note.items == 1 else f"{note.items:,} items"
             return (
@@ -325,10 +313,16 @@ def _different_views(note: DifferentViews) -> str:
     for name, k in note.ks.items():
         by_k.setdefault(k, []).append(name)
     listed = "; ".join(f"K = {k}: {', '.join(names)}" for k, names in sorted(by_k.items()))
-    views = "view" if note.common == 1 else f"{note.common} views"
     what = "View TV, flip rate and ensemble gain"
     if note.ensembles:
         what = "Ensembles, view TV, flip rate and ensemble gain"
+    if note.unlike:
+        count = "1 item" if note.unlike == 1 else f"{note.unlike:,} items"
+        return (
+            f"The runs show {count} in different letter orders ({listed}). {what} are compared on "
+            "the orders that all runs have."
+        )
+    views = "view" if note.common == 1 else f"{note.common} views"
     return (
         f"The runs have different numbers of views ({listed}). {what} are compared on the first "
         f"{views} of every item."
