@@ -137,6 +137,7 @@ def compare_rates(
     *,
     rng: np.random.Generator,
     resamples: int,
+    margin: float | None = None,
 ) -> GroupComparison:
     """Compare accuracy and pair accuracy alone, of all items.
 
@@ -145,6 +146,7 @@ def compare_rates(
         b: the second run, with the items in the same order and the same number of views.
         rng: source of the resamples.
         resamples: bootstrap resamples of families.
+        margin: largest difference that does not matter; see `compare`.
     """
     wanted = [find_metric(name) for name in _HEADLINE]
     groups = [
@@ -155,7 +157,7 @@ def compare_rates(
         ]
         for items in (a, b)
     ]
-    found = compare_groups(*groups, by="kind", rng=rng, resamples=resamples, margin=None)
+    found = compare_groups(*groups, by="kind", rng=rng, resamples=resamples, margin=margin)
     return found.groups[0]
 
 

@@ -590,7 +590,9 @@ class Experiment:
         decoding = other_decoding(settings.decoding)
         runs = [run.scored(decoding).over(settings.unit) for run in pair]
         resamples = settings.resamples or default_resamples(len(runs[0]))
-        rates = compare_rates(*runs, rng=settings.rng(), resamples=resamples)
+        rates = compare_rates(
+            *runs, rng=settings.rng(), resamples=resamples, margin=settings.margin
+        )
         return ComparisonAnswer(chosen, decoded_comparison(rates, decoding, views))
 
     def answers(self, method: str) -> dict[str, ComparisonAnswer | ArmPair]:

@@ -71,7 +71,9 @@ def better_statuses(text: str, views: tuple[int, ...]) -> dict[int, str]:
     """Returns the status by number of views of "b is more accurate than a over 4 views, ..."."""
     finding = text.partition(": ")[0].lower()
     statuses: dict[int, str] = {}
-    for part in re.split(r", (?=not shown|but )", re.sub(r" \(p [^)]*\)", "", finding)):
+    for part in re.split(
+        r", (?=not shown|but |better|worse|equivalent)", re.sub(r" \(p [^)]*\)", "", finding)
+    ):
         (status, *_) = (status for phrase, status in _BETTER.items() if phrase in part)
         over = re.search(r"over (\d+) views", part)
         if over:
@@ -95,25 +97,31 @@ def _words_of_lines(text: str) -> dict[str, str]:
     }
 
 
-def terminal(runs: list[Path], options: tuple[str, ...], views: tuple[int, ...]) -> Statuses:
-    """Reads `report`, `report --full` and `compare`."""
+def terminal(
+    runs: list[Path], options: tuple[str, ...], views: tuple[int, ...], margin: float | None
+) -> Statuses:
+    """Reads `report` and `compare`."""
     run = runner(main)
-    short = _words_of_lines(run("report", runs[0]).stdout)
-    assert _words_of_lines(run("report", runs[0], "--full").stdout) == short
+    short = _words_of_lines(run("report", runs[0], *options).stdout)
     if len(runs) < 2:
         return short
-    last = _last_paragraph(run("compare", *runs, *options).stdout)
+    last = _last_paragraph(run("compare", *runs, *options, *_margin(margin)).stdout)
     return short | {"better": better_statuses(last, views)}
 
 
-def in_json(runs: list[Path], options: tuple[str, ...]) -> Statuses:
+def _margin(margin: float | None) -> tuple[str, ...]:
+    return () if margin is None else ("--margin", str(margin))
+
+
+def in_json(runs: list[Path], options: tuple[str, ...], margin: float | None) -> Statuses:
     """Reads the key `answer` of `report --json` and `compare --json`."""
     run = runner(main)
-    answer = json.loads(run("report", runs[0], "--json").stdout)["answer"]
+    answer = json.loads(run("report", runs[0], *options, "--json").stdout)["answer"]
     statuses = {question: conclusion["status"] for question, conclusion in answer.items()}
     if len(runs) < 2:
         return statuses
-    compared = json.loads(run("compare", *runs, *options, "--json").stdout)["comparisons"][0]
+    words = (*runs, *options, *_margin(margin), "--json")
+    compared = json.loads(run("compare", *words).stdout)["comparisons"][0]
     claims = compared["answer"]["claims"]
     better = {each["k"]: each["status"] for each in claims if each["metric"] == "accuracy"}
     return statuses | {"better": better}

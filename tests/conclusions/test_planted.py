@@ -24,10 +24,11 @@ def test_every_surface_says_what_is_true(case: Case, tmp_path: Path) -> None:
         rows = case.second.rows(case.seeds[1])
         runs.append(write_run(tmp_path / "second", rows, arm="second", seed=1))
     views = tuple(sorted(case.better))
-    settings = Settings(margin=float(case.options[1]) if case.options else None)
+    options = ("--resamples", "1000")
+    settings = Settings(resamples=1_000, margin=case.margin)
     printed = {
-        "terminal": surfaces.terminal(runs, case.options, views),
-        "JSON": surfaces.in_json(runs, case.options),
+        "terminal": surfaces.terminal(runs, options, views, case.margin),
+        "JSON": surfaces.in_json(runs, options, case.margin),
         "Python": surfaces.python(runs, settings, views),
         "page": surfaces.page(runs, settings, tmp_path, views),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from pact_eval.evaluation.answers import ComparisonAnswer, DecodedComparison
@@ -15,6 +15,7 @@ from pact_eval.evaluation.marks import Evidence, sign_of
 from pact_eval.evaluation.seeds import ArmPair
 from pact_eval.runs import Decoding
 from pact_eval.stats import (
+    LEVEL,
     DetectableDifference,
     EquivalenceVerdict,
     Estimate,
@@ -102,11 +103,14 @@ def better_of_runs(
         names: names of both runs.
         items: ids of the items that only one of them answers correctly.
     """
-    decoded = [answer.chosen, *([] if answer.other is None else [answer.other])]
-    claims = tuple(
-        _claim(metric, each) for each in decoded for metric in (each.accuracy, each.pair_accuracy)
-    )
-    chosen = answer.chosen
+    chosen, other = answer.chosen, answer.other
+    claims = [_claim(metric, chosen) for metric in (chosen.accuracy, chosen.pair_accuracy)]
+    if other is not None:
+        tests = chosen.accuracy.evidence.tests
+        claims += [
+            _claim(replace(metric, evidence=_beside(metric.evidence, tests)), other)
+            for metric in (other.accuracy, other.pair_accuracy)
+        ]
     return BetterConclusion(
         status=claims[0].status,
         left=names[0],
@@ -184,6 +188,24 @@ def overall(conclusions: tuple[BetterConclusion, ...]) -> BetterStatus:
     if "worse" in statuses:
         return "worse"
     return statuses.pop() if len(statuses) == 1 else "not shown"
+
+
+def _beside(evidence: Evidence, tests: int) -> Evidence:
+    """Adjust a test of the other decoding if those of the chosen one are adjusted together.
+
+    They are not in that family of Holm's, so Bonferroni's factor is the whole family and both of
+    them.
+
+    Args:
+        evidence: of accuracy or pair accuracy under the other decoding.
+        tests: number of tests that were adjusted together; 0 if none were.
+    """
+    if not tests:
+        return evidence
+    every = tests + len(HEADLINE)
+    p_value = min(1.0, every * evidence.p_value)
+    marked = evidence.marked and p_value <= LEVEL
+    return replace(evidence, adjusted_p_value=p_value, tests=every, marked=marked)
 
 
 def _claim(metric: MetricComparison, decoded: DecodedComparison) -> Claim:
