@@ -279,3 +279,16 @@ CASES = (
     ),
 )
 """An empty status is not told: the truth is neither."""
+
+
+def documented() -> str:
+    """Returns the table of `docs/conclusions.md`."""
+    rows = ["| run | order | probabilities | better |", "|---|---|---|---|"]
+    for case in CASES:
+        better = ", ".join(
+            f"{status} ({'view 0' if k == 1 else f'{k} views'})"
+            for k, status in case.better.items()
+        )
+        told = [case.order or "-", case.probabilities or "-", better or "-"]
+        rows.append(f"| {case.name} | {' | '.join(told)} |")
+    return "\n".join(rows)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from commands import runner
 from conclusions import surfaces
-from conclusions.planted import CASES, Case
+from conclusions.planted import CASES, Case, documented
 from run_frames import write_run
 
 from pact_cli.main import main
@@ -49,3 +49,8 @@ def test_the_letter_that_is_followed_is_named(case: Case, tmp_path: Path) -> Non
     folder = write_run(tmp_path / "first", case.first.rows(case.seeds[0]), arm="first", seed=1)
     where = "last position" if case.letter == "last" else f"letter {case.letter}"
     assert f"Order: follows the {where}: chosen in " in runner(main)("report", folder).stdout
+
+
+def test_the_docs_have_these_cases() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "conclusions.md").read_text(encoding="utf-8")
+    assert f"<!-- planted -->\n{documented()}\n<!-- /planted -->" in page
