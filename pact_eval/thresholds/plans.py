@@ -22,7 +22,7 @@ from typing import Final
 
 import numpy as np
 
-from pact_eval._typing import FloatArray
+from pact_eval._typing import BoolArray, FloatArray
 from pact_eval.stats import critical_count, p_value_below, trials_needed
 from pact_eval.thresholds.gate_items import LEARNING_SHARE, GateItems
 from pact_eval.thresholds.sequence import chance_to_pass, first_test, gates_of
@@ -171,13 +171,13 @@ class _Plan:
         from scipy import stats
 
         middles = (np.arange(_SHARES) + 0.5) / _SHARES
-        trials = stats.binom.ppf(middles, tested, share[:, None]).astype(np.int64)
+        trials = np.asarray(stats.binom.ppf(middles, tested, share[:, None]), dtype=np.int64)
         critical = critical_count(trials, self.rate, self.level)
         power = p_value_below(np.maximum(critical, 0), trials, error[:, None])
         return np.asarray(np.where(critical < 0, 0.0, power), dtype=np.float64)
 
 
-def _by_family(items: GateItems, of_gates: FloatArray) -> FloatArray:
+def _by_family(items: GateItems, of_gates: FloatArray | BoolArray) -> FloatArray:
     """Return (F, G) sums over the items of each family, from (G, n)."""
     code, families = items.units.codes, len(items.units)
     return np.array([np.bincount(code, weights=each, minlength=families) for each in of_gates]).T

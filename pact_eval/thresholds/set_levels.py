@@ -183,4 +183,4 @@ def families_for_sets(items: GateItems, coverage: float, confidence: float | Non
     least = math.ceil(coverage / (1 - coverage) - ROUNDING)
     if confidence is not None:
         least = math.ceil(math.log(1 - confidence) / math.log(coverage) - ROUNDING)
-    return math.ceil(least * len(items.units) / items.draw.chance.sum() - ROUNDING)
+    return math.ceil(least * len(items.units) / float(items.draw.chance.sum()) - ROUNDING)
