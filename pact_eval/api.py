@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pact_eval.thresholds import (
         AnswerSets,
         AnswerSetsCheck,
+        Counting,
         GateGroups,
         Signal,
         Target,
@@ -369,6 +370,7 @@ def choose_thresholds(
     by: GateGroups = "all",
     confidence: float = 0.95,
     together: bool = False,
+    counting: Counting = "families",
     settings: Settings | None = None,
 ) -> Thresholds:
     """Choose which decisions need no review, as `pact-eval thresholds` does.
@@ -380,6 +382,7 @@ def choose_thresholds(
         by: which items share a gate: all, or those of a kind or domain.
         confidence: of the guarantee, in (0, 1).
         together: whether it holds for all gates together, or for each alone.
+        counting: whether every family counts the same in the guarantee, or every item.
         settings: decoding, calibrator and unit; None takes the defaults.
 
     Returns:
@@ -407,6 +410,7 @@ def choose_thresholds(
         by=by,
         confidence=confidence,
         together=together,
+        counting=counting,
         settings=settings,
     )
 
@@ -448,6 +452,8 @@ def choose_answer_sets(
     coverage: float = 0.9,
     *,
     confidence: float | None = None,
+    counting: Counting = "families",
+    ties_seed: int | None = None,
     settings: Settings | None = None,
 ) -> AnswerSets:
     """Choose answer sets that contain the right answer, as `pact-eval sets` does.
@@ -457,6 +463,8 @@ def choose_answer_sets(
         coverage: share of new items whose set contains the right answer, in (0, 1).
         confidence: with which this choice keeps the coverage; None keeps it on average over
             choices.
+        counting: whether every family counts the same in the guarantee, or every item.
+        ties_seed: breaks ties between probabilities at random; None keeps all tied answers.
         settings: decoding, calibrator, unit and bootstrap; None takes the defaults.
 
     Returns:
@@ -475,7 +483,14 @@ def choose_answer_sets(
     """
     from pact_eval.thresholds import choose_answer_sets as choose
 
-    return choose(run, coverage, confidence=confidence, settings=settings)
+    return choose(
+        run,
+        coverage,
+        confidence=confidence,
+        counting=counting,
+        ties_seed=ties_seed,
+        settings=settings,
+    )
 
 
 def check_answer_sets(
