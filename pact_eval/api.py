@@ -65,7 +65,8 @@ def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudi
     """Audit a dataset, as `pact-audit data` does.
 
     Args:
-        path: folder of a dataset with its manifest, or one file of evaluation records.
+        path: folder of a dataset with its manifest, or one file of records; if the `manifest.json`
+            next to the file names it, the folder is audited.
         options: fields of `pact_eval.audit.DataAuditSettings`, such as `only` or
             `near_duplicate`.
 
@@ -83,12 +84,7 @@ def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudi
     """
     from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
 
-    path = Path(path)
-    folder = path.is_dir()
-    source = (
-        DatasetSource.of_folder(path, None) if folder else DatasetSource.of_files((), (path,), None)
-    )
-    return audit_data(source, DataAuditSettings(**options))
+    return audit_data(DatasetSource.of_paths([Path(path)]), DataAuditSettings(**options))
 
 
 def audit_adapter(folder: Path | str, *, base_model: Path | str | None = None) -> AdapterAudit:
@@ -276,7 +272,7 @@ def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Com
     experiment = _experiment([a, b], settings)
     experiment.require_two_runs()
     found = experiment.comparison(*experiment.runs)
-    return replace(found, warnings=experiment.applied_warnings)
+    return replace(found, warnings=(*experiment.leaks, *experiment.applied_warnings))
 
 
 def fit_calibrator(

@@ -15,10 +15,10 @@ from pact_eval.evaluation import (
     ArmsComparison,
     CalibrationError,
     ClusterUnit,
+    DataConclusion,
     Evaluation,
     Group,
     ItemMismatch,
-    LeftOutItems,
     ListedRun,
     Method,
     MetricDecoding,
@@ -28,9 +28,6 @@ from pact_eval.evaluation import (
     OrderAudit,
     OrderEffect,
     RunReport,
-    SameWeights,
-    SkippedRun,
-    UnlikeRuns,
 )
 from pact_eval.prompts import position_name
 from pact_eval.runs.remote.urls import shown
@@ -76,7 +73,7 @@ def to_json(value: Any) -> Json:
         return str(value)
     if isinstance(value, Note):
         return _typed(value, note_sentence(value))
-    if isinstance(value, SkippedRun | UnlikeRuns | SameWeights | ItemMismatch | LeftOutItems):
+    if isinstance(value, ItemMismatch | Notice):
         return _typed(value, warning_sentence(value))
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
@@ -262,7 +259,30 @@ def report_json(
         "arm_name": names.arm(run.arm),
         "rates": to_json(report.rates),
         "order": order_json(report.order, report.order_audit if audit else None),
+        "data": data_json(report.experiment.data),
         "digest": report.digest.json,
+    }
+
+
+def data_json(conclusion: DataConclusion) -> dict[str, Json]:
+    """Turn the conclusion on the data of runs into JSON values; accuracies are fractions."""
+    leak = conclusion.leak
+    return {
+        "question": conclusion.question,
+        "status": conclusion.status,
+        "errors": conclusion.errors,
+        "warnings": conclusion.warnings,
+        "leak": None
+        if leak is None
+        else {
+            "items": list(leak.items),
+            "families": list(leak.families),
+            "files": list(leak.files),
+            "left_out": leak.left_out,
+            "accuracy": to_json(leak.accuracy),
+            "accuracy_without": to_json(leak.accuracy_without),
+        },
+        "unchecked": [to_json(each) for each in conclusion.unchecked],
     }
 
 
@@ -324,7 +344,7 @@ def warnings_json(warnings: Iterable[CalibrationWarning | ItemMismatch | Notice]
 
 
 def _warning(warning: CalibrationWarning | ItemMismatch | Notice) -> Json:
-    if isinstance(warning, SkippedRun | UnlikeRuns | SameWeights | ItemMismatch | LeftOutItems):
+    if isinstance(warning, ItemMismatch | Notice):
         return to_json(warning)
     return {"run": warning.run, **_typed(warning.note, warning_sentence(warning))}
 
@@ -487,6 +507,7 @@ def data_audit_json(
             for file, facts, families in zip(audit.files, audit.facts, audit.families, strict=True)
         ],
         **_checks(audit.checks, fail_on),
+        "conclusion": data_json(DataConclusion.of_audit(audit)),
         "leaks": to_json(audit.leaks),
         "fail_on": fail_on,
         "tampered": audit.tampered,
