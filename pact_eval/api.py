@@ -66,7 +66,8 @@ def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudi
     """Audit a dataset, as `pact-audit data` does.
 
     Args:
-        path: folder of a dataset with its manifest, or one file of evaluation records.
+        path: folder of a dataset with its manifest, or one file of records; if the `manifest.json`
+            next to the file names it, the folder is audited.
         options: fields of `pact_eval.audit.DataAuditSettings`, such as `only` or
             `near_duplicate`.
 
@@ -84,12 +85,7 @@ def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudi
     """
     from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
 
-    path = Path(path)
-    folder = path.is_dir()
-    source = (
-        DatasetSource.of_folder(path, None) if folder else DatasetSource.of_files((), (path,), None)
-    )
-    return audit_data(source, DataAuditSettings(**options))
+    return audit_data(DatasetSource.of_paths([Path(path)]), DataAuditSettings(**options))
 
 
 def audit_adapter(folder: Path | str, *, base_model: Path | str | None = None) -> AdapterAudit:
@@ -279,7 +275,7 @@ def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Com
     experiment.require_two_runs()
     return replace(
         experiment.comparison(*experiment.runs),
-        warnings=experiment.applied_warnings,
+        warnings=(*experiment.leaks, *experiment.applied_warnings),
         conclusion=experiment.better(*experiment.runs),
     )
 

@@ -69,7 +69,6 @@ from pact_eval.evaluation.item_records import (
     ItemRecords,
     has_data_of,
     read_item_records,
-    recorded_data,
 )
 from pact_eval.evaluation.items import (
     RELIABILITY_BINS,
@@ -149,6 +148,7 @@ from pact_eval.evaluation.report import (
     evaluate_items,
 )
 from pact_eval.evaluation.run_costs import TRAINING_NAME, RunCost, run_costs
+from pact_eval.evaluation.run_data import recorded_data
 from pact_eval.evaluation.run_list import ListedRun, RunState, list_runs
 from pact_eval.evaluation.seeds import (
     Arm,

@@ -24,6 +24,7 @@ from pact_eval.evaluation.alignment import ItemMismatch
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
 from pact_eval.evaluation.conclusions.better import BetterConclusion
 from pact_eval.evaluation.conclusions.conclusion import Severity
+from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion
 from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import Experiment
@@ -72,6 +73,14 @@ class Diagnostic:
     severity: Severity
     run: str | None
     kind: ClassVar[str] = ""
+
+
+@dataclass(frozen=True)
+class Leak(Diagnostic):
+    """Items are also in files that a model is made from; info if they are left out."""
+
+    leak: DataLeak
+    kind: ClassVar[str] = "leak"
 
 
 @dataclass(frozen=True)
@@ -363,6 +372,21 @@ def matched_runs(experiment: Experiment, method: str) -> tuple[MatchedRuns, ...]
         message = f"no other arm has a seed in common with {method}"
         raise InputError(message)
     return found
+
+
+def on_data(conclusion: DataConclusion, experiment: Experiment) -> tuple[Leak, ...]:
+    """Check whether the data leaks.
+
+    Args:
+        conclusion: on the data of the runs.
+        experiment: the runs; the first of the main arm is named.
+    """
+    leak = conclusion.leak
+    if leak is None:
+        return ()
+    if leak.left_out:
+        return (Leak("info", None, leak),)
+    return (Leak(conclusion.severity, experiment.arms[experiment.main_arm][0].label, leak),)
 
 
 def diagnose(experiment: Experiment) -> tuple[Diagnostic, ...]:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import glob
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +41,7 @@ from pact_eval.evaluation.conclusions.better import (
     not_comparable,
 )
 from pact_eval.evaluation.conclusions.conclusion import Conclusion
+from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.order import OrderConclusion, order_conclusion
 from pact_eval.evaluation.conclusions.probabilities import (
     ProbabilitiesConclusion,
@@ -74,6 +76,7 @@ from pact_eval.evaluation.order_audit import (
 )
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.rounding import rounded_scores
+from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.seeds import (
     ArmPair,
     ArmsComparison,
@@ -98,7 +101,7 @@ from pact_eval.runs import (
     unanswered_ids,
 )
 from pact_eval.runs.remote.urls import url_of
-from pact_eval.stats import SlotPreferences, slot_preferences
+from pact_eval.stats import ClusterText, Estimate, SlotPreferences, slot_preferences
 
 if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
     from pact_eval.calibration import CalibrationWarning
@@ -118,6 +121,8 @@ class Experiment:
         ablated: the runs on ablated contexts.
         settings: decoding, grouping and bootstrap.
         skipped: runs that were left out because they have another role.
+        left_out: items that a run left unanswered; None if there are none.
+        leak_left_out: whether the families of a leak are left out.
     """
 
     runs: tuple[ExperimentRun, ...]
@@ -125,6 +130,7 @@ class Experiment:
     settings: Settings = field(default_factory=Settings)
     skipped: tuple[SkippedRun, ...] = ()
     left_out: LeftOutItems | None = None
+    leak_left_out: bool = False
 
     @classmethod
     def read(
@@ -252,7 +258,55 @@ class Experiment:
         """Return the runs as an experiment; refuse runs that do not belong together."""
         experiment = cls(tuple(runs), tuple(ablated), settings, skipped, left_out)
         _ = experiment.unlike  # raises
-        return experiment
+        return experiment.without_leaks() if settings.without_leaks else experiment
+
+    def without_leaks(self) -> Experiment:
+        """Return the runs without the families that are also in files that a model is made from.
+
+        Raises:
+            InputError: no item is left.
+        """
+        leak = self._data.leak
+        if leak is None:
+            return self
+        runs, ablated = (
+            _without_families(members, leak.families) for members in (self.runs, self.ablated)
+        )
+        return replace(self, runs=runs, ablated=ablated, leak_left_out=True)
+
+    @cached_property
+    def _data(self) -> DataConclusion:
+        return conclude_on_data(self.runs, self.settings)
+
+    @cached_property
+    def data(self) -> DataConclusion:
+        """Whether the data of the runs is sound; of a leak, with the accuracy of the main arm.
+
+        Raises:
+            InputError: a dataset or an audit of the settings cannot be used.
+        """
+        conclusion = self._data
+        if self.leak_left_out:
+            return conclusion.leaving_out()
+        if conclusion.leak is None:
+            return conclusion
+        row = self.runs.index(self.arms[self.main_arm][0])
+        accuracy = self._accuracy(row)
+        try:
+            without = self.without_leaks()._accuracy(row)
+        except InputError:
+            nothing = ClusterText("every item leaks")
+            without = Estimate(math.nan, math.nan, math.nan, 0, 0, None, nothing)
+        leak = replace(conclusion.leak, accuracy=accuracy, accuracy_without=without)
+        return replace(conclusion, leak=leak)
+
+    def _accuracy(self, row: int) -> Estimate:
+        return self.evaluation(self.runs[row]).groups[0].estimates["accuracy"]
+
+    @property
+    def leaks(self) -> tuple[DataLeak, ...]:
+        """What leaks, or leaked and is left out; empty if nothing does."""
+        return () if self.data.leak is None else (self.data.leak,)
 
     @property
     def all_runs(self) -> tuple[ExperimentRun, ...]:
@@ -953,7 +1007,7 @@ class RunReport(Result):
         """Every metric by group, with notes and `warnings`."""
         return replace(
             self.experiment.evaluation(self.run),
-            warnings=self.warnings,
+            warnings=(*self.experiment.leaks, *self.warnings),
             conclusions=self.conclusions,
         )
 
@@ -983,6 +1037,15 @@ class RunReport(Result):
     def digest(self) -> ReportDigest:
         """Which sealed run, calibrator and settings the numbers follow from."""
         return report_digest([self.run], self.experiment.settings)
+
+
+def _without_families(
+    runs: Sequence[ExperimentRun], families: Collection[str]
+) -> tuple[ExperimentRun, ...]:
+    kept: list[ExperimentRun] = []
+    for run in runs:
+        kept.append(run.without_families(families, kept[0] if kept else None))
+    return tuple(kept)
 
 
 def _named_pattern(argument: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ with it, so that all outputs show the same objects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -295,6 +295,34 @@ class ExperimentRun:
             allow=self._allow,
             views=views,
             without=self._without,
+        )
+
+    def without_families(
+        self, families: Collection[str], first: ExperimentRun | None
+    ) -> ExperimentRun:
+        """Return the run without some families.
+
+        Args:
+            families: names of the families.
+            first: the first run of its type, without them; None if this is the first.
+
+        Raises:
+            InputError: no item is left.
+        """
+        views = read_any_run(self.run).predictions
+        leaves = np.isin(views.family, list(families))
+        if leaves.all():
+            message = f"{self.place}: no item is left without the families that leak"
+            raise InputError(message)
+        return ExperimentRun(
+            self.run,
+            arm=self.arm,
+            first=first,
+            calibration=self._calibration,
+            shipped=self._shipped,
+            allow=self._allow,
+            views=self._views,
+            without=self._without | frozenset(views.ids[leaves].tolist()),
         )
 
     @contextmanager

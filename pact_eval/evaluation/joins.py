@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import LeftOutItems
+from pact_eval.evaluation.conclusions.data import DataLeak
 from pact_eval.runs import EVALUATION, Allowance, Difference, RunFolder, join_differences
 
 
@@ -84,8 +85,8 @@ class SameWeights:
     sha256: str
 
 
-Notice: TypeAlias = SkippedRun | UnlikeRuns | SameWeights | LeftOutItems
-"""What `run.json` alone shows about the runs of an experiment."""
+Notice: TypeAlias = SkippedRun | UnlikeRuns | SameWeights | LeftOutItems | DataLeak
+"""What `run.json` alone shows about the runs of an experiment, and a leak of their data."""
 
 
 def same_weights(runs: Sequence[RunFolder]) -> tuple[SameWeights, ...]:

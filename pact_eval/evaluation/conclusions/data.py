@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
@@ -85,6 +85,7 @@ class DataLeak:
         files: names of the other files: to train on, to select checkpoints, to calibrate.
         accuracy: of the judged run, as a fraction; None without a run.
         accuracy_without: the same without these families; None without a run.
+        left_out: whether the families are left out of all numbers.
     """
 
     items: tuple[str, ...]
@@ -92,6 +93,7 @@ class DataLeak:
     files: tuple[str, ...]
     accuracy: Estimate | None = None
     accuracy_without: Estimate | None = None
+    left_out: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +110,7 @@ class DataConclusion(Conclusion):
         warnings: number of findings.
         failed: names of the checks with errors, or else with warnings.
         checks: what the audit found, by check.
-        leak: what leaks; None unless the status is leak.
+        leak: what leaks, or leaked and is left out of all numbers; the status is not leak then.
 
     Examples:
         >>> conclusion = DataConclusion.without_audit("give --data")
@@ -159,9 +161,12 @@ class DataConclusion(Conclusion):
 
         Args:
             audit: the audit.
-            data_sha256: the hashes of the datasets that the runs recorded, None for unknown ones:
-                only their leaks count. Without it, every file counts.
+            data_sha256: the hashes of the datasets that the runs recorded: only their leaks count.
+                If one is unknown or not audited, and without hashes, those of every file count.
         """
+        audited = {facts.sha256 for facts in audit.facts}
+        if data_sha256 is not None and not audited.issuperset(data_sha256):
+            data_sha256 = None
         checks = [_audited(check) for check in audit.checks]
         rows = sum(facts.rows for facts in audit.facts)
         return _concluded(rows, checks, _leak_of(audit.leaks, data_sha256))
@@ -206,6 +211,30 @@ class DataConclusion(Conclusion):
             return cls.without_audit(reason)
         return _concluded(rows, audited, leak)
 
+    def of_items(self, families: Mapping[str, str]) -> DataConclusion:
+        """Limit the leak to the items of runs; without any, it is a problem of other items.
+
+        Args:
+            families: the family of each item of the runs, by its id.
+        """
+        leaked = set(self.items)
+        items = tuple(item for item in families if item in leaked)
+        if self.leak is None or not items:
+            return replace(self, status=_status(self.checks), leak=None, items=())
+        theirs = tuple(dict.fromkeys(families[item] for item in items))
+        return replace(self, leak=replace(self.leak, items=items, families=theirs), items=items)
+
+    def leaving_out(self) -> DataConclusion:
+        """Return the conclusion on the data without the families of the leak.
+
+        The findings of "separation" do not count: they are the leak.
+        """
+        if self.leak is None:
+            return self
+        rest = [check for check in self.checks if check.check != "separation"]
+        leak = replace(self.leak, left_out=True)
+        return replace(self, status=_status(rest), leak=leak, items=())
+
 
 def _concluded(
     records: int, checks: Sequence[AuditedCheck], leak: DataLeak | None
@@ -214,9 +243,8 @@ def _concluded(
         sum(check.count(severity) for check in checks) for severity in _SEVERITIES[:2]
     )
     worst: AuditSeverity = "error" if errors else "warning"
-    status: Sound = "problems" if errors else "doubts" if warnings else "sound as far as checked"
     return DataConclusion(
-        status=status if leak is None else "leak",
+        status=_status(checks) if leak is None else "leak",
         records=records,
         errors=errors,
         warnings=warnings,
@@ -230,9 +258,20 @@ def _concluded(
     )
 
 
+def _status(checks: Sequence[AuditedCheck]) -> Sound:
+    """Return the status that the findings of checks give, without a leak."""
+    if any(check.count("error") for check in checks):
+        return "problems"
+    if any(check.count("warning") for check in checks):
+        return "doubts"
+    checked = any(check.skipped is None for check in checks)
+    return "sound as far as checked" if checked else "not checked"
+
+
 def _leak_of(leaks: Sequence[Leak], data_sha256: Sequence[str | None] | None) -> DataLeak | None:
     """Join the leaks of the datasets of runs; None without any."""
-    counted = [leak for leak in leaks if data_sha256 is None or leak.sha256 in data_sha256]
+    unknown = data_sha256 is None or None in data_sha256
+    counted = [leak for leak in leaks if unknown or leak.sha256 in (data_sha256 or ())]
     if not counted:
         return None
     return DataLeak(

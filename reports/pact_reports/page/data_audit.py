@@ -73,18 +73,13 @@ def _counted(number: int, what: str) -> str:
 
 def _row(check: AuditedCheck) -> Html:
     """Write a check: its name, its worst severity, findings by code, scope and numbers."""
-    if check.skipped is not None:
-        result = element("span", "not checked", class_="severity info")
-        return element(
-            "tr",
-            element("th", check.check, scope="row", class_="left"),
-            element("td", result, class_="left"),
-            element("td", data_text(check.skipped), colspan="3", class_="left wide"),
-        )
     worst = check.codes[0].severity if check.codes else None
     result = element("span", "no findings", class_="good")
-    if worst is not None:
+    if check.skipped is not None and worst in (None, "note"):
+        result = element("span", "not checked", class_="severity info")
+    elif worst is not None:
         result = element("span", f"{worst}s", class_=f"severity {_LOOKS[worst]}")
+    scope = ": ".join(text for text in (check.skipped, check.scope) if text)
     measured = ", ".join(
         f"{name.replace('_', ' ')} {_number(value)}" for name, value in check.measured.items()
     )
@@ -93,7 +88,7 @@ def _row(check: AuditedCheck) -> Html:
         element("th", check.check, scope="row", class_="left"),
         element("td", result, class_="left"),
         element("td", *map(_code, check.codes), class_="left wide"),
-        element("td", data_text(check.scope), class_="left wide"),
+        element("td", data_text(scope), class_="left wide"),
         element("td", data_text(measured), class_="left wide"),
     )
 

@@ -23,6 +23,7 @@ from pact_reports.numbers import has_width, interval_text, value_text
 from pact_reports.page.item_links import items_href
 from pact_reports.sentences.calibration import calibration_sentence
 from pact_reports.sentences.conclusions import better_words, conclusion_line
+from pact_reports.sentences.data import leak_sentence
 from pact_reports.sentences.notes import (
     named_note,
     note_sentence,
@@ -181,6 +182,13 @@ def _settings(found: d.DifferentValues) -> str:
 
 
 EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
+    d.Leak: Explanation(
+        "Leak",
+        "A model that has seen an item may repeat its answer, so the accuracy on these items says "
+        "nothing about new ones.",
+        lambda found: leak_sentence(found.leak),
+        items=lambda found, run: items_href(run, ids=found.leak.items),
+    ),
     d.DifferentItems: Explanation(
         "Runs on different items",
         "The numbers of runs that answered different questions cannot be compared.",

@@ -61,6 +61,7 @@ class _CountOf:
 
 
 NUMBERS: Final[Mapping[type[d.Diagnostic], Callable[[Any], str | _CountOf]]] = {
+    d.Leak: lambda found: f"{len(found.leak.items):,} items",
     d.DifferentItems: lambda found: _differing(found.mismatch),
     d.RunsNotAlike: lambda _: "2 runs",
     d.OneRunTwice: lambda found: f"seeds {found.same.seeds[0]}, {found.same.seeds[1]}",

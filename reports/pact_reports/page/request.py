@@ -112,7 +112,7 @@ def _decisions(decisions: Decisions | None) -> Json:
 
 def _audit(conclusion: DataConclusion) -> Json:
     """Return what a page shows of an audit; None without one."""
-    if not conclusion.checks:
+    if conclusion.status == "not checked":
         return None
     return {
         "status": conclusion.status,

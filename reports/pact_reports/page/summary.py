@@ -7,8 +7,20 @@ from collections.abc import Sequence
 from typing import Final
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import Experiment, MetricDecoding, conclude, paired_differences
-from pact_eval.evaluation.diagnostics import Diagnostic, MatchedRuns, diagnose, matched_runs
+from pact_eval.evaluation import (
+    DataConclusion,
+    Experiment,
+    MetricDecoding,
+    conclude,
+    paired_differences,
+)
+from pact_eval.evaluation.diagnostics import (
+    Diagnostic,
+    MatchedRuns,
+    diagnose,
+    matched_runs,
+    on_data,
+)
 from pact_eval.preregistration import JudgedHypotheses, on_registration, on_verdicts
 from pact_reports.arm_names import ArmNames
 from pact_reports.figures import reason
@@ -23,6 +35,7 @@ from pact_reports.page.request import PageRequest
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html
 from pact_reports.sentences.conclusions import Said, better_summary, better_words
+from pact_reports.sentences.data import leak_lines
 from pact_reports.tables import BuiltTables
 from pact_reports.tables.cells import decoding_words
 from pact_reports.writers.html import table_html
@@ -48,6 +61,7 @@ def summary_html(request: PageRequest) -> Html:
     )
     return joined(
         [
+            *_leak(request.audit),
             *_answers(request, method),
             cards_html(conclude(experiment, request.audit), request.names),
             element(
@@ -112,6 +126,14 @@ def _answers(request: PageRequest, method: str) -> list[Html]:
     return answers
 
 
+def _leak(conclusion: DataConclusion) -> list[Html]:
+    """Write the first line of a page on runs whose data leaks, or leaked."""
+    return [
+        element("p", element("strong", data_text(line.text)), class_="answer")
+        for line in leak_lines(conclusion.leak)
+    ]
+
+
 def _answer(said: Said) -> Html:
     return element(
         "p",
@@ -136,7 +158,7 @@ def _judged(request: PageRequest) -> JudgedHypotheses | str:
 
 
 def _diagnostics(request: PageRequest, judged: JudgedHypotheses | str) -> list[Diagnostic]:
-    found = [*diagnose(request.experiment)]
+    found = [*on_data(request.audit, request.experiment), *diagnose(request.experiment)]
     if request.records is not None:
         found += request.records.different
     if not isinstance(judged, str):

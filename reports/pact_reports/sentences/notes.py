@@ -12,6 +12,7 @@ from pact_eval.evaluation import (
     VERY_LOW_ANSWER_MASS,
     AnswersOnly,
     ChangedModel,
+    DataLeak,
     DifferentViews,
     Experiment,
     IncompletePairs,
@@ -36,6 +37,7 @@ from pact_eval.evaluation import (
 )
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import CLUSTERS
+from pact_reports.sentences.data import leak_sentence
 
 # Groups that a sentence names; JSON has all.
 _MOST_NAMED: Final = 8
@@ -198,6 +200,8 @@ def warning_sentence(
             f"{warning.run}: left out: its role is {warning.role}, and the other runs are for "
             f"{warning.kept}"
         )
+    if isinstance(warning, DataLeak):
+        return leak_sentence(warning)
     if isinstance(warning, UnlikeRuns):
         return unlike_sentence(warning)
     if isinstance(warning, SameWeights):

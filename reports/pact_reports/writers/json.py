@@ -16,10 +16,10 @@ from pact_eval.evaluation import (
     CalibrationError,
     ClusterUnit,
     Conclusion,
+    DataConclusion,
     Evaluation,
     Group,
     ItemMismatch,
-    LeftOutItems,
     ListedRun,
     Method,
     MetricDecoding,
@@ -29,9 +29,6 @@ from pact_eval.evaluation import (
     OrderAudit,
     OrderEffect,
     RunReport,
-    SameWeights,
-    SkippedRun,
-    UnlikeRuns,
 )
 from pact_eval.prompts import position_name
 from pact_eval.runs.remote.urls import shown
@@ -79,7 +76,7 @@ def to_json(value: Any) -> Json:
         return str(value)
     if isinstance(value, Note):
         return _typed(value, note_sentence(value))
-    if isinstance(value, SkippedRun | UnlikeRuns | SameWeights | ItemMismatch | LeftOutItems):
+    if isinstance(value, ItemMismatch | Notice):
         return _typed(value, warning_sentence(value))
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
@@ -268,6 +265,7 @@ def report_json(
             conclusion.question: conclusion_json(conclusion) for conclusion in report.conclusions
         },
         "order": order_json(report.order, report.order_audit if audit else None),
+        "data": data_json(report.experiment.data),
         "digest": report.digest.json,
     }
 
@@ -288,6 +286,28 @@ def conclusion_json(conclusion: Conclusion) -> dict[str, Json]:
         "text": str(conclusion_words(conclusion)),
     }
     return {"question": conclusion.question, **numbers, **behind}
+
+
+def data_json(conclusion: DataConclusion) -> dict[str, Json]:
+    """Turn the conclusion on the data of runs into JSON values; accuracies are fractions."""
+    leak = conclusion.leak
+    return {
+        "question": conclusion.question,
+        "status": conclusion.status,
+        "errors": conclusion.errors,
+        "warnings": conclusion.warnings,
+        "leak": None
+        if leak is None
+        else {
+            "items": list(leak.items),
+            "families": list(leak.families),
+            "files": list(leak.files),
+            "left_out": leak.left_out,
+            "accuracy": to_json(leak.accuracy),
+            "accuracy_without": to_json(leak.accuracy_without),
+        },
+        "unchecked": [to_json(each) for each in conclusion.unchecked],
+    }
 
 
 def _letters(letters: SlotHomogeneity | None, unit: ClusterUnit) -> Json:
@@ -348,7 +368,7 @@ def warnings_json(warnings: Iterable[CalibrationWarning | ItemMismatch | Notice]
 
 
 def _warning(warning: CalibrationWarning | ItemMismatch | Notice) -> Json:
-    if isinstance(warning, SkippedRun | UnlikeRuns | SameWeights | ItemMismatch | LeftOutItems):
+    if isinstance(warning, ItemMismatch | Notice):
         return to_json(warning)
     return {"run": warning.run, **_typed(warning.note, warning_sentence(warning))}
 
@@ -511,6 +531,7 @@ def data_audit_json(
             for file, facts, families in zip(audit.files, audit.facts, audit.families, strict=True)
         ],
         **_checks(audit.checks, fail_on),
+        "conclusion": data_json(DataConclusion.of_audit(audit)),
         "leaks": to_json(audit.leaks),
         "fail_on": fail_on,
         "tampered": audit.tampered,
