@@ -31,6 +31,7 @@ from pact_eval.evaluation import (
     SameWeights,
     SkippedRun,
     UnlikeRuns,
+    UnsealedFiles,
 )
 from pact_eval.prompts import position_name
 from pact_eval.runs.remote.urls import shown
@@ -57,6 +58,7 @@ if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards
     from pact_eval.thresholds import AnswerSetsCheck, ThresholdsCheck
 
 
+_Warned: Final = SkippedRun | UnlikeRuns | SameWeights | ItemMismatch | LeftOutItems | UnsealedFiles
 _COUNTS: Final[dict[ClusterUnit, str]] = {
     "family": "families",
     "source_family": "source_families",
@@ -76,7 +78,7 @@ def to_json(value: Any) -> Json:
         return str(value)
     if isinstance(value, Note):
         return _typed(value, note_sentence(value))
-    if isinstance(value, SkippedRun | UnlikeRuns | SameWeights | ItemMismatch | LeftOutItems):
+    if isinstance(value, _Warned):
         return _typed(value, warning_sentence(value))
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
@@ -324,7 +326,7 @@ def warnings_json(warnings: Iterable[CalibrationWarning | ItemMismatch | Notice]
 
 
 def _warning(warning: CalibrationWarning | ItemMismatch | Notice) -> Json:
-    if isinstance(warning, SkippedRun | UnlikeRuns | SameWeights | ItemMismatch | LeftOutItems):
+    if isinstance(warning, _Warned):
         return to_json(warning)
     return {"run": warning.run, **_typed(warning.note, warning_sentence(warning))}
 
