@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +17,8 @@ from commands import refuser, runner
 from run_frames import rows, write_run
 
 from pact_cli.main import main as pact_eval
+from pact_eval.errors import AdapterError
+from pact_eval.models import safetensors_header
 
 run, refused = runner(pact_eval), refuser(pact_eval)
 
@@ -189,3 +193,51 @@ def test_nested_json_on_the_first_line_is_refused(tmp_path: Path) -> None:
         f'{{"doc_id": 0, "arguments": {{}}, "filtered_resps": [], "resps": {nested}}}\n'
     )
     assert f"{path.name}" in refused("import", path, "--out", tmp_path / "run")
+
+
+def test_a_header_of_200000_tensors_is_bounded(tmp_path: Path) -> None:
+    entry = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    header = json.dumps({f"t{n}": entry for n in range(200_000)}).encode()
+    path = tmp_path / "adapter_model.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header)
+    with pytest.raises(AdapterError, match="expected at most 100,000 tensors, got 200,000"):
+        safetensors_header(path)
+
+
+def test_an_export_into_a_missing_folder_is_refused_before_the_fit(
+    sealed: Path, tmp_path: Path
+) -> None:
+    """The run is damaged too, which the fit would say."""
+    (sealed / "predictions.parquet").write_bytes(b"PAR1")
+    missing = tmp_path / "no" / "decision.json"
+    message = refused("calibrate", sealed, "--out", tmp_path / "t.json", "--export", missing)
+    assert f"no such folder: {missing.parent}" in message
+    assert not missing.parent.exists()
+    assert not (tmp_path / "t.json").exists()
+
+
+@pytest.mark.parametrize("cut", [40, -8])
+def test_a_damaged_gzip_suite_names_its_file(cut: int, tmp_path: Path) -> None:
+    results = write_jsonl(
+        tmp_path / "results.jsonl",
+        [{"run_id": "a", "payload_sha256": "x", "status": "ok", "engine": "e", "response": {}}],
+    )
+    suite = tmp_path / "suite.jsonl.gz"
+    packed = bytearray(gzip.compress(json.dumps({"scoring": {}} | ENTRY).encode() * 50))
+    packed[cut : cut + 6] = b"\xff" * 6
+    suite.write_bytes(packed)
+    words = ("import", results, "--from", "decision-index", "--suite", suite)
+    assert "suite.jsonl.gz: damaged or cut short" in refused(*words, "--out", tmp_path / "run")
+
+
+def test_a_wrong_type_of_scoring_names_suite_and_line(tmp_path: Path) -> None:
+    results = write_jsonl(
+        tmp_path / "results.jsonl",
+        [{"run_id": "a", "payload_sha256": "x", "status": "ok", "engine": "e", "response": {}}],
+    )
+    suite = write_jsonl(
+        tmp_path / "suite.jsonl", [{"scoring": {"type": ["one"]}, "_evaluation": {"run_id": "a"}}]
+    )
+    words = ("import", results, "--from", "decision-index", "--suite", suite)
+    message = refused(*words, "--out", tmp_path / "run")
+    assert "suite.jsonl:1: scoring.type: expected text, got a list" in message
