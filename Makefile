@@ -10,7 +10,7 @@ DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test test-fast test-kernels pytest mypy lint style fuzz bench replicate tetris clean
+.PHONY: demo docs test test-fast test-kernels pytest mypy lint style fuzz lock vulnerabilities bench replicate tetris clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
@@ -62,6 +62,22 @@ bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers
 	$(BIN)/python benchmarks/audit.py --records 30000 100000 300000 --write docs/performance.md
 	$(BIN)/python benchmarks/servers.py
 
+# torch is left out of the lock, and what torch needs is in it. Hashes of all platforms are in one file.
+LOCKED := --extra model --extra server --extra ray --extra remote --extra inspect --extra quantize --group dev
+
+lock: $(VENV)/.lock  ## write requirements.lock: every version of constraints.txt with its hashes
+	printf 'torch ; sys_platform == "never"\n' > $(VENV)/without-torch.txt
+	printf 'fsspec\njinja2\nnetworkx\nsetuptools\nsympy\ntyping-extensions\n' > $(VENV)/needed-by-torch.in
+	$(BIN)/uv pip compile pyproject.toml $(VENV)/needed-by-torch.in --quiet --universal --python-version 3.11 $(LOCKED) \
+		--constraint constraints.txt --override $(VENV)/without-torch.txt --no-emit-package torch \
+		--generate-hashes --no-header --no-annotate --output-file $(VENV)/requirements.lock
+	{ printf '# Written by `make lock`, for releases and CI. torch is not in it: its builds differ by platform\n'; \
+	  printf '# (CPU, CUDA, ROCm), so no one hash fits. Install the version of constraints.txt first.\n'; \
+	  sed '/^#/d; /^    #/d' $(VENV)/requirements.lock; } > requirements.lock
+
+vulnerabilities: $(VENV)/.lock  ## compare the locked versions with the advisories of PyPI, over the network
+	$(BIN)/uv tool run pip-audit@2.10.1 --requirement requirements.lock --disable-pip --require-hashes
+
 docs: $(VENV)/.dev  ## the docs site, in site/: open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
@@ -86,6 +102,11 @@ $(VENV)/.model: pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.model
 	$(INSTALL) --upgrade 'pip>=25.1'
 	$(INSTALL) --group dev
+	touch $@
+
+$(VENV)/.lock: $(VENV)/.model
+	$(INSTALL) --upgrade 'pip>=25.1'
+	$(INSTALL) --group lock
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

@@ -58,6 +58,7 @@ from pact_eval.evaluation.joins import (
     join_all,
     of_one_role,
     same_weights,
+    unsealed,
 )
 from pact_eval.evaluation.notes import (
     DifferentViews,
@@ -411,9 +412,10 @@ class Experiment:
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """Runs that are left out, not alike, or the same twice. No predictions are read."""
+        """Runs left out, not alike, the same twice, or not all sealed. Reads no predictions."""
         left_out = () if self.left_out is None else (self.left_out,)
-        return (*self.skipped, *self.unlike, *self.same_weights, *left_out)
+        foreign = unsealed([run.run for run in self.all_runs])
+        return (*self.skipped, *self.unlike, *self.same_weights, *left_out, *foreign)
 
     @property
     def applied_warnings(self) -> tuple[CalibrationWarning | Notice, ...]:

@@ -49,6 +49,7 @@ from pact_eval.runs.remote import run_folder, run_folders
 from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
 from pact_eval.runs.rows import ABLATED, answered, check_columns, collected, unanswered
 from pact_eval.runs.seal import CALIBRATION_NAME as CALIBRATION_NAME
+from pact_eval.runs.seal import PARTS as _PARTS
 from pact_eval.runs.seal import PREDICTIONS as _PREDICTIONS
 from pact_eval.runs.seal import UNANSWERED as _UNANSWERED
 from pact_eval.runs.seal import check_counts, check_seal, rows_of_seal, seal_of_rows, sealed
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
 EVALUATION: Final = "evaluation"
 """The role of a run that does not record one."""
 
-_PARTS = "parts"
 _LOCK = ".lock"
 _FIXED_LABELS = ("arm", "seed")
 _PARTIAL = re.compile(r"\..*\.tmp")

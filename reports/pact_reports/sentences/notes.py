@@ -34,6 +34,7 @@ from pact_eval.evaluation import (
     Unanswered,
     UnlikeRuns,
     UnmatchedSeeds,
+    UnsealedFiles,
 )
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import CLUSTERS
@@ -206,7 +207,7 @@ def warning_sentence(
         return unlike_sentence(warning)
     if isinstance(warning, SameWeights):
         return same_weights_sentence(warning)
-    if isinstance(warning, ItemMismatch | LeftOutItems):
+    if isinstance(warning, ItemMismatch | LeftOutItems | UnsealedFiles):
         return str(warning)
     # A report without a calibrator does not wait for what fits them.
     from pact_reports.sentences.calibration import calibration_sentence
