@@ -152,7 +152,8 @@ class Exchanges:
         more = [(_IDENTITY, identity)]
         if ask.body is not None:
             more.append(("content-type", "application/json"))
-        timeout = httpx2.Timeout(ask.seconds, connect=min(ask.seconds, _CONNECT_SECONDS))
+        # The watchdog is earlier than the timeout of one read, and counts all of them.
+        timeout = httpx2.Timeout(ask.seconds + 1, connect=min(ask.seconds, _CONNECT_SECONDS))
         return httpx2.Request(
             ask.method,
             address,

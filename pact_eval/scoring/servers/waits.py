@@ -50,7 +50,10 @@ class ThreadPool:
     def submit(self, function: Callable[[], Result]) -> Future[Result]:
         """Run a function in a thread, in the order of the calls."""
         future: Future[Result] = Future()
-        self._waiting.put((future, function))
+        if self._closed.is_set():
+            future.set_exception(RuntimeError("the threads have ended"))
+        else:
+            self._waiting.put((future, function))
         return future
 
     def close(self) -> None:

@@ -57,7 +57,6 @@ if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards
     from pact_eval.thresholds import AnswerSetsCheck, ThresholdsCheck
 
 
-_Warned: Final = SkippedRun | UnlikeRuns | SameWeights | ItemMismatch | LeftOutItems | UnsealedFiles
 _COUNTS: Final[dict[ClusterUnit, str]] = {
     "family": "families",
     "source_family": "source_families",
