@@ -1,4 +1,4 @@
-"""Coverage of what is printed, at reduced size; `python tests/stats/coverage.py` has the full size."""
+"""Coverage of printed intervals, at reduced size; `tests/stats/coverage.py` has the full size."""
 
 from __future__ import annotations
 
