@@ -12,7 +12,11 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._typing import TextArray
-from pact_eval.evaluation.few_units import too_few, without_interval
+from pact_eval.evaluation.few_units import (
+    reaching_to_fewer_errors,
+    too_few,
+    without_interval,
+)
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels
 from pact_eval.evaluation.registry import (
@@ -207,6 +211,7 @@ class ResampledGroup:
         estimate = entry.within_bounds(estimate)
         few = too_few(entry, self.basis(metric).families, [self.items])
         estimate = without_interval(estimate, few)
+        estimate = reaching_to_fewer_errors(entry, estimate, self.items)
         basis = self.statistics.bases.get(metric)
         if basis is None:
             return estimate
