@@ -56,6 +56,7 @@ from pact_eval.evaluation.statistics import (
 from pact_eval.progress import step, tracked
 from pact_eval.results import Result
 from pact_eval.stats import (
+    ClusterText,
     DesignEffect,
     DetectableDifference,
     EquivalenceVerdict,
@@ -378,7 +379,7 @@ def _beyond_rounding(difference: Estimate) -> Estimate:
     """Leave out an interval within the rounding of float32: of two engines, it may exclude 0."""
     if max(abs(difference.low), abs(difference.high), abs(difference.value)) > NOISE["float32"]:
         return difference
-    reason = "no difference beyond the rounding of float32"
+    reason = ClusterText("no difference beyond the rounding of float32")
     return replace(difference, low=math.nan, high=math.nan, reason=reason)
 
 
