@@ -46,14 +46,16 @@ def pairwise_tv(
         raise ValueError(f"counted: expected shape {log_probs.shape[:2]}, got {views.shape}")
     distance, pairs = np.zeros(len(views)), np.zeros(len(views))
     used = np.flatnonzero(views.any(axis=0))
-    everywhere = views.all(axis=0)
+    everywhere = np.asarray(views.all(axis=0))
     p = {view: np.exp(log_probs[:, view]) for view in used.tolist()}
     for k, m in combinations(p, 2):
         apart = np.abs(p[k] - p[m]).sum(axis=1)
         both = 1 if everywhere[k] and everywhere[m] else views[:, k] & views[:, m]
         distance += apart * both
         pairs += both
-    return np.divide(distance, 2 * pairs, out=np.full(len(views), np.nan), where=pairs > 0)
+    mean: FloatArray = np.full(len(views), np.nan)
+    np.divide(distance, 2 * pairs, out=mean, where=pairs > 0)
+    return mean
 
 
 def flipped(log_probs_by_view: npt.ArrayLike) -> FloatArray:

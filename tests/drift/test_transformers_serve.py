@@ -92,7 +92,7 @@ def test_the_gate_finds_no_change(runs: tuple[Path, Path], decoding: Any) -> Non
     changed = found["answers"][0]["changed"]
     assert (changed["value"], found["distance"]["mean"]["value"]) == (0, pytest.approx(0, abs=1e-5))
     assert all(each["change"]["value"] == pytest.approx(0, abs=1e-4) for each in found["metrics"])
-    assert {each["finding"] for each in found["temperings"]} == {"raw"}
+    assert {each["finding"] for each in found["temperatures"]} == {"raw"}
     assert f"0 of {ITEMS} answers changed" in " ".join(run(*both).stdout.split())
 
 

@@ -47,7 +47,7 @@ def rows(logits: dict[str, Any] = LOGITS, *, without: tuple[str, ...] = ()) -> p
 
 def written(folder: Path, frame: pl.DataFrame, **facts: Any) -> Path:
     settings: dict[str, Any] = {
-        "k": frame["view"].max() + 1,
+        "k": frame["view"].n_unique(),
         "data": {"records": frame["id"].n_unique()},
     }
     with RunWriter(folder, settings, {"source": "score"}) as writer:
@@ -113,7 +113,7 @@ def four_views() -> pl.DataFrame:
         "two": [[0.9, 0.1], [0.5, 0.5], [0.9, 0.1], [0.5, 0.5]],
         "three": [[0.6, 0.3, 0.1], [0.4, 0.5, 0.1], [0.6, 0.3, 0.1], [0.6, 0.3, 0.1]],
     }
-    items = {"two": ORDERS_OF_TWO, "three": ORDERS_OF_THREE}
+    items: dict[str, list[Any]] = {"two": [*ORDERS_OF_TWO], "three": [*ORDERS_OF_THREE]}
     found = [
         {
             "id": item, "family": item, "source_family": "s", "domain": "d", "kind": "choice",

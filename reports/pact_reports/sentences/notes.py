@@ -77,10 +77,10 @@ def note_sentence(note: Note, names: ArmNames = KEYS) -> str:
                 "defined; NLL, Brier, ECE, AURC and view TV are not."
             )
         case RepeatedPrompts():
-            asked = "the same prompt, asked again: flips and view TV are of sampling"
+            asked = "the same prompt, asked again: they differ by sampling"
             if note.other_examples:
-                asked = "prompts with other examples: flips and view TV are of the examples"
-            return f"The {note.views} views of an item are {asked}, not of letters."
+                asked = "prompts with other examples: they differ by the examples"
+            return f"The {note.views} views of an item are {asked}, not by letters."
         case ChangedModel() | RoundedProbabilities():
             return _about_server(note)
         case SeveralRight():

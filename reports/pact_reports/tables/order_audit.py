@@ -19,7 +19,7 @@ from pact_eval.evaluation import (
     metric_spec,
 )
 from pact_eval.prompts import position_name
-from pact_reports.numbers import CLUSTERS, interval_text, value_text
+from pact_reports.numbers import CLUSTERS, interval_text, small_text, value_text
 from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell, p_value_cell
 
@@ -75,21 +75,11 @@ def _alone(floor: NoiseFloor) -> str:
         >>> _alone(NoiseFloor("repeats", 0.0123, 5, 1))
         'repeats moved at most 1.2%, with 1 flip of 5'
     """
+    tv = small_text(floor.tv, "percent")
     if floor.source == "rounding":
-        return f"rounding in {floor.precision} alone at most {_small(floor.tv)}%"
+        return f"rounding in {floor.precision} alone at most {tv}%"
     flips = "1 flip" if floor.flips == 1 else f"{floor.flips} flips"
-    return f"repeats moved at most {_small(floor.tv)}%, with {flips} of {floor.repeats}"
-
-
-def _small(share: float) -> str:
-    """Write a share in percent, however small.
-
-    Example:
-        >>> _small(0.00005), _small(0.1234), _small(0.0)
-        ('0.005', '12.3', '0')
-    """
-    percent = 100 * share
-    return f"{percent:.1f}" if percent >= 1 else f"{percent:.2g}"
+    return f"repeats moved at most {tv}%, with {flips} of {floor.repeats}"
 
 
 def floor_text(floor: float, spec: MetricSpec) -> str:
@@ -99,7 +89,7 @@ def floor_text(floor: float, spec: MetricSpec) -> str:
         >>> floor_text(0.00005, metric_spec("view_tv"))
         '0.005'
     """
-    return f"{floor:.2g}" if spec.unit == "nats" else _small(floor)
+    return small_text(floor, "nats" if spec.unit == "nats" else "percent")
 
 
 def slot_name(slot: SlotPreference) -> str:

@@ -76,13 +76,13 @@ def gate_number(threshold: float, signal: Signal) -> str:
 
     Example:
         >>> gate_number(0.93217, "top"), gate_number(-0.25, "entropy")
-        ('0.932', '0.25')
+        ('0.932', '0.250')
     """
     if threshold == math.inf:
         return "nothing"
     if threshold <= EVERY_ANSWER:
         return "all"
-    return f"{-threshold if signal in LOW_IS_SURE else threshold:.3g}"
+    return f"{-threshold if signal in LOW_IS_SURE else threshold:.3f}"
 
 
 def rule_text(rule: Rule) -> str:
