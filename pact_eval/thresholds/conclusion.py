@@ -106,12 +106,6 @@ def acting(found: Thresholds) -> Acting:
         "share guaranteed" if at least one group has a gate; "cannot tell" if no group has enough
         tested families for any gate; otherwise "none shown". Groups with too few tested families
         are listed as unchecked.
-
-    Examples:
-        >>> import pact_eval
-        >>> from pact_eval.thresholds import acting
-        >>> acting(pact_eval.choose_thresholds("runs/january", 0.3)).status
-        'share guaranteed'
     """
     least = least_tested(found.target, found.confidence_of_each)
     unchecked = tuple(
