@@ -142,7 +142,11 @@ def paired_rates(lead: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -
     if clusters == 0:
         return PairedRates(math.nan, math.nan, math.nan, 0, 0, 1)
     value, differing = float(leads.mean()), float(np.abs(leads).mean())
-    apart, degrees, flip_p = by_cluster - value * rows, degrees_of_freedom(rows), _flip(by_cluster)
+    apart, degrees, flip_p = (
+        by_cluster - value * rows,
+        degrees_of_freedom(rows),
+        _flip(by_cluster.astype(np.float64)),
+    )
     if clusters < 2 or float(np.abs(apart).max()) <= _ROUNDING * float(rows.max()):
         n_effective = effective_clusters(rows)
     else:
