@@ -10,7 +10,7 @@ DEMO := --data $(FIXTURES)/data/holdout.jsonl --k 4 --train-seed 17
 
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo docs test test-fast pytest mypy lint style fuzz bench replicate tetris clean
+.PHONY: demo docs test test-fast test-kernels pytest mypy lint style fuzz lock vulnerabilities bench replicate tetris clean
 
 demo: $(VENV)/.model  ## score two adapters of the tiny base model, print both reports, and put them on one page
 	$(BIN)/pact-eval score $(FIXTURES)/adapters/nimble_recipe $(DEMO) --arm nimble_recipe --out $(RUNS)/demo-nimble_recipe
@@ -34,6 +34,13 @@ mypy: $(VENV)/.dev
 test-fast: $(VENV)/.dev  ## for use during development: the tests that are neither slow nor in a browser
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'not slow and not browser' --hypothesis-profile=fast
 
+test-kernels: $(VENV)/.dev  ## the tests that compare logits, with either kernel of float32 products and 1, 2 and 4 threads
+	set -e; for products in mkl onednn; do for threads in 1 2 4; do \
+		echo "$$products, $$threads threads"; \
+		PACT_TEST_PRODUCTS=$$products OMP_NUM_THREADS=$$threads \
+			$(BIN)/python -m pytest -q tests/scoring tests/templates tests/training tests/losses; \
+	done; done
+
 lint: style mypy
 
 style: $(VENV)/.dev
@@ -41,7 +48,7 @@ style: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-fuzz: $(VENV)/.dev  ## 5,000 hostile inputs to every reader; `make test` runs 300 of them
+fuzz: $(VENV)/.dev  ## 5,000 hostile inputs to every reader, and every mode of a hostile server; `make test` runs a part
 	PACT_FUZZ=5000 $(BIN)/python -m pytest -q -n $(WORKERS) tests/hostile
 
 bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers; run it on two quiet cores
@@ -54,6 +61,22 @@ bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers
 	$(BIN)/python benchmarks/seal.py --write docs/performance.md
 	$(BIN)/python benchmarks/audit.py --records 30000 100000 300000 --write docs/performance.md
 	$(BIN)/python benchmarks/servers.py
+
+# torch is left out of the lock, and what torch needs is in it. Hashes of all platforms are in one file.
+LOCKED := --extra model --extra server --extra ray --extra remote --extra inspect --extra quantize --group dev
+
+lock: $(VENV)/.lock  ## write requirements.lock: every version of constraints.txt with its hashes
+	printf 'torch ; sys_platform == "never"\n' > $(VENV)/without-torch.txt
+	printf 'fsspec\njinja2\nnetworkx\nsetuptools\nsympy\ntyping-extensions\n' > $(VENV)/needed-by-torch.in
+	$(BIN)/uv pip compile pyproject.toml $(VENV)/needed-by-torch.in --quiet --universal --python-version 3.11 $(LOCKED) \
+		--constraint constraints.txt --override $(VENV)/without-torch.txt --no-emit-package torch \
+		--generate-hashes --no-header --no-annotate --output-file $(VENV)/requirements.lock
+	{ printf '# Written by `make lock`, for releases and CI. torch is not in it: its builds differ by platform\n'; \
+	  printf '# (CPU, CUDA, ROCm), so no one hash fits. Install the version of constraints.txt first.\n'; \
+	  sed '/^#/d; /^    #/d' $(VENV)/requirements.lock; } > requirements.lock
+
+vulnerabilities: $(VENV)/.lock  ## compare the locked versions with the advisories of PyPI, over the network
+	$(BIN)/uv tool run pip-audit@2.10.1 --requirement requirements.lock --disable-pip --require-hashes
 
 docs: $(VENV)/.dev  ## the docs site, in site/: open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -79,6 +102,11 @@ $(VENV)/.model: pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.model
 	$(INSTALL) --upgrade 'pip>=25.1'
 	$(INSTALL) --group dev
+	touch $@
+
+$(VENV)/.lock: $(VENV)/.model
+	$(INSTALL) --upgrade 'pip>=25.1'
+	$(INSTALL) --group lock
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

@@ -114,7 +114,7 @@ def row_of(n_records: int) -> list[str]:
         index = index_of_records(files)
         indexed = time.process_time()
         places = Places()
-        measured = add_near_duplicates(index, places, threshold=THRESHOLD)
+        measured, _ = add_near_duplicates(index, places, threshold=THRESHOLD)
         searched = time.process_time()
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         near = planted_cosines(index, planted) >= THRESHOLD + 0.03  # it is an estimate

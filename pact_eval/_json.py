@@ -65,12 +65,28 @@ def loads(text: str) -> Json:
             raise
         message = f"an integer has more than {sys.get_int_max_str_digits():,} digits"
         raise ValueError(message) from None
-    # Counting brackets is cheap, and few texts have enough of them to be deep.
-    if text.count("[") + text.count("{") > _MOST_LEVELS and _is_deep(value):
-        raise ValueError(_TOO_DEEP)
+    refuse_deep(text, value)
     if "\\ud" in text or "\\uD" in text:
         _refuse_lone_surrogates(value)
     return value
+
+
+def refuse_deep(text: str, value: Json) -> None:
+    """Refuse a document that nests more than 200 levels deep.
+
+    Args:
+        text: the document.
+        value: its value.
+
+    Raises:
+        ValueError: it is too deep.
+
+    Examples:
+        >>> refuse_deep("[[]]", [[]])
+    """
+    # Counting brackets is cheap, and few texts have enough of them to be deep.
+    if text.count("[") + text.count("{") > _MOST_LEVELS and _is_deep(value):
+        raise ValueError(_TOO_DEEP)
 
 
 def loads_again(text: str) -> Json:

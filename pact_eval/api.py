@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pact_eval.thresholds import (
         AnswerSets,
         AnswerSetsCheck,
+        Counting,
         GateGroups,
         Signal,
         Target,
@@ -65,7 +66,8 @@ def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudi
     """Audit a dataset, as `pact-audit data` does.
 
     Args:
-        path: folder of a dataset with its manifest, or one file of evaluation records.
+        path: folder of a dataset with its manifest, or one file of records; if the `manifest.json`
+            next to the file names it, the folder is audited.
         options: fields of `pact_eval.audit.DataAuditSettings`, such as `only` or
             `near_duplicate`.
 
@@ -83,12 +85,7 @@ def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudi
     """
     from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
 
-    path = Path(path)
-    folder = path.is_dir()
-    source = (
-        DatasetSource.of_folder(path, None) if folder else DatasetSource.of_files((), (path,), None)
-    )
-    return audit_data(source, DataAuditSettings(**options))
+    return audit_data(DatasetSource.of_paths([Path(path)]), DataAuditSettings(**options))
 
 
 def audit_adapter(folder: Path | str, *, base_model: Path | str | None = None) -> AdapterAudit:
@@ -257,8 +254,9 @@ def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Com
         settings: decoding, grouping, bootstrap and equivalence margin; None takes the defaults.
 
     Returns:
-        Differences by group and metric, with exact tests of accuracy. Its `warnings` name accepted
-        differences between the runs, and what to know of the calibrators if they are applied.
+        Differences by group and metric, with exact tests of accuracy. Its `conclusion` says whether
+        the first run is better. Its `warnings` name accepted differences between the runs, and
+        what to know of the calibrators if they are applied.
 
     Raises:
         RunError: a folder is not a complete run with references.
@@ -271,12 +269,15 @@ def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Com
         >>> round(accuracy.difference.value, 3) == round(accuracy.a.value - accuracy.b.value, 3)
         True
         >>> accuracy.evidence.test
-        'sign flip over families'
+        'interval'
     """
     experiment = _experiment([a, b], settings)
     experiment.require_two_runs()
-    found = experiment.comparison(*experiment.runs)
-    return replace(found, warnings=experiment.applied_warnings)
+    return replace(
+        experiment.comparison(*experiment.runs),
+        warnings=(*experiment.leaks, *experiment.applied_warnings),
+        conclusion=experiment.better(*experiment.runs),
+    )
 
 
 def fit_calibrator(
@@ -365,6 +366,7 @@ def choose_thresholds(
     by: GateGroups = "all",
     confidence: float = 0.95,
     together: bool = False,
+    counting: Counting = "families",
     settings: Settings | None = None,
 ) -> Thresholds:
     """Choose which decisions need no review, as `pact-eval thresholds` does.
@@ -376,6 +378,7 @@ def choose_thresholds(
         by: which items share a gate: all, or those of a kind or domain.
         confidence: of the guarantee, in (0, 1).
         together: whether it holds for all gates together, or for each alone.
+        counting: whether every family counts the same in the guarantee, or every item.
         settings: decoding, calibrator and unit; None takes the defaults.
 
     Returns:
@@ -403,6 +406,7 @@ def choose_thresholds(
         by=by,
         confidence=confidence,
         together=together,
+        counting=counting,
         settings=settings,
     )
 
@@ -444,6 +448,8 @@ def choose_answer_sets(
     coverage: float = 0.9,
     *,
     confidence: float | None = None,
+    counting: Counting = "families",
+    ties_seed: int | None = None,
     settings: Settings | None = None,
 ) -> AnswerSets:
     """Choose answer sets that contain the right answer, as `pact-eval sets` does.
@@ -453,6 +459,8 @@ def choose_answer_sets(
         coverage: share of new items whose set contains the right answer, in (0, 1).
         confidence: with which this choice keeps the coverage; None keeps it on average over
             choices.
+        counting: whether every family counts the same in the guarantee, or every item.
+        ties_seed: breaks ties between probabilities at random; None keeps all tied answers.
         settings: decoding, calibrator, unit and bootstrap; None takes the defaults.
 
     Returns:
@@ -471,7 +479,14 @@ def choose_answer_sets(
     """
     from pact_eval.thresholds import choose_answer_sets as choose
 
-    return choose(run, coverage, confidence=confidence, settings=settings)
+    return choose(
+        run,
+        coverage,
+        confidence=confidence,
+        counting=counting,
+        ties_seed=ties_seed,
+        settings=settings,
+    )
 
 
 def check_answer_sets(

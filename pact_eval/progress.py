@@ -94,6 +94,9 @@ class Observer(Protocol):
     def wrote(self, path: Path) -> None:
         """See that a file was written and is complete."""
 
+    def waits(self, what: str) -> None:
+        """See what the step waits for; called several times a second while it does."""
+
 
 @dataclass(eq=False, slots=True)
 class _Watch:
@@ -210,3 +213,10 @@ def wrote(path: Path) -> None:
     watch = _WATCH.get()
     if watch is not None:
         watch.observer.wrote(path)
+
+
+def waiting(what: str) -> None:
+    """Tell the observer what the step waits for, such as a server, and until when."""
+    watch = _WATCH.get()
+    if watch is not None:
+        watch.observer.waits(what)

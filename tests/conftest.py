@@ -49,6 +49,17 @@ _LONGEST = [
 ]
 
 
+def pytest_configure() -> None:
+    """Force the float32 products of scoring, as PACT_TEST_PRODUCTS says: `mkl` or `onednn`."""
+    products = os.environ.get("PACT_TEST_PRODUCTS")
+    if products is None:
+        return
+    from pact_eval.scoring import cpu_tuning
+
+    onednn = {"mkl": False, "onednn": True}[products]
+    cpu_tuning.onednn_stays_float32 = lambda: onednn  # type: ignore[assignment]
+
+
 def pytest_collection_finish() -> None:
     """From now on garbage is collected, among the objects that tests make."""
     gc.freeze()
@@ -57,7 +68,11 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files run first, then others with slow tests: no worker waits at the end."""
+    """Skip what Windows lacks. The longest files run first, then others with slow tests."""
+    if os.name == "nt":
+        for item in items:
+            if item.get_closest_marker("posix"):
+                item.add_marker(pytest.mark.skip(reason="needs POSIX"))
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     ranks = {path: rank - len(_LONGEST) for rank, path in enumerate(_LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path, item.path not in slow))

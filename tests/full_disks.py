@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +12,8 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
     As on a full disk, the first bytes are written before the error. Nothing is replaced by a mock.
     """
+    import resource  # Windows lacks it
+
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

@@ -18,6 +18,7 @@ class Steps:
         outer: those that are not inside another.
         failed: those that an exception has ended, the innermost first.
         files: the files that were written.
+        waited: what was waited for.
     """
 
     def __init__(self, stop_after: str | None = None) -> None:
@@ -25,6 +26,7 @@ class Steps:
         self.outer: list[Step] = []
         self.failed: list[Step] = []
         self.files: list[Path] = []
+        self.waited: list[str] = []
         self._open: list[Step] = []
         self._stop_after = stop_after
 
@@ -42,3 +44,6 @@ class Steps:
         self.files.append(path)
         if path.name == self._stop_after:
             raise KeyboardInterrupt
+
+    def waits(self, what: str) -> None:
+        self.waited.append(what)

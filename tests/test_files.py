@@ -54,6 +54,7 @@ def a_pipe_that_nobody_writes(folder: Path) -> Path:
     return folder / "run.json"
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("made", [a_link_to_a_device_without_end, a_pipe_that_nobody_writes])
 @pytest.mark.parametrize("read", [*READERS, lambda path: open_run(path.parent)])
 def test_pipes_and_devices_are_refused_instead_of_read_without_end(
@@ -101,6 +102,7 @@ def test_numbers_and_brackets_that_python_refuses_are_messages(
         read(tmp_path / name)
 
 
+@pytest.mark.posix
 def test_a_link_stays_a_link_and_its_file_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "real.txt").write_text("old", encoding="utf-8")
     (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
@@ -109,6 +111,7 @@ def test_a_link_stays_a_link_and_its_file_is_replaced(tmp_path: Path) -> None:
     assert (tmp_path / "real.txt").read_text(encoding="utf-8") == "new"
 
 
+@pytest.mark.posix
 def test_a_pipe_is_written_and_stays_a_pipe(tmp_path: Path) -> None:
     """As /dev/stdout: a rename over it would take it away from its reader."""
     pipe = tmp_path / "pipe"

@@ -16,15 +16,16 @@ import pytest
 
 
 @contextmanager
-def serving(model: Path) -> Iterator[str]:
-    """Serve a folder on a free port, in float32 on the CPU, and give the address."""
+def serving(model: Path, *dtype: str) -> Iterator[str]:
+    """Serve a folder on a free port on the CPU, in float32 unless words name another precision."""
     pytest.importorskip("uvicorn", reason="transformers[serving] is not installed")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [
         *(sys.executable, "-m", "transformers.cli.transformers", "serve", str(model)),
-        *("--host", "127.0.0.1", "--port", str(port), "--device", "cpu", "--dtype", "float32"),
+        *("--host", "127.0.0.1", "--port", str(port), "--device", "cpu"),
+        *(dtype or ("--dtype", "float32")),
     ]
     environment = os.environ | {"HF_HUB_OFFLINE": "1"}
     nowhere = subprocess.DEVNULL

@@ -71,12 +71,14 @@ def calibrate(
     A calibrator belongs to the adapter, prompts and decoding of CALIB_RUN. If a holdout run has
     others, or shares families with CALIB_RUN, the command fails and writes nothing.
     """
-    from pact_eval.calibration import fit_on_run
+    from pact_eval.calibration import check_decision_file, fit_on_run
     from pact_reports.sentences.notes import warning_sentence
 
+    if export is not None:  # before the fit, which may take minutes
+        export = check_decision_file(export, overwrite=overwrite)
     fitted = fit_on_run(run, holdout, mode=mode, decoding=settings.decoding, allow=settings.allow)
     warn(map(warning_sentence, fitted.warnings))
-    exported = None if export is None else _Exported.of(export, fitted, overwrite=overwrite)
+    exported = None if export is None else _Exported(export, fitted.portable())
     path = fitted.write(out, overwrite=overwrite)
     if exported is not None:
         exported.write()
@@ -89,14 +91,6 @@ class _Exported:
 
     path: Path
     portable: PortableCalibration
-
-    @classmethod
-    def of(cls, path: Path, fitted: FittedRun, *, overwrite: bool) -> _Exported:
-        """Compute them, and check the file before anything is written."""
-        from pact_eval.calibration import check_decision_file
-
-        portable = fitted.portable()
-        return cls(check_decision_file(path, overwrite=overwrite), portable)
 
     def write(self) -> None:
         """Write the file."""

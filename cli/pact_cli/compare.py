@@ -12,8 +12,8 @@ import click
 from pact_cli.commands import command, from_settings
 from pact_cli.console import output, print_json, warn
 from pact_cli.options import PATH, json_option, names_of, settings_options
+from pact_cli.report import exit_on_leak
 from pact_eval.errors import GateError, InconclusiveError
-from pact_eval.progress import tracked
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -46,8 +46,9 @@ if TYPE_CHECKING:
     metavar="FILE_OR_FOLDER",
     type=PATH,
     multiple=True,
-    help="Dataset of the runs: --mcnemar shows its questions and answers. Default: the file that "
-    "run.json names, if it is unchanged. May be given several times.",
+    help="Dataset of the runs: it is audited (with its folder, if the manifest.json next to a file "
+    "names it), and --mcnemar shows its questions and answers. Default: the file that run.json "
+    "names, if it is unchanged, which is checked for leaks only. May be given several times.",
 )
 @click.option(
     "--holm",
@@ -55,7 +56,8 @@ if TYPE_CHECKING:
     help="Adjust marks and p-values together over all comparisons, metrics and groups (Holm).",
 )
 @settings_options(
-    *("by", "unit", "margin", "calibrated", "shipped", "allow", "decoding", "resamples", "seed")
+    *("by", "unit", "margin", "calibrated", "shipped", "allow", "decoding", "resamples", "seed"),
+    *("audit", "without_leaks"),
 )
 @json_option
 def compare(
@@ -76,21 +78,21 @@ def compare(
 
     --gate is for CI: it compares two runs of anything that may have moved, on the same items or on
     others.
+
+    Exits with 3 if items are also in a file that the model is made from, see --without-leaks.
     """
     from pact_eval.evaluation import Experiment
     from pact_reports.sentences.notes import warning_sentence
 
     settings = replace(settings, holm=holm)
     if gate:
-        _refuse_with_gate(arms=arms, mcnemar=mcnemar, holm=holm, data=data)
+        _refuse_with_gate(settings, arms=arms, mcnemar=mcnemar, data=data)
         _gate(runs, settings, as_json=as_json)
         return
-    if data and not from_settings("data") and (arms or not mcnemar):
-        message = "--data is for --mcnemar on two or more runs, which shows questions and answers"
-        raise click.UsageError(message)
     if not arms and len(runs) < 2:
         message = f"expected two or more runs, got {len(runs)}"
         raise click.UsageError(message)
+    settings = replace(settings, data=() if from_settings("data") else data)
     if arms:
         experiment = Experiment.read_arms(runs, settings)
     else:
@@ -100,11 +102,20 @@ def compare(
         _print_arms(experiment, mcnemar=mcnemar, as_json=as_json)
     else:
         _print_pairs(experiment, data if mcnemar else None, as_json=as_json)
+    exit_on_leak([experiment.data])
 
 
-def _refuse_with_gate(*, arms: bool, mcnemar: bool, holm: bool, data: tuple[Path, ...]) -> None:
+def _refuse_with_gate(
+    settings: Settings, *, arms: bool, mcnemar: bool, data: tuple[Path, ...]
+) -> None:
     """Refuse options that a gate does not have."""
-    own = {"--arms": arms, "--mcnemar": mcnemar, "--holm": holm}
+    own = {
+        "--arms": arms,
+        "--mcnemar": mcnemar,
+        "--holm": settings.holm,
+        "--audit": settings.audit is not None,
+        "--without-leaks": settings.without_leaks,
+    }
     given = [name for name, value in own.items() if value]
     if data and not from_settings("data"):
         given.append("--data")
@@ -155,18 +166,18 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
     """
     from pact_eval.drift import quantising_cost, served_tempering
     from pact_reports.numbers import GENERALISATION
-    from pact_reports.sentences.answers import comparison_answer
+    from pact_reports.sentences.conclusions import better_words
     from pact_reports.sentences.drift import quantising_sentences, tempering_sentences
     from pact_reports.table import Line
     from pact_reports.tables.comparison import comparison_parts
     from pact_reports.tables.differing_items import differing_json, differing_parts
-    from pact_reports.writers.json import to_json, warnings_json
+    from pact_reports.writers.json import conclusion_json, data_json, to_json, warnings_json
     from pact_reports.writers.terminal import show
 
     names = [run.place for run in experiment.runs]
     comparisons = experiment.comparisons  # raises if the runs cannot be compared
     first, *others = experiment.runs
-    answers = [experiment.answer(first, run) for run in tracked(others, "Answering", "runs")]
+    answers = experiment.better_runs
     served = [served_tempering(first, run, experiment.settings) for run in others]
     costs = [quantising_cost(first, run, experiment.settings) for run in others]
     compared = list(zip(names[1:], comparisons, answers, served, costs, strict=True))
@@ -175,7 +186,12 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
     if as_json:
         intervals = GENERALISATION[experiment.settings.unit]
         pairs: list[Json] = [
-            {"a": names[0], "b": name, "answer": to_json(answer), "comparison": to_json(each)}
+            {
+                "a": names[0],
+                "b": name,
+                "answer": conclusion_json(answer),
+                "comparison": to_json(each),
+            }
             | ({} if data is None else {"items": differing_json(each, records)})
             | ({} if found is None else {"tempering": to_json(found)})
             | ({} if cost is None else {"quantising": to_json(cost)})
@@ -186,6 +202,7 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
                 "decoding": {**label},
                 "intervals": intervals,
                 "unlike_runs": [to_json(each) for each in experiment.unlike],
+                "data": data_json(experiment.data),
                 "warnings": warnings_json(experiment.applied_warnings),
                 "comparisons": pairs,
             }
@@ -197,7 +214,7 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
         items = () if data is None else differing_parts(each, records)
         heat = [] if found is None else map(Line, tempering_sentences(found))
         packed = [] if cost is None else map(Line, quantising_sentences(cost))
-        last = Line(str(comparison_answer(answer, ("A", "B"))), "strong")
+        last = Line(str(better_words(answer)), "strong")
         show(output(), (*_heading(experiment), *parts, *items, *heat, *packed, last))
 
 
@@ -206,21 +223,27 @@ def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Rec
     from pact_eval.evaluation import has_data_of, read_item_records, recorded_data
 
     if not data or (from_settings("data") and not has_data_of(data, experiment)):
-        data = recorded_data(experiment) or ()
+        data = recorded_data(experiment.runs) or ()
     return read_item_records(data, experiment).records if data else None
 
 
 def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None:
     """Print the comparison of the first arm with each of the others, seed by seed."""
     from pact_reports.numbers import GENERALISATION
-    from pact_reports.sentences.answers import arms_answer
+    from pact_reports.sentences.conclusions import better_words
     from pact_reports.table import Line
     from pact_reports.tables.comparison import arms_parts
-    from pact_reports.writers.json import arms_json, to_json, warnings_json
+    from pact_reports.writers.json import (
+        arms_json,
+        conclusion_json,
+        data_json,
+        to_json,
+        warnings_json,
+    )
     from pact_reports.writers.terminal import show
 
     names = names_of(experiment.arms)
-    compared = experiment.arms_comparison
+    compared, answers = experiment.arms_comparison, experiment.better_arms
     label = experiment.settings.label
     if as_json:
         intervals = GENERALISATION[experiment.settings.unit]
@@ -229,24 +252,26 @@ def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None
                 "decoding": {**label},
                 "intervals": intervals,
                 "unlike_runs": [to_json(each) for each in experiment.unlike],
+                "data": data_json(experiment.data),
                 "warnings": warnings_json(experiment.applied_warnings),
+                "answers": [conclusion_json(each) for each in answers],
                 "arms": arms_json(compared, names),
             }
         )
         return
     parts = arms_parts(compared, show_items=mcnemar, names=names)
-    answers = (
-        Line(str(arms_answer(pair, names)), "strong") for pair in compared.pairs if pair.seeds
-    )
-    show(output(), (*_heading(experiment), *parts, *answers))
+    said = (Line(str(better_words(each, names)), "strong") for each in answers)
+    show(output(), (*_heading(experiment), *parts, *said))
 
 
 def _heading(experiment: Experiment) -> list[Line]:
-    """Say which distributions are compared, and in what runs differ that should not."""
+    """Say what leaks, which distributions are compared, and in what runs differ."""
+    from pact_reports.sentences.data import leak_lines
     from pact_reports.sentences.notes import unlike_sentence
     from pact_reports.table import Line
 
+    leak = leak_lines(experiment.data.leak)
     label = experiment.settings.label
     decoding = Line(f"Decoding: {label['views']}, {label['calibration']}.")
     unlike = (f"Caution: {unlike_sentence(each)}." for each in experiment.unlike)
-    return [decoding, *(Line(text, "caution") for text in unlike)]
+    return [*leak, decoding, *(Line(text, "caution") for text in unlike)]

@@ -319,7 +319,7 @@ def _checked(where: str, name: str, value: object) -> Any:
     wanted = int if isinstance(kind, click.types.IntParamType) else str
     if not isinstance(value, wanted) or isinstance(value, bool):
         word = "an integer" if wanted is int else "text in quotes"
-        message = f"{where}: {name}: expected {word}, got {value!r}"
+        message = f"{where}: {name}: expected {word}, got {value!r:.60}"
         raise InputError(message)
     return _converted(f"{where}: {name}", kind, value)
 
@@ -346,11 +346,11 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Value]:
 def _arms(where: str, value: object) -> Mapping[str, Mapping[str, str]]:
     arms = _table(f"{where}: arms", value)
     for name, look in arms.items():
-        place = f"{where}: arms.{name}"
+        place = f"{where}: arms.{name:.60}"
         _refuse_unknown(place, _table(place, look), _ARM_KEYS)
         for key, text in look.items():
             if not isinstance(text, str):
-                message = f"{place}: {key}: expected text in quotes, got {text!r}"
+                message = f"{place}: {key}: expected text in quotes, got {text!r:.60}"
                 raise InputError(message)
     if arms:
         from pact_reports.arm_names import read_names
@@ -361,7 +361,7 @@ def _arms(where: str, value: object) -> Mapping[str, Mapping[str, str]]:
 
 def _table(place: str, value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        message = f"{place}: expected a table, got {value!r}"
+        message = f"{place}: expected a table, got {value!r:.60}"
         raise InputError(message)
     return value
 
@@ -372,7 +372,8 @@ def _refuse_unknown(where: str, found: Mapping[str, object], known: Sequence[str
         return
     import difflib
 
-    near = difflib.get_close_matches(unknown[0], known, n=1, cutoff=0.6)
+    name = f"{unknown[0]:.60}"
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
-    message = f"{where}: unknown setting {unknown[0]!r}; {hint}"
+    message = f"{where}: unknown setting {name!r}; {hint}"
     raise InputError(message)

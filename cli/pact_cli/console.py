@@ -34,18 +34,18 @@ _LIKENESS |= {sign: f"({number})" for number, sign in enumerate("⁰¹²³⁴⁵
 
 def output(*, to_stderr: bool = False) -> Console:
     """Return a console; piped output is plain, and 120 columns wide unless COLUMNS differs."""
-    from pact_cli.rich_output import PipeConsole
+    from rich.console import Console
 
     stream = sys.stderr if to_stderr else sys.stdout
     if isinstance(stream, io.TextIOWrapper):
         # A terminal that cannot show an arrow shows an ASCII substitute, not a traceback.
         stream.reconfigure(errors=_ASCII_LIKE)
-    console = PipeConsole(stderr=to_stderr, highlight=False)
+    console = Console(stderr=to_stderr, highlight=False)
     if console.is_terminal:
         return console
     given = os.environ.get("COLUMNS", "")
     width = int(given) if given.isdigit() and int(given) > 0 else _PIPED_WIDTH
-    return PipeConsole(stderr=to_stderr, highlight=False, width=width, color_system=None)
+    return Console(stderr=to_stderr, highlight=False, width=width, color_system=None)
 
 
 def print_json(value: Mapping[str, Json]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from pact_cli.console import JSON_PRINTED, print_json
+from pact_cli.pipes import outlive_readers
 from pact_cli.steps import loading
 from pact_eval._files import advice_on_full_disk
 from pact_eval._json import Json
@@ -17,6 +18,7 @@ from pact_eval.errors import MissingExtraError, PactError, Problem, RecordError,
 from pact_reports.plain_text import one_line, visible
 
 _INTERRUPTED = 1
+_LONGEST_LINE = 2000
 _AS_JSON = "pact.as_json"
 _EXTRA_MODULES = ("torch", "transformers", "peft", "safetensors", "jinja2", "huggingface_hub")
 
@@ -27,6 +29,11 @@ class PactGroup(click.Group):
     Exit codes: 0 success, 1 failure, 2 usage, 3 a gate failed, 4 inconclusive when a verdict was
     required, 5 tampered.
     """
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program; a reader that leaves (`| head`) changes no exit code."""
+        outlive_readers()
+        return super().main(*args, **kwargs)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Note whether errors are printed as JSON as well."""
@@ -49,8 +56,7 @@ class PactGroup(click.Group):
             _print_as_json(ctx, error, error.exit_code)
             raise
         except BrokenPipeError:
-            # The reader of our output has closed the pipe (`| head`), so a message is not needed.
-            sys.stderr.close()
+            # The reader of a named pipe has left: no message is needed.
             sys.exit(0)
         except OSError as error:
             _print_as_json(ctx, error, 1)
@@ -138,6 +144,21 @@ def needs_model_extra() -> Iterator[None]:
         raise MissingExtraError(message) from error
 
 
+def _shortened(message: str) -> str:
+    """Return a message whose lines have at most `_LONGEST_LINE` characters.
+
+    Messages quote what files hold, and a key may have 10 MB.
+
+    Examples:
+        >>> len(_shortened("k" * 10**7))
+        2000
+    """
+    lines = message.split("\n")
+    return "\n".join(
+        line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 3]}..." for line in lines
+    )
+
+
 def _fail(message: str, exit_code: int) -> None:
-    click.echo(f"Error: {visible(message)}", err=True)
+    click.echo(f"Error: {_shortened(visible(message))}", err=True)
     sys.exit(exit_code)

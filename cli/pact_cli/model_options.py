@@ -148,7 +148,8 @@ _SERVER: Final = [
         callback=number,
         default=120.0,
         show_default=True,
-        help="Longest wait for one try, in seconds; five times as long until the first reply.",
+        help="Most time for one try in seconds, from the connection to the last byte; five times "
+        "as long until the first reply.",
     ),
     click.option(
         "--score-views",
@@ -178,7 +179,8 @@ _SERVER: Final = [
         type=click.Choice(_DTYPES),
         default="auto",
         show_default=True,
-        help="Precision of --local; give that of the server.",
+        help="Precision of the server, for --local; auto tries fp32, then that of the stored "
+        "weights.",
     ),
     click.option(
         "--tokenizer",

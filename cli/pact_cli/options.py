@@ -211,6 +211,18 @@ _SETTINGS: Final = {
         "items.",
     ),
     "seed": bootstrap_seed_option("Seed of the bootstrap."),
+    "audit": click.option(
+        "--audit",
+        metavar="FILE",
+        type=PATH,
+        help="Output of `pact-audit data --json` on the data. Default: audit --data.",
+    ),
+    "without_leaks": click.option(
+        "--without-leaks",
+        is_flag=True,
+        help="Leave families that are also in a training file out of all numbers. Without it, "
+        "such a leak exits with 3.",
+    ),
 }
 
 
@@ -329,14 +341,10 @@ _OUTPUTS: Final = {
         metavar="FILE_OR_FOLDER",
         type=PATH,
         multiple=True,
-        help="Dataset file or folder of the runs: the page shows its texts, and the table of "
-        "splits counts the files of a folder. May be given several times.",
-    ),
-    "audit": click.option(
-        "--audit",
-        metavar="FILE",
-        type=PATH,
-        help="Output of `pact-audit data --json`, for the page. Default: audit --data.",
+        help="Dataset file or folder of the runs: it is audited (with its folder, if the "
+        "manifest.json next to a file names it), the page shows its texts, and the table of splits "
+        "counts the files of a folder. Default of the audit: the file that run.json names, for "
+        "leaks only. May be given several times.",
     ),
     "thresholds": click.option(
         "--thresholds",

@@ -21,12 +21,12 @@ from pact_cli.options import (
     settings_options,
 )
 from pact_cli.steps import load
-from pact_eval.errors import InputError
+from pact_eval.errors import GateError, InputError
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
     from pact_eval.drift import ServedTempering
-    from pact_eval.evaluation import Experiment, RunReport, Settings
+    from pact_eval.evaluation import DataConclusion, Experiment, RunReport, Settings
     from pact_reports.arm_names import ArmNames
     from pact_reports.files import Outputs, WrittenReport
     from pact_reports.table import Part
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 @command(loads=("pact_eval.evaluation", "pact_reports.sentences.answers"))
 @runs_argument
 @settings_options(
-    *("by", "unit", "decoding", "resamples", "seed", "calibration", "shipped", "allow", "method")
+    *("by", "unit", "decoding", "resamples", "seed", "calibration", "shipped", "allow", "method"),
+    *("audit", "without_leaks"),
 )
 @output_options(
     "html",
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
         "tables",
         "markdown",
         "data",
-        "audit",
         "criteria",
         "clear",
         "thresholds",
@@ -88,8 +88,9 @@ def report(
 
     --html writes one offline page with verdicts, diagnostics, figures, tables and every item.
     --figures, --latex and --markdown write files for a paper. Then only the paths are printed, and
-    the calibration.json in the folder of each run is applied. Exits with 5 if the criteria differ
-    from the registered ones, or were registered after a run began.
+    the calibration.json in the folder of each run is applied. Exits with 3 if items of a RUN are
+    also in a file that the model is made from (see --without-leaks), and with 5 if the criteria
+    differ from the registered ones, or were registered after a run began.
     """
     _check_usage(runs, settings, outputs, full=full)
     if open_page and outputs.html is None:
@@ -98,7 +99,9 @@ def report(
         raise click.UsageError("--local-run is for the report in the terminal and --json")
     if not outputs.any:
         full = full or _grouped()
-        print_reports(runs, settings, as_json=as_json, full=full, local=local_run)
+        settings = replace(settings, data=() if from_settings("data") else outputs.data)
+        conclusions = print_reports(runs, settings, as_json=as_json, full=full, local=local_run)
+        exit_on_leak(conclusions)
         return
     load("pact_reports.files", *(["pact_reports.page"] if outputs.html else []))
     from pact_eval.evaluation import Experiment
@@ -106,17 +109,18 @@ def report(
     from pact_reports.sentences.notes import warning_sentence
     from pact_reports.writers.json import warnings_json
 
-    experiment = Experiment.read(runs, settings)
+    outputs, left_out = _with_data_of(Experiment.read(runs), outputs)
+    experiment = Experiment.read(runs, replace(settings, data=outputs.data))
     warn(map(warning_sentence, experiment.warnings))
-    outputs, left_out = _with_data_of(experiment, outputs)
     written = write_report(experiment, outputs)
     warn(written.warning_sentences)
     warnings = [*left_out_files(), *warnings_json(experiment.warnings), *left_out]
     warnings += written.warnings_json()
-    _print_written(written, warnings, as_json=as_json)
+    _print_written(written, experiment, warnings, as_json=as_json)
     if open_page and written.html is not None:
         _open(written.html)
     written.check_registration()
+    exit_on_leak([experiment.data])
 
 
 def _with_data_of(experiment: Experiment, outputs: Outputs) -> tuple[Outputs, list[Json]]:
@@ -150,7 +154,7 @@ def print_reports(
     as_json: bool,
     full: bool = False,
     local: Path | None = None,
-) -> None:
+) -> list[DataConclusion]:
     """Print the report on each run in turn; with JSON, one object with all of them.
 
     Args:
@@ -159,6 +163,9 @@ def print_reports(
         as_json: print JSON, which has every number.
         full: print every table instead of the first ten lines.
         local: run scored here, with whose temperatures those of served runs are compared.
+
+    Returns:
+        Of each run, the conclusion on its data.
     """
     from pact_eval.evaluation import Experiment
     from pact_reports.sentences.notes import warning_sentence
@@ -185,6 +192,13 @@ def print_reports(
         named = zip(found, reports, strict=True)
         runs: list[Json] = [{"folder": each.run.place, **values} for each, values in named]
         print_json({"runs": runs, "warnings": [*left_out_files(), *warnings_json(skipped)]})
+    return [experiment.data for experiment in experiments]
+
+
+def exit_on_leak(conclusions: Sequence[DataConclusion]) -> None:
+    """Exit with the code of a failed gate if data leaks; everything has been printed."""
+    if any(conclusion.status == "leak" for conclusion in conclusions):
+        click.get_current_context().exit(GateError.exit_code)
 
 
 def _parts(
@@ -192,15 +206,17 @@ def _parts(
 ) -> list[Part]:
     """Lay out every table of a run, or about ten lines."""
     from pact_reports.sentences.answers import headline_parts
+    from pact_reports.sentences.data import leak_lines
     from pact_reports.sentences.drift import tempering_sentences
     from pact_reports.table import Line
     from pact_reports.tables.report import run_parts
 
     lines = [] if heat is None else [Line(text) for text in tempering_sentences(heat)]
+    leak = leak_lines(report.experiment.data.leak)
     if full or report.run.ablated:
-        return [*run_parts(report, names), *lines]
+        return [*leak, *run_parts(report, names), *lines]
     *parts, last = headline_parts(report, names)
-    return [*parts, *lines, last]
+    return [*leak, *parts, *lines, last]
 
 
 def _tempering(report: RunReport, local: Path) -> ServedTempering:
@@ -240,7 +256,6 @@ def _without_its_file(outputs: Outputs) -> str | None:
             outputs.figures,
             "--style is for --figures, which was not given",
         ),
-        (outputs.audit is not None, outputs.html, "--audit is for --html, which was not given"),
     ):
         if given and served is None:
             return message
@@ -250,7 +265,6 @@ def _without_its_file(outputs: Outputs) -> str | None:
 def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, full: bool) -> None:
     """Refuse options that would have no effect."""
     given = {
-        "--data": outputs.data,
         "--criteria": outputs.criteria,
         "--clear-changes": outputs.clear,
         "--thresholds": None if outputs.figures else outputs.thresholds,
@@ -258,7 +272,7 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, 
         # Figures compare the others with this arm too.
         "--method": None if outputs.figures else settings.method,
     }
-    settled = {"--data": "data", "--criteria": "criteria", "--method": "method"}
+    settled = {"--criteria": "criteria", "--method": "method"}
     given = {name: value for name, value in given.items() if not from_settings(settled.get(name))}
     idle = [name for name, value in given.items() if value and not outputs.any_table]
     message = _without_its_file(outputs)
@@ -290,14 +304,22 @@ def _check_usage(runs: Sequence[Path], settings: Settings, outputs: Outputs, *, 
         raise click.UsageError(message)
 
 
-def _print_written(written: WrittenReport, warnings: list[Json], *, as_json: bool) -> None:
+def _print_written(
+    written: WrittenReport, experiment: Experiment, warnings: list[Json], *, as_json: bool
+) -> None:
     from pact_reports.plain_text import cell, one_line
+    from pact_reports.sentences.data import leak_lines
+    from pact_reports.writers.json import data_json
+    from pact_reports.writers.terminal import show
 
     skipped = {f"figure {name}": why for name, why in written.skipped_figures.items()}
     skipped |= {f"table {name}": why for name, why in written.skipped_tables.items()}
     if as_json:
-        print_json({"files": written.files_json(), "skipped": {**skipped}, "warnings": warnings})
+        data = data_json(experiment.data)
+        written_json: dict[str, Json] = {"files": written.files_json(), "skipped": {**skipped}}
+        print_json({**written_json, "data": data, "warnings": warnings})
         return
+    show(output(), leak_lines(experiment.data.leak))
     console, errors = output(), output(to_stderr=True)
     for path in written.paths:
         console.print(cell(str(path)), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What the commands use of rich: a console that survives a closed pipe, and lines of steps.
+"""What the commands use of rich: a console, and lines of steps.
 
 `pact_cli.console` imports this module when a command prints: rich takes a third of the time of
 `pact-eval --help`.
@@ -22,17 +22,6 @@ if TYPE_CHECKING:
 _WIDE: Final = 100  # columns from which counts are shown next to shares
 _TEXT_WIDTH: Final = 52  # columns that a line usually needs besides its bar
 _UNCOUNTED: Final = ("bytes", "parts")
-
-
-class PipeConsole(Console):
-    """A console that exits with 0 if the reader closes the pipe (`| head`)."""
-
-    def on_broken_pipe(self) -> None:
-        """Exit with 0 where rich would exit with 1."""
-        try:
-            super().on_broken_pipe()
-        except SystemExit:
-            raise SystemExit(0) from None
 
 
 def live_lines(shown: Callable[[], Sequence[StepLine]]) -> Live:

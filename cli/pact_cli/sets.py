@@ -10,13 +10,21 @@ import click
 from pact_cli.commands import command
 from pact_cli.console import print_json, warn
 from pact_cli.options import PATH, RUN, json_option, number, path_argument, settings_options
-from pact_cli.thresholds import RATE, exit_code, refuse_options_of_choice, show_answer
+from pact_cli.thresholds import (
+    RATE,
+    counting_option,
+    exit_code,
+    refuse_options_of_choice,
+    show_answer,
+)
 
 if TYPE_CHECKING:
     from pact_eval.evaluation import Settings
-    from pact_eval.thresholds import AnswerSets
+    from pact_eval.thresholds import AnswerSets, Counting
 
-_OF_CHOICE: Final = ("coverage", "confidence", "out", "decoding", "unit")
+_OF_CHOICE: Final = (
+    *("coverage", "confidence", "counting", "ties_seed", "out", "decoding", "unit"),
+)
 
 
 @command()
@@ -36,6 +44,15 @@ _OF_CHOICE: Final = ("coverage", "confidence", "out", "decoding", "unit")
     help="Keep the coverage with this confidence in this choice, such as 0.95. Default: keep it on "
     "average over choices, and print what this choice keeps with 95%.",
 )
+@counting_option
+@click.option(
+    "--ties-seed",
+    type=int,
+    metavar="SEED",
+    help="Break ties between probabilities at random, with this seed. Makes sets of probabilities "
+    "with few decimals smaller; equal probabilities may then have different sets. Default: keep "
+    "all tied answers.",
+)
 @click.option("-o", "--out", type=PATH, help="File for the sets, such as sets.json.")
 @click.option(
     "--check",
@@ -51,6 +68,8 @@ def sets(
     run: Path,
     coverage: float,
     confidence: float | None,
+    counting: Counting,
+    ties_seed: int | None,
     out: Path | None,
     check: Path | None,
     brief: bool,
@@ -64,8 +83,9 @@ def sets(
     families, by split-conformal prediction with one item of each family. If the families are too
     few for sets smaller than all answers, the output says how many would do.
 
-    RUN must not have been used to fit anything. --check tests a file of sets on other families,
-    such as next month's: 0 holds, 4 cannot tell, 3 broken.
+    RUN must not have been used to fit anything. --check tests on other families, such as next
+    month's, whether the sets of a file have their coverage: 0 holds, 4 cannot tell, 3 broken. Kinds
+    are adjusted together (Holm).
     """
     if check is not None:
         refuse_options_of_choice(_OF_CHOICE, "sets", "are made")
@@ -73,7 +93,14 @@ def sets(
         return
     from pact_eval.thresholds import choose_answer_sets, write_answer_sets
 
-    found = choose_answer_sets(run, coverage, confidence=confidence, settings=settings)
+    found = choose_answer_sets(
+        run,
+        coverage,
+        confidence=confidence,
+        counting=counting,
+        ties_seed=ties_seed,
+        settings=settings,
+    )
     if out is not None:
         write_answer_sets(out, found)
     _show_chosen(found, out, brief=brief, as_json=as_json)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import math
 import signal
 import sys
 import threading
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _COMMAND_SECONDS: Final = 0.7  # a command that is faster shows no line
 _STEP_SECONDS: Final = 0.5  # nor does a faster step inside another
 _LEAST_TOLD_SECONDS: Final = 0.2
+_WAIT_SECONDS: Final = 30.0  # between two lines about what is waited for
 _MOST_FILES: Final = 3
 _LOADING: Final = "Loading libraries"
 """The only step that is shown at once, because nothing came before it."""
@@ -117,6 +119,7 @@ class CommandSteps:
         self._drawn = not quiet() and sys.stderr.isatty()
         self._lines: list[StepLine] = []
         self._started = time.monotonic()
+        self._waits_told = -math.inf
         self._live: Live | None = None
 
     def started(self, step: Step, depth: int) -> None:
@@ -155,6 +158,12 @@ class CommandSteps:
         """Remember a file."""
         if path not in self.written:
             self.written.append(path)
+
+    def waits(self, what: str) -> None:
+        """Say now and then what the command waits for."""
+        if time.monotonic() - self._waits_told >= _WAIT_SECONDS:
+            self._waits_told = time.monotonic()
+            announce([f"Waiting for {what}"])
 
     def _shown(self) -> Sequence[StepLine]:
         """Return the outermost step and the innermost; another thread draws them."""

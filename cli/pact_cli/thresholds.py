@@ -23,15 +23,36 @@ from pact_cli.options import (
 from pact_eval.errors import GateError, InconclusiveError
 
 if TYPE_CHECKING:
+    from pact_eval._json import Json
     from pact_eval.evaluation import Settings
-    from pact_eval.thresholds import GateGroups, GateVerdict, Signal, Target, Thresholds
+    from pact_eval.thresholds import (
+        Acting,
+        Counting,
+        GateGroups,
+        GateVerdict,
+        Signal,
+        Target,
+        Thresholds,
+    )
     from pact_reports.table import Part
 
 RATE: Final = click.FloatRange(min=0, max=1, min_open=True, max_open=True)
 """A share above 0 and below 1."""
 
 _COST: Final = click.FloatRange(min=0, min_open=True)
-_OF_CHOICE: Final = ("signal", "groups", "confidence", "together", "out", "decoding", "unit")
+_OF_CHOICE: Final = (
+    *("signal", "groups", "confidence", "together", "counting", "out", "decoding", "unit"),
+)
+
+counting_option: Final = click.option(
+    "--counting",
+    type=click.Choice(["families", "items"]),
+    default="families",
+    show_default=True,
+    help="What counts the same in the guarantee. families: every family gives a tested item. "
+    "items: large families count more, and a small one may give no tested item.",
+)
+"""What counts the same: families or items."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +163,7 @@ _TARGETS: Final = [
 @click.option(
     "--together", is_flag=True, help="The confidence holds for all gates together (Bonferroni)."
 )
+@counting_option
 @click.option("-o", "--out", type=PATH, help="File for the thresholds, such as thresholds.json.")
 @click.option(
     "--check",
@@ -160,6 +182,7 @@ def thresholds(
     groups: GateGroups,
     confidence: float,
     together: bool,
+    counting: Counting,
     out: Path | None,
     check: Path | None,
     brief: bool,
@@ -172,24 +195,35 @@ def thresholds(
     is chosen so that the error among the accepted items of new families is at most the target, with
     the confidence given: exact binomial tests of one item per family, in a fixed order of gates.
     Items without an answer are escalated. If no gate can be guaranteed, the output says how many
-    families would be needed.
+    families would be needed, if that can be known.
 
     RUN must not have been used to fit anything. --check tests a file of thresholds on other
-    families, such as next month's: 0 holds, 4 cannot tell, 3 broken.
+    families, such as next month's: 0 holds, 4 cannot tell, 3 broken. Several gates are adjusted
+    together (Holm).
     """
     if check is not None:
         refuse_options_of_choice(_OF_CHOICE, "thresholds", "decide", target=wanted.any)
         _check(check, run, settings, brief=brief, as_json=as_json)
         return
-    from pact_eval.thresholds import choose_thresholds, write_thresholds
+    from pact_eval.thresholds import (
+        acting_without_probabilities,
+        choose_thresholds,
+        write_thresholds,
+    )
 
+    target = wanted.target()
+    untestable = None if out else acting_without_probabilities(run, target, confidence)
+    if untestable is not None:
+        _show_conclusion(untestable, as_json=as_json)
+        return
     found = choose_thresholds(
         run,
-        wanted.target(),
+        target,
         signal=signal,
         by=groups,
         confidence=confidence,
         together=together,
+        counting=counting,
         settings=settings,
     )
     if out is not None:
@@ -198,18 +232,18 @@ def thresholds(
 
 
 def _show_chosen(found: Thresholds, out: Path | None, *, brief: bool, as_json: bool) -> None:
-    from pact_eval.thresholds import thresholds_json
+    from pact_eval.thresholds import acting, thresholds_json
     from pact_reports.sentences.notes import warning_sentence
     from pact_reports.sentences.thresholds import thresholds_answer
     from pact_reports.tables.thresholds import thresholds_parts
     from pact_reports.writers.json import to_json, warnings_json
 
-    answer, warnings = thresholds_answer(found), found.warnings
+    warnings = found.warnings
     warn(map(warning_sentence, warnings))
     if as_json:
         print_json(
             {
-                "answer": answer,
+                "answer": _answer_json(acting(found)),
                 "thresholds": thresholds_json(found),
                 "gates": to_json(found.gates),
                 "alternatives": to_json(found.alternatives),
@@ -217,7 +251,28 @@ def _show_chosen(found: Thresholds, out: Path | None, *, brief: bool, as_json: b
             }
         )
         return
-    show_answer(thresholds_parts(found), answer, out, brief=brief)
+    show_answer(thresholds_parts(found), thresholds_answer(found), out, brief=brief)
+
+
+def _show_conclusion(conclusion: Acting, *, as_json: bool) -> None:
+    from pact_reports.sentences.thresholds import acting_answer
+
+    if as_json:
+        print_json({"answer": _answer_json(conclusion)})
+    else:
+        show_answer((), acting_answer(conclusion), brief=True)
+
+
+def _answer_json(conclusion: Acting) -> dict[str, Json]:
+    from pact_reports.sentences.thresholds import acting_answer
+    from pact_reports.writers.json import to_json
+
+    names = ("status", "target", "confidence", "together", "share", "rule", "gates", "items")
+    return {
+        "question": conclusion.question,
+        **{name: to_json(getattr(conclusion, name)) for name in (*names, "unchecked")},
+        "text": acting_answer(conclusion),
+    }
 
 
 def _check(file: Path, run: Path, settings: Settings, *, brief: bool, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -57,7 +57,7 @@ def check_certificates(context: DataContext) -> CheckResult:
 
     Args:
         context: the dataset; its records are read again. A file without any certificate gets one
-            finding.
+            finding, a note; if all files lack them, the check is skipped.
 
     Returns:
         The result, with the coverage of all records and families as `measured`.
@@ -66,7 +66,8 @@ def check_certificates(context: DataContext) -> CheckResult:
         InputError: a file has changed since the index was built.
     """
     index, findings = context.index, context.collector("certificates")
-    for name in sorted(_bare_files(index)):
+    bare = _bare_files(index)
+    for name in sorted(bare):
         place = Place(name)
         findings.add("certificates-none", place, "certificates that verify the pairs", "none")
     ablated = pairs = 0
@@ -76,7 +77,9 @@ def check_certificates(context: DataContext) -> CheckResult:
     n_records = sum(facts.rows for facts in index.facts)
     n_families = index.frame.select("file", "family").n_unique()
     coverage = Coverage(ablated, n_records, pairs, n_families)
-    return findings.result(f"{n_families:,} families", coverage)
+    result = findings.result(f"{n_families:,} families", coverage)
+    skipped = "no record has a certificate" if len(bare) == len(index.files) else None
+    return replace(result, skipped=skipped)
 
 
 def _look(context: DataContext) -> Callable[[], _CertificateCheck]:
@@ -308,7 +311,7 @@ CERTIFICATES: Final[Check[DataContext]] = Check(
             "warning",
             "A focus sentence occurs in the context in the other member's wording.",
         ),
-        "certificates-none": ("warning", "No record of a file has a certificate."),
+        "certificates-none": ("note", "No record of a file has a certificate."),
         "focus-quote": (
             "warning",
             "The evidence quotes a text that matches neither wording of its sentence.",

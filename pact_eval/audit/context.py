@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -15,14 +15,18 @@ from pact_eval.audit.parts import FamilyLook, StartLook, look_at_families
 from pact_eval.audit.schema import SchemaScan
 from pact_eval.data import (
     MANIFEST_NAME,
+    ROLES,
     DataFile,
     Index,
     Manifest,
     Role,
     build_index_in_parts,
     dataset_files,
+    named_files,
     read_manifest,
+    role_of_name,
 )
+from pact_eval.errors import InputError
 
 Look = TypeVar("Look", bound=FamilyLook)
 
@@ -72,11 +76,54 @@ class DatasetSource:
         found = None if manifest is None else read_manifest(manifest)
         return cls((), found).joined_by(train, evaluation)
 
+    @classmethod
+    def of_paths(cls, paths: Sequence[Path]) -> DatasetSource:
+        """Take datasets and files of datasets.
+
+        Args:
+            paths: folders, and files. A file that the `manifest.json` next to it names stands for
+                its folder. Of one that it does not name, the files to train on, to select
+                checkpoints and to calibrate are taken as well.
+
+        Raises:
+            InputError: a path is missing, or as for `of_folder`.
+        """
+        folders: list[Path] = []
+        files: list[DataFile] = []
+        for path in paths:
+            named = None if path.is_dir() else _named_beside(path)
+            if path.is_dir() or (named and path.name in named):
+                folders.append(path if path.is_dir() else path.parent)
+                continue
+            if named:
+                beside = cls.of_folder(path.parent).files
+                files += [file for file in beside if file.role != "eval"]
+            files.append(DataFile(str(path), "eval" if named else role_of_name(path), path))
+        sources = [cls.of_folder(folder) for folder in dict.fromkeys(folders)]
+        if len(sources) == 1 and not files:
+            return sources[0]
+        every = [*files, *(file for source in sources for file in source.files)]
+        unique = {file.path.resolve(): file for file in every}
+        return cls(_by_role(unique.values()), None)
+
     def joined_by(self, train: Sequence[Path], evaluation: Sequence[Path]) -> DatasetSource:
-        """Return this dataset with further training and evaluation files."""
+        """Return this dataset with further training and evaluation files, sorted by role."""
         named: tuple[tuple[Role, Sequence[Path]], ...] = (("train", train), ("eval", evaluation))
         more = [DataFile(str(path), role, path) for role, paths in named for path in paths]
-        return replace(self, files=(*self.files, *more))
+        return replace(self, files=_by_role((*self.files, *more)))
+
+
+def _by_role(files: Iterable[DataFile]) -> tuple[DataFile, ...]:
+    return tuple(sorted(files, key=lambda file: ROLES.index(file.role)))
+
+
+def _named_beside(path: Path) -> list[str]:
+    """Return the files that the manifest next to a file names; none without such a manifest."""
+    beside = path.parent / MANIFEST_NAME
+    try:
+        return named_files(read_manifest(beside).value) if beside.is_file() else []
+    except InputError:  # another kind of file of this name
+        return []
 
 
 @dataclass(frozen=True)

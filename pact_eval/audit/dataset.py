@@ -11,7 +11,7 @@ from pact_eval.audit.balance import BALANCE
 from pact_eval.audit.certificates import CERTIFICATES
 from pact_eval.audit.context import DataAuditSettings, DataContext, DatasetSource
 from pact_eval.audit.families import FAMILIES
-from pact_eval.audit.findings import CheckResult
+from pact_eval.audit.findings import CheckResult, Leak
 from pact_eval.audit.hashes import HASHES, TAMPERED
 from pact_eval.audit.lengths import LENGTHS
 from pact_eval.audit.parts import is_shared
@@ -52,6 +52,11 @@ class DataAudit(Result):
     def tampered(self) -> bool:
         """Whether a hash does not match."""
         return any(code in TAMPERED for check in self.checks for code in check.counts)
+
+    @property
+    def leaks(self) -> tuple[Leak, ...]:
+        """The files with records that a model may have learnt, as the check "separation" says."""
+        return tuple(leak for check in self.checks for leak in check.leaks)
 
 
 def audit_data(

@@ -55,6 +55,25 @@ class Finding:
         return CODES[self.code].check
 
 
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """Records of one file that also occur in files that a model is made from.
+
+    Attributes:
+        file: name of the file.
+        sha256: SHA-256 of its bytes.
+        sources: names of the other files: to train on, to select checkpoints, to calibrate.
+        items: ids of the records, in the order of the file.
+        families: their families, in the same order.
+    """
+
+    file: str
+    sha256: str
+    sources: tuple[str, ...]
+    items: tuple[str, ...]
+    families: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class CheckResult:
     """The result of one check.
@@ -65,7 +84,9 @@ class CheckResult:
         findings: the first findings of each code, worst codes first.
         counts: number of findings by code, all of them.
         measured: the check's own numbers, a small frozen object; None if it measures nothing.
-        skipped: why the check did not run, or None.
+        skipped: why the question of the check is not answered, or None: the check did not run, or
+            had nothing to compare.
+        leaks: one per file with records that a model may have learnt; of the check "separation".
     """
 
     check: str
@@ -74,6 +95,7 @@ class CheckResult:
     counts: Mapping[str, int] = field(default_factory=dict)
     measured: Any = None
     skipped: str | None = None
+    leaks: tuple[Leak, ...] = ()
 
     def count(self, severity: Severity) -> int:
         """Return the number of findings of a severity."""

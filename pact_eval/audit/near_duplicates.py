@@ -43,7 +43,9 @@ class NearDuplicates:
     largest_within: float
 
 
-def add_near_duplicates(index: Index, findings: Collector, *, threshold: float) -> NearDuplicates:
+def add_near_duplicates(
+    index: Index, findings: Collector, *, threshold: float
+) -> tuple[NearDuplicates, Pairs]:
     """Find contexts that are nearly the same, of two files or of two families of one file.
 
     Adds `near-duplicate`, one finding for two families of different files, at the record of the
@@ -59,7 +61,8 @@ def add_near_duplicates(index: Index, findings: Collector, *, threshold: float) 
         threshold: least cosine of near duplicates, in (0, 1].
 
     Returns:
-        The largest cosines, and whether the nearest neighbours are known.
+        The largest cosines and whether the nearest neighbours are known; and, for each record with
+        near duplicates in earlier files, the nearest one of each of these files.
 
     Raises:
         ValueError: the threshold is out of its range.
@@ -72,9 +75,9 @@ def add_near_duplicates(index: Index, findings: Collector, *, threshold: float) 
         >>> from pact_eval.data.files import DataFile
         >>> path = Path(pact_fixtures.__file__).parent / "data" / "holdout.jsonl"
         >>> index = index_of_records([DataFile("holdout.jsonl", "eval", path)])
-        >>> near = add_near_duplicates(index, Collector("separation", 5), threshold=0.8)
-        >>> near.contexts, near.exact, round(near.largest_within, 2)
-        (324, True, 0.51)
+        >>> near, across = add_near_duplicates(index, Collector("separation", 5), threshold=0.8)
+        >>> near.contexts, near.exact, round(near.largest_within, 2), len(across.row)
+        (324, True, 0.51, 0)
     """
     if not 0 < threshold <= 1:
         message = f"expected a threshold in (0, 1], got {threshold}"
@@ -88,30 +91,35 @@ def add_near_duplicates(index: Index, findings: Collector, *, threshold: float) 
         with step("Counting n-grams", counts=25):
             vectors = ContextVectors(index, groups.family)
         near, exact = near_pairs(vectors, groups, threshold)
-    _report(index, groups, near, findings)
+    across = _report(index, groups, near, findings)
     n_empty = int(vectors.is_empty.sum())
     largest = []
-    for across in (True, False):
-        chosen = near.take((groups.file[near.row] != groups.file[near.other]) == across)
+    for is_across in (True, False):
+        chosen = near.take((groups.file[near.row] != groups.file[near.other]) == is_across)
         cosine = float(np.fmax.reduce(chosen.cosine, initial=math.nan))
         if math.isnan(cosine) and len(index) <= _MOST_ROWS_OF_ALL_PAIRS:
-            cosine = largest_cosine(vectors, groups, across=across)
+            cosine = largest_cosine(vectors, groups, across=is_across)
         largest.append(cosine)
-    return NearDuplicates(len(index) - n_empty, n_empty, threshold, exact, *largest)
+    return NearDuplicates(len(index) - n_empty, n_empty, threshold, exact, *largest), across
 
 
-def _report(index: Index, groups: Groups, near: Pairs, findings: Collector) -> None:
-    """Add one finding per pair of families of two files, one per family within a file."""
+def _report(index: Index, groups: Groups, near: Pairs, findings: Collector) -> Pairs:
+    """Add one finding per pair of families of two files, one per family within a file.
+
+    Returns:
+        Of each record, its nearest duplicate in each earlier file.
+    """
     file, family = groups.file, groups.family
     is_across = file[near.row] != file[near.other]
     across, within = near.take(is_across), near.take(~is_across)
     across = across.nearest(across.row, file[across.other])
     row, other = across.row, across.other
-    across = across.nearest(file[row], family[row], file[other], family[other])
+    families = across.nearest(file[row], family[row], file[other], family[other])
     row, other = np.append(within.row, within.other), np.append(within.other, within.row)
     within = Pairs(row, other, np.tile(within.cosine, 2)).nearest(file[row], family[row])
-    _add(findings, "near-duplicate", "a context unlike those of other files", index, across)
+    _add(findings, "near-duplicate", "a context unlike those of other files", index, families)
     _add(findings, "near-duplicate-within", "contexts that differ", index, within)
+    return across
 
 
 def _add(findings: Collector, code: str, expected: str, index: Index, pairs: Pairs) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
+import numpy as np
 import polars as pl
 
+from pact_eval._typing import BoolArray
 from pact_eval.audit.context import DataContext
-from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.cosine_search import Pairs
+from pact_eval.audit.findings import CheckResult, Collector, Leak
 from pact_eval.audit.near_duplicates import add_near_duplicates
 from pact_eval.audit.registry import Check
-from pact_eval.data import Index, folded
+from pact_eval.data import ROLES, Index, folded
 from pact_eval.errors import Place
 
 _SHARED: Final = {
@@ -31,7 +35,8 @@ def check_separation(index: Index, findings: Collector, *, threshold: float) -> 
         threshold: cosine from which two contexts are near duplicates, in (0, 1].
 
     Returns:
-        The result, with the near duplicates' numbers as `measured`.
+        The result, with the near duplicates' numbers as `measured`, and the leaks. With one file
+        it is skipped: only near duplicates within that file are reported.
     """
     for column, (code, what) in _SHARED.items():
         _add_shared(index, findings, column, code, what)
@@ -40,11 +45,12 @@ def check_separation(index: Index, findings: Collector, *, threshold: float) -> 
         if rows.height and rows["source_id"].null_count() == rows.height:
             expected = "provenance.source_id, to see what two files share"
             findings.add("source-id-missing", Place(file.name), expected, "none")
-    measured = add_near_duplicates(index, findings, threshold=threshold)
-    scope = f"{len(index):,} records in {len(index.files)} files"
+    measured, across = add_near_duplicates(index, findings, threshold=threshold)
     if len(index.files) == 1:
-        scope = f"{len(index):,} records in one file"
-    return findings.result(scope, measured)
+        result = findings.result(f"{len(index):,} records in one file", measured)
+        return replace(result, skipped="one file")
+    result = findings.result(f"{len(index):,} records in {len(index.files)} files", measured)
+    return replace(result, leaks=_leaks(index, across))
 
 
 def _add_shared(index: Index, findings: Collector, column: str, code: str, what: str) -> None:
@@ -52,12 +58,9 @@ def _add_shared(index: Index, findings: Collector, column: str, code: str, what:
 
     Names are compared as a reader sees them, in one case and with single spaces.
     """
-    values = index.frame[column]
-    if values.dtype == pl.String:
-        values = values.map_elements(folded, return_dtype=pl.String)
     shared = (
         index.frame.lazy()
-        .select("file", values.alias(column))
+        .select("file", _compared(index, column))
         .with_row_index("row")
         .drop_nulls(column)
         .with_columns(
@@ -74,6 +77,51 @@ def _add_shared(index: Index, findings: Collector, column: str, code: str, what:
         if column != "context":
             found = f"{value}, as in {index.place(first_row)}"
         findings.add(code, index.place(row), expected, found)
+
+
+def _compared(index: Index, column: str) -> pl.Series:
+    """Return the values of a column as they are compared."""
+    values = index.frame[column]
+    return (
+        values.map_elements(folded, return_dtype=pl.String) if values.dtype == pl.String else values
+    )
+
+
+def _leaks(index: Index, across: Pairs) -> tuple[Leak, ...]:
+    """Return, for each file, its records that are also in files of an earlier role.
+
+    A model is trained, selected and calibrated before it is evaluated, in the order of `ROLES`.
+    Files of the same role are two datasets for one purpose, and no leak.
+    """
+    leaks = []
+    for number, file in enumerate(index.files):
+        earlier = ROLES[: ROLES.index(file.role)]
+        rows = {
+            other.name: _shared_rows(index, across, number, source)
+            for source, other in enumerate(index.files)
+            if other.role in earlier
+        }
+        sources = tuple(name for name, shared in rows.items() if shared.any())
+        if sources:
+            leaked = index.frame.filter(np.logical_or.reduce(list(rows.values())))
+            families = leaked["family"].unique(maintain_order=True)
+            sha256 = index.facts[number].sha256
+            leaks.append(Leak(file.name, sha256, sources, tuple(leaked["id"]), tuple(families)))
+    return tuple(leaks)
+
+
+def _shared_rows(index: Index, across: Pairs, file: int, source: int) -> BoolArray:
+    """Tell which rows are records of a file that share something with a record of another file."""
+    files = index.frame["file"].to_numpy()
+    own, theirs = files == file, files == source
+    shared = np.zeros(len(files), dtype=np.bool_)
+    for column in _SHARED:
+        values = _compared(index, column)
+        known = values.filter(theirs).drop_nulls().unique()
+        shared |= own & values.is_in(known.implode()).fill_null(value=False).to_numpy()
+    for row, other in ((across.row, across.other), (across.other, across.row)):
+        shared[row[own[row] & theirs[other]]] = True
+    return shared
 
 
 SEPARATION: Final[Check[DataContext]] = Check(

@@ -132,7 +132,8 @@ def check_shortcuts(
         max_records: beyond it (or 64 MB) complete families are drawn, of every source family first.
 
     Returns:
-        The result; `measured` is a `Shortcuts`.
+        The result; `measured` is a `Shortcuts`. With one source family there is no other to learn
+        from, and the check is skipped.
 
     Raises:
         InputError: a file has changed since the index was built.
@@ -165,7 +166,8 @@ def check_shortcuts(
         source_families=len({item.source_family for item in items}),
         not_ablated=sum("ablated context" not in item.words for item in items),
     )
-    return findings.result(_scope(measured), measured)
+    result = findings.result(_scope(measured), measured)
+    return replace(result, skipped="one source family") if measured.source_families == 1 else result
 
 
 def _sample(frame: pl.DataFrame, max_records: int, rng: np.random.Generator) -> list[int]:
@@ -225,7 +227,8 @@ def _share(above: FloatArray, of: FloatArray, cluster: IntArray) -> Estimate:
         return Estimate(math.nan, math.nan, math.nan, len(of), families)
     linear = linearised_ratio(*(cluster_sums(each, cluster, families) for each in (above, of)))
     # A source family without headroom counts: its guesses were right or wrong like the others'.
-    linear = replace(linear, present=np.ones(families, dtype=bool))
+    rows = cluster_sums(np.ones(len(of)), cluster, families)
+    linear = replace(linear, rows=rows)
     value = float(above.sum() / of.sum())
     return linear_inference(value, linear, n=len(of), outer=True).estimate()
 

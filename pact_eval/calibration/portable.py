@@ -122,11 +122,14 @@ def check_decision_file(path: Path, *, overwrite: bool) -> Path:
         overwrite: replace temperatures that the file has.
 
     Raises:
-        InputError: the file is something else, or has temperatures.
+        InputError: its folder does not exist, or the file is something else or has temperatures.
         AdapterError: it is a decision model that cannot be read.
     """
     path = path / DECISION_CONFIG if path.is_dir() else path
     if not path.exists():
+        if not path.parent.is_dir():
+            message = f"{path}: no such folder: {path.parent}"
+            raise InputError(message)
         return path
     config = _config(path)
     read_decision_files(path)  # raises

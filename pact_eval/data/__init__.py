@@ -20,6 +20,7 @@ from pact_eval.data.files import (
     make_manifest,
     named_files,
     read_manifest,
+    role_of_name,
 )
 from pact_eval.data.index import BadLine, Index, Located, build_index, build_index_in_parts
 from pact_eval.data.manifest import WrittenManifest, write_manifest
@@ -95,6 +96,7 @@ __all__ = [
     "parse_record",
     "read_manifest",
     "read_records",
+    "role_of_name",
     "same_words",
     "split_training_file",
     "usable_cores",

@@ -43,6 +43,7 @@ __all__ = [
     "make_manifest",
     "named_files",
     "read_manifest",
+    "role_of_name",
 ]
 
 Role = Literal["train", "selection", "calibration", "eval"]
@@ -236,16 +237,32 @@ def _role(path: Path, name: str, manifest: Mapping[str, Json]) -> Role:
     training = manifest.get("train_sha256")
     if training is not None and isinstance(hashes, dict) and hashes.get(name) == training:
         return "train"
-    words = re.findall(r"[a-z]+", path.stem.lower())
-    for word in words:
-        for role, known in _ROLE_WORDS.items():
-            if word in known:
-                return role
+    by_name = _role_in_words(path)
+    if by_name is not None:
+        return by_name
     message = (
         f"{path}: the role of this file is unknown; name it train, selection, calibration or "
         "eval (holdout, test), set its role under roles in the manifest, or give --train and --eval"
     )
     raise InputError(message)
+
+
+def role_of_name(path: Path) -> Role:
+    """Tell what a file is for by the words of its name; to evaluate, if they do not say.
+
+    Examples:
+        >>> role_of_name(Path("my-train.jsonl")), role_of_name(Path("records.jsonl"))
+        ('train', 'eval')
+    """
+    return _role_in_words(path) or "eval"
+
+
+def _role_in_words(path: Path) -> Role | None:
+    for word in re.findall(r"[a-z]+", path.stem.lower()):
+        for role, known in _ROLE_WORDS.items():
+            if word in known:
+                return role
+    return None
 
 
 def make_manifest(

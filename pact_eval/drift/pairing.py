@@ -17,10 +17,10 @@ from pact_eval.evaluation import (
     ExperimentRun,
     ScoredItems,
     Settings,
-    common_views,
     mismatch,
 )
 from pact_eval.evaluation.alignment import in_order_of
+from pact_eval.evaluation.common_views import views_in_common
 from pact_eval.runs import (
     Difference,
     Predictions,
@@ -83,7 +83,8 @@ class PairedRuns:
         Raises:
             RunError: a folder is not a complete run.
             InputError: a run lacks the decoding or its calibrator; one has ablated contexts and the
-                other has not; or an item has another reference, kind or family in the other run.
+                other has not; or an item has another reference, kind, family or letter order of
+                view 0 in the other run.
         """
         return cls.of(_opened(first, settings), _opened(second, settings), settings)
 
@@ -96,9 +97,15 @@ class PairedRuns:
                 f"{first.place} and {second.place}: one has ablated contexts, the other full ones"
             )
             raise InputError(message)
-        views = common_views([run.predictions.k for run in runs])
-        runs = runs[0].with_views(views), runs[1].with_views(views)
-        pairing, (views_a, views_b) = _pair(*runs)
+        pairing, predictions = _pair(*runs)
+        views_a, views_b = predictions
+        if settings.decoding == "single" and (views_a.repeats or views_b.repeats):
+            # The mean over all repeats of one run, next to the same or to view 0 of the other.
+            views_a, views_b = (
+                views if views.repeats else views.first_views(1) for views in predictions
+            )
+        else:
+            views_a, views_b = _at_common_views(*predictions, paired=pairing.paired)
         a, b = (
             ScoredItems.of(
                 predictions,
@@ -110,7 +117,7 @@ class PairedRuns:
         rows = math.lcm(*(each.repeats for each in (a, b) if each.repeat is not None))
         if rows > 1:
             a, b = a.with_repeats(rows), b.with_repeats(rows)
-        return cls(runs, a, b, pairing, _differences(*runs), views)
+        return cls(runs, a, b, pairing, _differences(*runs), min(views_a.k, views_b.k))
 
     @property
     def ablated(self) -> bool:
@@ -154,6 +161,19 @@ def _pair(
     if different is not None:
         raise InputError(str(different))
     return pairing, (a, in_order_of(a, b))
+
+
+def _at_common_views(
+    a: Predictions, b: Predictions, *, paired: bool
+) -> tuple[Predictions, Predictions]:
+    """Return the views that both runs have: item by item, or as many of other items."""
+    if not paired:
+        k = min(a.k, b.k)
+        return a.first_views(k), b.first_views(k)
+    shared = views_in_common([a, b])
+    if shared.chosen is None:
+        return a.first_views(shared.k), b.first_views(shared.k)
+    return a.chosen_views(shared.chosen[0]), b.chosen_views(shared.chosen[1])
 
 
 def _kept(views: Predictions, common: set[str]) -> Predictions:

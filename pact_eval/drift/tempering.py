@@ -15,16 +15,18 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
+from pact_eval._typing import BoolArray
 from pact_eval.calibration import ALL_KINDS, KINDS, CalibrationItems, temperature_ratio
 from pact_eval.drift.distances import item_tv
 from pact_eval.drift.pairing import PairedRuns
 from pact_eval.evaluation import ClusterUnit, Estimate, ExperimentRun, ScoredItems, Settings
 from pact_eval.metrics import log_softmax
+from pact_eval.stats import distinct_orders
 
 TemperingFinding: TypeAlias = Literal["tempered", "raw", "other distributions", "cannot tell"]
 """other distributions: a TV of more than 1% is left once the ratio is undone, and more than half of
 that between the runs. raw: the interval of the ratio lies within `RAW` of 1. tempered: it excludes
-1. cannot tell: none of these, or no fit."""
+1. cannot tell: none of these, no fit, or ensembles of other items in unlike numbers of orders."""
 
 RAW: Final = 1.05
 """A ratio of temperatures from 1 / `RAW` to `RAW` counts as none."""
@@ -141,9 +143,26 @@ def _temperings(pair: PairedRuns, unit: ClusterUnit) -> Iterator[Tempering]:
             ratio=found.ratio,
             tv=tv,
             tv_left=left,
-            finding=_finding(found.ratio, tv, left),
+            finding=_finding(found.ratio, tv, left)
+            if _alike_views(pair, in_a, in_b)
+            else "cannot tell",
             left_out=found.left_out,
         )
+
+
+def _alike_views(pair: PairedRuns, in_a: BoolArray, in_b: BoolArray) -> bool:
+    """Return whether both runs decode items of a kind from views of as many orders.
+
+    Paired items have the same orders. Of other items, an ensemble over two orders has another
+    temperature than one over repeats of a single order.
+    """
+    if pair.pairing.paired or pair.a.decoding == "single":
+        return True
+    orders = [
+        set(distinct_orders(items.predictions.code_order[rows]).sum(axis=1).tolist())
+        for items, rows in ((pair.a, in_a), (pair.b, in_b))
+    ]
+    return orders[0] == orders[1]
 
 
 def _items(items: ScoredItems, unit: ClusterUnit) -> CalibrationItems:

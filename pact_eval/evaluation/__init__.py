@@ -18,16 +18,7 @@ from pact_eval.evaluation.calibration_error import (
     CalibrationError,
     calibration_error,
 )
-from pact_eval.evaluation.cards import (
-    BetterCard,
-    Cards,
-    Lead,
-    LettersCard,
-    ProbabilitiesCard,
-    cards,
-)
 from pact_eval.evaluation.chance_miscalibration import ChanceError, ChanceMiscalibration
-from pact_eval.evaluation.common_views import common_views
 from pact_eval.evaluation.comparison import (
     Comparison,
     DifferingItem,
@@ -35,12 +26,24 @@ from pact_eval.evaluation.comparison import (
     MetricComparison,
     compare,
 )
-from pact_eval.evaluation.data_card import (
+from pact_eval.evaluation.conclusions.better import (
+    BetterConclusion,
+    BetterStatus,
+    Claim,
+    not_comparable,
+)
+from pact_eval.evaluation.conclusions.conclusion import Conclusion, Unchecked
+from pact_eval.evaluation.conclusions.data import (
     AuditedCheck,
     AuditedCode,
-    DataCard,
-    data_card,
-    read_data_card,
+    DataConclusion,
+    DataLeak,
+)
+from pact_eval.evaluation.conclusions.experiment_conclusions import Conclusions, conclude
+from pact_eval.evaluation.conclusions.order import OrderConclusion
+from pact_eval.evaluation.conclusions.probabilities import (
+    ProbabilitiesConclusion,
+    probabilities_conclusion,
 )
 from pact_eval.evaluation.data_splits import Split, data_splits, files_of, splits_of_folder
 from pact_eval.evaluation.decoding import (
@@ -66,7 +69,6 @@ from pact_eval.evaluation.item_records import (
     ItemRecords,
     has_data_of,
     read_item_records,
-    recorded_data,
 )
 from pact_eval.evaluation.items import (
     RELIABILITY_BINS,
@@ -81,6 +83,7 @@ from pact_eval.evaluation.joins import (
     SameWeights,
     SkippedRun,
     UnlikeRuns,
+    UnsealedFiles,
     join,
     join_all,
     of_one_role,
@@ -101,7 +104,6 @@ from pact_eval.evaluation.notes import (
     Note,
     OneOrder,
     RepeatedPrompts,
-    RepeatedViews,
     RoundedProbabilities,
     SeveralRight,
     SmallGroups,
@@ -147,6 +149,7 @@ from pact_eval.evaluation.report import (
     evaluate_items,
 )
 from pact_eval.evaluation.run_costs import TRAINING_NAME, RunCost, run_costs
+from pact_eval.evaluation.run_data import recorded_data
 from pact_eval.evaluation.run_list import ListedRun, RunState, list_runs
 from pact_eval.evaluation.seeds import (
     Arm,
@@ -209,18 +212,22 @@ __all__ = [
     "ArmsComparison",
     "AuditedCheck",
     "AuditedCode",
-    "BetterCard",
+    "BetterConclusion",
+    "BetterStatus",
     "Calibration",
     "CalibrationError",
-    "Cards",
     "ChanceError",
     "ChanceMiscalibration",
     "ChangedModel",
+    "Claim",
     "ClusterText",
     "ClusterUnit",
     "Comparison",
     "ComparisonAnswer",
-    "DataCard",
+    "Conclusion",
+    "Conclusions",
+    "DataConclusion",
+    "DataLeak",
     "DecodedComparison",
     "DecodedRates",
     "DifferencePart",
@@ -245,9 +252,7 @@ __all__ = [
     "ItemOutcomes",
     "ItemRecords",
     "Labels",
-    "Lead",
     "LeftOutItems",
-    "LettersCard",
     "ListedRun",
     "LowAnswerMass",
     "McNemarTest",
@@ -262,14 +267,14 @@ __all__ = [
     "Notice",
     "OneOrder",
     "OrderAudit",
+    "OrderConclusion",
     "OrderEffect",
     "OrderFinding",
     "OrderGain",
     "PairOutcomes",
     "PairedDifference",
-    "ProbabilitiesCard",
+    "ProbabilitiesConclusion",
     "RepeatedPrompts",
-    "RepeatedViews",
     "ReportDigest",
     "ResampledGroup",
     "RoundedProbabilities",
@@ -296,18 +301,18 @@ __all__ = [
     "SweepPoint",
     "TooFewResamples",
     "Unanswered",
+    "Unchecked",
     "Unit",
     "UnlikeRuns",
     "UnmatchedSeeds",
+    "UnsealedFiles",
     "align",
     "arm_evidence",
     "calibration_error",
-    "cards",
-    "common_views",
     "compare",
     "compare_arms",
     "compare_seeds",
-    "data_card",
+    "conclude",
     "data_splits",
     "default_resamples",
     "evaluate",
@@ -327,6 +332,7 @@ __all__ = [
     "metric_names",
     "metric_spec",
     "mismatch",
+    "not_comparable",
     "numeric_noise",
     "of_one_role",
     "ordered_groups",
@@ -334,7 +340,7 @@ __all__ = [
     "paired_differences",
     "point_estimates",
     "point_values",
-    "read_data_card",
+    "probabilities_conclusion",
     "read_item_records",
     "read_items",
     "recorded_data",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._typing import IntArray
 from pact_eval.errors import InputError
 from pact_eval.runs import Predictions
 
@@ -79,7 +80,7 @@ def align(a: Predictions, b: Predictions, *, names: tuple[str, str] = ("A", "B")
 
     Raises:
         InputError: the item sets differ, or an item differs in its reference (its two answers if it
-            is ablated), number of answers, kind or family.
+            is ablated), number of answers, kind, family, or the letter order of view 0.
     """
     different = mismatch(a, b, names=names)
     if different is not None:
@@ -113,7 +114,18 @@ def mismatch(
         if differs.size:
             differing = tuple(a.ids[differs].tolist())
             return ItemMismatch(*names, column=column, differing=differing)
+    differs = np.flatnonzero(_other_orders(a.code_order[:, 0], b.code_order[rows, 0]))
+    if differs.size:
+        differing = tuple(a.ids[differs].tolist())
+        return ItemMismatch(*names, column="the letter order of view 0", differing=differing)
     return None
+
+
+def _other_orders(a: IntArray, b: IntArray) -> npt.NDArray[np.bool_]:
+    """Return (n,) whether two orders are known and differ; (n, C) each, unused letters -1."""
+    letters = min(a.shape[1], b.shape[1])  # a run may have had items of more answers
+    known = (a[:, 0] >= 0) & (b[:, 0] >= 0)
+    return np.asarray(known & (a[:, :letters] != b[:, :letters]).any(axis=1), dtype=np.bool_)
 
 
 def in_order_of(a: Predictions, b: Predictions) -> Predictions:

@@ -21,6 +21,7 @@ from pact_eval.evaluation.comparison import (
 )
 from pact_eval.evaluation.decoding import DecodingName, decoding_name
 from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.notes import FEW_CLUSTERS
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.statistics import resampled_group
 from pact_eval.runs import Decoding
@@ -40,11 +41,13 @@ class DecodedComparison:
         decoding: single (view 0), ensemble (K views), or those of repeats; see `decoding_name`.
         k: number of views: 1 for view 0.
         repeats: number of repeats per item; 1 if the views are not repeats.
-        accuracy: of both runs, with the difference and its exact test.
+        accuracy: of both runs, with the difference.
         pair_accuracy: likewise; undefined without pairs.
         detectable: smallest difference in accuracy that this holdout shows with 80% power.
         needed: number of such items that would show a difference of `PLANNED_DIFFERENCE` with 80%
-            power.
+            power; None if a difference is shown, or below `FEW_CLUSTERS` families.
+        at_least: whether that is a lower bound: fewer items differ here than the planned difference
+            takes, so how many more would differ is not known.
     """
 
     decoding: DecodingName
@@ -53,7 +56,8 @@ class DecodedComparison:
     accuracy: MetricComparison
     pair_accuracy: MetricComparison
     detectable: DetectableDifference
-    needed: int
+    needed: int | None
+    at_least: bool
 
 
 @dataclass(frozen=True)
@@ -123,21 +127,24 @@ def decoded_comparison(
         repeats: number of repeats per item that are compared.
     """
     tests = group.accuracy
-    # NaN if no item differs, or all differ alike.
-    effect = tests.design_effect.value
-    needed = items_needed(
-        PLANNED_DIFFERENCE,
-        (tests.items.b + tests.items.c) / tests.items.n,
-        design_effect=1.0 if math.isnan(effect) else effect,
-    )
+    discordance = (tests.items.b + tests.items.c) / tests.items.n
+    accuracy = group.metrics["accuracy"]
+    needed = None
+    if group.clusters >= FEW_CLUSTERS and not accuracy.marked:
+        # NaN if no item differs, or all differ alike.
+        effect = tests.design_effect.value
+        effect = 1.0 if math.isnan(effect) else effect
+        answers = items_needed(PLANNED_DIFFERENCE, discordance, design_effect=effect)
+        needed = math.ceil(answers * group.items / group.answers)
     return DecodedComparison(
         decoding=decoding_name(decoding, repeats),
         k=1 if decoding == "single" else k,
         repeats=repeats,
-        accuracy=group.metrics["accuracy"],
+        accuracy=accuracy,
         pair_accuracy=group.metrics["pair_accuracy"],
         detectable=tests.detectable,
-        needed=math.ceil(needed * group.items / group.answers),
+        needed=needed,
+        at_least=discordance < PLANNED_DIFFERENCE,
     )
 
 
@@ -147,6 +154,7 @@ def compare_rates(
     *,
     rng: np.random.Generator,
     resamples: int,
+    margin: float | None = None,
 ) -> GroupComparison:
     """Compare accuracy and pair accuracy alone, of all items.
 
@@ -155,6 +163,7 @@ def compare_rates(
         b: the second run, with the items in the same order and the same number of views.
         rng: source of the resamples.
         resamples: bootstrap resamples of families.
+        margin: largest difference that does not matter; see `compare`.
     """
     wanted = [find_metric(name) for name in _HEADLINE]
     groups = [
@@ -165,7 +174,7 @@ def compare_rates(
         ]
         for items in (a, b)
     ]
-    found = compare_groups(*groups, by="kind", rng=rng, resamples=resamples, margin=None)
+    found = compare_groups(*groups, by="kind", rng=rng, resamples=resamples, margin=margin)
     return found.groups[0]
 
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pact_eval.evaluation.comparison import ExactTests, metric_difference, tested_groups
+from pact_eval.evaluation.comparison import metric_difference, tested_groups
+from pact_eval.evaluation.few_units import without_interval
 from pact_eval.evaluation.marks import (
     Evidence,
     adjusted,
@@ -54,6 +55,12 @@ class ArmDifference:
         """Whether the difference is marked: shown at the 5% level."""
         return self.evidence.marked
 
+    @property
+    def tested(self) -> Estimate:
+        """The mean with the interval that `evidence` is about, for sentences that give one."""
+        over_seeds = self.generalises_to == "new families and new seeds"
+        return self.new_seeds if over_seeds else self.same_seeds
+
 
 GroupDifferences = Mapping[str, Mapping[str, ArmDifference]]
 """Differences between two arms by group and metric."""
@@ -71,20 +78,19 @@ def arm_difference(metric: str, pairs: GroupPairs) -> ArmDifference:
     same_seeds, found = metric_difference(metric, pairs)
     of_families = None if entry.from_runs is None else same_seeds
     crossed = crossed_difference(by_seed, of_families=of_families)
+    few = same_seeds.reason if math.isnan(same_seeds.low) else None
+    new_seeds = entry.within_difference(without_interval(crossed.estimate, few))
     new_seeds = replace(
-        crossed.estimate,
+        new_seeds,
         n=same_seeds.n,
         clusters=same_seeds.clusters,
-        reason=same_seeds.reason if math.isnan(same_seeds.value) else crossed.estimate.reason,
+        reason=same_seeds.reason if math.isnan(same_seeds.value) else new_seeds.reason,
     )
-    exact = ExactTests(*pairs[0]).evidence(metric) if len(pairs) == 1 else None
     scope: Generalisation = "new families, same seeds"
-    if not math.isnan(crossed.p_value):
+    if not math.isnan(new_seeds.low):
         scope = "new families and new seeds"
         marked = bool(crossed.p_value <= LEVEL and entry.spec.better)
         found = evidence("t over seeds and families", crossed.p_value, marked=marked)
-    elif exact is not None:
-        found = exact
     sign = same_sign([each.value for each in by_seed])
     return ArmDifference(entry.spec, same_seeds, new_seeds, sign, scope, found)
 
@@ -187,9 +193,7 @@ def _shown_worse(arm: str, top: str, differences: Mapping[tuple[str, str], ArmDi
 
 def _lead(difference: ArmDifference) -> float:
     """Return the middle of the interval behind the mark, which has the sign that is shown."""
-    tested = difference.same_seeds
-    if difference.generalises_to == "new families and new seeds":
-        tested = difference.new_seeds
+    tested = difference.tested
     middle = (tested.low + tested.high) / 2
     return tested.value if math.isnan(middle) else middle
 

@@ -94,8 +94,8 @@ def ece_difference(drawn: Resampled, parts: Sequence[DifferencePart]) -> EceDiff
 
 def _correlation(parts: Sequence[DifferencePart]) -> FloatArray:
     """Return (m, m) correlations of the errors of runs, those that make the interval longer."""
-    of_ece = _correlations([part.drawn.replicates for part in parts])
-    of_gaps = _correlations([_overconfidence(part.drawn) for part in parts])
+    of_ece = correlations([part.drawn.replicates for part in parts])
+    of_gaps = correlations([_overconfidence(part.drawn) for part in parts])
     weight = np.array([part.weight for part in parts])
     same_sign = np.outer(weight, weight) > 0
     return np.where(same_sign, np.maximum(of_ece, of_gaps), np.minimum(of_ece, of_gaps))
@@ -110,8 +110,8 @@ def _overconfidence(drawn: Resampled) -> FloatArray:
     return sums if sums.sum() >= 0 else -sums
 
 
-def _correlations(rows: Sequence[FloatArray]) -> FloatArray:
-    """Return (m, m) correlations; 0 with a row that does not vary."""
+def correlations(rows: Sequence[FloatArray]) -> FloatArray:
+    """Return (m, m) correlations of rows; 0 with a row that does not vary."""
     with np.errstate(invalid="ignore", divide="ignore"):
         found = np.atleast_2d(np.nan_to_num(np.corrcoef(np.stack(rows))))
     found[np.diag_indices(len(rows))] = 1.0

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 _RESAMPLES: Final = 2_000
 _HALVINGS: Final = 20
 _ROUNDING: Final = 1e-12
-# As in docs/statistics.md: gaps that jump, and source families unlike each other.
-METHOD: Final = Method("test inversion interval", " (ECE; covers 91% or more in simulations)")
+METHOD: Final = Method("test inversion interval", " (ECE)")
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def calibration_error(
                 \ge \frac\alpha2 P\Big[\frac1n \sum_b |N_b| \le ECE\Big]
 
       The factor on the right keeps the interval from being empty when the ECE is smaller than
-      noise alone would make it.
+      noise alone would make it. If the test does not reject calibration, the interval starts at 0.
     - **Debiased value.** The error at which the first probability is one half, along the likely
       direction.
 
@@ -150,6 +149,8 @@ def calibration_error(
         inverted = [_inverted(value, each, noise, c.size) for each in gap_directions(gaps, c)]
         low, high = min(each[0] for each in inverted), max(each[2] for each in inverted)
         debiased = inverted[0][1]
+        if p_value >= LEVEL:
+            low = 0.0
     return CalibrationError(
         value=value,
         low=low,

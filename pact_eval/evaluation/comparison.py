@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
@@ -18,15 +17,16 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval.evaluation.common_views import at_common_views
+from pact_eval.evaluation.few_units import too_few, without_interval
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import (
     Evidence,
     adjusted,
-    exact_evidence,
     interval_evidence,
     too_few_resamples,
 )
 from pact_eval.evaluation.notes import (
+    NOISE,
     DifferentViews,
     OneOrder,
     RoundedProbabilities,
@@ -54,6 +54,7 @@ from pact_eval.evaluation.statistics import (
 from pact_eval.progress import step, tracked
 from pact_eval.results import Result
 from pact_eval.stats import (
+    ClusterText,
     DesignEffect,
     DetectableDifference,
     EquivalenceVerdict,
@@ -71,6 +72,7 @@ from pact_eval.stats import (
 
 if TYPE_CHECKING:  # a comparison without a calibrator need not load scipy.optimize
     from pact_eval.calibration import CalibrationWarning
+    from pact_eval.evaluation.conclusions.better import BetterConclusion
     from pact_eval.evaluation.joins import Notice
 
 _RATES = ("percent", "points")
@@ -107,11 +109,11 @@ class MetricComparison:
 
 @dataclass(frozen=True)
 class AccuracyTests:
-    """The exact tests of a difference in accuracy.
+    """The exact tests of a difference in accuracy, as papers print them; its interval decides.
 
     Attributes:
         items: McNemar over items.
-        families: sign flip over families; quote this one if families have several members.
+        families: sign flip over families.
         pairs: McNemar over complete pairs, for pair accuracy; None without complete pairs, and for
             repeats, which are not independent.
         item_interval: bootstrap of the difference over items, for comparison with papers.
@@ -181,6 +183,7 @@ class Comparison(Result):
             resamples for Holm's adjustment.
         differing: the items of `only_a` and then of `only_b`, with the answers.
         warnings: warnings on the runs and their calibrators; `pact_eval.compare` fills them.
+        conclusion: whether the first run is better; `pact_eval.compare` fills it.
     """
 
     by: GroupBy
@@ -199,6 +202,7 @@ class Comparison(Result):
     ] = ()
     differing: tuple[DifferingItem, ...] = ()
     warnings: tuple[CalibrationWarning | Notice, ...] = ()
+    conclusion: BetterConclusion | None = None
 
 
 def compare(
@@ -253,9 +257,7 @@ def compare_groups(
         only_a=tuple(ids[first.correct & ~second.correct].tolist()),
         only_b=tuple(ids[second.correct & ~first.correct].tolist()),
         unit=first.unit,
-        notes=small_groups(
-            {group.name: group.items.n_clusters for group in a}, first.unit, differences=True
-        ),
+        notes=small_groups({group.name: group.items.n_clusters for group in a}, first.unit),
         differing=(*_differing(first, second, "a"), *_differing(second, first, "b")),
     )
 
@@ -324,7 +326,6 @@ def _group(
     resamples: int,
     margin: float | None,
 ) -> GroupComparison:
-    exact = ExactTests(a, b)
     specs = registered_metrics(a.items.contexts)
     specs_left = tracked(specs, "Computing metrics", "metrics", counts=len(a.items))
     return GroupComparison(
@@ -334,11 +335,9 @@ def _group(
         families=a.items.n_families,
         clusters=a.items.n_clusters,
         metrics={
-            spec.name: _metric(spec, a, b, exact, margin)
-            for spec in specs_left
-            if spec.name in a.drawn
+            spec.name: _metric(spec, a, b, margin) for spec in specs_left if spec.name in a.drawn
         },
-        accuracy=_accuracy_tests(exact, rng, resamples),
+        accuracy=_accuracy_tests(a.items, b.items, rng, resamples),
     )
 
 
@@ -365,101 +364,53 @@ def metric_difference(
             for sign, group in zip((1, -1), pair, strict=True)
         ]
         inference = entry.from_runs(drawn, parts)
-    estimate = inference.estimate()
     groups = [group for pair in pairs for group in pair]
+    basis = joint_basis(groups, metric)
+    few = too_few(entry, basis.families, [group.items for group in groups])
+    estimate = _beyond_rounding(entry.within_difference(inference.estimate()))
+    estimate = without_interval(estimate, few)
     reasons = (group.undefined_reason(metric) for group in groups)
     reason = next(filter(None, reasons), estimate.reason)
-    basis = joint_basis(groups, metric)
     return (
         replace(estimate, n=basis.units, clusters=basis.families, reason=reason),
-        interval_evidence(entry, inference),
+        interval_evidence(entry, inference, estimate),
     )
+
+
+def _beyond_rounding(difference: Estimate) -> Estimate:
+    """Leave out an interval within the rounding of float32: of two engines, it may exclude 0."""
+    if max(abs(difference.low), abs(difference.high), abs(difference.value)) > NOISE["float32"]:
+        return difference
+    reason = ClusterText("no difference beyond the rounding of float32")
+    return replace(difference, low=math.nan, high=math.nan, reason=reason)
 
 
 def _metric(
     spec: MetricSpec,
     a: ResampledGroup,
     b: ResampledGroup,
-    exact: ExactTests,
     margin: float | None,
 ) -> MetricComparison:
     difference, found = metric_difference(spec.name, [(a, b)])
     verdict = None
     if margin is not None and spec.unit in _RATES:
-        verdict = equivalence_verdict(
-            difference,
-            margin,
-            better=spec.better,
-            discordant_clusters=exact.discordant(spec.name),
-        )
+        verdict = equivalence_verdict(difference, margin, better=spec.better)
     sides = a.estimate(spec.name), b.estimate(spec.name)
-    found = exact.evidence(spec.name) or found
     return MetricComparison(spec, *sides, difference, found, verdict)
 
 
-class ExactTests:
-    """The exact tests of a group of items in two runs; each is computed once, when it is needed.
-
-    Attributes:
-        a: the items in the first run.
-        b: the same items in the second run.
-    """
-
-    def __init__(self, a: ResampledGroup, b: ResampledGroup) -> None:
-        self.a = a.items
-        self.b = b.items
-
-    @cached_property
-    def families(self) -> SignFlipTest:
-        """Sign flip of accuracy over the units of intervals: families, or source families."""
-        return sign_flip_test(self.a.correct, self.b.correct, self.a.cluster)
-
-    @cached_property
-    def pairs(self) -> McNemarTest | None:
-        """McNemar over complete pairs; None without complete pairs."""
-        pairs = self.a.pairs
-        if not len(pairs):
-            return None
-        right = (metrics.pair_correct(pairs, run.correct) for run in (self.a, self.b))
-        return mcnemar(*right)
-
-    def of(self, metric: str) -> SignFlipTest | McNemarTest | None:
-        """Return the exact test that decides on a metric; None if there is no exact test.
-
-        Pairs of one source family, and repeats of a pair, are not independent: McNemar does not
-        decide between them.
-        """
-        test = find_metric(metric).exact_test
-        if test == "families":
-            return self.families
-        independent = self.a.unit == "family" and self.a.repeat is None
-        return self.pairs if test == "pairs" and independent else None
-
-    def evidence(self, metric: str) -> Evidence | None:
-        """Return the evidence of the exact test of a metric; None if there is no exact test."""
-        test = self.of(metric)
-        return None if test is None else exact_evidence(test, self.a.unit)
-
-    def discordant(self, metric: str) -> int | None:
-        """Return how many clusters differ; None if there is no exact test.
-
-        The intervals of these rates could otherwise be too short.
-        """
-        test = self.of(metric)
-        if isinstance(test, McNemarTest):
-            return test.b + test.c
-        return None if test is None else test.discordant_clusters
-
-
-def _accuracy_tests(exact: ExactTests, rng: np.random.Generator, resamples: int) -> AccuracyTests:
-    a, b = exact.a, exact.b
+def _accuracy_tests(
+    a: ScoredItems, b: ScoredItems, rng: np.random.Generator, resamples: int
+) -> AccuracyTests:
     items = mcnemar(a.correct, b.correct)
     lead: npt.NDArray[np.int64] = a.correct.astype(np.int64) - b.correct
     spread = design_effect(lead, a.cluster)
     return AccuracyTests(
         items=items,
-        families=exact.families,
-        pairs=exact.pairs if a.repeat is None else None,
+        families=sign_flip_test(a.correct, b.correct, a.cluster),
+        pairs=mcnemar(*(metrics.pair_correct(a.pairs, run.correct) for run in (a, b)))
+        if len(a.pairs) and a.repeat is None
+        else None,
         item_interval=item_accuracy_difference(
             items.b, items.c, items.n, rng=same_stream(rng), resamples=resamples
         ),

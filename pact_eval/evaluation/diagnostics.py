@@ -8,10 +8,10 @@ registrations and verdicts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,11 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation import notes as report_notes
 from pact_eval.evaluation.alignment import ItemMismatch
 from pact_eval.evaluation.comparison import Comparison, GroupComparison, compare
+from pact_eval.evaluation.conclusions.better import BetterConclusion
+from pact_eval.evaluation.conclusions.conclusion import Severity
+from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
+from pact_eval.evaluation.conclusions.order import OrderConclusion
+from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems
@@ -29,22 +34,13 @@ from pact_eval.evaluation.joins import SameWeights, UnlikeRuns
 from pact_eval.evaluation.marks import sign_of
 from pact_eval.evaluation.notes import Note
 from pact_eval.evaluation.registry import CONFIDENT
-from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.seeds import matched_seeds
 from pact_eval.runs import Provenance
-from pact_eval.stats import LEVEL, Estimate, SlotHomogeneity, shown_increases
+from pact_eval.stats import Estimate, shown_increases
 
 if TYPE_CHECKING:  # runs without a calibrator need not load scipy.optimize
     from pact_eval.calibration import CalibrationNote
 
-Severity = Literal["critical", "warning", "info"]
-"""critical: the numbers may be meaningless; warning: a reviewer would not accept a claim; info: for
-information."""
-
-SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "warning", "info")
-
-FLIPS: Final = 0.1
-"""A share of this or more of the items whose answer changes between views is a warning."""
 CONFIDENT_WRONG: Final = 0.1
 """More than this share of errors among answers with confidence 0.9 or more is critical."""
 SAME_ANSWER: Final = 0.25
@@ -77,6 +73,14 @@ class Diagnostic:
     severity: Severity
     run: str | None
     kind: ClassVar[str] = ""
+
+
+@dataclass(frozen=True)
+class Leak(Diagnostic):
+    """Items are also in files that a model is made from; info if they are left out."""
+
+    leak: DataLeak
+    kind: ClassVar[str] = "leak"
 
 
 @dataclass(frozen=True)
@@ -173,19 +177,35 @@ class NearChance(Diagnostic):
 
 
 @dataclass(frozen=True)
-class ManyFlips(Diagnostic):
-    """The answer changes between views.
+class FollowsOrder(Diagnostic):
+    """A letter or a position is chosen for its own sake, or avoided."""
 
-    Attributes:
-        flipped: number of items whose answer changes.
-        items: number of items.
-        rate: flip rate, with its interval over families.
-    """
+    conclusion: OrderConclusion
+    kind: ClassVar[str] = "follows-order"
 
-    flipped: int
-    items: int
-    rate: Estimate
-    kind: ClassVar[str] = "flips"
+
+@dataclass(frozen=True)
+class Unstable(Diagnostic):
+    """Answers change with the order, and no letter is preferred."""
+
+    conclusion: OrderConclusion
+    kind: ClassVar[str] = "unstable"
+
+
+@dataclass(frozen=True)
+class OrderUnknown(Diagnostic):
+    """Whether answers follow their order cannot be told."""
+
+    conclusion: OrderConclusion
+    kind: ClassVar[str] = "order-unknown"
+
+
+@dataclass(frozen=True)
+class Miscalibrated(Diagnostic):
+    """Probabilities are shown to be wrong."""
+
+    conclusion: ProbabilitiesConclusion
+    kind: ClassVar[str] = "miscalibrated"
 
 
 @dataclass(frozen=True)
@@ -204,31 +224,21 @@ class SameAnswer(Diagnostic):
 
 @dataclass(frozen=True)
 class LeadDiagnostic(Diagnostic):
-    """A finding on the method's lead in accuracy over another arm.
+    """A finding on whether the main arm is better than another."""
 
-    Attributes:
-        method: the first arm.
-        control: the second arm.
-        seed: seed of the two runs, or None.
-        difference: method minus control, with its interval over families.
-    """
-
-    method: str
-    control: str
-    seed: int | None
-    difference: Estimate
+    conclusion: BetterConclusion
 
 
 @dataclass(frozen=True)
 class MethodIsWorse(LeadDiagnostic):
-    """The interval of the lead is below 0."""
+    """The main arm is shown to be less accurate."""
 
     kind: ClassVar[str] = "worse"
 
 
 @dataclass(frozen=True)
 class DifferenceNotShown(LeadDiagnostic):
-    """The interval of the lead covers 0, or there is none."""
+    """No difference in accuracy is shown."""
 
     kind: ClassVar[str] = "undecided"
 
@@ -271,26 +281,11 @@ class OneSeed(Diagnostic):
 
 
 @dataclass(frozen=True)
-class LetterBias(Diagnostic):
-    """Some letter is chosen more often than it is correct; `test` is over all views, by family."""
-
-    test: SlotHomogeneity
-    kind: ClassVar[str] = "letters"
-
-
-@dataclass(frozen=True)
 class FewFamilies(Diagnostic):
     """Intervals are computed from few families; `accuracy` is over all items."""
 
     accuracy: Estimate
     kind: ClassVar[str] = "few-families"
-
-
-@dataclass(frozen=True)
-class OneView(Diagnostic):
-    """The items were scored in one order of the letters: flips and view TV are unknown."""
-
-    kind: ClassVar[str] = "one-view"
 
 
 @dataclass(frozen=True)
@@ -379,12 +374,26 @@ def matched_runs(experiment: Experiment, method: str) -> tuple[MatchedRuns, ...]
     return found
 
 
-def diagnose(experiment: Experiment, matched: Sequence[MatchedRuns] = ()) -> tuple[Diagnostic, ...]:
+def on_data(conclusion: DataConclusion, experiment: Experiment) -> tuple[Leak, ...]:
+    """Check whether the data leaks.
+
+    Args:
+        conclusion: on the data of the runs.
+        experiment: the runs; the first of the main arm is named.
+    """
+    leak = conclusion.leak
+    if leak is None:
+        return ()
+    if leak.left_out:
+        return (Leak("info", None, leak),)
+    return (Leak(conclusion.severity, experiment.arms[experiment.main_arm][0].label, leak),)
+
+
+def diagnose(experiment: Experiment) -> tuple[Diagnostic, ...]:
     """Apply every rule to the runs of an experiment.
 
     Args:
         experiment: the runs, under the decoding of its settings.
-        matched: comparisons of the method with the other arms.
 
     Returns:
         The diagnostics, in the order of the rules.
@@ -392,7 +401,9 @@ def diagnose(experiment: Experiment, matched: Sequence[MatchedRuns] = ()) -> tup
     Raises:
         InputError: a run does not have the decoding.
     """
-    found = [*_on_experiment(experiment), *on_differences(matched)]
+    found = [*_on_experiment(experiment)]
+    if experiment.same_items:
+        found += on_better(experiment.better_than(experiment.main_arm).values())
     for run in experiment.runs:
         found += _on_run(experiment, run)
     for run in experiment.runs[:1] if experiment.same_items else experiment.runs:
@@ -426,13 +437,14 @@ def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
     views, items = run.predictions, run.scored(experiment.settings.decoding)
     evaluation = experiment.evaluation(run, calibrated=False)
     yield from on_answer_mass(run.label, evaluation.mean_answer_mass)
-    yield from on_flips(run.label, items.flipped, evaluation.groups[0].estimates["flip_rate"])
+    yield from on_order(experiment.order(run))
+    if not run.provenance.answers_only:
+        yield from on_probabilities(experiment.probabilities(run, calibrated=False))
     yield from on_confident_errors(run.label, items.confidence, items.correct)
     for group in evaluation.groups[1:]:
         chance = float((1 / views.n_choices[views.kind == group.name]).mean())
         yield from on_chance(run.label, group.name, group.estimates["accuracy"], chance)
     yield from on_same_answer(run.label, items)
-    yield from on_letters(run.label, evaluation)
     change = calibration_change(experiment, run)
     if change is not None and run.calibrator is not None:
         yield from on_calibration(run.label, change)
@@ -498,22 +510,23 @@ def on_answer_mass(run: str, mean: float) -> tuple[LowAnswerMass, ...]:
     return (LowAnswerMass("critical" if very_low else "warning", run, mean),)
 
 
-def on_flips(
-    run: str, flipped: npt.NDArray[np.float64], rate: Estimate
-) -> tuple[ManyFlips | OneView, ...]:
-    """Check whether answers change between views.
+def on_order(conclusion: OrderConclusion) -> tuple[FollowsOrder | Unstable | OrderUnknown, ...]:
+    """Check whether the answers of a run follow their order."""
+    match conclusion.status:
+        case "follows a letter" | "follows a position":
+            return (FollowsOrder("warning", conclusion.run, conclusion),)
+        case "unstable":
+            return (Unstable("warning", conclusion.run, conclusion),)
+        case "cannot tell":
+            return (OrderUnknown("info", conclusion.run, conclusion),)
+        case "stable":
+            return ()
 
-    Args:
-        run: label of the run.
-        flipped: (n,) 1 if the answer of an item changes between views; NaN for one view.
-        rate: flip rate, with its interval over families.
-    """
-    known = flipped[~np.isnan(flipped)]
-    if not known.size:
-        return (OneView("info", run),)
-    if float(known.mean()) < FLIPS:
-        return ()
-    return (ManyFlips("warning", run, int(known.sum()), known.size, rate),)
+
+def on_probabilities(conclusion: ProbabilitiesConclusion) -> tuple[Miscalibrated, ...]:
+    """Check whether the probabilities of a run are shown to be wrong."""
+    shown = conclusion.tone == "bad"
+    return (Miscalibrated("warning", conclusion.run, conclusion),) if shown else ()
 
 
 def on_confident_errors(
@@ -554,14 +567,6 @@ def on_same_answer(run: str, items: ScoredItems) -> tuple[SameAnswer, ...]:
     return (SameAnswer("warning", run, same, n_pairs),)
 
 
-def on_letters(run: str, evaluation: Evaluation) -> tuple[LetterBias, ...]:
-    """Check whether a letter is chosen more often than it is correct."""
-    letters = evaluation.letters
-    if letters is None or np.isnan(letters.p_value) or letters.p_value >= LEVEL:
-        return ()
-    return (LetterBias("info", run, letters),)
-
-
 def on_few_families(run: str, accuracy: Estimate) -> tuple[FewFamilies, ...]:
     """Check whether intervals are computed from few families."""
     return (FewFamilies("info", run, accuracy),) if accuracy.clusters < FEW_FAMILIES else ()
@@ -598,17 +603,13 @@ def on_calibration(run: str, change: Comparison) -> tuple[CalibrationNotBetter, 
     return tuple(found)
 
 
-def on_differences(matched: Sequence[MatchedRuns]) -> tuple[Diagnostic, ...]:
-    """Check whether the interval of the method's lead in accuracy covers 0 or is below 0."""
-    found: list[Diagnostic] = []
-    for each in matched:
-        difference = each.result.metrics["accuracy"].difference
-        about = (None, each.method, each.control, each.seed, difference)
-        if not difference.low < difference.high or not difference.excludes_zero:
-            found.append(DifferenceNotShown("warning", *about))
-        elif difference.high < 0:
-            found.append(MethodIsWorse("warning", *about))
-    return tuple(found)
+def on_better(conclusions: Iterable[BetterConclusion]) -> Iterator[LeadDiagnostic]:
+    """Check whether the main arm is worse than another, or not shown to be better."""
+    for conclusion in conclusions:
+        if conclusion.status == "worse":
+            yield MethodIsWorse("warning", None, conclusion)
+        elif conclusion.status == "not shown":
+            yield DifferenceNotShown("warning", None, conclusion)
 
 
 def on_contract(run: str, provenance: Provenance) -> tuple[ContractMismatch, ...]:

@@ -81,6 +81,8 @@ def report_digest(
     )
     chosen: dict[str, Json] = {name: getattr(settings, name) for name in _SETTINGS}
     chosen["allow"] = [*sorted(set(settings.allow))]
+    if settings.without_leaks:
+        chosen["without_leaks"] = True
     return ReportDigest(metadata.version("pact-eval"), chosen, found, inputs or {})
 
 

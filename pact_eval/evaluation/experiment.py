@@ -15,12 +15,13 @@ from __future__ import annotations
 import contextlib
 import glob
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pact_eval import metrics
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import ItemMismatch, LeftOutItems
 from pact_eval.evaluation.answers import (
@@ -32,8 +33,25 @@ from pact_eval.evaluation.answers import (
     decoded_rates,
     other_decoding,
 )
-from pact_eval.evaluation.common_views import common_views
+from pact_eval.evaluation.common_views import (
+    SharedViews,
+    common_repeats,
+    runs_at_common_views,
+)
 from pact_eval.evaluation.comparison import Comparison, adjusted_together, compare
+from pact_eval.evaluation.conclusions.better import (
+    BetterConclusion,
+    better_of_arms,
+    better_of_runs,
+    not_comparable,
+)
+from pact_eval.evaluation.conclusions.conclusion import Conclusion
+from pact_eval.evaluation.conclusions.data import DataConclusion, DataLeak
+from pact_eval.evaluation.conclusions.order import OrderConclusion, order_conclusion
+from pact_eval.evaluation.conclusions.probabilities import (
+    ProbabilitiesConclusion,
+    probabilities_conclusion,
+)
 from pact_eval.evaluation.digest import ReportDigest, report_digest
 from pact_eval.evaluation.experiment_run import ExperimentRun
 from pact_eval.evaluation.items import ScoredItems, read_items, streamable_items
@@ -45,6 +63,7 @@ from pact_eval.evaluation.joins import (
     join_all,
     of_one_role,
     same_weights,
+    unsealed,
 )
 from pact_eval.evaluation.notes import (
     DifferentViews,
@@ -54,9 +73,16 @@ from pact_eval.evaluation.notes import (
     run_notes,
     several_right,
 )
-from pact_eval.evaluation.order_audit import OrderAudit, OrderEffect, order_audit, order_effect
+from pact_eval.evaluation.order_audit import (
+    OrderAudit,
+    OrderEffect,
+    flip_floor,
+    order_audit,
+    order_effect,
+)
 from pact_eval.evaluation.report import Evaluation, default_resamples, evaluate_items
 from pact_eval.evaluation.rounding import rounded_scores
+from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.evaluation.seeds import (
     ArmPair,
     ArmsComparison,
@@ -82,7 +108,7 @@ from pact_eval.runs import (
     unanswered_items,
 )
 from pact_eval.runs.remote.urls import url_of
-from pact_eval.stats import Estimate
+from pact_eval.stats import ClusterText, Estimate, SlotPreferences, slot_preferences
 
 if TYPE_CHECKING:  # a report without a calibrator does not wait for scipy.optimize
     from pact_eval.calibration import CalibrationWarning
@@ -102,6 +128,8 @@ class Experiment:
         ablated: the runs on ablated contexts.
         settings: decoding, grouping and bootstrap.
         skipped: runs that were left out because they have another role.
+        left_out: items that a run left unanswered; None if there are none.
+        leak_left_out: whether the families of a leak are left out.
     """
 
     runs: tuple[ExperimentRun, ...]
@@ -109,6 +137,7 @@ class Experiment:
     settings: Settings = field(default_factory=Settings)
     skipped: tuple[SkippedRun, ...] = ()
     left_out: LeftOutItems | None = None
+    leak_left_out: bool = False
 
     @classmethod
     def read(
@@ -240,7 +269,55 @@ class Experiment:
         """Return the runs as an experiment; refuse runs that do not belong together."""
         experiment = cls(tuple(runs), tuple(ablated), settings, skipped, left_out)
         _ = experiment.unlike  # raises
-        return experiment
+        return experiment.without_leaks() if settings.without_leaks else experiment
+
+    def without_leaks(self) -> Experiment:
+        """Return the runs without the families that are also in files that a model is made from.
+
+        Raises:
+            InputError: no item is left.
+        """
+        leak = self._data.leak
+        if leak is None:
+            return self
+        runs, ablated = (
+            _without_families(members, leak.families) for members in (self.runs, self.ablated)
+        )
+        return replace(self, runs=runs, ablated=ablated, leak_left_out=True)
+
+    @cached_property
+    def _data(self) -> DataConclusion:
+        return conclude_on_data(self.runs, self.settings)
+
+    @cached_property
+    def data(self) -> DataConclusion:
+        """Whether the data of the runs is sound; of a leak, with the accuracy of the main arm.
+
+        Raises:
+            InputError: a dataset or an audit of the settings cannot be used.
+        """
+        conclusion = self._data
+        if self.leak_left_out:
+            return conclusion.leaving_out()
+        if conclusion.leak is None:
+            return conclusion
+        row = self.runs.index(self.arms[self.main_arm][0])
+        accuracy = self._accuracy(row)
+        try:
+            without = self.without_leaks()._accuracy(row)
+        except InputError:
+            nothing = ClusterText("every item leaks")
+            without = Estimate(math.nan, math.nan, math.nan, 0, 0, None, nothing)
+        leak = replace(conclusion.leak, accuracy=accuracy, accuracy_without=without)
+        return replace(conclusion, leak=leak)
+
+    def _accuracy(self, row: int) -> Estimate:
+        return self.evaluation(self.runs[row]).groups[0].estimates["accuracy"]
+
+    @property
+    def leaks(self) -> tuple[DataLeak, ...]:
+        """What leaks, or leaked and is left out; empty if nothing does."""
+        return () if self.data.leak is None else (self.data.leak,)
 
     @property
     def all_runs(self) -> tuple[ExperimentRun, ...]:
@@ -254,18 +331,26 @@ class Experiment:
 
     @cached_property
     def views_note(self) -> DifferentViews | None:
-        """The number of views of each run if they differ.
+        """The views of the runs if they differ.
 
         Runs of one view, and of repeats, have no metric of K.
         """
-        ks = {
-            run.label: run.predictions.k
-            for run in self.runs
-            if run.predictions.k > 1 and not run.predictions.repeats
-        }
-        if len(set(ks.values())) < 2:
-            return None
-        return DifferentViews(ks, common_views(ks.values()), ensembles=True)
+        ks = {run.label: run.predictions.k for run in self._of_several_views}
+        return self._common_views[1].note(ks, ensembles=True) if ks else None
+
+    @property
+    def _of_several_views(self) -> tuple[ExperimentRun, ...]:
+        views = ((run, run.predictions) for run in self.runs)
+        return tuple(run for run, each in views if each.k > 1 and not each.repeats)
+
+    @cached_property
+    def _common_views(self) -> tuple[tuple[ExperimentRun, ...], SharedViews]:
+        """The runs of several views with those that all have; of other items, the first views."""
+        runs = self._of_several_views
+        if self.same_items:
+            return runs_at_common_views(runs)
+        k = min(run.predictions.k for run in runs)
+        return tuple(run.with_views(k) for run in runs), SharedViews(k)
 
     @cached_property
     def at_common_views(self) -> Experiment:
@@ -273,11 +358,10 @@ class Experiment:
 
         Runs of one view have neither view metrics nor an ensemble, so they do not count.
         """
-        note = self.views_note
-        if note is None:
+        if self.views_note is None:
             return self
-        cut = (run if run.predictions.repeats else run.with_views(note.common) for run in self.runs)
-        return replace(self, runs=tuple(cut))
+        alike = dict(zip(self._of_several_views, self._common_views[0], strict=True))
+        return replace(self, runs=tuple(alike.get(run, run) for run in self.runs))
 
     @cached_property
     def mismatches(self) -> tuple[ItemMismatch, ...]:
@@ -342,9 +426,10 @@ class Experiment:
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """Runs that are left out, not alike, or the same twice. No predictions are read."""
+        """Runs left out, not alike, the same twice, or not all sealed. Reads no predictions."""
         left_out = () if self.left_out is None else (self.left_out,)
-        return (*self.skipped, *self.unlike, *self.same_weights, *left_out)
+        foreign = unsealed([run.run for run in self.all_runs])
+        return (*self.skipped, *self.unlike, *self.same_weights, *left_out, *foreign)
 
     @property
     def applied_warnings(self) -> tuple[CalibrationWarning | Notice, ...]:
@@ -531,7 +616,7 @@ class Experiment:
         for run in (a, b):
             if run.mismatch is not None:
                 raise InputError(str(run.mismatch))
-        settings, views = self.settings, common_views([a.predictions.k, b.predictions.k])
+        settings = self.settings
 
         def compared() -> Comparison:
             found = compare(
@@ -544,14 +629,23 @@ class Experiment:
             )
             of_runs = (
                 replace(note, run=name)
-                for name, run in (("A", a), ("B", b))
-                for note in _known_in_part(
-                    run.with_views(views), settings.decoding, calibrated=settings.calibrated
-                )
+                for name, run in zip("AB", self._decoded_alike(a, b), strict=True)
+                for note in _known_in_part(run, settings.decoding, calibrated=settings.calibrated)
             )
             return replace(found, notes=(*found.notes, *of_runs))
 
         return a.once(("comparison", id(b), settings), compared)
+
+    def _at_common_views(
+        self, a: ExperimentRun, b: ExperimentRun
+    ) -> tuple[tuple[ExperimentRun, ...], SharedViews]:
+        """Return two runs with the views that both have; computed once."""
+        return a.once(("common views", id(b)), lambda: runs_at_common_views((a, b)))
+
+    def _decoded_alike(self, a: ExperimentRun, b: ExperimentRun) -> tuple[ExperimentRun, ...]:
+        """Return two runs with the views that the decoding of the settings uses of both."""
+        single = self.settings.decoding == "single"
+        return (a, b) if single else self._at_common_views(a, b)[0]
 
     def answer(self, a: ExperimentRun, b: ExperimentRun) -> ComparisonAnswer:
         """Say whether A is better than B: under the decoding of the settings, and under the other.
@@ -569,22 +663,20 @@ class Experiment:
 
     def _answer(self, a: ExperimentRun, b: ExperimentRun, found: Comparison) -> ComparisonAnswer:
         """Return the answer in a comparison under the decoding of the settings."""
-        settings, views = self.settings, common_views([a.predictions.k, b.predictions.k])
-        group = found.groups[0]
-        repeated = [run.predictions.k for run in (a, b) if run.predictions.repeats]
-        repeats = max(repeated, default=1)
-        chosen = decoded_comparison(group, settings.decoding, views, repeats)
-        # Repeats of one order and views in several orders have no other decoding in common.
-        if views == 1 or len(repeated) == 1:
-            return ComparisonAnswer(chosen, None)
-        if a.provenance.answers_only or b.provenance.answers_only:
+        settings, (pair, shared) = self.settings, self._at_common_views(a, b)
+        repeats = common_repeats((a, b), settings.decoding)
+        chosen = decoded_comparison(found.groups[0], settings.decoding, shared.k, repeats)
+        if shared.k == 1 or a.provenance.answers_only or b.provenance.answers_only:
             return ComparisonAnswer(chosen, None)
         decoding = other_decoding(settings.decoding)
-        cut = (run if decoding == "single" else run.with_views(views) for run in (a, b))
-        runs = [run.scored(decoding).over(settings.unit) for run in cut]
+        alike = (a, b) if decoding == "single" else pair
+        runs = [run.scored(decoding).over(settings.unit) for run in alike]
         resamples = settings.resamples or default_resamples(len(runs[0]))
-        rates = compare_rates(*runs, rng=settings.rng(), resamples=resamples)
-        return ComparisonAnswer(chosen, decoded_comparison(rates, decoding, views, repeats))
+        rates = compare_rates(
+            *runs, rng=settings.rng(), resamples=resamples, margin=settings.margin
+        )
+        repeats = common_repeats((a, b), decoding)
+        return ComparisonAnswer(chosen, decoded_comparison(rates, decoding, shared.k, repeats))
 
     def answers(self, method: str) -> dict[str, ComparisonAnswer | ArmPair]:
         """Say whether an arm is better than each of the others at shared seeds; computed once.
@@ -661,6 +753,162 @@ class Experiment:
         """
         return order_effect(self.evaluation(run), run.provenance)
 
+    def better(self, a: ExperimentRun, b: ExperimentRun) -> BetterConclusion:
+        """Conclude whether one run is better than another.
+
+        Args:
+            a: the first run.
+            b: the second run; differences are a minus b.
+
+        Raises:
+            InputError: a run lacks the decoding or a calibrator.
+        """
+        names = self.names(a, b)
+        for run in (a, b):
+            if run.mismatch is not None:
+                return not_comparable(names, str(run.mismatch))
+        comparison = self.comparison(a, b)
+        differing = (*comparison.only_a, *comparison.only_b)
+        return better_of_runs(self.answer(a, b), names, differing)
+
+    @cached_property
+    def better_runs(self) -> tuple[BetterConclusion, ...]:
+        """Whether the first run is better than each of the others; adjusted together with `holm`.
+
+        Raises:
+            RunError: a run is on ablated contexts, which have no references.
+            InputError: the items differ, or a run lacks the decoding or a calibrator.
+        """
+        first, *others = self.runs
+        compared = zip(others, self.comparisons, strict=True)
+        return tuple(
+            better_of_runs(
+                self._answer(first, run, comparison),
+                self.names(first, run),
+                (*comparison.only_a, *comparison.only_b),
+            )
+            for run, comparison in tracked(list(compared), "Answering", "runs")
+        )
+
+    @cached_property
+    def better_arms(self) -> tuple[BetterConclusion, ...]:
+        """Whether the first arm is better than each of the others; adjusted together with `holm`.
+
+        Raises:
+            InputError: there are fewer than two arms, or items differ.
+        """
+        return tuple(
+            self._better_of_pair(pair)
+            if pair.seeds
+            else not_comparable((pair.a, pair.b), "the arms share no seed")
+            for pair in self.arms_comparison.pairs
+        )
+
+    def _better_of_pair(self, pair: ArmPair) -> BetterConclusion:
+        settings = self.settings
+        runs = [*self.arms[pair.a], *self.arms[pair.b]]
+        k = self.at_common_views.runs[0].predictions.k
+        if any(run.predictions.repeats for run in runs):
+            k = runs_at_common_views(runs)[1].k
+        repeats = common_repeats(runs, settings.decoding)
+        return better_of_arms(pair, settings.decoding, k, repeats, settings.margin)
+
+    def better_than(self, method: str) -> dict[str, BetterConclusion]:
+        """Conclude whether an arm is better than each of the others at shared seeds.
+
+        Args:
+            method: name of the arm.
+
+        Returns:
+            By the name of each other arm: arms without a shared seed, or with other items, cannot
+            be compared.
+        """
+        others = [arm for arm in self.arms if arm != method]
+        if not self.same_items:
+            reason = str(self.mismatches[0])
+            return {arm: not_comparable((method, arm), reason) for arm in others}
+        answers = self.answers(method)
+        return {arm: self._better_than(method, arm, answers.get(arm)) for arm in others}
+
+    def _better_than(
+        self, method: str, arm: str, answer: ComparisonAnswer | ArmPair | None
+    ) -> BetterConclusion:
+        names = (method, arm)
+        if answer is None:
+            return not_comparable(names, "the arms share no seed")
+        if isinstance(answer, ArmPair):
+            return self._better_of_pair(answer)
+        (match,) = matched_seeds(
+            *({run.seed: run for run in self.arms[name]} for name in (method, arm))
+        )
+        comparison = self.seeds(method, arm).seeds[match.seed]
+        return better_of_runs(answer, names, (*comparison.only_a, *comparison.only_b))
+
+    def names(self, a: ExperimentRun, b: ExperimentRun) -> tuple[str, str]:
+        """Return short names of two runs: those of their folders, or paths if these are equal."""
+        return (a.name, b.name) if a.name != b.name else (a.place, b.place)
+
+    def order(self, run: ExperimentRun) -> OrderConclusion:
+        """Conclude whether a run follows the order of its answers; computed once.
+
+        The views of the run are read into memory. No temperature is applied.
+
+        Args:
+            run: a run on full or ablated contexts.
+        """
+        settings = self.settings
+
+        def concluded() -> OrderConclusion:
+            effect, items = self.order_effect(run), run.asked_once().scored("single")
+            changed = items.predictions.ids[items.flipped == 1]
+            return order_conclusion(
+                run.label,
+                effect,
+                self._slots(run),
+                flip_floor=flip_floor(items, effect.floor),
+                items=tuple(map(str, changed)),
+                repeats=run.predictions.repeats,
+            )
+
+        return run.once(("order conclusion", settings.unit, settings.seed), concluded)
+
+    def _slots(self, run: ExperimentRun) -> SlotPreferences:
+        """Test the letters and the last position of a run; computed once."""
+        settings = self.settings
+
+        def tested() -> SlotPreferences:
+            views = run.predictions
+            return slot_preferences(
+                views.code_order,
+                metrics.predicted(views.log_probs_by_view),
+                run.asked_once().scored("single").over(settings.unit).cluster,
+                rng=settings.rng(),
+            )
+
+        return run.once(("slots", settings.unit, settings.seed), tested)
+
+    def probabilities(
+        self,
+        run: ExperimentRun,
+        decoding: Decoding | None = None,
+        *,
+        calibrated: bool | None = None,
+    ) -> ProbabilitiesConclusion:
+        """Conclude whether the probabilities of a run are right.
+
+        Args:
+            run: a run on full contexts.
+            decoding: single or ensemble; None uses that of the settings.
+            calibrated: apply the run's calibrator; None uses the choice of the settings.
+
+        Raises:
+            InputError: the run does not have this decoding, or has no calibrator.
+        """
+        evaluation = self.evaluation(run, decoding, calibrated=calibrated)
+        decoding, calibrated = self._choice(decoding, calibrated)
+        items = self._items(run, decoding, calibrated=calibrated)
+        return probabilities_conclusion(run.label, items, evaluation.groups[0].estimates["ece"])
+
     def order_audit(self, run: ExperimentRun) -> OrderAudit:
         """Audit what the order of the answers does to a run; computed once.
 
@@ -679,6 +927,7 @@ class Experiment:
             single = run.asked_once().scored("single").over(settings.unit)
             return order_audit(
                 effect,
+                self._slots(run),
                 single,
                 ensemble,
                 rng=settings.rng(),
@@ -800,7 +1049,11 @@ class RunReport(Result):
     @cached_property
     def evaluation(self) -> Evaluation:
         """Every metric by group, with notes and `warnings`."""
-        return replace(self.experiment.evaluation(self.run), warnings=self.warnings)
+        return replace(
+            self.experiment.evaluation(self.run),
+            warnings=(*self.experiment.leaks, *self.warnings),
+            conclusions=self.conclusions,
+        )
 
     @property
     def rates(self) -> tuple[DecodedRates, ...]:
@@ -809,8 +1062,15 @@ class RunReport(Result):
 
     @property
     def order(self) -> OrderEffect:
-        """Whether the answers follow the order in which they are shown."""
+        """What the order of the answers moves, beside noise."""
         return self.experiment.order_effect(self.run)
+
+    @property
+    def conclusions(self) -> tuple[Conclusion, ...]:
+        """What is concluded of the run alone: its order and its probabilities."""
+        if self.run.ablated:
+            return ()
+        return self.experiment.order(self.run), self.experiment.probabilities(self.run)
 
     @property
     def order_audit(self) -> OrderAudit:
@@ -821,6 +1081,15 @@ class RunReport(Result):
     def digest(self) -> ReportDigest:
         """Which sealed run, calibrator and settings the numbers follow from."""
         return report_digest([self.run], self.experiment.settings)
+
+
+def _without_families(
+    runs: Sequence[ExperimentRun], families: Collection[str]
+) -> tuple[ExperimentRun, ...]:
+    kept: list[ExperimentRun] = []
+    for run in runs:
+        kept.append(run.without_families(families, kept[0] if kept else None))
+    return tuple(kept)
 
 
 def _named_pattern(argument: str) -> tuple[str, str]:

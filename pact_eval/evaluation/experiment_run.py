@@ -6,7 +6,7 @@ with it, so that all outputs show the same objects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from pact_eval._typing import IntArray
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import ItemMismatch, in_order_of, mismatch
 from pact_eval.evaluation.items import ScoredItems
@@ -61,7 +62,7 @@ class ExperimentRun:
         calibration: Path | None = None,
         shipped: bool = False,
         allow: tuple[Allowance, ...] = (),
-        views: int | None = None,
+        views: int | IntArray | None = None,
         without: frozenset[str] = frozenset(),
         repeats: int | None = None,
     ) -> None:
@@ -129,16 +130,19 @@ class ExperimentRun:
     @cached_property
     def _read(self) -> tuple[Predictions, ItemMismatch | None]:
         own = read_any_run(self.run).predictions
-        if self._views is not None:
-            own = own.first_views(self._views)
         if self._without:
             kept = [row for row, item in enumerate(own.ids) if item not in self._without]
             own = own.taken(np.array(kept, dtype=np.int64))
-        if self._first is None:
-            return own, None
-        first = self._first.predictions
-        different = mismatch(first, own, names=(self._first.place, self.place))
-        return (own if different else in_order_of(first, own)), different
+        different = None
+        if self._first is not None:
+            first = self._first.predictions
+            different = mismatch(first, own, names=(self._first.place, self.place))
+            own = own if different else in_order_of(first, own)
+        if isinstance(self._views, int):
+            own = own.first_views(self._views)
+        elif self._views is not None:
+            own = own.chosen_views(self._views)
+        return own, different
 
     @property
     def calibrator(self) -> Calibrator | None:
@@ -297,19 +301,56 @@ class ExperimentRun:
         """Return the run as if it had been scored with its first k views only; computed once."""
         if k >= self.predictions.k:
             return self
-        return self.once(
-            ("views", k),
-            lambda: ExperimentRun(
-                self.run,
-                arm=self.arm,
-                first=self._first,
-                calibration=self._calibration,
-                shipped=self._shipped,
-                allow=self._allow,
-                views=k,
-                without=self._without,
-                repeats=self._repeats,
-            ),
+        return self.once(("views", k), lambda: self._of_views(k))
+
+    def with_chosen_views(self, views: IntArray) -> ExperimentRun:
+        """Return the run as if it had been scored with these views only.
+
+        Args:
+            views: (n, k) the views of each item, in the order of `predictions`.
+        """
+        return self._of_views(views)
+
+    def _of_views(self, views: int | IntArray) -> ExperimentRun:
+        return ExperimentRun(
+            self.run,
+            arm=self.arm,
+            first=self._first,
+            calibration=self._calibration,
+            shipped=self._shipped,
+            allow=self._allow,
+            views=views,
+            without=self._without,
+            repeats=self._repeats,
+        )
+
+    def without_families(
+        self, families: Collection[str], first: ExperimentRun | None
+    ) -> ExperimentRun:
+        """Return the run without some families.
+
+        Args:
+            families: names of the families.
+            first: the first run of its type, without them; None if this is the first.
+
+        Raises:
+            InputError: no item is left.
+        """
+        views = read_any_run(self.run).predictions
+        leaves = np.isin(views.family, list(families))
+        if leaves.all():
+            message = f"{self.place}: no item is left without the families that leak"
+            raise InputError(message)
+        return ExperimentRun(
+            self.run,
+            arm=self.arm,
+            first=first,
+            calibration=self._calibration,
+            shipped=self._shipped,
+            allow=self._allow,
+            views=self._views,
+            without=self._without | frozenset(views.ids[leaves].tolist()),
+            repeats=self._repeats,
         )
 
     @contextmanager

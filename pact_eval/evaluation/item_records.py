@@ -14,6 +14,7 @@ from pact_eval.evaluation.data_splits import files_of
 from pact_eval.evaluation.diagnostics import DifferentData
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.run_data import scored_hash
 
 _SHOWN: Final = 5
 
@@ -56,7 +57,7 @@ def read_item_records(paths: Sequence[Path], experiment: Experiment) -> ItemReco
     found: dict[str, Record] = {}
     different: list[DifferentData] = []
     for run in experiment.runs:
-        wanted = _scored_hash(run)
+        wanted = scored_hash(run)
         if wanted in hashes:
             files = [hashes[wanted]]
         else:
@@ -86,23 +87,7 @@ def has_data_of(paths: Sequence[Path], experiment: Experiment) -> bool:
         InputError: a path is missing, or a folder contains no dataset.
     """
     hashes = {sha256_of_file(path) for path in _files(paths)}
-    return all(_scored_hash(run) in hashes for run in experiment.runs)
-
-
-def recorded_data(experiment: Experiment) -> tuple[Path, ...] | None:
-    """Return the datasets that the runs name in `run.json`; None unless all are there, unchanged.
-
-    Args:
-        experiment: the runs.
-    """
-    found = []
-    for run in experiment.runs:
-        path = Path(run.provenance.data_file or "")
-        wanted = _scored_hash(run)
-        if wanted is None or not path.is_file() or sha256_of_file(path) != wanted:
-            return None
-        found.append(path)
-    return tuple(dict.fromkeys(found))
+    return all(scored_hash(run) in hashes for run in experiment.runs)
 
 
 def _files(paths: Sequence[Path]) -> Iterable[Path]:
@@ -114,12 +99,6 @@ def _files(paths: Sequence[Path]) -> Iterable[Path]:
         else:
             message = f"{path}: file or folder of records not found"
             raise InputError(message)
-
-
-def _scored_hash(run: ExperimentRun) -> str | None:
-    """Return the hash of the dataset that a run scored; None for imports, which lack it."""
-    recorded = run.provenance
-    return recorded.data.sha256 if recorded.source in (None, "score") else None
 
 
 def _matched(

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,6 +48,7 @@ from pact_eval.runs import (
     collected,
     right_answers,
 )
+from pact_eval.stats import distinct_orders
 
 if TYPE_CHECKING:  # items without a calibrator need not load scipy.optimize
     from pact_eval.calibration import Calibrator
@@ -74,7 +74,6 @@ class ViewFacts:
         of_item: (units,) the item of each unit.
         answer_mass: mean share of the next-token distribution on the letters; NaN if unknown.
         smallest_probability: smallest probability above 0 of any view.
-        repeated: number of items that have fewer letter orders than views, but more than one.
         logit_gap: (n,) distance of the two best logits of view 0.
     """
 
@@ -83,7 +82,6 @@ class ViewFacts:
     of_item: IntArray
     answer_mass: float
     smallest_probability: float
-    repeated: int
     logit_gap: FloatArray
 
 
@@ -103,8 +101,8 @@ class ScoredItems:
         confidence: (n,) probability of that answer.
         values: by name of a registered metric, (n,) its per-item values.
         facts: facts on the views of all items of the run.
-        reordered: (n,) whether the views of an item show its answers in more than one order, or
-            differ otherwise; None if those of all items do, or may.
+        reordered: (n,) whether the views of an item show its answers in more than one order; None
+            if those of all items do, or may, because their orders are unknown.
         views: the scored views in memory; None for items read from a file.
         unit: units of intervals and exact tests: families, or source families.
         answers_only: whether the answers are known, and no probabilities; confidences are NaN.
@@ -257,7 +255,7 @@ class ScoredItems:
 
     @property
     def view_tv(self) -> FloatArray:
-        """(n,) mean TV over pairs of views, uncalibrated; NaN for one view or one order."""
+        """(n,) mean TV over pairs of orders, uncalibrated; NaN for one view or one order."""
         return self._of_orders("view_tv")
 
     @property
@@ -302,6 +300,14 @@ class ScoredItems:
         """(n,) reliability bin: 0 to `RELIABILITY_BINS` - 1, of equal width; 0 if it is unknown."""
         return metrics.bin_index(np.nan_to_num(self.confidence))
 
+    @cached_property
+    def score_items(self) -> ScoredItems:
+        """The Score items."""
+        kind = self.labels["kind"]
+        # One comparison of codes: looking up every item takes five times as long.
+        score = np.flatnonzero(kind.names == "score")
+        return self.taken(np.flatnonzero(kind.codes == score[0]) if score.size else score)
+
     def taken(self, rows: IntArray) -> ScoredItems:
         """Return the items of some rows, in their order, with new codes for their families."""
         return replace(
@@ -326,9 +332,24 @@ class ScoredItems:
         """
         if k == self.k:
             return self
-        views = self.predictions.first_views(k)
-        found = ScoredItems.of(views, self.decoding, self.calibrator).over(self.unit)
-        return replace(found, repeats=self.repeats, repeat=self.repeat) if k == 1 else found
+        return self._of_views(self.predictions.first_views(k))
+
+    def with_chosen_views(self, views: IntArray) -> ScoredItems:
+        """Return the items as if the run had been scored with these views only.
+
+        Args:
+            views: (n, k) the views of each item.
+
+        Raises:
+            ValueError: the items were read from a file, without their views.
+        """
+        return self._of_views(self.predictions.chosen_views(views))
+
+    def _of_views(self, views: Predictions) -> ScoredItems:
+        items = ScoredItems.of(views, self.decoding, self.calibrator).over(self.unit)
+        if self.repeat is None:
+            return items
+        return replace(items, repeats=self.repeats, repeat=self.repeat)
 
     def with_repeats(self, number: int) -> ScoredItems:
         """Return the items with a number of rows each, to compare runs row by row.
@@ -418,7 +439,8 @@ def read_items(
     groupings: tuple[GroupBy, ...] = tuple(dict.fromkeys(["kind", by, *units]))
     wanted = ["reference", "n_choices", "logits", "family", "variant", *groupings]
     wanted += ["id"] if k > 1 or letters else []
-    wanted += ["code_order", "answer_mass"] if letters else []
+    wanted += ["code_order"] if k > 1 or letters else []
+    wanted += ["answer_mass"] if letters else []
     wanted += ["prompt_tokens"] if calibrator is not None else []
     wanted += ["accepted"] if "accepted" in scan.collect_schema() else []
     frames = scan.select(list(dict.fromkeys(wanted)))
@@ -429,7 +451,8 @@ def read_items(
     def scored(start: int) -> tuple[_Part, SliceTexts]:
         frame = collected(path, frames.slice(start, size))
         try:
-            part = _score(_slice_of_frame(frame, k), scoring, start // k, columns, values)
+            views = _slice_of_frame(frame, k, letters=letters)
+            part = _score(views, scoring, start // k, columns, values)
         except ValueError as error:
             message = f"{path}, rows {start:,} to {start + len(frame) - 1:,}: {error}"
             raise RunError(message) from None
@@ -529,6 +552,7 @@ class _ViewSlice:
         logits: logits of all views one after another, without padding.
         codes: known letter orders of all views one after another.
         code_lengths: (n * k,) length of each letter order, 0 if unknown; empty if not read.
+        distinct: (n, k) False for a view whose order an earlier view of the item has.
         kind: (n,) field kind.
         is_base: (n,) whether the item is the base of its pair.
         reference: (n,) canonical index of the correct answer; None for ablated contexts.
@@ -542,12 +566,18 @@ class _ViewSlice:
     logits: npt.NDArray[np.floating]
     codes: npt.NDArray[np.integer]
     code_lengths: IntArray
+    distinct: BoolArray
     kind: TextArray | pl.Series
     is_base: BoolArray
     reference: IntArray | None
     answers: IntArray | None
     prompt_tokens: FloatArray | None
     answer_mass: FloatArray | None
+
+    @property
+    def several_orders(self) -> BoolArray:
+        """(n,) False for items whose K > 1 views have one order; unknown orders count as others."""
+        return np.asarray((self.distinct.sum(axis=1) > 1) | (self.k == 1), dtype=np.bool_)
 
 
 @dataclass(frozen=True)
@@ -601,7 +631,6 @@ class _Part:
         of_item: (m,) rows of these items.
         answer_mass: of all views.
         smallest_log_prob: of all views.
-        repeated: views that repeat an order.
     """
 
     rows: slice
@@ -610,7 +639,6 @@ class _Part:
     of_item: IntArray
     answer_mass: npt.NDArray[np.floating]
     smallest_log_prob: float
-    repeated: int
 
 
 def _slice_of_views(views: Predictions) -> _ViewSlice:
@@ -623,6 +651,7 @@ def _slice_of_views(views: Predictions) -> _ViewSlice:
         logits=views.logits[np.broadcast_to(used, (n, k, width))],
         codes=views.code_order[known],
         code_lengths=known.sum(axis=2).ravel(),
+        distinct=distinct_orders(views.code_order),
         kind=views.kind,
         is_base=views.variant == "base",
         reference=views.references,
@@ -632,7 +661,7 @@ def _slice_of_views(views: Predictions) -> _ViewSlice:
     )
 
 
-def _slice_of_frame(frame: pl.DataFrame, k: int) -> _ViewSlice:
+def _slice_of_frame(frame: pl.DataFrame, k: int, *, letters: bool) -> _ViewSlice:
     if frame["reference"].null_count():
         message = f"{frame['reference'].null_count():,} of {len(frame):,} rows have no reference"
         raise RunError(message)
@@ -642,6 +671,9 @@ def _slice_of_frame(frame: pl.DataFrame, k: int) -> _ViewSlice:
     if "code_order" in frame.columns:
         lengths = frame["code_order"].list.len().fill_null(0).to_numpy().astype(np.int64)
         codes = frame["code_order"].explode(empty_as_null=False).drop_nulls().to_numpy()
+    distinct = _distinct(codes, lengths, k) if k > 1 else np.ones((len(first), 1), dtype=np.bool_)
+    if not letters:
+        lengths, codes = lengths[:0], codes[:0]
     tokens = None
     if "prompt_tokens" in frame.columns:
         tokens = first["prompt_tokens"].cast(pl.Float64).fill_null(math.nan).to_numpy()
@@ -655,6 +687,7 @@ def _slice_of_frame(frame: pl.DataFrame, k: int) -> _ViewSlice:
         logits=frame["logits"].explode(empty_as_null=False).to_numpy(),
         codes=codes,
         code_lengths=lengths,
+        distinct=distinct,
         kind=first["kind"],
         is_base=(first["variant"] == "base").fill_null(value=False).to_numpy(),
         reference=right_answers(first)[1],
@@ -662,6 +695,14 @@ def _slice_of_frame(frame: pl.DataFrame, k: int) -> _ViewSlice:
         prompt_tokens=tokens,
         answer_mass=mass,
     )
+
+
+def _distinct(codes: npt.NDArray[np.integer], lengths: IntArray, k: int) -> BoolArray:
+    """Return (n, k) False for a view whose order an earlier view of the item has."""
+    slots = np.arange(lengths.max(initial=1))
+    orders = np.full((lengths.size, slots.size), -1, dtype=codes.dtype)
+    orders[slots < lengths[:, None]] = codes
+    return distinct_orders(orders.reshape(-1, k, slots.size))
 
 
 def _score(
@@ -692,8 +733,8 @@ def _score(
                 columns.put("logit_gap", rows, block.logit_gap)
                 picks[block.rows] = block.predicted_by_view
                 smallest = min(smallest, block.smallest_log_prob)
-    reordered = _reordered(views)
-    if k > 1 and scoring.letters:
+    reordered = views.several_orders
+    if k > 1:
         columns.put("reordered", slice(start, start + n), reordered)
     columns.put("is_base", slice(start, start + n), views.is_base)
     if views.reference is not None:
@@ -706,7 +747,6 @@ def _score(
         of_item=start + of_item,
         answer_mass=np.empty(0) if views.answer_mass is None else views.answer_mass.ravel(),
         smallest_log_prob=smallest,
-        repeated=repeated_views(views.n_choices[reordered], k) if k > 1 else 0,
     )
 
 
@@ -747,34 +787,28 @@ def _blocks(views: _ViewSlice, scoring: _Scoring) -> Any:
         answers=views.answers,
         answer_mass=views.answer_mass,
         views=views.k,
+        counted=None if views.distinct.all() else counted_views(views.distinct),
         ensemble=scoring.decoding == "ensemble",
         decode=decode,
     )
 
 
-def _reordered(views: _ViewSlice) -> BoolArray:
-    """Return (n,) False for items whose views repeat one answer to one order.
+def counted_views(distinct: BoolArray) -> BoolArray:
+    """Return which views count for view TV: the first of each order of an item.
 
-    Views of the same order with other logits are other measurements, as an import may hold.
+    An item of one order has no view TV (`ScoredItems.view_tv`). All of its views count, so that the
+    value of a gate is then how far its repeats differ.
+
+    Args:
+        distinct: (n, K) False for a view whose order an earlier view of the item has.
+
+    Examples:
+        >>> counted_views(np.array([[True, True, False], [True, False, False]]))
+        array([[ True,  True, False],
+               [ True,  True,  True]])
     """
-    n, k = len(views.n_choices), views.k
-    if k == 1 or not views.code_lengths.size:
-        return np.ones(n, dtype=np.bool_)
-    lengths = views.code_lengths.reshape(n, k)
-    starts = (np.cumsum(views.code_lengths) - views.code_lengths).reshape(n, k)
-    known: BoolArray = np.asarray((lengths > 0).all(axis=1))
-    found: BoolArray = np.logical_not(known)
-    # The orders of a run differ at the first letter: only items where they do not are compared.
-    first = views.codes[np.where(lengths > 0, starts, 0)] if views.codes.size else starts
-    found |= (first != first[:, :1]).any(axis=1)
-    at = np.cumsum(np.repeat(views.n_choices, k)).reshape(n, k) - views.n_choices[:, None]
-    for n_choices in np.unique(views.n_choices[~found]):
-        rows = np.flatnonzero(~found & (views.n_choices == n_choices))
-        letters = np.arange(n_choices)
-        for values, begin in ((views.codes, starts), (views.logits, at)):
-            of_views = values[begin[rows][:, :, None] + letters]
-            found[rows] |= (of_views != of_views[:, :1]).any(axis=(1, 2))
-    return found
+    one_order = distinct.sum(axis=1) == 1
+    return np.asarray(distinct | one_order[:, None], dtype=np.bool_)
 
 
 def _slots(
@@ -801,21 +835,6 @@ def _slots(
         kept = reordered[known // views.k] | (known % views.k == 0)
         return known[kept] // views.k, slots[:, kept]
     return known // views.k, slots
-
-
-def repeated_views(n_choices: npt.NDArray[np.integer], k: int) -> int:
-    """Count the items that have fewer letter orders than views.
-
-    Args:
-        n_choices: (n,) number of answers of each item.
-        k: number of views per item.
-
-    Examples:
-        >>> repeated_views(np.array([2, 3]), 4)
-        1
-    """
-    enough = next(n for n in count() if math.factorial(n) >= k)
-    return int((n_choices < enough).sum())
 
 
 def _scored_items(
@@ -875,7 +894,6 @@ def _facts(parts: Sequence[_Part], logit_gap: FloatArray) -> ViewFacts:
         smallest_probability=max(
             float(np.exp(min(part.smallest_log_prob for part in parts))), math.ulp(0.0)
         ),
-        repeated=sum(part.repeated for part in parts),
         logit_gap=logit_gap,
     )
 

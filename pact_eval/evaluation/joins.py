@@ -12,7 +12,15 @@ from typing import TypeAlias
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation.alignment import LeftOutItems
-from pact_eval.runs import EVALUATION, Allowance, Difference, RunFolder, join_differences
+from pact_eval.evaluation.conclusions.data import DataLeak
+from pact_eval.runs import (
+    EVALUATION,
+    Allowance,
+    Difference,
+    RunFolder,
+    join_differences,
+    unsealed_files,
+)
 
 
 @dataclass(frozen=True)
@@ -84,8 +92,31 @@ class SameWeights:
     sha256: str
 
 
-Notice: TypeAlias = SkippedRun | UnlikeRuns | SameWeights | LeftOutItems
-"""What `run.json` alone shows about the runs of an experiment."""
+@dataclass(frozen=True)
+class UnsealedFiles:
+    """Files in a run folder that its seal does not cover, and that no number is computed from.
+
+    Attributes:
+        run: the run folder.
+        names: the files and folders.
+    """
+
+    run: str
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        names = " and ".join(self.names)
+        return f"{self.run}: {names} is not covered by the seal of the run and is not read"
+
+
+Notice: TypeAlias = SkippedRun | UnlikeRuns | SameWeights | LeftOutItems | UnsealedFiles | DataLeak
+"""What run folders alone show about the runs of an experiment, and a leak of their data."""
+
+
+def unsealed(runs: Sequence[RunFolder]) -> tuple[UnsealedFiles, ...]:
+    """Return the runs whose folders have files that look like theirs and are not sealed."""
+    found = ((run.place, unsealed_files(run.folder, run.seal)) for run in runs)
+    return tuple(UnsealedFiles(place, names) for place, names in found if names)
 
 
 def same_weights(runs: Sequence[RunFolder]) -> tuple[SameWeights, ...]:

@@ -10,12 +10,10 @@ from typing import Final, Literal
 import numpy as np
 
 from pact_eval.evaluation.notes import TooFewResamples
-from pact_eval.evaluation.registry import ClusterUnit, Inference, Metric
+from pact_eval.evaluation.registry import Inference, Metric
 from pact_eval.stats import (
     LEVEL,
     Estimate,
-    McNemarTest,
-    SignFlipTest,
     holm,
     least_p_value,
     resamples_needed,
@@ -24,13 +22,7 @@ from pact_eval.stats import (
 MOST_RESAMPLES: Final = 1_000_000
 """More resamples than this are not suggested."""
 
-TestName = Literal[
-    "sign flip over families",
-    "sign flip over source families",
-    "McNemar over pairs",
-    "interval",
-    "t over seeds and families",
-]
+TestName = Literal["interval", "t over seeds and families"]
 """What decides whether a difference is marked."""
 
 
@@ -81,28 +73,16 @@ def sign_of(difference: Estimate) -> int:
     return (difference.value > 0) - (difference.value < 0)
 
 
-def exact_evidence(test: SignFlipTest | McNemarTest, unit: ClusterUnit) -> Evidence:
-    """Return the evidence of an exact test.
-
-    Args:
-        test: the test.
-        unit: what the clusters of a sign flip are.
-    """
-    name: TestName = "McNemar over pairs"
-    if isinstance(test, SignFlipTest):
-        source = unit == "source_family"
-        name = "sign flip over source families" if source else "sign flip over families"
-    return evidence(name, test.p_value, marked=test.p_value <= LEVEL)
-
-
-def interval_evidence(metric: Metric, inference: Inference) -> Evidence:
+def interval_evidence(metric: Metric, inference: Inference, difference: Estimate) -> Evidence:
     """Return the evidence of an interval.
 
     Args:
         metric: entry of the registry.
         inference: on the difference.
+        difference: with the interval that is shown; there is no evidence without one.
     """
-    difference = inference.estimate()
+    if math.isnan(difference.low):
+        return evidence("interval", math.nan, marked=False)
     marked = bool(difference.excludes_zero and metric.spec.better)
     found = evidence("interval", inference.p_value(), marked=marked)
     resamples, clusters = inference.resamples, inference.clusters
@@ -148,7 +128,7 @@ def adjusted(found: Sequence[Evidence]) -> list[Evidence]:
         found: those of one output; a p-value of NaN is no test.
 
     Examples:
-        >>> one, two = (evidence("McNemar over pairs", p, marked=p <= 0.05) for p in (0.03, 0.01))
+        >>> one, two = (evidence("interval", p, marked=p <= 0.05) for p in (0.03, 0.01))
         >>> [(each.adjusted_p_value, each.marked) for each in adjusted([one, two])]
         [(0.03, True), (0.02, True)]
     """

@@ -187,17 +187,6 @@ class IncompletePairs:
 
 
 @dataclass(frozen=True)
-class RepeatedViews:
-    """Items whose views repeat, which lowers their view TV.
-
-    Attributes:
-        items: number of items that have fewer letter orders than views.
-    """
-
-    items: int
-
-
-@dataclass(frozen=True)
 class OneOrder:
     """Items whose views show their answers in one order, as a server does with booleans.
 
@@ -247,17 +236,19 @@ class UnmatchedSeeds:
 
 @dataclass(frozen=True)
 class DifferentViews:
-    """Runs with different numbers of views, which are compared at the smallest number.
+    """Runs with different views, which are compared on the letter orders that all of them have.
 
     Attributes:
         ks: number of views by name of the run.
         common: the number of views that all runs have.
         ensembles: whether the distributions are ensembles, so that every metric depends on K.
+        unlike: number of items of which the runs have different orders.
     """
 
     ks: Mapping[str, int]
     common: int
     ensembles: bool
+    unlike: int = 0
 
 
 @dataclass(frozen=True)
@@ -280,12 +271,10 @@ class SmallGroups:
     Attributes:
         groups: the groups, in the order of the report; a group of one family has no interval.
         unit: what is counted: families, or source families.
-        differences: whether the intervals are of differences between runs.
     """
 
     groups: tuple[SmallGroup, ...]
     unit: ClusterUnit
-    differences: bool = False
 
 
 @dataclass(frozen=True)
@@ -319,7 +308,6 @@ Note = (
     | InfiniteNll
     | LowAnswerMass
     | IncompletePairs
-    | RepeatedViews
     | OneOrder
     | NearTies
     | UnmatchedSeeds
@@ -406,15 +394,12 @@ def one_order(items: ScoredItems) -> tuple[OneOrder, ...]:
     return (OneOrder(len(items) - others, others),)
 
 
-def small_groups(
-    clusters: Mapping[str, int], unit: ClusterUnit, *, differences: bool = False
-) -> tuple[SmallGroups, ...]:
+def small_groups(clusters: Mapping[str, int], unit: ClusterUnit) -> tuple[SmallGroups, ...]:
     """Return a note on the groups of few families; none if there is no such group.
 
     Args:
         clusters: by name of a group, number of its families, or source families.
         unit: what is counted.
-        differences: whether the intervals are of differences between runs.
 
     Examples:
         >>> (note,) = small_groups({"all": 162, "tax": 12, "law": 1}, "family")
@@ -424,7 +409,7 @@ def small_groups(
     few = tuple(
         SmallGroup(name, number) for name, number in clusters.items() if 1 < number < FEW_CLUSTERS
     )
-    return (SmallGroups(few, unit, differences),) if few else ()
+    return (SmallGroups(few, unit),) if few else ()
 
 
 def near_ties(logit_gap: npt.NDArray[np.float64], noise: float) -> NearTies:

@@ -17,8 +17,7 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval import metrics
-from pact_eval.evaluation.comparison import ExactTests, metric_difference
+from pact_eval.evaluation.comparison import metric_difference
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import Evidence
 from pact_eval.evaluation.notes import numeric_noise
@@ -26,7 +25,7 @@ from pact_eval.evaluation.registry import MetricSpec, find_metric
 from pact_eval.evaluation.report import Evaluation
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.runs import Provenance
-from pact_eval.stats import Estimate, SlotPreferences, slot_preferences
+from pact_eval.stats import Estimate, SlotPreferences
 
 FloorSource = Literal["repeats", "rounding", "not measured", "not in the log"]
 """Where a noise floor is from: repeated requests, rounding errors of a local model, or nowhere. A
@@ -81,6 +80,7 @@ class OrderEffect:
         floor: what noise alone moves.
         view_tv: mean TV between the views of an item, with its interval.
         flip_rate: share of items whose answer differs between views, with its interval.
+        orders_hidden: whether a server sorts the options, so that no order reaches the model.
     """
 
     finding: OrderFinding
@@ -88,6 +88,7 @@ class OrderEffect:
     floor: NoiseFloor
     view_tv: Estimate
     flip_rate: Estimate
+    orders_hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ def order_effect(evaluation: Evaluation, provenance: Provenance) -> OrderEffect:
     probe = provenance.probe
     sorts = probe is not None and probe.order_effect == "not seen"
     finding = _finding(view_tv, evaluation.k, floor, sorts=sorts)
-    return OrderEffect(finding, evaluation.k, floor, view_tv, flips)
+    return OrderEffect(finding, evaluation.k, floor, view_tv, flips, orders_hidden=sorts)
 
 
 def _finding(view_tv: Estimate, k: int, floor: NoiseFloor, *, sorts: bool) -> OrderFinding:
@@ -214,8 +215,21 @@ def _finding(view_tv: Estimate, k: int, floor: NoiseFloor, *, sorts: bool) -> Or
     return "shown" if low > floor.tv else "not shown"
 
 
+def flip_floor(items: ScoredItems, floor: NoiseFloor) -> float:
+    """Return the share of items whose answer at view 0 noise could change; NaN if it is not known.
+
+    Args:
+        items: at view 0, with their views in memory, uncalibrated.
+        floor: what noise alone moves.
+    """
+    if not floor.known or not len(items):
+        return math.nan
+    return float(_near_ties(items, floor).mean())
+
+
 def order_audit(
     effect: OrderEffect,
+    slots: SlotPreferences,
     single: ScoredItems,
     ensemble: ScoredItems | None,
     *,
@@ -226,6 +240,7 @@ def order_audit(
 
     Args:
         effect: of the run.
+        slots: the test of its letters.
         single: its items at view 0, with their views in memory, uncalibrated.
         ensemble: the same items over K views; None if there is no ensemble.
         rng: source of the permutations and resamples.
@@ -246,16 +261,13 @@ def order_audit(
             for each in (ensemble.taken(rows), items)
         )
         gains = tuple(_gain(name, k_views, view_0, near, effect.floor) for name in GAINS)
-    views = items.predictions
     return OrderAudit(
         effect=effect,
         items=len(items),
         one_order=len(single) - len(items),
-        flip_floor=float(near.mean()) if effect.floor.known and near.size else math.nan,
+        flip_floor=flip_floor(items, effect.floor),
         gains=tuple(each for each in gains if not math.isnan(each.difference.value)),
-        slots=slot_preferences(
-            views.code_order, metrics.predicted(views.log_probs_by_view), items.cluster, rng=rng
-        ),
+        slots=slots,
     )
 
 
@@ -283,7 +295,7 @@ def _gain(
         single=view_0.estimate(name),
         ensemble=k_views.estimate(name),
         difference=difference,
-        evidence=ExactTests(k_views, view_0).evidence(name) or found,
+        evidence=found,
         floor=_gain_floor(name, view_0.items, near, floor) if floor.known else math.nan,
     )
 

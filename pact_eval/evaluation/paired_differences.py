@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from pact_eval.evaluation.answers import ComparisonAnswer, other_decoding
 from pact_eval.evaluation.arm_differences import ArmDifference, arm_difference
-from pact_eval.evaluation.common_views import common_views
+from pact_eval.evaluation.common_views import runs_at_common_views
 from pact_eval.evaluation.comparison import MetricComparison
 from pact_eval.evaluation.registry import find_metric
 from pact_eval.evaluation.report import default_resamples
-from pact_eval.evaluation.seeds import ArmPair, SeedMatch, matched_seeds
+from pact_eval.evaluation.seeds import ArmPair, matched_seeds
 from pact_eval.evaluation.statistics import ResampledGroup, resampled_group
 from pact_eval.stats import Estimate
 
@@ -96,28 +96,29 @@ def _by_views(
     settings = experiment.settings
     a, b = ({run.seed: run for run in experiment.arms[arm]} for arm in (answer.a, answer.b))
     matches = matched_seeds(a, b)
-    views = common_views([run.predictions.k for each in matches for run in (each.a, each.b)])
+    runs = [run for each in matches for run in (each.a, each.b)]
+    of_common_views, shared = runs_at_common_views(runs)
     chosen = answer.differences["all"]
-    k = {"single": 1, "ensemble": views}
+    k = {"single": 1, "ensemble": shared.k}
     yield k[settings.decoding], [chosen[name] for name in _METRICS]
-    if views > 1:
+    if shared.k > 1:
         decoding = other_decoding(settings.decoding)
-        drawn = [_drawn(experiment, each, decoding, views) for each in matches]
-        yield k[decoding], [arm_difference(name, drawn) for name in _METRICS]
+        used = runs if decoding == "single" else of_common_views
+        drawn = {
+            run: _drawn(experiment, cut, decoding) for run, cut in zip(runs, used, strict=True)
+        }
+        pairs = [(drawn[each.a], drawn[each.b]) for each in matches]
+        yield k[decoding], [arm_difference(name, pairs) for name in _METRICS]
 
 
-def _drawn(
-    experiment: Experiment, match: SeedMatch[ExperimentRun], decoding: Decoding, views: int
-) -> tuple[ResampledGroup, ResampledGroup]:
-    """Resample both rates of two runs under a decoding."""
+def _drawn(experiment: Experiment, run: ExperimentRun, decoding: Decoding) -> ResampledGroup:
+    """Resample both rates of a run under a decoding."""
     settings = experiment.settings
-    wanted = [find_metric(name) for name in _METRICS]
-
-    def group(run: ExperimentRun) -> ResampledGroup:
-        cut = run if decoding == "single" else run.with_views(views)
-        items = cut.scored(decoding).over(settings.unit)
-        resamples = settings.resamples or default_resamples(len(items))
-        found = items.with_sorted_families()
-        return resampled_group("all", found, rng=settings.rng(), resamples=resamples, wanted=wanted)
-
-    return group(match.a), group(match.b)
+    items = run.scored(decoding).over(settings.unit)
+    return resampled_group(
+        "all",
+        items.with_sorted_families(),
+        rng=settings.rng(),
+        resamples=settings.resamples or default_resamples(len(items)),
+        wanted=[find_metric(name) for name in _METRICS],
+    )

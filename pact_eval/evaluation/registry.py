@@ -11,28 +11,33 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._typing import FloatArray
-from pact_eval.evaluation.calibration_difference import ece_difference
+from pact_eval.evaluation.calibration_difference import correlations, ece_difference
 from pact_eval.evaluation.calibration_error import ece_interval
 from pact_eval.stats import (
+    ClusterText,
     Estimate,
     LazyRowSums,
+    Method,
     Resampled,
     ResampledInference,
     RowSums,
     Statistic,
+    SummedInterval,
     TotalsStatistic,
     linear_inference,
     mean_statistic,
     paired_rates,
     rate_estimate,
     ratio_statistic,
+    summed_interval,
 )
 
 if TYPE_CHECKING:
@@ -54,9 +59,6 @@ Need = Literal[
 """A requirement of a metric: `ensemble` is a distribution of several views
 together. Metrics that need neither references nor ablated contexts are computed
 for both types of run."""
-
-ExactTest = Literal["families", "pairs"]
-"""The sign flip over families (or source families), or McNemar over complete pairs."""
 
 Summary = Literal["main results", "figure of arms", "every run", "sweep", "ablations"]
 """Tables and figures that show only some metrics: the tables of main results, of every run (on the
@@ -230,12 +232,75 @@ def rate_difference(drawn: Resampled) -> Inference:
     """Inference on a difference of rates over families.
 
     The score interval (see `stats.PairedRates`) if both are rates of the same rows; otherwise, as
-    for confident errors, as `mean_difference`.
+    for confident errors, the Wilson intervals of the rates combined (see `RatesOfOtherRows`).
     """
-    found = drawn.rows()
-    if found is None or not math.isfinite(drawn.value) or np.abs(found[0]).max() > 1 + _ROUNDING:
+    if not math.isfinite(drawn.value):
         return mean_difference(drawn)
-    return replace(paired_rates(*found, drawn.n_clusters), value=drawn.value)
+    found = drawn.rows()
+    if found is not None and np.abs(found[0]).max() <= 1 + _ROUNDING:
+        return replace(paired_rates(*found, drawn.n_clusters), value=drawn.value)
+    return RatesOfOtherRows(drawn)
+
+
+@dataclass(frozen=True)
+class RatesOfOtherRows:
+    """Inference on a weighted sum of rates that are shares of different rows of the same families.
+
+    The interval combines the Wilson intervals of the rates (MOVER, see `stats.summed_interval`),
+    with the correlation of their linearised values over families, and lies in [-1, 1].
+
+    Attributes:
+        drawn: the sum, with its rates.
+        resamples: none limit the p-value.
+    """
+
+    drawn: Resampled
+    resamples: ClassVar[int] = 0
+
+    @property
+    def clusters(self) -> int:
+        """Number of families, or source families."""
+        return self.drawn.n_clusters
+
+    @cached_property
+    def _summed(self) -> SummedInterval | None:
+        rates, influences = [], []
+        for _, statistic in self.drawn.terms:
+            linear = statistic.linearised() if isinstance(statistic, TotalsStatistic) else None
+            if linear is None or not isinstance(statistic, TotalsStatistic):
+                return None
+            (counted,), (positive,) = statistic.by_cluster()
+            rates.append(rate_estimate(positive, counted))
+            influences.append(linear.influence)
+        if any(math.isnan(rate.low) for rate in rates):
+            return None
+        return summed_interval(
+            [weight for weight, _ in self.drawn.terms],
+            [rate.value for rate in rates],
+            [rate.low for rate in rates],
+            [rate.high for rate in rates],
+            # Rates without a spread, as of no family or of all, tell nothing of a correlation.
+            np.maximum(correlations(influences), 0.0),
+            n_clusters=min(rate.clusters for rate in rates),
+            ends_at_zero=False,
+        )
+
+    def estimate(self, confidence: float = 0.95) -> Estimate:
+        """Return the sum with its interval; none if a rate has none."""
+        method = Method("MOVER interval", " (rates of different items)", confidence)
+        value, n, reason = self.drawn.value, self.drawn.n, None
+        low, high = math.nan, math.nan
+        if self._summed is None:
+            reason = ClusterText("items of one {cluster} count: no interval")
+        else:
+            low, high = np.clip(self._summed.at(confidence), -1.0, 1.0).tolist()
+        return Estimate(value, low, high, n, self.clusters, method, reason)
+
+    def p_value(self) -> float:
+        """Return the level at which the interval ends at 0; NaN without an interval."""
+        if self._summed is None:
+            return math.nan
+        return 1.0 if self.drawn.value == 0 else self._summed.p_value()
 
 
 def _linear(drawn: Resampled, *, outer: bool) -> Inference:
@@ -266,7 +331,8 @@ class Metric:
         bounds: smallest and largest possible value, at which intervals end.
         noise_floor: whether chance alone moves the value of a perfect run from 0. Its estimates are
             then `CalibrationError`, and tables show both numbers.
-        exact_test: the test that decides on a difference between runs; None if its interval does.
+        of_errors: whether it comes mostly from wrong answers. Few families with an error then say
+            little about it, and it has no interval.
     """
 
     spec: MetricSpec
@@ -281,7 +347,7 @@ class Metric:
     from_runs: InferenceFromRuns | None = None
     bounds: tuple[float, float] = (-math.inf, math.inf)
     noise_floor: bool = False
-    exact_test: ExactTest | None = None
+    of_errors: bool = False
 
     @property
     def name(self) -> str:
@@ -304,6 +370,14 @@ class Metric:
             return estimate
         low, high = np.clip((estimate.low, estimate.high), *self.bounds).tolist()
         return replace(estimate, low=low, high=high)
+
+    def within_difference(self, difference: Estimate) -> Estimate:
+        """Return a difference of two values, whose interval ends at the largest possible one."""
+        if math.isnan(difference.low) or math.isnan(difference.high):
+            return difference
+        most = self.bounds[1] - self.bounds[0]
+        low, high = max(difference.low, -most), min(difference.high, most)
+        return replace(difference, low=low, high=high)
 
     def applies_to(self, contexts: Contexts) -> bool:
         """Whether the metric is defined for runs on such contexts."""
@@ -518,6 +592,8 @@ _ABLATED: Final[frozenset[Need]] = frozenset({"ablated contexts"})
 _NONE: Final[frozenset[Summary]] = frozenset()
 _SHARE: Final = (0.0, 1.0)
 _POSITIVE: Final = (0.0, math.inf)
+# The letters A to Z show 26 levels.
+_LEVELS: Final = (0.0, 25.0)
 _MAIN: Final[frozenset[Summary]] = frozenset({"main results"})
 _TABLES: Final[frozenset[Summary]] = _MAIN | {"every run", "sweep", "ablations"}
 _RUNS: Final[frozenset[Summary]] = frozenset({"every run", "sweep", "ablations"})
@@ -530,18 +606,18 @@ def _add_metrics_of_references() -> None:
             _FULL,
             lambda block: block.correct,
             of_top_answer=True,
-            exact_test="families",
             interval=rate_interval,
             difference=rate_difference,
+            bounds=_SHARE,
         ),
         Metric(
             MetricSpec("pair_accuracy", "Pair accuracy", "percent", 1),
             _FULL | {"pairs"},
             reduction=_pair_accuracy,
             of_top_answer=True,
-            exact_test="pairs",
             interval=rate_interval,
             difference=rate_difference,
+            bounds=_SHARE,
         ),
         Metric(
             MetricSpec("nll_nats", "NLL", "nats", -1),
@@ -549,6 +625,7 @@ def _add_metrics_of_references() -> None:
             lambda block: block.nll_nats,
             summaries=_TABLES,
             bounds=_POSITIVE,
+            of_errors=True,
         ),
         Metric(
             MetricSpec("brier", "Brier", "score", -1),
@@ -556,6 +633,7 @@ def _add_metrics_of_references() -> None:
             lambda block: block.brier,
             summaries=_MAIN,
             bounds=(0.0, 2.0),
+            of_errors=True,
         ),
         Metric(
             MetricSpec("ece", "ECE", "percent", -1),
@@ -564,6 +642,7 @@ def _add_metrics_of_references() -> None:
             interval=ece_interval,
             from_runs=ece_difference,
             bounds=_SHARE,
+            of_errors=True,
             noise_floor=True,
         ),
         Metric(
@@ -572,6 +651,7 @@ def _add_metrics_of_references() -> None:
             reduction=_aurc,
             summaries=_MAIN | {"every run", "ablations"},
             bounds=_SHARE,
+            of_errors=True,
         ),
     )
 
@@ -584,7 +664,8 @@ def _add_metrics_of_score_items() -> None:
             lambda block: block.expected_level_error,
             _over_score_items,
             summaries=_MAIN | {"ablations"},
-            bounds=_POSITIVE,
+            bounds=_LEVELS,
+            of_errors=True,
         ),
         Metric(
             MetricSpec("score_rps", "Score RPS", "levels", -1),
@@ -592,7 +673,8 @@ def _add_metrics_of_score_items() -> None:
             lambda block: block.rps,
             _over_score_items,
             summaries=_MAIN,
-            bounds=_POSITIVE,
+            bounds=_LEVELS,
+            of_errors=True,
         ),
         Metric(
             MetricSpec("score_level_mae", "Score level MAE", "levels", -1),
@@ -601,7 +683,8 @@ def _add_metrics_of_score_items() -> None:
             _over_score_items,
             summaries=_NONE,
             of_top_answer=True,
-            bounds=_POSITIVE,
+            bounds=_LEVELS,
+            of_errors=True,
         ),
     )
 
@@ -637,6 +720,7 @@ def _add_metrics_of_views_and_ablated_contexts() -> None:
             of_top_answer=True,
             interval=rate_interval,
             difference=rate_difference,
+            bounds=_SHARE,
         ),
         Metric(
             MetricSpec("ensemble_gain", "Ensemble gain", "points", 0),
@@ -646,6 +730,7 @@ def _add_metrics_of_views_and_ablated_contexts() -> None:
             summaries=frozenset({"sweep"}),
             of_top_answer=True,
             interval=gain_interval,
+            bounds=(-1.0, 1.0),
         ),
     )
 
@@ -659,6 +744,7 @@ def _add_metrics_of_confidence() -> None:
             summaries=_NONE,
             interval=rate_interval,
             difference=rate_difference,
+            bounds=_SHARE,
         ),
         Metric(
             MetricSpec("answer_mass", "Answer mass", "percent", 1),

@@ -22,7 +22,6 @@ from pact_eval.evaluation.notes import (
     NearTies,
     Note,
     RepeatedPrompts,
-    RepeatedViews,
     near_ties,
     numeric_noise,
     one_order,
@@ -44,6 +43,7 @@ from pact_eval.stats import ClusterText, Estimate, SlotHomogeneity, slot_homogen
 
 if TYPE_CHECKING:  # a report without a calibrator need not load scipy.optimize
     from pact_eval.calibration import CalibrationWarning, Calibrator
+    from pact_eval.evaluation.conclusions.conclusion import Conclusion
     from pact_eval.evaluation.joins import Notice
 
 Calibration = Literal["raw", "calibrated", "as shipped"]
@@ -113,6 +113,7 @@ class Evaluation(Result):
         near_ties: answers that rounding could have changed; None if the precision is unknown.
         notes: notes on the numbers.
         warnings: warnings on the run and its calibrator; `pact_eval.evaluate` fills them.
+        conclusions: on the order and the probabilities of the run; `pact_eval.evaluate` fills them.
     """
 
     contexts: Contexts
@@ -130,6 +131,7 @@ class Evaluation(Result):
     near_ties: NearTies | None
     notes: tuple[Note, ...]
     warnings: tuple[CalibrationWarning | Notice, ...] = ()
+    conclusions: tuple[Conclusion, ...] = ()
 
     @property
     def decoding_name(self) -> DecodingName:
@@ -288,8 +290,6 @@ def _notes(items: ScoredItems, everything: Group, ties: NearTies | None) -> tupl
     if pairs is not None and pairs.incomplete_families and len(items.pairs):
         notes.append(IncompletePairs(pairs.incomplete_families))
     notes += one_order(items)
-    if facts.repeated:
-        notes.append(RepeatedViews(facts.repeated))
     if ties is not None and ties.items:
         notes.append(ties)
     return tuple(notes)

@@ -174,11 +174,7 @@ def compare_arms(
         tests=max((each.evidence.tests for each in _every(differences)), default=0),
         notes=(
             *different,
-            *small_groups(
-                {group.name: group.items.n_clusters for group in shared},
-                any_run.unit,
-                differences=True,
-            ),
+            *small_groups({group.name: group.items.n_clusters for group in shared}, any_run.unit),
             *too_few_resamples(_tested(differences)),
             *(note for other in others for note in _unmatched(first, other, arms)),
         ),

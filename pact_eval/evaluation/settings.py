@@ -31,6 +31,10 @@ class Settings:
             or source_family (new source families).
         holm: adjust the marks of comparisons together, over runs, metrics and groups.
         allow: differences that are accepted between a run and the run its calibrator was fitted on.
+        data: datasets of the runs, files or folders, that are audited. Without any, the files that
+            the runs name are compared with the training files of their manifests.
+        audit: output of `pact-audit data --json` on the data.
+        without_leaks: leave out the families that are also in files that a model is made from.
 
     Examples:
         >>> from pact_eval.evaluation import Settings
@@ -51,6 +55,9 @@ class Settings:
     unit: ClusterUnit = "family"
     holm: bool = False
     allow: tuple[Allowance, ...] = ()
+    data: tuple[Path, ...] = ()
+    audit: Path | None = None
+    without_leaks: bool = False
 
     @property
     def calibration_name(self) -> Literal["raw", "calibrated", "as shipped"]:

@@ -12,6 +12,11 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._typing import TextArray
+from pact_eval.evaluation.few_units import (
+    reaching_to_fewer_errors,
+    too_few,
+    without_interval,
+)
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels
 from pact_eval.evaluation.registry import (
@@ -96,7 +101,7 @@ def group_statistics(items: ScoredItems, wanted: Sequence[Metric] | None = None)
         here = [metric for metric in found if ("score items" in metric.needs) == score]
         if not here:
             continue
-        members = _score_items(items) if score else items
+        members = items.score_items if score else items
         reductions = _reductions(members, here)
         statistics = {name: reduced.statistic for name, reduced in reductions.items()}
         bases |= {
@@ -119,13 +124,6 @@ def _reductions(items: ScoredItems, wanted: Sequence[Metric]) -> dict[str, Reduc
     with ThreadPoolExecutor(2) as pool:
         names = [metric.name for metric in wanted]
         return dict(zip(names, pool.map(reduced, wanted), strict=True))
-
-
-def _score_items(items: ScoredItems) -> ScoredItems:
-    kind = items.labels["kind"]
-    # One comparison of codes: looking up every item takes five times as long.
-    score = np.flatnonzero(kind.names == "score")
-    return items.taken(np.flatnonzero(kind.codes == score[0]) if score.size else score)
 
 
 def point_values(group: GroupStatistics) -> dict[str, float]:
@@ -211,6 +209,9 @@ class ResampledGroup:
             return Estimate(math.nan, math.nan, math.nan, 0, 0, None, ClusterText(NO_PROBABILITIES))
         estimate = entry.interval(self.items, self.drawn[metric], same_stream(self.rng))
         estimate = entry.within_bounds(estimate)
+        few = too_few(entry, self.basis(metric).families, [self.items])
+        estimate = without_interval(estimate, few)
+        estimate = reaching_to_fewer_errors(entry, estimate, self.items)
         basis = self.statistics.bases.get(metric)
         if basis is None:
             return estimate
@@ -266,9 +267,11 @@ def mean_estimate(groups: Sequence[ResampledGroup], metric: str) -> Estimate:
         ]
         found = entry.from_runs(drawn, parts).estimate()
     basis = joint_basis(groups, metric)
+    few = too_few(entry, basis.families, [group.items for group in groups])
+    found = without_interval(entry.within_bounds(found), few)
     undefined = next(filter(None, (group.undefined_reason(metric) for group in groups)), None)
     return replace(
-        entry.within_bounds(found),
+        found,
         n=basis.units,
         clusters=basis.families,
         reason=undefined or found.reason,

@@ -140,7 +140,10 @@ def answered(sample: Sequence[Record]) -> list[Record]:
 
 
 def check_answers(
-    folder: Path, layout: Layout, ours: Sequence[tuple[Record, list[float]]]
+    folder: Path,
+    layout: Layout,
+    ours: Sequence[tuple[Record, list[float]]],
+    dtype: torch.dtype = torch.float32,
 ) -> float:
     """Compare answers with those of `pipeline("decision")` on an exported folder.
 
@@ -148,18 +151,14 @@ def check_answers(
         folder: the folder.
         layout: what it holds.
         ours: records and their probabilities.
+        dtype: precision of the pipeline.
 
     Returns:
         The largest difference of a probability.
-
-    Raises:
-        PromptError: it is larger than rounding explains.
     """
     more: dict[str, Any] = {"decision_config": str(folder)} if layout == "adapter" else {}
     with quiet_loading():
-        decide: Any = pipeline(
-            "decision", model=str(folder), device="cpu", dtype=torch.float32, **more
-        )
+        decide: Any = pipeline("decision", model=str(folder), device="cpu", dtype=dtype, **more)
     largest = 0.0
     for record, expected in ours:
         answer = decide({"state": record.state, "questions": {"decision": _asked(record)}})

@@ -13,18 +13,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
+
 from pact_eval._files import write_atomically, writing
-from pact_eval._json import Json
 from pact_eval.calibration import KINDS, Calibrator, check_decoding, read_calibrator
 from pact_eval.calibration.ownership import identity_of_fit
 from pact_eval.data import Record
 from pact_eval.errors import AdapterError, InputError, PromptError
 from pact_eval.export.checks import TOLERANCE, check_answers, check_ids, our_answers
 from pact_eval.export.layouts import Layout, readme, write_layout
-from pact_eval.models import AdapterFiles, read_json_object
+from pact_eval.models import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.prompts import NIMBLE, PromptContract
-from pact_eval.scoring.model import identify
+from pact_eval.scoring.model import identify, stored_dtype
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.templates import DecisionFiles, read_decision_files
 from pact_eval.templates.contract import DecisionTemplate
@@ -105,6 +106,8 @@ class Export:
         answers: number of answers compared with those of `pipeline("decision")`.
         largest_difference: largest difference of a probability.
         tolerance: largest difference that was accepted; merging rounds weights, which allows more.
+        stored: precision of the stored weights, in which transformers loads them by default.
+        stored_difference: largest difference of a probability in that precision.
     """
 
     folder: Path
@@ -115,6 +118,8 @@ class Export:
     answers: int
     largest_difference: float
     tolerance: float
+    stored: str
+    stored_difference: float
 
 
 def export_adapter(
@@ -165,12 +170,18 @@ def export_adapter(
         folder.mkdir()
         with step("Writing"):
             write_layout(layout, folder, model, files)
-            tolerance = TOLERANCE[_dtype(folder, layout)]
-            compared = f"within {tolerance:g} on {len(ours):,} questions"
-            text = readme(out.name, layout, files, compared=compared)
-            write_atomically(folder / _README, text)
+        stored = str(stored_dtype(model.base.folder)).removeprefix("torch.")
+        tolerance = TOLERANCE[stored if layout == "merged" else "float32"]
         with step("Comparing answers"):
             largest = _compared(folder, layout, ours, tolerance)
+            moved = 0.0
+            if stored != "float32":
+                moved = check_answers(folder, layout, ours, getattr(torch, stored))
+        compared = f"within {tolerance:g} on {len(ours):,} questions"
+        text = readme(
+            out.name, layout, files, compared=compared, precision=_precision(stored, moved)
+        )
+        write_atomically(folder / _README, text)
         if out.exists():
             out.rmdir()
         shutil.move(folder, out)
@@ -184,6 +195,8 @@ def export_adapter(
         answers=len(ours),
         largest_difference=largest,
         tolerance=tolerance,
+        stored=stored,
+        stored_difference=moved,
     )
 
 
@@ -202,11 +215,15 @@ def _compared(
     return largest
 
 
-def _dtype(folder: Path, layout: Layout) -> str:
-    """Return the dtype that rounds the weights: only merging rounds them again."""
-    config = read_json_object(folder / "config.json") if layout == "merged" else {}
-    name: Json = config.get("dtype", config.get("torch_dtype"))
-    return name if isinstance(name, str) and name in TOLERANCE else "float32"
+def _precision(stored: str, moved: float) -> str:
+    """Say in which precision answers were compared, and what the stored one moves."""
+    if stored == "float32":
+        return "float32, in which the weights are stored"
+    return (
+        f'compared in float32 (`dtype="float32"`, `transformers serve --dtype float32`). The '
+        f"weights are stored in {stored}, which transformers takes if no dtype is named; it moved "
+        f"a probability by up to {moved:.2g}"
+    )
 
 
 def _parent(out: Path) -> Path:

@@ -17,8 +17,14 @@ import torch
 
 from pact_eval._files import write_atomically
 from pact_eval._json import dumps_indented
-from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG, read_json_object
-from pact_eval.scoring.model import ScoringModel, attach_adapter, load_base, quiet_loading
+from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG
+from pact_eval.scoring.model import (
+    ScoringModel,
+    attach_adapter,
+    load_base,
+    quiet_loading,
+    stored_dtype,
+)
 from pact_eval.templates import DECISION_CONFIG, DECISION_TEMPLATE, DecisionFiles
 
 Layout = Literal["adapter", "with-base", "merged"]
@@ -85,17 +91,12 @@ def _save_merged(model: ScoringModel, folder: Path) -> None:
     loaded: Any = load_base(model.base, model.adapter, torch.device("cpu"), torch.float32)
     merged = attach_adapter(loaded, model.adapter).merge_and_unload(safe_merge=True)
     with quiet_loading():
-        merged.to(_dtype_of(folder)).save_pretrained(folder)
+        merged.to(stored_dtype(model.base.folder)).save_pretrained(folder)
 
 
-def _dtype_of(folder: Path) -> torch.dtype:
-    config = read_json_object(folder / "config.json")
-    name = config.get("dtype", config.get("torch_dtype"))
-    found = getattr(torch, name, None) if isinstance(name, str) else None
-    return found if isinstance(found, torch.dtype) else torch.float32
-
-
-def readme(name: str, layout: Layout, files: DecisionFiles, *, compared: str) -> str:
+def readme(
+    name: str, layout: Layout, files: DecisionFiles, *, compared: str, precision: str
+) -> str:
     """Return the README of an exported folder.
 
     Args:
@@ -103,6 +104,7 @@ def readme(name: str, layout: Layout, files: DecisionFiles, *, compared: str) ->
         layout: what it holds.
         files: the decision files: the contract that it renders, and the temperatures by type.
         compared: how far its probabilities are from those of pact-eval, and on what.
+        precision: in which precision they are compared, and what the stored one moves.
     """
     more = f', decision_config="./{name}"' if layout == "adapter" else ""
     shipped = json.dumps({kind: round(number, 4) for kind, number in files.temperature.items()})
@@ -112,6 +114,7 @@ def readme(name: str, layout: Layout, files: DecisionFiles, *, compared: str) ->
         layout=layout,
         contract=files.fingerprint,
         compared=compared,
+        precision=precision,
         temperatures=shipped if files.temperature else "none (raw probabilities)",
         note=_NOTES[layout],
     )
@@ -134,6 +137,7 @@ decide({{"state": "The seal is broken.", "questions": {{"sealed": {{"type": "nou
 - Prompt contract: {contract}.
 - Temperatures by type: {temperatures}.
 - Probabilities are those of pact-eval, compared at the export: {compared}.
+- Precision: {precision}.
 - Every question has a prompt of its own. Types are `noul` (true or false), `choice` and `score`.
 - transformers deletes the texts `<|mark|>` and `<|split|>` from a request.
 """

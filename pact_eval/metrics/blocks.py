@@ -45,6 +45,7 @@ class ItemBlock:
         answers: (m, 2) the two answers that an ablated context cannot distinguish, or None.
         answer_mass: (m, K) share of the next-token distribution on the answer letters; NaN if
             unknown.
+        counted: (m, K) the views that count for view TV; None for all of them.
     """
 
     rows: IntArray
@@ -54,6 +55,7 @@ class ItemBlock:
     reference: IntArray | None
     answers: IntArray | None
     answer_mass: FloatArray
+    counted: BoolArray | None = None
 
     @property
     def k(self) -> int:
@@ -113,7 +115,7 @@ class ItemBlock:
     @cached_property
     def view_tv(self) -> FloatArray:
         """(m,) see `metrics.pairwise_tv`."""
-        return pairwise_tv(self._by_item)
+        return pairwise_tv(self._by_item, self.counted)
 
     @cached_property
     def flipped(self) -> FloatArray:
@@ -188,6 +190,7 @@ def item_blocks(
     answers: IntArray | None = None,
     answer_mass: FloatArray | None = None,
     views: int = 1,
+    counted: BoolArray | None = None,
     ensemble: bool = False,
     decode: Decode | None = None,
 ) -> Iterator[ItemBlock]:
@@ -201,6 +204,7 @@ def item_blocks(
         answers: (n, 2) the two answers of each ablated context, or None.
         answer_mass: (n, K) share of the next-token distribution on the letters; None if unknown.
         views: K.
+        counted: (n, K) the views that count for view TV; None for all of them.
         ensemble: decode the K views together; else view 0 alone.
         decode: calibrates the decoded log-probabilities; None leaves them raw.
 
@@ -244,6 +248,7 @@ def item_blocks(
             answer_mass=(
                 np.full((rows.size, views), np.nan) if answer_mass is None else answer_mass[rows]
             ),
+            counted=None if counted is None else counted[rows],
         )
 
 

@@ -12,6 +12,9 @@ from pact_eval.metrics.reduction import item_mean
 BINS = 15
 """Number of equal-width bins of ECE."""
 
+# A confidence of 0.6 is the edge 9/15: logarithm and softmax leave it a digit below or above.
+_ON_EDGE = 1e-9
+
 
 def _check_bins(bins: int) -> None:
     if bins < 1:
@@ -20,7 +23,7 @@ def _check_bins(bins: int) -> None:
 
 def _bins_of(confidence: FloatArray, bins: int) -> IntArray:
     # Truncation is `floor`, since no confidence is negative.
-    index = (bins * confidence).astype(np.int64)
+    index = (bins * confidence + _ON_EDGE).astype(np.int64)
     return np.minimum(index, bins - 1, out=index)
 
 
@@ -37,14 +40,15 @@ def _bin_sums(
 
 
 def bin_index(confidence: npt.ArrayLike, bins: int = BINS) -> IntArray:
-    """Returns the equal-width bin of each confidence: min(floor(bins * c), bins - 1).
+    """Returns the equal-width bin of each confidence: min(floor(bins * c + 1e-9), bins - 1).
 
     Args:
         confidence: (n,) probabilities in [0, 1].
         bins: Number of bins.
 
     Returns:
-        (n,) indices in 0..bins-1; a bin includes its lower edge, the last one both.
+        (n,) indices in 0..bins-1; a bin includes its lower edge, the last one both. A confidence
+        just below an edge counts as on it, because rounding decides its last digit.
 
     Raises:
         ValueError: A confidence is NaN or outside [0, 1], or `bins` is below 1.
@@ -53,6 +57,9 @@ def bin_index(confidence: npt.ArrayLike, bins: int = BINS) -> IntArray:
         >>> from pact_eval.metrics import bin_index
         >>> bin_index([0.0, 0.5, 1.0])
         array([ 0,  7, 14])
+        >>> import numpy as np
+        >>> bin_index([0.6, np.nextafter(0.6, 0)])
+        array([9, 9])
     """
     _check_bins(bins)
     array = np.asarray(confidence, dtype=np.float64)
@@ -144,7 +151,7 @@ def ece(confidence: npt.ArrayLike, correct: npt.ArrayLike, bins: int = BINS) -> 
     Args:
         confidence: (n,) top probabilities in [0, 1].
         correct: (n,) bool.
-        bins: Number of bins; bin = min(floor(bins * c), bins - 1).
+        bins: Number of bins; see `bin_index`.
 
     Returns:
         A fraction in [0, 1], lower is better; NaN without items.

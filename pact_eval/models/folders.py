@@ -197,6 +197,10 @@ def read_json_object(path: Path) -> dict[str, Json]:
     return value
 
 
+MOST_TENSORS: Final = 100_000
+"""Most tensors of a file. An adapter of 256 experts in 60 layers has 92,000."""
+
+
 def safetensors_header(path: Path) -> tuple[TensorInfo, ...]:
     """Read the header of a safetensors file, and check that its data are complete.
 
@@ -211,14 +215,18 @@ def safetensors_header(path: Path) -> tuple[TensorInfo, ...]:
         One entry per tensor, in the order of the header.
 
     Raises:
-        AdapterError: the header is damaged, the file is cut short, or it cannot be read.
+        AdapterError: the header is damaged or has more than `MOST_TENSORS` tensors, the file is
+            cut short, or it cannot be read.
     """
     from safetensors import SafetensorError, safe_open  # reports read no weights: no import
 
     try:
         open_regular(path).close()  # safetensors would wait for the writer of a pipe
-        with safe_open(path, framework="np"):
-            pass
+        with safe_open(path, framework="np") as opened:
+            n_tensors = len(opened.keys())
+        if n_tensors > MOST_TENSORS:  # before the header becomes objects of Python
+            message = f"{path}: expected at most {MOST_TENSORS:,} tensors, got {n_tensors:,}"
+            raise AdapterError(message)
         with open_regular(path) as file:
             (length,) = struct.unpack("<Q", file.read(8))
             header: Any = loads(file.read(length).decode("utf-8"))

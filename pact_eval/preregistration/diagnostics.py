@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from pact_eval.evaluation.diagnostics import Diagnostic, Severity
+from pact_eval.evaluation.conclusions.conclusion import Severity
+from pact_eval.evaluation.diagnostics import Diagnostic
 from pact_eval.preregistration.registration import Registration
 from pact_eval.preregistration.scorecard import CheckComparison, HypothesisResult, Scorecard
 

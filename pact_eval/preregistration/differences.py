@@ -1,4 +1,4 @@
-"""Differences between runs: their intervals, their exact tests, and the runs at fewer views."""
+"""Differences between runs: their intervals, and the runs at fewer views."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from pact_eval import metrics
-from pact_eval._typing import BoolArray, FloatArray, IntArray
+from pact_eval._typing import FloatArray, IntArray
 from pact_eval.calibration import Calibrator
 from pact_eval.evaluation import (
     DifferencePart,
@@ -24,17 +24,19 @@ from pact_eval.evaluation import (
     group_statistics,
     point_estimates,
 )
+from pact_eval.evaluation.few_units import too_few, without_interval
+from pact_eval.evaluation.items import counted_views
 from pact_eval.preregistration.scorecard import WeightedRow
 from pact_eval.preregistration.table import MetricRow
 from pact_eval.runs import Predictions
 from pact_eval.stats import (
+    ClusterText,
     Estimate,
     Resampled,
-    SignFlipTest,
     Statistic,
     TotalsStatistic,
+    distinct_orders,
     resample,
-    sign_flip_test,
 )
 
 __all__ = ["RunDifferences", "with_calibrated_tv"]
@@ -51,7 +53,7 @@ _BEYOND: Final = 20
 
 
 class RunDifferences:
-    """Intervals and exact tests of differences between runs on the same items.
+    """Intervals of differences between runs on the same items.
 
     Args:
         rng: makes the source of the resamples; called for every difference, so that all see the
@@ -83,18 +85,18 @@ class RunDifferences:
             items) of the first number.
         """
         groups = [self._group_of(term.row) for term in terms]
-        found = [each.sets[0] for each in groups if each is not None and each.sets]
-        if len(found) < len(terms) or groups[0] is None:
+        found_groups = [each for each in groups if each is not None and each.sets]
+        if len(found_groups) < len(terms):
             return None
         if [term.weight for term in terms] == [1.0] and confidence == _CONFIDENCE:
-            return self._alone(groups[0], terms[0].row.cell.metric)
+            return self._alone(found_groups[0], terms[0].row.cell.metric)
         resamples = self._resamples
         if confidence > _CONFIDENCE:
             resamples = max(resamples, math.ceil(2 * _BEYOND / (1 - confidence)))
         if (terms, resamples) not in self._inferences:
-            known = [each for each in groups if each is not None]
-            self._inferences[terms, resamples] = self._inference(terms, known, resamples)
-        return self._inferences[terms, resamples].estimate(confidence)
+            self._inferences[terms, resamples] = self._inference(terms, found_groups, resamples)
+        estimate = self._inferences[terms, resamples].estimate(confidence)
+        return without_interval(estimate, _too_few(terms, found_groups))
 
     def _inference(
         self, terms: Terms, groups: Sequence[GroupStatistics], resamples: int
@@ -128,27 +130,6 @@ class RunDifferences:
             lazily=True,
         )
         return ResampledGroup("", group, drawn, self._rng()).estimate(metric)
-
-    def exact_test(self, terms: Terms) -> SignFlipTest | None:
-        """Test a difference of accuracy or pair accuracy between two runs by the sign flip.
-
-        Returns:
-            None if the terms are not two runs, or not such a metric of the same items.
-        """
-        if sorted(term.weight for term in terms) != [-1.0, 1.0]:
-            return None
-        cells = [term.row.cell for term in terms]
-        metric = cells[0].metric
-        test = find_metric(metric).exact_test
-        if test is None or cells[1].metric != metric:
-            return None
-        groups = [self._group_of(term.row) for term in terms]
-        if cells[0].group != cells[1].group or groups[0] is None or groups[1] is None:
-            return None
-        of_pairs = test == "pairs"
-        one, other = (_right(each, of_pairs=of_pairs) for each in (groups[0], groups[1]))
-        family = groups[0].cluster[groups[0].pairs.base] if of_pairs else groups[0].cluster
-        return sign_flip_test(one, other, family)
 
     def with_views(self, row: MetricRow, k: int) -> MetricRow | None:
         """Return the number as the first k views of its run give it; None if it is of no run."""
@@ -217,7 +198,7 @@ def _calibrated_tv(predictions: Predictions, calibrator: Calibrator) -> FloatArr
         n_choices=predictions.n_choices,
         prompt_tokens=predictions.prompt_tokens,
     )
-    return metrics.pairwise_tv(views)
+    return metrics.pairwise_tv(views, counted_views(distinct_orders(predictions.code_order)))
 
 
 def _key(row: MetricRow) -> _Key:
@@ -225,10 +206,17 @@ def _key(row: MetricRow) -> _Key:
     return row.cell.arm, row.seed, row.cell.decoding, ablated
 
 
-def _right(group: GroupStatistics, *, of_pairs: bool) -> BoolArray:
-    """Return (n,) which items are right, or (p,) which pairs."""
-    correct = group.items.correct
-    return metrics.pair_correct(group.pairs, correct) if of_pairs else correct
+def _too_few(terms: Terms, groups: Sequence[GroupStatistics]) -> ClusterText | None:
+    """Return why a weighted sum has no interval; runs on the same items are judged together."""
+    runs = [each.items for each in groups]
+    together = [runs] if len({len(each) for each in runs}) == 1 else [[each] for each in runs]
+    names = dict.fromkeys(term.row.cell.metric for term in terms)
+    reasons = (
+        too_few(find_metric(name), min(each.n_clusters for each in some), some)
+        for name in names
+        for some in together
+    )
+    return next(filter(None, reasons), None)
 
 
 def _resampled(

@@ -1,11 +1,10 @@
-"""Evidence: is a comparison shown by its interval or exact test, or does it hold by value only?
+"""Evidence: is a comparison shown by its interval, or does it hold by value only?
 
 The verdict by values asks whether a difference satisfies a relation. Chance alone satisfies it half
 of the time. A comparison is *shown* if chance explains it in at most 5% of samples:
 
 - by an interval that lies entirely on the side of the bound where the value is (for "similar": in
   the margin, which is a test of equivalence);
-- by the exact sign flip over families, for accuracy and pair accuracy of two runs without margin;
 - by construction, if the difference is 0 whatever the data.
 
 All intervals are two-sided. The 95% interval shows one direction at the 2.5% level. For "similar"
@@ -20,11 +19,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pact_eval.preregistration.criteria import Margin, Relation
-from pact_eval.stats import LEVEL, Estimate, SignFlipTest, equivalence_verdict
+from pact_eval.stats import LEVEL, Estimate
 
-__all__ = ["ShownBy", "ShownMethod", "by_construction", "by_interval", "by_test"]
+__all__ = ["ShownBy", "ShownMethod", "by_construction", "by_interval"]
 
-ShownMethod = Literal["interval", "exact test", "construction"]
+ShownMethod = Literal["interval", "construction"]
 """What decides whether a comparison is shown."""
 
 # Ends that differ from a bound by less touch it.
@@ -41,9 +40,7 @@ class ShownBy:
         method: what decides; None if nothing can.
         low: lower end of the interval that decides; NaN if none does.
         high: upper end of it.
-        p_value: of the exact test, two-sided; NaN without a test.
-        reason: why nothing can decide, why the interval was widened, or what makes the difference
-            certain; otherwise None.
+        reason: why nothing can decide, or what makes the difference certain; otherwise None.
     """
 
     shown: bool
@@ -51,7 +48,6 @@ class ShownBy:
     method: ShownMethod | None = None
     low: float = math.nan
     high: float = math.nan
-    p_value: float = math.nan
     reason: str | None = None
 
 
@@ -64,22 +60,6 @@ def by_construction() -> ShownBy:
     return ShownBy(shown=True, method="construction", reason="0 by construction")
 
 
-def by_test(test: SignFlipTest, level: float = LEVEL) -> ShownBy:
-    """Decide by the exact test: a value on one side of 0 is shown if p is at most the level.
-
-    Args:
-        test: of the two runs; two-sided.
-        level: two-sided.
-
-    Examples:
-        >>> from pact_eval.stats import sign_flip_test
-        >>> eight = sign_flip_test([True] * 8, [False] * 8, range(8))
-        >>> by_test(eight).shown, by_test(eight, 0.05 / 10).shown, eight.p_value
-        (True, False, 0.0078125)
-    """
-    return ShownBy(test.p_value <= level, level, "exact test", p_value=test.p_value)
-
-
 def by_interval(
     relation: Relation,
     margin: Margin,
@@ -87,7 +67,6 @@ def by_interval(
     *,
     holds: bool,
     level: float = LEVEL,
-    discordant: int | None = None,
 ) -> ShownBy:
     r"""Decide by the interval of the difference.
 
@@ -108,8 +87,6 @@ def by_interval(
         interval: at confidence 1 - level; None if there is none.
         holds: whether the value satisfies the relation.
         level: two-sided.
-        discordant: for differences of rates between two runs, the families that differ. The
-            interval of fewer than six is too short and is widened; see `equivalence_verdict`.
 
     References:
         Schuirmann, "A comparison of the two one-sided tests procedure and the power approach",
@@ -128,17 +105,12 @@ def by_interval(
         missing = None if interval is None else interval.reason
         return ShownBy(shown=False, level=level, reason=missing or "no interval")
     low, high = interval.low, interval.high
-    reason: str | None = None
-    if discordant is not None and margin.distance > 0:
-        judged = equivalence_verdict(interval, margin.distance, discordant_clusters=discordant)
-        if (judged.low, judged.high) != (low, high):
-            low, high, reason = judged.low, judged.high, "few families differ: interval widened"
     if high - low <= _ROUNDING:
-        reason = "an interval of width 0 shows nothing"
-        return ShownBy(shown=False, level=level, low=low, high=high, reason=reason)
+        nothing = "an interval of width 0 shows nothing"
+        return ShownBy(shown=False, level=level, low=low, high=high, reason=nothing)
     sides = _sides(relation, margin.distance, holds=holds)
     shown = any(_inside(low, high, *side) for side in sides)
-    return ShownBy(shown, level, "interval", low, high, reason=reason)
+    return ShownBy(shown, level, "interval", low, high)
 
 
 def _sides(relation: Relation, margin: float, *, holds: bool) -> tuple[tuple[float, float], ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
 
-from pact_eval.evaluation import MetricDecoding, common_views, find_metric
+from pact_eval.evaluation import MetricDecoding, find_metric
 from pact_eval.preregistration.criteria import (
     Check,
     Hypotheses,
@@ -21,7 +21,6 @@ from pact_eval.preregistration.evidence import (
     ShownBy,
     by_construction,
     by_interval,
-    by_test,
 )
 from pact_eval.preregistration.scorecard import (
     CheckComparison,
@@ -34,7 +33,7 @@ from pact_eval.preregistration.scorecard import (
 )
 from pact_eval.preregistration.table import MetricRow, MetricTable, refuse
 from pact_eval.progress import tracked
-from pact_eval.stats import LEVEL, Estimate, SignFlipTest
+from pact_eval.stats import LEVEL, Estimate
 
 __all__ = ["Differences", "holds", "judge"]
 
@@ -51,9 +50,6 @@ class Differences(Protocol):
 
     def interval(self, terms: tuple[WeightedRow, ...], confidence: float, /) -> Estimate | None:
         """Return the interval of a weighted sum; None if there is none."""
-
-    def exact_test(self, terms: tuple[WeightedRow, ...], /) -> SignFlipTest | None:
-        """Return the exact test of a difference of accuracy of two runs; None for any other."""
 
     def with_views(self, row: MetricRow, k: int, /) -> MetricRow | None:
         """Return a number as the first k views give it; None if they are not known."""
@@ -74,7 +70,7 @@ def judge(
     Args:
         hypotheses: the claims and their checks.
         table: the numbers.
-        differences: makes intervals and exact tests of differences. Without it nothing is shown,
+        differences: makes intervals of differences. Without it nothing is shown,
             except what holds by construction.
 
     Returns:
@@ -144,7 +140,7 @@ def _with_evidence(
 
     Args:
         results: the checks of a hypothesis by value.
-        differences: makes intervals and exact tests.
+        differences: makes intervals.
         jointly: whether a failure of any of them refutes the hypothesis, so that its level is
             divided by their number (Bonferroni).
     """
@@ -177,17 +173,12 @@ def _evidence(
     if differences is None:
         return ShownBy(shown=False, level=level, reason="no interval")
     terms = weighted_rows(comparison.left, comparison.right)
-    test = differences.exact_test(terms)
-    equal = check.relation == "similar" and comparison.holds
-    if test is not None and check.margin.distance == 0 and not equal:
-        return by_test(test, level)
     return by_interval(
         check.relation,
         check.margin,
         comparison.interval if level == LEVEL else differences.interval(terms, 1 - level),
         holds=comparison.holds,
         level=level,
-        discordant=None if test is None else test.discordant_clusters,
     )
 
 
@@ -308,7 +299,7 @@ def _at_views(table: MetricTable, differences: Differences | None, views: tuple[
     reason = f"K differs: {' and '.join(map(str, views))}"
 
     def row(cell: MetricCell, seed: int | None) -> MetricRow:
-        found, common = table.row(cell, seed), common_views(views)
+        found, common = table.row(cell, seed), min(views)
         if found.k is None or found.k == common:
             return found
         fewer = None if differences is None else differences.with_views(found, common)

@@ -19,17 +19,15 @@ An interrupted run therefore ends with the same bytes as an uninterrupted one.
 from __future__ import annotations
 
 import datetime as dt
-import errno
 import platform
 import re
 import shutil
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import IO, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import polars as pl
 
@@ -51,19 +49,18 @@ from pact_eval.runs.remote import run_folder, run_folders
 from pact_eval.runs.remote.urls import naming_urls, refuse_remote, shown
 from pact_eval.runs.rows import ABLATED, answered, check_columns, collected, unanswered
 from pact_eval.runs.seal import CALIBRATION_NAME as CALIBRATION_NAME
+from pact_eval.runs.seal import PARTS as _PARTS
 from pact_eval.runs.seal import PREDICTIONS as _PREDICTIONS
 from pact_eval.runs.seal import UNANSWERED as _UNANSWERED
 from pact_eval.runs.seal import check_counts, check_seal, rows_of_seal, seal_of_rows, sealed
 
-if sys.platform != "win32":  # on Windows, two writers in one folder are not detected
-    import fcntl
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 EVALUATION: Final = "evaluation"
 """The role of a run that does not record one."""
 
-_PARTS = "parts"
 _LOCK = ".lock"
-_HELD = frozenset({errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES})
 _FIXED_LABELS = ("arm", "seed")
 _PARTIAL = re.compile(r"\..*\.tmp")
 _PART = re.compile(r"part-\d{6,}\.parquet")
@@ -346,7 +343,7 @@ class RunWriter:
         self, folder: Path, settings: Mapping[str, Json], labels: Mapping[str, Json]
     ) -> None:
         self.folder = folder
-        self._lock: IO[str] | None = None
+        self._lock: BaseFileLock | None = None
         _make_folder(folder)
         self._lock = _locked(folder)
         try:
@@ -450,7 +447,7 @@ class RunWriter:
     def close(self) -> None:
         """Release the lock on the folder; safe to call twice."""
         if self._lock is not None:
-            self._lock.close()
+            self._lock.release()
             self._lock = None
 
     def __enter__(self) -> RunWriter:
@@ -578,23 +575,26 @@ def _make_folder(folder: Path) -> None:
         raise RunError(message) from None
 
 
-def _locked(folder: Path) -> IO[str] | None:
-    if sys.platform == "win32":
-        return None
-    with writing(folder / _LOCK):
-        file = (folder / _LOCK).open("w")
+def _locked(folder: Path) -> BaseFileLock:
+    from filelock import FileLock, Timeout  # slow to import
+
+    path = folder / _LOCK
+    with writing(path), path.open("a"):
+        pass  # a folder that cannot be written is not one that cannot be locked
+    # Not a marker file in place of a lock of the system: a killed process would leave it.
+    lock = FileLock(path, timeout=0, thread_local=False, fallback_to_soft=False)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        file.close()
+        lock.acquire()
+    except Timeout:
         message = f"{folder}: another process is writing to this run"
-        if error.errno not in _HELD:
-            message = (
-                f"{folder / _LOCK}: cannot be locked ({error.strerror or error}); without a lock, "
-                "two processes could write to one run: give an --out on a local disk"
-            )
-        raise RunError(message) from None
-    return file
+    except OSError as error:
+        message = (
+            f"{path}: cannot be locked ({error.strerror or error}); without a lock, "
+            "two processes could write to one run: give an --out on a local disk"
+        )
+    else:
+        return lock
+    raise RunError(message)
 
 
 def _checked_parts(folder: Path) -> list[Path]:

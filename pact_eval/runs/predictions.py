@@ -190,6 +190,18 @@ class Predictions:
             censored=None if self.censored is None else self.censored[:, :k],
         )
 
+    def chosen_views(self, views: IntArray) -> Predictions:
+        """Return the items with the given views of each, shape (n, k), in that order."""
+        rows = np.arange(len(self))[:, np.newaxis]
+        return replace(
+            self,
+            logits=self.logits[rows, views],
+            code_order=self.code_order[rows, views],
+            answer_mass=self.answer_mass[rows, views],
+            censored=None if self.censored is None else self.censored[rows, views],
+            repeats=self.repeats and views.shape[1] > 1,
+        )
+
     def repeats_as_items(self) -> Predictions:
         """Return every view as an item with one view: n times K items, in the order of the items.
 

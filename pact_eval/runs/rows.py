@@ -20,6 +20,7 @@ from polars.exceptions import PanicException, PolarsError
 from pact_eval._files import open_regular
 from pact_eval.data import MAX_ANSWERS, MIN_ANSWERS, FieldKind
 from pact_eval.errors import InputError, RunError
+from pact_eval.runs.panics import without_panics
 
 SCHEMA: Final = pl.Schema(
     {
@@ -87,7 +88,8 @@ def collected(path: Path, rows: pl.LazyFrame) -> pl.DataFrame:
     """
     try:
         open_regular(path).close()  # polars would wait for the writer of a pipe
-        return rows.collect()
+        with without_panics():
+            return rows.collect()
     except InputError as error:
         raise RunError(str(error)) from None
     except (PolarsError, PanicException, OSError) as error:

@@ -36,6 +36,9 @@ CALIBRATION_NAME: Final = "calibration.json"
 UNANSWERED = "unanswered.parquet"
 """Name of the file of items without an answer, if there are any."""
 
+PARTS = "parts"
+"""Name of the folder of rows while a run is being written."""
+
 _NOT_HASHED = ("seal", "parts")
 _ADVICE = "restore the folder from a copy, or repeat the run in another folder"
 
@@ -136,6 +139,31 @@ def check_seal(folder: Path, provenance: Provenance) -> Seal:
             )
             raise TamperedError(message)
     return seal
+
+
+def rows_changed(folder: Path, seal: Seal) -> bool:
+    """Return whether the rows of a run are not those that were sealed.
+
+    Raises:
+        RunError: the file cannot be read.
+    """
+    return _sha256_of_rows(folder / PREDICTIONS) != seal.predictions_sha256
+
+
+def unsealed_files(folder: Path, seal: Seal) -> tuple[str, ...]:
+    """Return what a sealed run has that looks like its own, and that its seal does not cover.
+
+    A process that was killed at its very end leaves `parts`; the scoring command removes them.
+
+    Args:
+        folder: the run folder.
+        seal: its seal.
+
+    Returns:
+        `unanswered.parquet`, `parts`, both or neither.
+    """
+    names = (PARTS,) if seal.unanswered_sha256 is not None else (UNANSWERED, PARTS)
+    return tuple(name for name in names if (folder / name).exists())
 
 
 def check_counts(folder: Path, provenance: Provenance, *, items: int, views: int) -> None:

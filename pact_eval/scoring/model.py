@@ -29,6 +29,7 @@ from pact_eval.models import (
     AdapterFiles,
     check_quantisation,
     read_adapter_files,
+    read_json_object,
     refuse_costly_patterns,
     refuse_unsafe_settings,
     sha256_of_weights,
@@ -378,6 +379,22 @@ def resolve_device(name: str) -> torch.device:
         message = "--device cuda: this machine has no CUDA device that torch can use"
         raise AdapterError(message)
     return torch.device(name)
+
+
+def stored_dtype(folder: Path) -> torch.dtype:
+    """Return the precision of a model's stored weights, in which others load them by default.
+
+    Args:
+        folder: with a `config.json`.
+
+    Raises:
+        AdapterError: the file cannot be read.
+    """
+    config = read_json_object(folder / "config.json")
+    text = config.get("text_config")
+    places = [place for place in (config, text) if isinstance(place, dict)]
+    names = [place.get(key) for place in places for key in ("dtype", "torch_dtype")]
+    return next((DTYPES[name] for name in names if name in DTYPES), torch.float32)
 
 
 def resolve_dtype(name: str, device: torch.device, quantize: str | None = None) -> torch.dtype:

@@ -56,7 +56,12 @@ from pact_eval.stats.paired_tests import (
     mcnemar_from_counts,
     sign_flip_test,
 )
-from pact_eval.stats.permuted_slots import SlotPreference, SlotPreferences, slot_preferences
+from pact_eval.stats.permuted_slots import (
+    SlotPreference,
+    SlotPreferences,
+    distinct_orders,
+    slot_preferences,
+)
 from pact_eval.stats.power import (
     DesignEffect,
     DetectableDifference,
@@ -112,6 +117,7 @@ __all__ = [
     "crossed_difference",
     "design_effect",
     "detectable_difference",
+    "distinct_orders",
     "effective_rows",
     "equivalence_verdict",
     "expanded_tail",

@@ -219,22 +219,28 @@ class TotalsStatistic:
     def linearised(self) -> Linearisation | None:
         """Returns what each cluster adds; None if unknown, or if a row is not finite."""
         if self.influence is not None:
-            count = np.bincount(self.cluster, minlength=self.n_clusters)
+            count = np.bincount(self.cluster, minlength=self.n_clusters).astype(np.float64)
             found = np.bincount(self.cluster, self.influence(), self.n_clusters).astype(np.float64)
-            return Linearisation(found, count > 0, abs(self.on_rows()) / max(self.n_clusters, 1))
+            return Linearisation(found, count, abs(self.on_rows()) / max(self.n_clusters, 1))
         if self.function is not _ratio_of_totals or len(self.parts) != 2:
             return None
         (below,), (top,) = self.by_cluster()
         return linearised_ratio(top, below) if below.any() else None
 
-    def rows(self) -> FloatArray | None:
-        """Returns the (n,) numbers whose mean this is; None if it is not the mean of all rows."""
-        if self.function is not _ratio_of_totals or self.parts[0] is not _COUNT:
+    def rows(self) -> tuple[FloatArray, npt.NDArray[np.bool_] | None] | None:
+        """Returns the (n,) numbers whose mean this is, and which rows count; None for all.
+
+        None if it is not a mean of rows.
+        """
+        if self.function is not _ratio_of_totals or len(self.parts) != 2:
             return None
-        top = self.parts[1]
-        if len(self.parts) != 2 or not isinstance(top, RowSums) or top.values is None:
+        below, top = self.parts
+        if not isinstance(below, RowSums) or not isinstance(top, RowSums) or top.values is None:
             return None
-        return np.asarray(top.values, dtype=np.float64)
+        counted = below.values
+        if counted is not None and counted.dtype != np.bool_:
+            return None
+        return np.asarray(top.values, dtype=np.float64), counted
 
     def over(self, codes: IntArray, n_clusters: int) -> TotalsStatistic:
         """Returns the same statistic with the clusters renumbered: f becomes codes[f]."""
@@ -397,6 +403,13 @@ def bootstrap_intervals(
     return {name: each.estimate(confidence, expanded=expanded) for name, each in drawn.items()}
 
 
+def _same(one: npt.NDArray[np.bool_] | None, other: npt.NDArray[np.bool_] | None) -> bool:
+    """Returns whether two statistics count the same rows; None counts all."""
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
+
+
 @dataclass(frozen=True, eq=False)
 class LazyReplicates:
     """The (b,) values of a statistic on resamples, which are drawn when they are first needed.
@@ -460,19 +473,27 @@ class Resampled:
     def rows(self) -> tuple[FloatArray, npt.NDArray[np.integer]] | None:
         """Returns the (n,) numbers whose mean this is, and their clusters.
 
-        None if it is not the mean of all rows, or if the terms are of different rows.
+        None if it is not the mean of rows, or if the terms are of different rows.
         """
-        total: FloatArray | None = None
-        cluster: npt.NDArray[np.integer] | None = None
+        total: FloatArray = np.zeros(0)
+        first: TotalsStatistic | None = None
+        counted: npt.NDArray[np.bool_] | None = None
         for weight, statistic in self.terms:
-            found = statistic.rows() if isinstance(statistic, TotalsStatistic) else None
-            if found is None or not isinstance(statistic, TotalsStatistic):
+            of_term = statistic.rows() if isinstance(statistic, TotalsStatistic) else None
+            if of_term is None or not isinstance(statistic, TotalsStatistic):
                 return None
-            if cluster is not None and not np.array_equal(cluster, statistic.cluster):
+            values, mask = of_term
+            if first is None:
+                total, first, counted = weight * values, statistic, mask
+            elif _same(mask, counted) and np.array_equal(first.cluster, statistic.cluster):
+                total = total + weight * values
+            else:
                 return None
-            cluster = statistic.cluster
-            total = weight * found if total is None else total + weight * found
-        return None if total is None or cluster is None else (total, cluster)
+        if first is None:
+            return None
+        if counted is not None:
+            return total[counted], first.cluster[counted]
+        return total, first.cluster
 
     def estimate(self, confidence: float = 0.95, *, expanded: bool = True) -> Estimate:
         """Returns the value with its percentile interval; see `percentile_estimate`."""

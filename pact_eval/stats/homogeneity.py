@@ -38,7 +38,6 @@ def chi2_tail(value: float, dof: int) -> float:
     return min(1.0, first + math.fsum(terms))
 
 
-_FEW = 5
 _POWER = 0.8
 
 
@@ -85,11 +84,6 @@ class SlotHomogeneity:
     def avoided(self) -> tuple[int, ...]:
         """Positions that are shown to be picked less often than they are correct."""
         return self._shown(self.observed < self.expected)
-
-    @property
-    def never_chosen(self) -> tuple[int, ...]:
-        """Positions that hold at least five references and are never picked: fewer mean little."""
-        return tuple(np.flatnonzero((self.observed == 0) & (self.expected >= _FEW)).tolist())
 
     def _shown(self, direction: npt.NDArray[np.bool_]) -> tuple[int, ...]:
         if not self.p_value < LEVEL:

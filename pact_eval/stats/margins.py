@@ -54,9 +54,6 @@ class MarginTest:
 def margin_test(change: Estimate, margin: float) -> MarginTest:
     """Tests a change against a margin, in both directions.
 
-    Unlike `equivalence_verdict`, it is for intervals that hold with few differing clusters, such as
-    the score interval of `PairedRates`; nothing is widened.
-
     Args:
         change: the change with its 95% interval.
         margin: largest change that does not matter, above 0, in the unit of the change.
@@ -70,11 +67,13 @@ def margin_test(change: Estimate, margin: float) -> MarginTest:
 
     Examples:
         >>> from pact_eval.stats import PairedRates, margin_test
-        >>> few = PairedRates(-0.01, 0.05, n_effective=200, n=200, clusters=200)
+        >>> few = PairedRates(-0.01, 0.05, n_effective=200, n=200, clusters=200,
+        ...     degrees=199)
         >>> found = margin_test(few.estimate(), 0.02)
         >>> found.finding, found.needed
         ('cannot tell', 5217)
-        >>> many = PairedRates(-0.01, 0.05, n_effective=4000, n=4000, clusters=4000)
+        >>> many = PairedRates(-0.01, 0.05, n_effective=4000, n=4000, clusters=4000,
+        ...     degrees=3999)
         >>> margin_test(many.estimate(), 0.02).finding
         'equivalent'
     """

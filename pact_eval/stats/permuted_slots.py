@@ -1,7 +1,10 @@
-"""Does the answer follow the slots? Each slot's picks, against the same answers in other orders."""
+"""Permutation test for position bias: how often each slot is chosen, given the answers.
+
+The answers of an item are permuted over its orders. What a model believes of an answer cancels.
+"""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -27,14 +30,14 @@ class SlotPreference:
     """How often one slot is chosen, compared with the same answers in other orders.
 
     Attributes:
-        slot: its position, from 0.
+        slot: its position, from 0; -1 for the last slot of every item.
         shown: views that have this slot.
         chosen: share of these views that choose it.
         chance: share that would, had each item given its answers to its orders at random.
         preference: chosen minus chance, with its 95% interval over clusters.
         noise: half the width of the range around 0 that holds 95% of the permutations.
         p_value: two-sided, of the permutations; NaN if no answer depends on the slot.
-        adjusted_p_value: the same adjusted by Holm over the slots.
+        adjusted_p_value: the same adjusted by Holm over the slots, the last one included.
     """
 
     slot: int
@@ -48,8 +51,13 @@ class SlotPreference:
 
     @property
     def marked(self) -> bool:
-        """Whether the preference is shown at the 5% level, after Holm's adjustment."""
-        return self.adjusted_p_value <= LEVEL
+        """Whether the preference is shown: by the test, after Holm's adjustment, and its interval.
+
+        The test asks about these items, and the interval about new families: both have to show
+        it. There is no interval if all families agree; the test alone decides then.
+        """
+        holds_zero = self.preference.low <= 0 <= self.preference.high
+        return self.adjusted_p_value <= LEVEL and not holds_zero
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,8 @@ class SlotPreferences:
 
     Attributes:
         slots: one per position.
+        last: the last slot of every item, whatever its letter; None if all items have the same
+            number of slots.
         views: views in different orders that were counted.
         items: items that they belong to.
         moved: items whose answer differs between two of their orders: only these can show
@@ -70,6 +80,7 @@ class SlotPreferences:
     items: int
     moved: int
     draws: int
+    last: SlotPreference | None = None
 
     @property
     def preferred(self) -> tuple[int, ...]:
@@ -138,6 +149,39 @@ def slot_preferences(
         >>> found.slots[0].chosen, found.slots[0].chance, found.preferred, found.avoided
         (1.0, 0.5, (0,), (1,))
     """
+    orders: IntArray = np.asarray(code_order)
+    by_letter = _preferences(orders, picked, cluster, rng)
+    width = (orders >= 0).sum(axis=2)
+    if not by_letter.items or np.unique(width[width > 0]).size == 1:
+        return _adjusted(by_letter, None)
+    last = _preferences(_from_the_end(orders, width), picked, cluster, rng).slots[0]
+    return _adjusted(by_letter, replace(last, slot=-1))
+
+
+def _from_the_end(orders: IntArray, width: IntArray) -> IntArray:
+    """Returns (n, K, C): the same orders with the last slot first; unused slots stay behind."""
+    slot = np.arange(orders.shape[2])
+    at = np.where(slot < width[:, :, None], width[:, :, None] - 1 - slot, slot)
+    reversed_orders: IntArray = np.take_along_axis(orders, at, axis=2)
+    return reversed_orders
+
+
+def _adjusted(preferences: SlotPreferences, last: SlotPreference | None) -> SlotPreferences:
+    """Adjusts the p-values of all slots together, by Holm."""
+    slots = [*preferences.slots, *([] if last is None else [last])]
+    p_values = holm(np.array([slot.p_value for slot in slots], dtype=np.float64)).adjusted
+    tested = [
+        replace(slot, adjusted_p_value=p_value)
+        for slot, p_value in zip(slots, p_values.tolist(), strict=True)
+    ]
+    last = None if last is None else tested.pop()
+    return replace(preferences, slots=tuple(tested), last=last)
+
+
+def _preferences(
+    code_order: IntArray, picked: npt.ArrayLike, cluster: npt.ArrayLike, rng: np.random.Generator
+) -> SlotPreferences:
+    """Tests every slot, without adjusting the p-values for one another."""
     at, has, codes = _views(code_order, picked, cluster)
     if not len(at):
         return SlotPreferences((), 0, 0, 0, 0)
@@ -145,7 +189,6 @@ def slot_preferences(
     moved = counted.moved
     observed = counted.surplus.sum(axis=0)
     p_values, noise, draws = _null(at[moved], observed, rng)
-    adjusted = holm(p_values).adjusted
     return SlotPreferences(
         slots=tuple(
             SlotPreference(
@@ -156,7 +199,7 @@ def slot_preferences(
                 preference=counted.estimate(slot),
                 noise=float(noise[slot] / shown),
                 p_value=float(p_values[slot]),
-                adjusted_p_value=float(adjusted[slot]),
+                adjusted_p_value=float(p_values[slot]),
             )
             for slot, shown in enumerate(counted.shown.sum(axis=0).astype(int).tolist())
         ),
@@ -184,7 +227,7 @@ def _views(
             "expected code_order (n, K, C), picked (n, K) and cluster (n,), got "
             f"{orders.shape}, {answers.shape} and {codes.shape}"
         )
-    distinct = _distinct(orders)
+    distinct = distinct_orders(orders)
     kept = np.all((orders >= 0).any(axis=2), axis=1) & (distinct.sum(axis=1) > 1)
     orders, answers, distinct = orders[kept], answers[kept], distinct[kept]
     # Orders that repeat another go last: permutations move the others only.
@@ -198,12 +241,31 @@ def _views(
     return at, ((orders >= 0) & distinct[:, :, None]).astype(np.int64), codes[kept]
 
 
-def _distinct(orders: IntArray) -> npt.NDArray[np.bool_]:
-    """Returns (n, K) False for an order that an earlier view of the item has."""
+def distinct_orders(code_order: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Returns which views of an item are the first of their letter order.
+
+    Args:
+        code_order: (n, K, C) answer at each slot; unused slots -1, and all -1 in a view of unknown
+            order.
+
+    Returns:
+        (n, K) False for a view whose order an earlier view of the item has. An unknown order
+        counts as another one.
+
+    Examples:
+        >>> from pact_eval.stats import distinct_orders
+        >>> distinct_orders([[[0, 1], [1, 0], [0, 1], [1, 0]]])
+        array([[ True,  True, False, False]])
+    """
+    orders: IntArray = np.asarray(code_order)
     found = np.ones(orders.shape[:2], dtype=np.bool_)
     for view in range(1, orders.shape[1]):
+        first = orders[:, view, 0]
         for earlier in range(view):
-            found[:, view] &= (orders[:, view] != orders[:, earlier]).any(axis=1)
+            # Most orders of an item differ at the first letter: only the others are compared.
+            alike = np.flatnonzero((first == orders[:, earlier, 0]) & (first >= 0) & found[:, view])
+            if alike.size:
+                found[alike, view] = (orders[alike, view] != orders[alike, earlier]).any(axis=1)
     return found
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._typing import FloatArray
+from pact_eval.stats._clusters import degrees_of_freedom, effective_clusters, jackknifed
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
 
@@ -18,7 +19,8 @@ def rate_estimate(
     r"""Estimates a rate from counts by cluster, with an interval that holds for few clusters.
 
     Wilson's interval for :math:`p = \sum_f s_f / n`, with the effective number of rows
-    :math:`n^*` of `effective_rows` in place of n, and Student's t in place of z:
+    :math:`n^*` of `effective_rows` in place of n, and Student's t in place of z. If clusters differ
+    in size, the degrees of freedom are those of :math:`n^2 / \sum_f n_f^2` clusters:
 
     .. math:: \frac{p + \kappa / 2 \pm \sqrt{\kappa p (1 - p) + \kappa^2 / 4}}{1 + \kappa},
               \quad \kappa = t_{(1 + confidence) / 2,\, F - 1}^2 / n^*
@@ -59,7 +61,7 @@ def rate_estimate(
     if clusters < 2:
         why = "one {cluster}: no interval" if clusters else "no rows: nothing to estimate"
         return Estimate(rate, math.nan, math.nan, n, clusters, method, ClusterText(why))
-    t = t_quantile((1 + confidence) / 2, clusters - 1)
+    t = t_quantile((1 + confidence) / 2, degrees_of_freedom(rows[rows > 0]))
     low, high = wilson_interval(rate, effective_rows(successes, rows), t)
     return Estimate(rate, low, high, n, clusters, method)
 
@@ -89,7 +91,8 @@ def effective_rows(positive: npt.ArrayLike, counted: npt.ArrayLike) -> float:
     .. math:: n^* = \frac{n}{\max(deff, 1)}, \quad deff = \frac{V}{p (1 - p) / n}, \quad
               V = \frac{F}{F - 1} \sum_f \frac{(s_f - p\, n_f)^2}{n^2}
 
-    V is the linearised variance of the ratio of sums over the F clusters. A design effect below 1
+    V is the linearised variance of the ratio of sums over the F clusters; if they differ in size,
+    the residuals are those of the jackknife, see `jackknifed`. A design effect below 1
     is not used: from few clusters it is mostly noise.
 
     Where all clusters have the same rate (none or all positive, say), V is 0 and says nothing of
@@ -115,11 +118,13 @@ def effective_rows(positive: npt.ArrayLike, counted: npt.ArrayLike) -> float:
         4.0
     """
     successes, rows = _check_counts(positive, counted)
-    n, clusters = float(rows.sum()), int(np.count_nonzero(rows))
+    successes, rows = successes[rows > 0], rows[rows > 0]
+    n, clusters = float(rows.sum()), rows.size
     rate = float(successes.sum()) / n
     apart = successes - rate * rows
     if float(np.abs(apart).max()) <= _ROUNDING * float(rows.max()):
-        return n**2 / float((rows**2).sum())
+        return effective_clusters(rows)
+    apart = jackknifed(apart, rows)
     variance = clusters / (clusters - 1) * float((apart**2).sum()) / n**2
     return n / max(1.0, variance * n / (rate * (1 - rate)))
 

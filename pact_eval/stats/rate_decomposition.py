@@ -24,8 +24,8 @@ class GroupShift:
         rows: items in A and in B.
         shares: share of the items of A and of B.
         rates: rate in A and in B; NaN without items.
-        mix: what its other share adds to the difference, against the mean rate of both samples; 0
-            if only one sample has the group.
+        mix: what its other share adds to the difference, against the mean rate of both samples (see
+            `mix_shift`); 0 if only one sample has the group.
         within: what its other rate adds; 0 likewise.
     """
 
@@ -82,9 +82,15 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
         + \underbrace{(r_B - r_{C,B}) - (r_A - r_{C,A})}_{unshared}
 
     The first two parts are Kitagawa's (1955) symmetric decomposition: neither sample is the
-    standard of the other. Groups that only one sample has show no rate to compare, so they have
-    their own part (Nopo 2008). Intervals are those of `linear_inference`: each part is linearised
-    in the totals of the clusters of both samples.
+    standard of the other. The shares of C add up to 1 in both samples, so a constant may be taken
+    from the rates of the first sum. The part of one group is therefore centred:
+
+    .. math:: mix_g = (w_{gB} - w_{gA}) (m_g - M), \quad m_g = \frac{r_{gA} + r_{gB}}{2}, \quad
+        M = \sum_C \frac{w_{gA} + w_{gB}}{2} m_g
+
+    It is 0 for every group if all rates are equal, whatever the shares are. Groups that only one
+    sample has show no rate to compare, so they have their own part (Nopo 2008). Intervals are those
+    of `linear_inference`: each part is linearised in the totals of the clusters of both samples.
 
     Args:
         a: items of the first sample.
@@ -117,7 +123,7 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
     for sign, sample, other in ((-1.0, first, second), (1.0, second, first)):
         for name, values in sample.influence(other, shared, sign).items():
             parts[name] += values
-    present = first.present | second.present
+    rows = first.by_cluster + second.by_cluster
     # Groups that one sample lacks have no rate there; they count in the third part alone.
     rate_a, rate_b = (np.where(shared, each.rates, 0.0) for each in samples)
     share_a, share_b = (each.shares_within(shared) for each in samples)
@@ -129,7 +135,7 @@ def mix_shift(a: GroupedOutcomes, b: GroupedOutcomes, *, groups: int, clusters: 
     n = len(a.positive) + len(b.positive)
 
     def estimate(name: str, value: float) -> Estimate:
-        linear = Linearisation(parts[name], present, 1.0 / n)
+        linear = Linearisation(parts[name], rows, 1.0 / n)
         return linear_inference(value, linear, n=n, outer=True).estimate()
 
     unshared = 0.0 if shared.all() else total - float(mix.sum()) - float(within.sum())
@@ -161,7 +167,7 @@ class _Sample:
     rows: FloatArray
     rates: FloatArray
     rate: float
-    present: _BoolArray
+    by_cluster: FloatArray
 
     @classmethod
     def of(cls, sample: GroupedOutcomes, groups: int, clusters: int) -> _Sample:
@@ -173,8 +179,8 @@ class _Sample:
         right = np.bincount(sample.group, sample.positive, groups)
         with np.errstate(invalid="ignore"):
             rates = right / rows
-        present = np.bincount(codes, minlength=clusters) > 0
-        return cls(sample, clusters, rows, rates, float(sample.positive.mean()), present)
+        by_cluster = np.bincount(codes, minlength=clusters).astype(np.float64)
+        return cls(sample, clusters, rows, rates, float(sample.positive.mean()), by_cluster)
 
     @property
     def shares(self) -> FloatArray:

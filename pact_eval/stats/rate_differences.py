@@ -9,12 +9,17 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from pact_eval._typing import FloatArray
+from pact_eval.stats._clusters import degrees_of_freedom, effective_clusters, jackknifed
 from pact_eval.stats._paired_arrays import check_cluster
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
+from pact_eval.stats.paired_tests import flip_mid_p
 
 _ROUNDING = 1e-12
 _HALVINGS = 55
+# Rows by which clusters lead, in all, up to which the sign flip is computed.
+_MOST_LEADS = 5_000
 
 
 @dataclass(frozen=True)
@@ -27,12 +32,17 @@ class PairedRates:
     in place of z:
 
     .. math:: \sqrt{n^*}\; \frac{|d - \Delta|}{\sqrt{2 q + \Delta (1 - \Delta)}}
-              \le t_{(1 + confidence) / 2,\, F - 1}
+              \le t_{(1 + confidence) / 2}
 
-    where q is the estimate of the probability of c under :math:`\Delta`: the larger root of
+    where t has `degrees` degrees of freedom, and q is the estimate of the probability of c under
+    :math:`\Delta`: the larger root of
     :math:`2 q^2 + q\,[(2 - b + c) \Delta - b - c] = c\,\Delta (1 - \Delta)`. The interval lies in
     [-1, 1] and always has a width: no row in which the runs differ is compatible with a
     difference.
+
+    Of no difference, the sign flip over clusters must be able to convince as well: if its mid-p
+    value is above 1 - confidence, the interval reaches to 0. With few clusters that differ, the
+    score test alone rejects too often.
 
     Attributes:
         value: d, in [-1, 1].
@@ -40,6 +50,8 @@ class PairedRates:
         n_effective: n*, above 0.
         n: Rows.
         clusters: Clusters, F.
+        degrees: Degrees of freedom of t: F - 1 for clusters of one size, fewer otherwise.
+        flip_p: P-value of the sign flip over clusters; 0 leaves it out.
         resamples: None are behind it.
 
     References:
@@ -49,7 +61,8 @@ class PairedRates:
 
     Examples:
         >>> from pact_eval.stats import PairedRates
-        >>> tango = PairedRates(-4 / 20, 8 / 20, n_effective=20, n=20, clusters=10**6).estimate()
+        >>> tango = PairedRates(-4 / 20, 8 / 20, n_effective=20, n=20, clusters=10**6,
+        ...     degrees=10**6).estimate()
         >>> round(tango.value, 3), round(tango.low, 4), round(tango.high, 4)
         (-0.2, -0.457, 0.0858)
     """
@@ -59,6 +72,8 @@ class PairedRates:
     n_effective: float
     n: int
     clusters: int
+    degrees: int
+    flip_p: float = 0.0
     resamples: ClassVar[int] = 0
 
     def estimate(self, confidence: float = 0.95) -> Estimate:
@@ -69,9 +84,11 @@ class PairedRates:
             rows = "one {cluster}: no interval" if self.clusters else "no rows: nothing to estimate"
             reason = ClusterText(rows)
         else:
-            t = t_quantile((1 + confidence) / 2, self.clusters - 1)
+            t = t_quantile((1 + confidence) / 2, self.degrees)
             low = -_upper_end(-self.value, self.differing, self.n_effective, t)
             high = _upper_end(self.value, self.differing, self.n_effective, t)
+            if self.p_value() > 1 - confidence:
+                low, high = min(low, 0.0), max(high, 0.0)
         return Estimate(self.value, low, high, self.n, self.clusters, method, reason)
 
     def p_value(self) -> float:
@@ -84,7 +101,7 @@ class PairedRates:
         from scipy import special
 
         score = abs(self.value) * math.sqrt(self.n_effective / self.differing)
-        return 2 * float(special.stdtr(self.clusters - 1, -score))
+        return max(2 * float(special.stdtr(self.degrees, -score)), self.flip_p)
 
 
 def paired_rates(lead: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -> PairedRates:
@@ -94,8 +111,9 @@ def paired_rates(lead: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -
               V = \frac{F}{F - 1} \sum_f \frac{(s_f - d\, n_f)^2}{n^2}
 
     V is the variance of the difference over the F clusters, with the lead :math:`s_f` of cluster
-    f. If all clusters have the same lead (none, say), V is 0 and :math:`n^* = n^2 / \sum_f n_f^2`,
-    as in `effective_rows`. Unlike there, a design effect below 1 is used: with many clusters, the
+    f; if clusters differ in size, it is that of the jackknife, see `jackknifed`. If all clusters
+    have the same lead (none, say), V is 0 and :math:`n^* = n^2 / \sum_f n_f^2`, as in
+    `effective_rows`. Unlike there, a design effect below 1 is used: with many clusters, the
     interval is that of V.
 
     Args:
@@ -119,15 +137,34 @@ def paired_rates(lead: npt.ArrayLike, cluster: npt.ArrayLike, n_clusters: int) -
         raise ValueError("lead: expected (n,) numbers in [-1, 1]")
     codes = check_cluster(cluster, n_clusters, len(leads))
     rows = np.bincount(codes, minlength=n_clusters).astype(np.float64)
-    n, clusters = leads.size, int(np.count_nonzero(rows))
+    by_cluster, rows = np.bincount(codes, leads, n_clusters)[rows > 0], rows[rows > 0]
+    n, clusters = leads.size, rows.size
     if clusters == 0:
-        return PairedRates(math.nan, math.nan, math.nan, 0, 0)
+        return PairedRates(math.nan, math.nan, math.nan, 0, 0, 1)
     value, differing = float(leads.mean()), float(np.abs(leads).mean())
-    apart = np.bincount(codes, leads, n_clusters) - value * rows
+    apart, degrees, flip_p = (
+        by_cluster - value * rows,
+        degrees_of_freedom(rows),
+        _flip(by_cluster.astype(np.float64)),
+    )
     if clusters < 2 or float(np.abs(apart).max()) <= _ROUNDING * float(rows.max()):
-        return PairedRates(value, differing, n**2 / float((rows**2).sum()), n, clusters)
-    variance = clusters / (clusters - 1) * float((apart**2).sum()) / n**2
-    return PairedRates(value, differing, (differing - value**2) / variance, n, clusters)
+        n_effective = effective_clusters(rows)
+    else:
+        squares = float((jackknifed(apart, rows) ** 2).sum())
+        n_effective = (differing - value**2) * n**2 * (clusters - 1) / (clusters * squares)
+    return PairedRates(value, differing, n_effective, n, clusters, degrees, flip_p)
+
+
+def _flip(leads: FloatArray) -> float:
+    """Returns the mid-p value of the sign flip of clusters, at least what an exact one can reach.
+
+    It is computed for whole numbers that are not too many: the score test needs no help then.
+    """
+    differing = np.abs(leads[np.abs(leads) > _ROUNDING])
+    least = min(1.0, 2.0 ** (1 - differing.size))
+    if differing.sum() > _MOST_LEADS or not np.array_equal(differing, np.rint(differing)):
+        return least
+    return max(least, flip_mid_p(np.rint(leads).astype(np.int64)))
 
 
 def _upper_end(value: float, differing: float, n: float, t: float) -> float:

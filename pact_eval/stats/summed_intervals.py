@@ -65,6 +65,7 @@ def summed_interval(
     correlation: npt.ArrayLike,
     *,
     n_clusters: int,
+    ends_at_zero: bool = True,
 ) -> SummedInterval:
     r"""Combines the intervals of several estimates into that of their weighted sum.
 
@@ -74,9 +75,9 @@ def summed_interval(
               \delta_i = |w_i| \cdot reach_i
 
     where the reach of i towards the lower end of the sum is that below :math:`c_i` if
-    :math:`w_i > 0`, else the one above, and :math:`r_{ij}` has the sign of :math:`w_i w_j`. The
-    estimates are of quantities that cannot be negative: near 0, their intervals end at 0 although
-    chance reaches further, so the reach below is taken to be at least the reach above.
+    :math:`w_i > 0`, else the one above, and :math:`r_{ij}` has the sign of :math:`w_i w_j`.
+    Intervals that are cut off at 0, as those of ECE, say nothing of how far chance reaches below:
+    the reach below is then taken to be at least the reach above.
 
     Args:
         weights: (m,) factors; 1 and -1 for a difference.
@@ -85,6 +86,7 @@ def summed_interval(
         highs: (m,) upper ends.
         correlation: (m, m) of the errors of the estimates.
         n_clusters: clusters F behind the estimates, two or more.
+        ends_at_zero: whether intervals near 0 are cut off there; Wilson's are not.
 
     Returns:
         The sum and its reaches.
@@ -102,7 +104,9 @@ def summed_interval(
     """
     w, centre = np.asarray(weights, dtype=np.float64), np.asarray(centres, dtype=np.float64)
     above = np.asarray(highs, dtype=np.float64) - centre
-    below = np.maximum(centre - np.asarray(lows, dtype=np.float64), above)
+    below = centre - np.asarray(lows, dtype=np.float64)
+    if ends_at_zero:
+        below = np.maximum(below, above)
     r = np.asarray(correlation, dtype=np.float64)
     down, up = np.where(w > 0, below, above), np.where(w > 0, above, below)
     return SummedInterval(float(w @ centre), _reach(w * down, r), _reach(w * up, r), n_clusters)

@@ -1,6 +1,7 @@
 """Decision templates of transformers: their files, and the prompt contract that they make.
 
-`files.py` reads the files and needs no other library. `contract.py` makes prompts of them with
+`files.py` reads the files, and `trial.py` renders a template within limits; neither loads a model
+library. `contract.py` makes prompts of them with
 transformers, and is imported by name by what loads models.
 """
 
@@ -15,6 +16,7 @@ from pact_eval.templates.files import (
     is_decision_model,
     read_decision_files,
 )
+from pact_eval.templates.trial import first_rendering, trial_fault
 
 __all__ = [
     "DECISION_CONFIG",
@@ -22,8 +24,10 @@ __all__ = [
     "TEMPLATE_CONTRACT",
     "TEMPLATE_TASK",
     "DecisionFiles",
+    "first_rendering",
     "has_decision_files",
     "head_files",
     "is_decision_model",
     "read_decision_files",
+    "trial_fault",
 ]

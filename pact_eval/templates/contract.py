@@ -17,7 +17,7 @@ import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import torch
 from transformers.decision import DecisionConfig
@@ -25,7 +25,7 @@ from transformers.decision.template_utils import MARK, SPLIT, label_token_ids
 from transformers.utils.chat_template_utils import _get_template_variables
 
 from pact_eval._json import Json, sha256_of_json
-from pact_eval.data import Field, FieldKind, parse_field
+from pact_eval.data import Field, FieldKind
 from pact_eval.errors import ContractMismatchError, PromptError, RequestError
 from pact_eval.prompts import (
     LETTERS,
@@ -35,6 +35,7 @@ from pact_eval.prompts import (
     sha256_of_tokenizer,
 )
 from pact_eval.templates.files import TEMPLATE_CONTRACT, TEMPLATE_TASK, TYPES, DecisionFiles
+from pact_eval.templates.trial import PROBE_STATE, PROBES, first_rendering, trial_fault
 
 Order = tuple[int, ...]
 
@@ -122,11 +123,13 @@ class TemplatePrompts:
             ids of a probe of each kind.
 
     Raises:
-        PromptError: the template reads `questions`, or it can render no kind of question.
+        PromptError: the template does not end, reads `questions`, or can render no kind of
+            question.
     """
 
     def __init__(self, tokenizer: ChatTokenizer, files: DecisionFiles) -> None:
         self._files = files
+        _refuse_endless_prompt(files)
         _refuse_joint_prompt(files)
         own: Any = copy.deepcopy(tokenizer)
         self._tokenizer = own
@@ -135,7 +138,7 @@ class TemplatePrompts:
         self._processor = _Processor(self._tokenizer)
         self._label_tokens = functools.cache(functools.partial(label_token_ids, self._tokenizer))
         self._at_end: dict[FieldKind, bool] = {}
-        probed = {kind: self._probed(field) for kind, field in _PROBES.items()}
+        probed = {kind: self._probed(field) for kind, field in PROBES.items()}
         faults = [found for found in probed.values() if isinstance(found, PromptError)]
         if len(faults) == len(probed):
             raise faults[0]
@@ -272,7 +275,7 @@ class TemplatePrompts:
         try:
             first, second = self.token_ids(
                 [
-                    PromptRequest(_PROBE_STATE, (field,), field.name, order, "the probe")
+                    PromptRequest(PROBE_STATE, (field,), field.name, order, "the probe")
                     for order in (shipped, shipped[::-1])
                 ]
             )
@@ -298,7 +301,7 @@ class TemplatePrompts:
                 "tokenizer": sha256_of_tokenizer(tokenizer),
                 "special_tokens": special,
                 "chat_template": str(chat_template) if self._files.template is None else None,
-                "labels": {kind: self._tokens_of_labels(kind) for kind in _PROBES},
+                "labels": {kind: self._tokens_of_labels(kind) for kind in PROBES},
                 "probes": {
                     kind: None if isinstance(ids, PromptError) else ids[0]
                     for kind, ids in probed.items()
@@ -385,6 +388,14 @@ def are_neutral(labels: Sequence[str]) -> bool:
     return len(joined) == len(labels) and (joined in letters or joined in letters.lower())
 
 
+def _refuse_endless_prompt(files: DecisionFiles) -> None:
+    """Refuse a template before this process compiles it: constants alone may take gigabytes."""
+    fault = trial_fault(first_rendering(files))
+    if fault is not None:
+        message = f"{_label(files)} does not end: {fault}"
+        raise PromptError(message)
+
+
 def _refuse_joint_prompt(files: DecisionFiles) -> None:
     if files.template is None:
         return
@@ -401,28 +412,3 @@ def _refuse_joint_prompt(files: DecisionFiles) -> None:
             "end of a prompt"
         )
         raise PromptError(message)
-
-
-_PROBE_STATE: Final[Json] = {"note": "The seal is broken."}
-_PROBES: Final[dict[FieldKind, Field]] = {
-    "choice": parse_field(
-        "probe",
-        {
-            "type": "choice",
-            "instructions": "Which desk?",
-            "criteria": {"first": "One of them", "second": None, "third": "The last"},
-        },
-    ),
-    "boolean": parse_field(
-        "probe",
-        {
-            "type": "noul",
-            "instructions": "Is it so?",
-            "criteria": {"false": "Not so", "true": "It is so"},
-        },
-    ),
-    "score": parse_field(
-        "probe",
-        {"type": "score", "instructions": "How bad?", "criteria": ["Fine", "Bad", "Worse"]},
-    ),
-}

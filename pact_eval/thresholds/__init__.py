@@ -23,6 +23,13 @@ from pact_eval.thresholds.choice import (
     Thresholds,
     choose_thresholds,
 )
+from pact_eval.thresholds.conclusion import (
+    Acting,
+    ActingGate,
+    ActingStatus,
+    acting,
+    acting_without_probabilities,
+)
 from pact_eval.thresholds.decision_curves import (
     CostCurve,
     Decisions,
@@ -40,12 +47,12 @@ from pact_eval.thresholds.files import (
     thresholds_json,
     write_thresholds,
 )
-from pact_eval.thresholds.gate_items import GateItems
-from pact_eval.thresholds.sequence import ChosenGate, GateTest, choose_gate, families_needed
+from pact_eval.thresholds.gate_items import Counting, GateItems
+from pact_eval.thresholds.plans import families_needed
+from pact_eval.thresholds.sequence import ChosenGate, GateTest, choose_gate
 from pact_eval.thresholds.set_checking import AnswerSetsCheck, CheckedSets, check_answer_sets
 from pact_eval.thresholds.set_files import (
     AnswerSetsFile,
-    FiledKind,
     answer_sets_json,
     read_answer_sets,
     sets_guarantee,
@@ -59,6 +66,9 @@ __all__ = [
     "EVERY_ANSWER",
     "LOW_IS_SURE",
     "SIGNALS",
+    "Acting",
+    "ActingGate",
+    "ActingStatus",
     "Alternative",
     "AnswerSets",
     "AnswerSetsCheck",
@@ -67,8 +77,8 @@ __all__ = [
     "CheckedSets",
     "ChosenGate",
     "CostCurve",
+    "Counting",
     "Decisions",
-    "FiledKind",
     "Gate",
     "GateGroups",
     "GateItems",
@@ -89,6 +99,8 @@ __all__ = [
     "ThresholdsCheck",
     "ThresholdsFile",
     "accept",
+    "acting",
+    "acting_without_probabilities",
     "answer_set",
     "answer_sets_json",
     "answer_sureness",

@@ -6,8 +6,8 @@ sample: each source family is left out once, and covered by the level of the oth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -34,12 +34,13 @@ from pact_eval.thresholds.choice import (
     rule_of,
     run_with_answers,
 )
-from pact_eval.thresholds.gate_items import GateItems
+from pact_eval.thresholds.gate_items import Counting, GateItems
 from pact_eval.thresholds.set_levels import (
     SetLevel,
     answer_sureness,
     choose_level,
     families_for_sets,
+    tie_breakers,
 )
 
 
@@ -149,6 +150,7 @@ class AnswerSets(Result):
         families: names of the families that the sets were chosen on.
         source_families: names of their source families.
         unanswered: items without an answer, which have no set.
+        ties_seed: with which ties between probabilities are broken; None breaks none.
     """
 
     run: ExperimentRun
@@ -161,6 +163,7 @@ class AnswerSets(Result):
     families: tuple[str, ...]
     source_families: tuple[str, ...]
     unanswered: int
+    ties_seed: int | None = None
 
     @property
     def warnings(self) -> tuple[CalibrationWarning, ...]:
@@ -175,6 +178,8 @@ def choose_answer_sets(
     coverage: float = 0.9,
     *,
     confidence: float | None = None,
+    counting: Counting = "families",
+    ties_seed: int | None = None,
     settings: Settings | None = None,
 ) -> AnswerSets:
     """Choose answer sets on a run, as `pact-eval sets` does.
@@ -183,6 +188,8 @@ def choose_answer_sets(
         source: a complete run with references, of families that nothing was fitted on.
         coverage: share of new items whose set contains the right answer, in (0, 1).
         confidence: with which this choice keeps the coverage; None keeps it on average.
+        counting: whether every family counts the same in the guarantee, or every item.
+        ties_seed: breaks ties between probabilities at random; None breaks none.
         settings: decoding, calibrator, unit and bootstrap.
 
     Raises:
@@ -196,8 +203,8 @@ def choose_answer_sets(
             raise InputError(message)
     settings = settings or Settings()
     run = run_with_answers(source, settings)
-    rule = rule_of(run, "top", "kind", settings)
-    items = set_items(run, rule)
+    rule = replace(rule_of(run, "top", "kind", settings), counting=counting)
+    items = set_items(run, rule, ties_seed)
     levels = kind_levels(items, coverage, confidence)
     thresholds = {kind: level.threshold for kind, level in levels.items()}
     made = MadeSets(set_sizes(items, thresholds), _left_out(items, coverage, confidence))
@@ -218,19 +225,24 @@ def choose_answer_sets(
             for kind, rows in group_rows(items.columns, "kind").items()
         ),
         groups=described_groups(items, made, settings),
-        alternatives=tuple(_alternatives(run, rule, coverage, confidence)),
+        alternatives=tuple(
+            _other_sets(rule, set_items(run, rule, ties_seed), coverage, confidence)
+            for rule in decodings_of(run, rule)
+        ),
         families=tuple(sorted(set(items.columns["family"].tolist()))),
         source_families=tuple(sorted(set(items.columns["source_family"].tolist()))),
         unanswered=items.unanswered,
+        ties_seed=ties_seed,
     )
 
 
-def set_items(run: ExperimentRun, rule: Rule) -> SetItems:
+def set_items(run: ExperimentRun, rule: Rule, ties_seed: int | None = None) -> SetItems:
     """Return the answered items of a run as answer sets see them.
 
     Args:
         run: a run with references and probabilities.
         rule: decoding, calibration and unit.
+        ties_seed: breaks ties between probabilities; None breaks none.
 
     Raises:
         InputError: the run lacks the decoding or the calibrator.
@@ -242,14 +254,17 @@ def set_items(run: ExperimentRun, rule: Rule) -> SetItems:
         for name in ("family", "source_family", "kind", "domain")
     }
     levels = np.asarray(columns["kind"] == "score", dtype=np.bool_)
-    sureness = answer_sureness(np.exp(scored.log_probs), views.n_choices, levels)
+    ids = np.asarray(views.ids, dtype=np.object_)
+    p = np.exp(scored.log_probs) + tie_breakers(ids, ties_seed)[:, None]
+    sureness = answer_sureness(p, views.n_choices, levels)
     rows = np.arange(len(sureness))
     covering = GateItems(
-        ids=np.asarray(views.ids, dtype=np.object_),
+        ids=ids,
         unit=columns[rule.unit],
         fold=columns["source_family"],
         sureness=sureness[rows, np.asarray(views.reference)],
         wrong=np.zeros(len(sureness), dtype=np.bool_),
+        counting=rule.counting,
     )
     return SetItems(covering, sureness, columns, len(unanswered_items(run.run)))
 
@@ -331,14 +346,12 @@ def _left_out(items: SetItems, coverage: float, confidence: float | None) -> Boo
     return covered
 
 
-def _alternatives(
-    run: ExperimentRun, chosen: Rule, coverage: float, confidence: float | None
-) -> Iterator[OtherSets]:
-    for rule in decodings_of(run, chosen):
-        items = set_items(run, rule)
-        levels = kind_levels(items, coverage, confidence)
-        sizes = set_sizes(items, {kind: level.threshold for kind, level in levels.items()})
-        yield OtherSets(rule, float(sizes.mean()), float((sizes == 1).mean()))
+def _other_sets(
+    rule: Rule, items: SetItems, coverage: float, confidence: float | None
+) -> OtherSets:
+    levels = kind_levels(items, coverage, confidence)
+    sizes = set_sizes(items, {kind: level.threshold for kind, level in levels.items()})
+    return OtherSets(rule, float(sizes.mean()), float((sizes == 1).mean()))
 
 
 def covered_by(items: SetItems, thresholds: Mapping[str, float | None]) -> BoolArray:

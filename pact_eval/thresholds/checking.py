@@ -5,12 +5,13 @@ A gate *holds* if the drawn items show an error below the target: P(Bin(n, targe
 most the level. It is *broken* if they show one above it: P(Bin(n, target) >= wrong) is at most the
 level. Otherwise these data *cannot tell*. The level is 1 - confidence of the gate: a gate that
 keeps its target is called broken in at most that share of checks, and one that misses it is said to
-hold in at most that share.
+hold in at most that share. The p-values of gates that are checked together are adjusted together
+(Holm), in each direction, so both shares are those of checks with any such gate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
@@ -23,7 +24,7 @@ from pact_eval.errors import InputError
 from pact_eval.evaluation import Estimate, ExperimentRun, Settings
 from pact_eval.results import Result
 from pact_eval.runs import Difference, RunIdentity, RunSource
-from pact_eval.stats import p_value_above, trials_needed
+from pact_eval.stats import holm, p_value_above, trials_needed
 from pact_eval.thresholds.choice import (
     Rule,
     gate_items,
@@ -53,13 +54,15 @@ class CheckedGate:
             nothing.
         drawn: independent items that count: accepted ones, or all of them for an escalation target.
         wrong: those of them that are wrong, or escalated.
-        p_holds: p-value of "the target is exceeded"; a small one shows that the gate holds.
+        p_holds: p-value of "the target is exceeded"; a small one shows that the gate holds. Both
+            are adjusted for the gates that are checked together.
         p_broken: p-value of "the target is kept"; a small one shows that the gate is broken.
         coverage: share of the items that are accepted.
         error: error among all accepted items of the run.
         needed: families with which a verdict is likely, if the rate is as here; None if there is a
             verdict, or if a million drawn items would not do.
         units: families of the group.
+        tested: families that gave a tested item.
     """
 
     group: str
@@ -73,6 +76,7 @@ class CheckedGate:
     error: Estimate
     needed: int | None
     units: int
+    tested: int
 
 
 @dataclass(frozen=True)
@@ -137,13 +141,11 @@ def check_thresholds(
     refuse_own_families(file, columns["family"], run.place)
     groups = group_rows(columns, file.rule.by)
     nothing = np.zeros(len(items), dtype=np.bool_)
-    gates = tuple(
-        checked_gate(
-            *(name, items.taken(groups.get(name, nothing)), least),
-            target=file.target,
-            level=1 - file.confidence,
-        )
-        for name, least in file.gates.items()
+    gates = checked_gates(
+        {name: items.taken(groups.get(name, nothing)) for name in file.gates},
+        file.gates,
+        target=file.target,
+        level=1 - file.confidence,
     )
     here = RunIdentity.of(run.provenance)
     return ThresholdsCheck(
@@ -225,52 +227,77 @@ def refuse_own_families(file: Promise, families: TextArray, place: str) -> None:
     raise InputError(message)
 
 
-def checked_gate(
-    group: str, items: GateItems, threshold: float | None, *, target: Target, level: float
-) -> CheckedGate:
-    """Check one gate.
+def checked_gates(
+    items: Mapping[str, GateItems],
+    thresholds: Mapping[str, float | None],
+    *,
+    target: Target,
+    level: float,
+) -> tuple[CheckedGate, ...]:
+    """Check gates together.
 
     Args:
-        group: its items, by name.
-        items: these items.
-        threshold: the gate; None accepts nothing.
-        target: what it must keep.
-        level: of both exact tests, 1 - confidence.
+        items: those of each group.
+        thresholds: the gate of each group; None accepts nothing.
+        target: what each gate must keep.
+        level: of the exact tests, 1 - confidence, for all gates together.
     """
-    accepted = items.accepted(threshold)
-    every = np.ones(len(items), dtype=np.bool_)
-    least = np.inf if threshold is None else threshold
-    test = gate_test(items.taken(items.draw.one), least, target, level)
-    p_broken = float(p_value_above(test.wrong, test.accepted, target.rate))
-    verdict: GateVerdict = "cannot tell"
-    if test.passed or threshold is None:
-        verdict = "holds"
-    elif p_broken <= level:
-        verdict = "broken"
-    error = rate_over_units(items, items.wrong, accepted)
-    return CheckedGate(
-        group=group,
-        threshold=threshold,
-        verdict=verdict,
-        drawn=test.accepted,
-        wrong=test.wrong,
-        p_holds=test.p_value,
-        p_broken=p_broken,
-        coverage=rate_over_units(items, accepted, every),
-        error=error,
-        needed=_needed(items, threshold, target, level) if verdict == "cannot tell" else None,
-        units=len(items.units),
+    alone = [
+        _tested_gate(group, items[group], least, target, level)
+        for group, least in thresholds.items()
+    ]
+    guarantees = [gate.threshold is not None for gate in alone]
+    holds, broken = (
+        holm(np.where(guarantees, p_values, np.nan)).adjusted.tolist()
+        for p_values in ([gate.p_holds for gate in alone], [gate.p_broken for gate in alone])
+    )
+    return tuple(
+        _judged(gate, level, p_holds, p_broken) if gate.threshold is not None else gate
+        for gate, p_holds, p_broken in zip(alone, holds, broken, strict=True)
     )
 
 
-def _needed(items: GateItems, threshold: float | None, target: Target, level: float) -> int | None:
-    """Return the families with which the test is likely to give a verdict at the rate seen here."""
+def _judged(gate: CheckedGate, level: float, p_holds: float, p_broken: float) -> CheckedGate:
+    """Return a gate with its verdict, from p-values that are adjusted for all gates."""
+    verdict: GateVerdict = "cannot tell"
+    if p_holds <= level:
+        verdict = "holds"
+    elif p_broken <= level:
+        verdict = "broken"
+    needed = gate.needed if verdict == "cannot tell" else None
+    return replace(gate, verdict=verdict, p_holds=p_holds, p_broken=p_broken, needed=needed)
+
+
+def _tested_gate(
+    group: str, items: GateItems, threshold: float | None, target: Target, level: float
+) -> CheckedGate:
+    """Return a gate with its p-values alone; a gate that accepts nothing holds."""
     accepted = items.accepted(threshold)
+    every = np.ones(len(items), dtype=np.bool_)
+    drawn = items.taken(items.draw.one)
+    test = gate_test(drawn, np.inf if threshold is None else threshold, target, level)
+    return CheckedGate(
+        group=group,
+        threshold=threshold,
+        verdict="holds",
+        drawn=test.accepted,
+        wrong=test.wrong,
+        p_holds=test.p_value,
+        p_broken=float(p_value_above(test.wrong, test.accepted, target.rate)),
+        coverage=rate_over_units(items, accepted, every),
+        error=rate_over_units(items, items.wrong, accepted),
+        needed=None if threshold is None else _needed(items, threshold, target, level),
+        units=len(items.units),
+        tested=len(drawn),
+    )
+
+
+def _needed(items: GateItems, threshold: float, target: Target, level: float) -> int | None:
+    """Return the families with which the test is likely to give a verdict at the rate seen here."""
+    accepted, chance = items.accepted(threshold), items.draw.chance
     if target.limits_error:
-        seen, wrong = int(accepted.sum()), int((accepted & items.wrong).sum())
+        seen, wrong = chance[accepted].sum(), chance[accepted & items.wrong].sum()
     else:
-        seen, wrong = len(items), int((~accepted).sum())
-    trials = trials_needed((wrong + 0.5) / (seen + 1), target.rate, level) if seen else None
-    if trials is None:
-        return None
-    return int(np.ceil(trials * len(items.units) * items.draw.largest / seen))
+        seen, wrong = chance.sum(), chance[~accepted].sum()
+    trials = trials_needed(float((wrong + 0.5) / (seen + 1)), target.rate, level) if seen else None
+    return None if trials is None else int(np.ceil(trials * len(items.units) / seen))

@@ -28,13 +28,9 @@ from pact_eval.evaluation import (
 from pact_eval.results import Result
 from pact_eval.runs import Decoding, RunSource, open_run, unanswered_items
 from pact_eval.stats import rate_estimate
-from pact_eval.thresholds.gate_items import GateItems
-from pact_eval.thresholds.sequence import (
-    ChosenGate,
-    choose_gate,
-    expected_cost,
-    families_needed,
-)
+from pact_eval.thresholds.gate_items import Counting, GateItems
+from pact_eval.thresholds.plans import families_needed
+from pact_eval.thresholds.sequence import ChosenGate, choose_gate, expected_cost
 from pact_eval.thresholds.signals import SIGNALS, Signal, sureness
 from pact_eval.thresholds.targets import Target
 
@@ -56,6 +52,7 @@ class Rule:
         k: views per item that decoding and signal need; 1 for view 0 alone.
         by: which items share a gate.
         unit: families, or source families, as units of the tests.
+        counting: whether every unit counts the same in the guarantee, or every item.
     """
 
     signal: Signal = "top"
@@ -64,6 +61,7 @@ class Rule:
     k: int = 1
     by: GateGroups = "all"
     unit: ClusterUnit = "family"
+    counting: Counting = "families"
 
 
 @dataclass(frozen=True)
@@ -76,6 +74,7 @@ class Gate:
         items: items of the group, unanswered ones included.
         unanswered: items without an answer, which are always escalated.
         units: families.
+        equal: whether they have the same size, so that it does not matter what counts the same.
         coverage: share of the items that are accepted.
         same_items_error: error among the accepted items of this run, on which the gate was chosen.
         realised_error: error among accepted items of source families that were left out when their
@@ -90,6 +89,7 @@ class Gate:
     items: int
     unanswered: int
     units: int
+    equal: bool
     coverage: Estimate
     same_items_error: Estimate
     realised_error: Estimate
@@ -129,6 +129,7 @@ class Thresholds(Result):
         confidence: that was asked for.
         together: whether it holds for all gates together, or for each alone.
         gates: one for every group.
+        share: share of all items that the gates accept.
         alternatives: what other signals, decodings and calibrations would guarantee.
         families: names of the families that the gates were chosen on.
         source_families: names of their source families.
@@ -140,6 +141,7 @@ class Thresholds(Result):
     confidence: float
     together: bool
     gates: tuple[Gate, ...]
+    share: Estimate
     alternatives: tuple[Alternative, ...]
     families: tuple[str, ...]
     source_families: tuple[str, ...]
@@ -170,6 +172,7 @@ def choose_thresholds(
     by: GateGroups = "all",
     confidence: float = 0.95,
     together: bool = False,
+    counting: Counting = "families",
     settings: Settings | None = None,
 ) -> Thresholds:
     """Choose gates on a run, as `pact-eval thresholds` does.
@@ -181,6 +184,7 @@ def choose_thresholds(
         by: which items share a gate.
         confidence: of the guarantee, in (0, 1).
         together: whether it holds for all gates together.
+        counting: whether every family counts the same in the guarantee, or every item.
         settings: decoding, calibrator and unit.
 
     Raises:
@@ -189,17 +193,22 @@ def choose_thresholds(
     """
     settings = settings or Settings()
     run = run_with_answers(source, settings)
-    rule = rule_of(run, signal, by, settings)
+    rule = replace(rule_of(run, signal, by, settings), counting=counting)
     items, groups = gate_items(run, rule)
     rows = group_rows(groups, by)
     each = _of_each(confidence, len(rows), together=together)
+    gates = tuple(_gate(name, items.taken(at), target, each) for name, at in rows.items())
+    accepted = np.zeros(len(items), dtype=np.bool_)
+    for gate, at in zip(gates, rows.values(), strict=True):
+        accepted |= at & items.accepted(gate.chosen.threshold)
     return Thresholds(
         run=run,
         rule=rule,
         target=target,
         confidence=confidence,
         together=together,
-        gates=tuple(_gate(name, items.taken(at), target, each) for name, at in rows.items()),
+        gates=gates,
+        share=rate_over_units(items, accepted, np.ones(len(items), dtype=np.bool_)),
         alternatives=tuple(_alternatives(run, rule, target, confidence)),
         families=tuple(sorted(set(groups["family"].tolist()))),
         source_families=tuple(sorted(set(groups["source_family"].tolist()))),
@@ -240,6 +249,7 @@ def gate_items(run: ExperimentRun, rule: Rule) -> tuple[GateItems, Mapping[str, 
         fold=columns["source_family"],
         sureness=np.r_[sure, np.full(missing, -np.inf)],
         wrong=np.r_[~scored.correct, np.zeros(missing, dtype=np.bool_)],
+        counting=rule.counting,
     )
     return items, columns
 
@@ -309,6 +319,7 @@ def _gate(name: str, items: GateItems, target: Target, confidence: float) -> Gat
         items=len(items),
         unanswered=int((items.sureness == -np.inf).sum()),
         units=len(items.units),
+        equal=len(set(np.bincount(items.units.codes).tolist())) < 2,
         coverage=rate_over_units(items, accepted, every),
         same_items_error=rate_over_units(items, items.wrong, accepted),
         realised_error=rate_over_units(items, items.wrong, realised),

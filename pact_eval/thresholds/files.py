@@ -2,7 +2,7 @@
 
     {"format": "pact-thresholds-1",
      "guarantee": one sentence,
-     "rule": {"signal", "decoding", "calibration", "k", "by", "unit"},
+     "rule": {"signal", "decoding", "calibration", "k", "by", "unit", "counting"},
      "target": {"kind", "rate", "cost_wrong", "cost_review"},
      "confidence": {"asked", "each", "all", "together"},
      "gates": {group: {"sureness_at_least": number or null, "coverage": [value, low, high],
@@ -33,6 +33,7 @@ from pact_eval.errors import InputError, TamperedError
 from pact_eval.evaluation import Calibration, ClusterUnit, ExperimentRun
 from pact_eval.runs import Decoding, RunIdentity
 from pact_eval.thresholds.choice import Gate, GateGroups, Rule, Thresholds
+from pact_eval.thresholds.gate_items import Counting
 from pact_eval.thresholds.signals import Signal
 from pact_eval.thresholds.targets import Target, TargetKind
 
@@ -48,6 +49,7 @@ _RULE: Final[Mapping[str, Any]] = {
     "calibration": Calibration,
     "by": GateGroups,
     "unit": ClusterUnit,
+    "counting": Counting,
 }
 
 Promise = TypeVar("Promise")
@@ -162,8 +164,15 @@ def guarantee(found: Thresholds) -> str:
     return (
         f"With {100 * found.confidence:g}% confidence over the {units} of the run"
         f"{f', {whom}' if several else ''}, {of} is at most {100 * found.target.rate:g}% in new "
-        f"{units} from the same population."
+        f"{units} from the same population{counting_text(found.rule)}."
     )
+
+
+def counting_text(rule: Rule) -> str:
+    """Return what counts the same, to end a sentence on families; nothing if items do."""
+    if rule.counting == "items":
+        return ""
+    return f", each {'family' if rule.unit == 'family' else 'source family'} counting once"
 
 
 def write_thresholds(path: Path, found: Thresholds) -> None:
@@ -224,9 +233,12 @@ def read_promise(
 def read_rule(path: Path, rule: Mapping[str, Any]) -> Rule:
     """Return the rule of a file; members that it lacks have their defaults.
 
+    A file that does not say what counts the same is of the time when items did.
+
     Raises:
         InputError: a member has an unknown value.
     """
+    rule = {"counting": "items", **rule}
     for name, choices in _RULE.items():
         if name in rule and rule[name] not in get_args(choices):
             message = f"{path}: rule: {name}: expected one of {get_args(choices)}"
@@ -265,5 +277,6 @@ def _gate_json(gate: Gate) -> dict[str, Json]:
         "wrong": None if test is None else test.wrong,
         "p_value": None if test is None else test.p_value,
         "families": gate.units,
+        "families_tested": gate.chosen.tested_units,
         "families_needed": gate.needed,
     }

@@ -5,17 +5,22 @@ families (or source families). A hash of the unit's name decides everything that
 choice is the same every time, and nobody can try seeds until a gate passes.
 
 - One unit in `LEARNING_SHARE` is a learning unit: it shapes the sequence of gates that is tested.
-- Of every other unit, one of M slots is drawn, where M is the size of the largest unit. A unit of
-  M items gives one item; a smaller one may give none. The drawn items are therefore independent,
-  and each is a random item of the population: its error rate is that of items, not of families.
+- Of every other unit, one item is drawn. The drawn items are therefore independent.
+
+What counts the same decides how it is drawn. If *families* do, every unit gives one of its items.
+The error rate of the drawn items is then that of a random item of a random family. If *items* do,
+one of M slots is drawn, where M is the size of the largest unit: a unit of m items gives an item
+with a probability of m / M, and the error rate is that of a random item. Few large families among
+many small ones then leave few drawn items, and no method does much better: the large families hold
+many items, and few families show how these are. With units of one size both are the same.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
@@ -24,6 +29,9 @@ from pact_eval.evaluation import Labels
 
 LEARNING_SHARE: Final = 5
 """One unit in this many is a learning unit: see `benchmarks/coverage_thresholds.py`."""
+
+Counting: TypeAlias = Literal["families", "items"]
+"""What counts the same in a guarantee: every family, or every item."""
 
 _SALT: Final = "pact-thresholds-1"
 _WORD: Final = 2**32
@@ -39,6 +47,7 @@ class GateItems:
         fold: (n,) name of the source family, by which gates are cross-validated.
         sureness: (n,) what the gate is on: the higher, the surer. -inf without an answer.
         wrong: (n,) whether the answer is wrong; items without an answer are never accepted.
+        counting: whether every unit counts the same, or every item.
     """
 
     ids: TextArray
@@ -46,13 +55,15 @@ class GateItems:
     fold: TextArray
     sureness: FloatArray
     wrong: BoolArray
+    counting: Counting = "families"
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def taken(self, rows: IntArray | BoolArray) -> GateItems:
         """Return some of the items."""
-        return GateItems(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
+        columns = (each.name for each in fields(self) if each.name != "counting")
+        return replace(self, **{name: getattr(self, name)[rows] for name in columns})
 
     @cached_property
     def units(self) -> Labels:
@@ -78,16 +89,16 @@ class Draw:
     Attributes:
         learning: (n,) whether an item belongs to a learning unit.
         one: (n,) whether it is the drawn item of its unit.
+        chance: (n,) probability with which the design draws each item.
         learning_units: number of learning units.
         tested_units: number of other units.
-        largest: items of the largest unit, M.
     """
 
     learning: BoolArray
     one: BoolArray
+    chance: FloatArray
     learning_units: int
     tested_units: int
-    largest: int
 
     @property
     def tested(self) -> BoolArray:
@@ -103,8 +114,8 @@ class Draw:
         words = words.reshape(-1, 2)
         learns = words[:, 0] % LEARNING_SHARE == 0
         sizes = np.bincount(code, minlength=len(units))
-        largest = int(sizes.max(initial=1))
-        slot = words[:, 1] * largest // _WORD
+        slots = sizes if items.counting == "families" else np.full_like(sizes, sizes.max(initial=1))
+        slot = words[:, 1] * slots // _WORD
         order = np.lexsort((items.ids.astype(np.str_), code))
         place = np.empty(code.size, dtype=np.int64)
         place[order] = np.arange(code.size) - (np.cumsum(sizes) - sizes)[code[order]]
@@ -112,9 +123,9 @@ class Draw:
         return cls(
             learning=learning,
             one=np.asarray(place == slot[code]),
+            chance=1 / slots[code],
             learning_units=int(learns.sum()),
             tested_units=int((~learns).sum()),
-            largest=largest,
         )
 
 

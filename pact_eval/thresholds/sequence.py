@@ -2,14 +2,17 @@ r"""Choosing a gate whose error, or escalated share, is at most the target with 
 
 What is guaranteed. Families are drawn independently from a population. Let
 
-.. math:: R(t) = \frac{E[\text{wrong items that } t \text{ accepts in a new family}]}
-                      {E[\text{items that } t \text{ accepts in a new family}]}
+.. math:: R(t) = \frac{E[\text{share of the items of a new family that } t
+                                  \text{ accepts and that are wrong}]}
+                      {E[\text{share of the items of a new family that } t \text{ accepts}]}
 
-be the error among the accepted items of new families. The chosen gate t satisfies R(t) <= target
-with probability of at least `confidence` over the families of the run (and over nothing else; if no
-gate can be shown to satisfy it, none is chosen). Nothing is assumed about the model, about the
-dependence within a family, or about how sureness relates to error. Families of the run and new
-families must come from the same population, and no family may be larger than the largest one here.
+be the error among the accepted items of new families, each of which counts once. If items count
+the same instead, both expectations are of numbers of items, not of shares. The chosen gate t
+satisfies R(t) <= target with probability of at least `confidence` over the families of the run (and
+over nothing else; if no gate can be shown to satisfy it, none is chosen). Nothing is assumed about
+the model, about the dependence within a family, or about how sureness relates to error. Families of
+the run and new families must come from the same population. If items count the same, no family may
+be larger than the largest one here.
 
 How. For one gate, the drawn items (`gate_items.py`: one of each family) are independent. Given that
 n of them are accepted, the wrong ones among these are Bin(n, R(t)) distributed, so
@@ -46,8 +49,8 @@ from typing import Final
 import numpy as np
 
 from pact_eval._typing import FloatArray, IntArray
-from pact_eval.stats import critical_count, p_value_below, trials_needed
-from pact_eval.thresholds.gate_items import LEARNING_SHARE, GateItems
+from pact_eval.stats import critical_count, p_value_below
+from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.targets import Target
 
 GATES: Final = 100
@@ -86,7 +89,7 @@ class ChosenGate:
         threshold: the gate, or None if none can be guaranteed.
         tests: the tests in their order; the last one is the one that failed, unless none did.
         learning_units: families that shaped the order.
-        tested_units: families that the tests saw.
+        tested_units: families that gave a tested item.
     """
 
     threshold: float | None
@@ -136,42 +139,8 @@ def choose_gate(items: GateItems, target: Target, confidence: float) -> ChosenGa
         threshold=_choice(items, passed, target),
         tests=tuple(tests),
         learning_units=draw.learning_units,
-        tested_units=draw.tested_units,
+        tested_units=len(drawn),
     )
-
-
-def families_needed(items: GateItems, target: Target, confidence: float) -> int | None:
-    """Number of families with which a gate is likely to be guaranteed.
-
-    The families are assumed to be like those of the items: for every gate, the error and the
-    coverage are those of all items, with half a wrong and half a right item added; from few items,
-    which are all right, an error of half the target is assumed. The gate that needs the fewest
-    families counts. It is an estimate, not a bound.
-
-    Args:
-        items: the items of some families.
-        target: what the gate must keep.
-        confidence: of the guarantee.
-
-    Returns:
-        Families with which the chance is 80%, learning families included. None if every gate
-        seems to miss the target, or more than a million drawn items would be needed.
-    """
-    units, largest = len(items.units), items.draw.largest
-    found: list[float] = []
-    for threshold in _gates(items):
-        accepted = items.accepted(threshold)
-        n, wrong = int(accepted.sum()), int((accepted & items.wrong).sum())
-        if target.limits_error:
-            seen = n
-        else:
-            seen, wrong = len(items), len(items) - n
-        rate = min((wrong + 0.5) / (seen + 1), max(wrong / max(seen, 1), target.rate / 2))
-        trials = trials_needed(rate, target.rate, 1 - confidence) if rate < target.rate else None
-        if trials is not None and seen:
-            found.append(trials * units * largest / seen)
-    share = LEARNING_SHARE / (LEARNING_SHARE - 1)
-    return None if not found else int(np.ceil(min(found) * share))
 
 
 def _choice(items: GateItems, passed: Sequence[float], target: Target) -> float | None:
@@ -197,8 +166,8 @@ def expected_cost(items: GateItems, threshold: float | None, target: Target) -> 
     return wrong * (target.cost_wrong or 0.0) + review * (target.cost_review or 0.0)
 
 
-def _gates(items: GateItems) -> FloatArray:
-    """Return gates at equal shares of the items, from the strictest to -inf, which takes all."""
+def gates_of(items: GateItems) -> FloatArray:
+    """Gates at equal shares of the items, from the strictest to -inf, which takes all."""
     sure = items.sureness[items.sureness > -np.inf]
     if not sure.size:
         return np.array([-np.inf])
@@ -212,32 +181,49 @@ def _order(items: GateItems, target: Target, level: float) -> FloatArray:
     """Return the gates in the order of their tests, from the learning items alone."""
     draw = items.draw
     learning = items.taken(draw.learning)
-    gates = _gates(learning)
+    gates = gates_of(learning)
     if not target.limits_error:
         return np.asarray(gates[::-1])
     accepted = np.array([learning.accepted(each) for each in gates])
     n = accepted.sum(axis=1)
     wrong = (accepted & learning.wrong).sum(axis=1)
     # The number of drawn items follows from the design, not from their values.
-    drawn = draw.tested_units * len(learning) / max(draw.learning_units * draw.largest, 1)
-    trials = np.floor(drawn * n / max(len(learning), 1)).astype(np.int64)
-    chance = _chance(n, wrong, trials, critical_count(trials, target.rate, level))
-    # Of equal chances the loosest: testing goes on from there.
-    start = len(gates) - 1 - int(np.argmax(chance[::-1]))
-    return np.asarray(gates[start:])
+    weight = accepted @ draw.chance[draw.learning]
+    trials = np.floor(draw.tested_units * weight / max(draw.learning_units, 1)).astype(np.int64)
+    chance = chance_to_pass(n, wrong, trials, critical_count(trials, target.rate, level))
+    return np.asarray(gates[int(first_test(chance)) :])
 
 
-def _chance(n: IntArray, wrong: IntArray, trials: IntArray, critical: IntArray) -> FloatArray:
+def chance_to_pass(
+    n: FloatArray,
+    wrong: FloatArray,
+    trials: IntArray,
+    critical: IntArray,
+    shares: int = _SHARES,
+) -> FloatArray:
     """Return the chance that gates pass, over what the learning items say of their errors.
 
     The error of a gate has a beta distribution (Jeffreys), taken at the middles of equal shares.
+
+    Args:
+        n: (...) learning items that each gate accepts.
+        wrong: (...) those of them that are wrong.
+        trials: (...) drawn items that each gate is likely to accept.
+        critical: (...) the most of them that may be wrong; -1 if the test cannot pass.
+        shares: number of equal shares.
     """
     from scipy import special
 
-    shares = (np.arange(_SHARES) + 0.5) / _SHARES
-    errors = special.betaincinv(wrong[:, None] + 0.5, (n - wrong)[:, None] + 0.5, shares)
-    passes = p_value_below(np.maximum(critical, 0)[:, None], trials[:, None], errors)
-    return np.asarray(np.where(critical < 0, 0.0, passes.mean(axis=1)), dtype=np.float64)
+    middles = (np.arange(shares) + 0.5) / shares
+    right = n - wrong
+    errors = special.betaincinv(wrong[..., None] + 0.5, right[..., None] + 0.5, middles)
+    passes = p_value_below(np.maximum(critical, 0)[..., None], trials[..., None], errors)
+    return np.asarray(np.where(critical < 0, 0.0, passes.mean(axis=-1)), dtype=np.float64)
+
+
+def first_test(chance: FloatArray) -> IntArray:
+    """Return which gate is tested first, (...): of equal chances (..., gates), the loosest."""
+    return np.asarray(chance.shape[-1] - 1 - np.argmax(chance[..., ::-1], axis=-1))
 
 
 def gate_test(drawn: GateItems, threshold: float, target: Target, level: float) -> GateTest:

@@ -2,8 +2,9 @@
 
     {"format": "pact-answer-sets-1",
      "guarantee": one sentence,
-     "rule": {"decoding", "calibration", "k", "unit"},
+     "rule": {"decoding", "calibration", "k", "unit", "counting"},
      "coverage": share of new items, "confidence": number or null (on average over choices),
+     "ties_seed": breaks ties between probabilities, or null,
      "kinds": {kind: {"probability_at_least": number or null, "floor", "floor_confidence", "drawn",
                       "missed", "size": [value, low, high], "families", "families_needed"}},
      "model", "calibrator_sha256", "fingerprint", "chosen_on": as in a file of thresholds,
@@ -26,25 +27,10 @@ from pact_eval._json import Json, dumps_indented, sha256_of_json
 from pact_eval.runs import RunIdentity
 from pact_eval.thresholds.answer_sets import AnswerSets, KindSets
 from pact_eval.thresholds.choice import Rule
-from pact_eval.thresholds.files import origin, read_promise, read_rule
+from pact_eval.thresholds.files import counting_text, origin, read_promise, read_rule
 
 SETS_FORMAT: Final = "pact-answer-sets-1"
 """What the format calls itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class FiledKind:
-    """The sets of a kind, as a file has them.
-
-    Attributes:
-        threshold: least probability of an answer in a set; None takes every answer.
-        floor: coverage that the choice keeps with `confidence`.
-        confidence: of the floor.
-    """
-
-    threshold: float | None
-    floor: float
-    confidence: float
 
 
 @dataclass(frozen=True)
@@ -56,20 +42,22 @@ class AnswerSetsFile:
         rule: decoding, calibration and unit.
         coverage: share of new items whose set is to contain the right answer.
         confidence: with which the choice keeps it; None keeps it on average over choices.
-        kinds: by kind, its sets.
+        kinds: by kind, the least probability of an answer in a set; None takes every answer.
         model: identity of the model that they were chosen for.
         calibrator_sha256: of the calibrator that was applied; None for raw probabilities.
         families: names of the families that they were chosen on.
+        ties_seed: with which ties between probabilities are broken; None breaks none.
     """
 
     path: Path
     rule: Rule
     coverage: float
     confidence: float | None
-    kinds: Mapping[str, FiledKind]
+    kinds: Mapping[str, float | None]
     model: RunIdentity
     calibrator_sha256: str | None
     families: frozenset[str]
+    ties_seed: int | None
 
 
 def answer_sets_json(found: AnswerSets) -> dict[str, Json]:
@@ -80,6 +68,7 @@ def answer_sets_json(found: AnswerSets) -> dict[str, Json]:
         "calibration": chosen.calibration,
         "k": chosen.k,
         "unit": chosen.unit,
+        "counting": chosen.counting,
     }
     content: dict[str, Json] = {
         "format": SETS_FORMAT,
@@ -87,6 +76,7 @@ def answer_sets_json(found: AnswerSets) -> dict[str, Json]:
         "rule": rule,
         "coverage": found.coverage,
         "confidence": found.confidence,
+        "ties_seed": found.ties_seed,
         "kinds": {each.kind: _kind_json(each) for each in found.kinds},
         **origin(
             found.run,
@@ -111,7 +101,8 @@ def sets_guarantee(found: AnswerSets) -> str:
     each = ", for each kind alone" if len(found.kinds) > 1 else ""
     return (
         f"The right answer of an item is in its set with a probability of at least "
-        f"{100 * found.coverage:g}%, {sure}{each}, in new {units} from the same population."
+        f"{100 * found.coverage:g}%, {sure}{each}, in new {units} from the same population"
+        f"{counting_text(found.rule)}."
     )
 
 
@@ -135,25 +126,17 @@ def read_answer_sets(path: Path) -> AnswerSetsFile:
 
 
 def _read(path: Path, value: Mapping[str, Any]) -> AnswerSetsFile:
-    kinds = {
-        kind: FiledKind(
-            threshold=None
-            if each["probability_at_least"] is None
-            else float(each["probability_at_least"]),
-            floor=float(each["floor"]),
-            confidence=float(each["floor_confidence"]),
-        )
-        for kind, each in value["kinds"].items()
-    }
+    kinds = {kind: sets["probability_at_least"] for kind, sets in value["kinds"].items()}
     return AnswerSetsFile(
         path=path,
         rule=read_rule(path, value["rule"] | {"by": "kind"}),
         coverage=float(value["coverage"]),
         confidence=value["confidence"],
-        kinds=kinds,
+        kinds={kind: None if least is None else float(least) for kind, least in kinds.items()},
         model=RunIdentity.of_json(value["model"]),
         calibrator_sha256=value["calibrator_sha256"],
         families=frozenset(value["chosen_on"]["families"]),
+        ties_seed=value.get("ties_seed"),
     )
 
 

@@ -28,6 +28,11 @@ number of missed drawn items m - 1 there is a *floor* that the coverage of this 
 :math:`P(Bin(n, u) \le m - 1) = 1 - confidence` (Vovk 2012; Bates et al. 2021). A demanded
 confidence chooses the largest m whose floor, at that confidence, is the coverage itself.
 
+Probabilities of two decimals have ties: many items share the m-th smallest v, and all of them are
+covered, so sets are larger than the coverage needs. Ties may be broken at random: the hash of a
+seed and of the id of an item gives a number in [0, `TIE_WIDTH`), which is added to the
+probabilities of all of its answers. The guarantee is for any probabilities, so for these, too.
+
 All members of each family could vote, with weights (Lee, Barber and Willett 2023), or only whole
 families (the least sure member). `benchmarks/coverage_answer_sets.py` compares: sets are not
 smaller with the former, and larger with the latter; and only independent items have an exact floor.
@@ -45,18 +50,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from pact_eval._typing import FloatArray
+from pact_eval._typing import FloatArray, TextArray
 from pact_eval.stats import critical_count, rate_limit
 from pact_eval.thresholds.gate_items import GateItems
 from pact_eval.thresholds.sequence import ROUNDING
 
 FLOOR_CONFIDENCE: Final = 0.95
 """Confidence of the floor, unless another one was asked for."""
+
+TIE_WIDTH: Final = 1e-6
+"""Probabilities that differ by less count as tied, if ties are broken."""
 
 UNUSED: Final = -1.0
 """Sureness of slots without an answer."""
@@ -110,6 +119,23 @@ def answer_sureness(p: FloatArray, n_choices: npt.ArrayLike, levels: npt.ArrayLi
     return np.asarray(np.where(used, sure, UNUSED), dtype=np.float64)
 
 
+def tie_breakers(ids: TextArray, seed: int | None) -> FloatArray:
+    """Return what is added to the probabilities of every item to break ties.
+
+    Args:
+        ids: (n,) ids of the items.
+        seed: of the ties; None breaks none.
+
+    Returns:
+        (n,) numbers in [0, TIE_WIDTH).
+    """
+    if seed is None:
+        return np.zeros(len(ids))
+    names = (f"{seed}\0{name}".encode("utf-8", errors="surrogatepass") for name in ids.tolist())
+    words = [int.from_bytes(blake2b(name, digest_size=4).digest(), "big") for name in names]
+    return np.asarray(words, dtype=np.float64) / 2**32 * TIE_WIDTH
+
+
 def choose_level(items: GateItems, coverage: float, confidence: float | None = None) -> SetLevel:
     """Choose how sure an answer must be; see the module for what is promised.
 
@@ -157,4 +183,4 @@ def families_for_sets(items: GateItems, coverage: float, confidence: float | Non
     least = math.ceil(coverage / (1 - coverage) - ROUNDING)
     if confidence is not None:
         least = math.ceil(math.log(1 - confidence) / math.log(coverage) - ROUNDING)
-    return math.ceil(least * len(items.units) * items.draw.largest / len(items))
+    return math.ceil(least * len(items.units) / float(items.draw.chance.sum()) - ROUNDING)

@@ -38,8 +38,10 @@ from pact_eval.runs import (
     collected,
     read_provenance,
     references_sha256,
+    rows_changed,
     run_folder,
     seal_digest,
+    unsealed_files,
     wrong_counts,
 )
 from pact_eval.runs.remote.urls import naming_urls, shown, with_urls
@@ -180,9 +182,13 @@ class _Checked:
         """The rows, with the columns of a run.
 
         Raises:
-            RunError: they are damaged, or no rows of a run.
+            RunError: they changed since the run was sealed, are damaged, or no rows of a run.
         """
         path = RunFolder(self.folder, self.provenance).predictions_file
+        seal = self.provenance.seal
+        if seal is not None and rows_changed(self.folder, seal):
+            message = f"{path}: not read: its SHA-256 differs from that of the seal"
+            raise RunError(message)
         frame = collected(path, pl.scan_parquet(path, glob=False))
         check_columns(frame)
         return frame
@@ -195,6 +201,12 @@ def _seal(run: _Checked) -> RunCheck:
         seal = check_seal(run.folder, run.provenance)
     except (TamperedError, InputError) as error:
         return RunCheck("seal", "differs", str(error))
+    if foreign := unsealed_files(run.folder, seal):
+        finding = (
+            f"{' and '.join(foreign)}: not covered by the seal; remove it, or repeat the scoring "
+            "command, which removes what a killed process has left"
+        )
+        return RunCheck("seal", "differs", finding)
     return RunCheck("seal", "ok", f"run.json and rows {_short(seal.predictions_sha256)} are intact")
 
 

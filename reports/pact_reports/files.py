@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from pact_eval._files import write_atomically
 from pact_eval._json import Json
@@ -21,16 +21,13 @@ from pact_reports.tables import (
 )
 
 if TYPE_CHECKING:  # tables do not wait for matplotlib
-    from pact_eval.evaluation import DataCard, Experiment
+    from pact_eval.evaluation import Experiment
     from pact_eval.evaluation.diagnostics import DifferentData
     from pact_eval.preregistration import Margin
     from pact_eval.thresholds import Decisions
     from pact_reports.figures import Canvas, Palette, Width
     from pact_reports.figures.files import DrawnFigures
     from pact_reports.page import PageRequest
-
-_MOST_AUDITED: Final = 20_000
-"""A page audits so many records, which takes some seconds; more need an audit of their own."""
 
 Paths = Mapping[str, tuple[Path, ...]]
 
@@ -56,7 +53,6 @@ class Outputs:
         clear: TOML file with the changes of metrics that the table of ablations calls clear.
         data: files of records, or folders of datasets.
         criteria: hypotheses for the scorecard.
-        audit: output of `pact-audit data --json` on the data, for the page.
         command: the command line, for the last lines of the page.
         thresholds: files whose gates figures and tables show.
         cost_wrong: cost of a wrong decision, for figures and tables of costs.
@@ -79,7 +75,6 @@ class Outputs:
     clear: Path | None = None
     data: tuple[Path, ...] = ()
     criteria: Path | None = None
-    audit: Path | None = None
     command: tuple[str, ...] = ()
     thresholds: tuple[Path, ...] = ()
     cost_wrong: float | None = None
@@ -245,7 +240,7 @@ def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:
     return PageRequest(
         experiment=experiment,
         records=records,
-        audit=_audit(experiment, outputs, 0 if records is None else len(records.records)),
+        audit=experiment.data,
         criteria=outputs.criteria,
         data=_folders(outputs),
         palette=_palette(outputs),
@@ -253,28 +248,6 @@ def _page_request(experiment: Experiment, outputs: Outputs) -> PageRequest:
         command=outputs.command,
         decisions=outputs.decisions,
     )
-
-
-def _audit(experiment: Experiment, outputs: Outputs, records: int) -> DataCard:
-    """Audit the data of a page, or read an audit of it."""
-    from pact_eval.evaluation import DataCard, data_card, read_data_card
-
-    if outputs.audit is not None:
-        hashes = [run.provenance.data.sha256 for run in experiment.runs]
-        return read_data_card(outputs.audit, hashes)
-    if not outputs.data:
-        return DataCard("not audited", reason="give --data, or --audit with an audit's JSON")
-    if records > _MOST_AUDITED:
-        reason = f"more than {_MOST_AUDITED:,} records: give --audit with an audit's JSON"
-        return DataCard("not audited", reason=reason)
-    from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
-
-    files = [path for path in outputs.data if path.is_file()]
-    source = DatasetSource.of_files((), files, None)
-    for folder in _folders(outputs):
-        more = DatasetSource.of_folder(folder)
-        source = replace(more, files=(*source.files, *more.files))
-    return data_card(audit_data(source, DataAuditSettings()))
 
 
 def _table_request(experiment: Experiment, outputs: Outputs) -> TableRequest:

@@ -26,6 +26,7 @@ __all__ = [
     "p_value_text",
     "reason_text",
     "short_clusters",
+    "small_text",
     "value_text",
 ]
 
@@ -34,12 +35,16 @@ UNDEFINED = "–"
 
 _SCALE: dict[Unit, float] = {"percent": 100, "points": 100, "nats": 1, "score": 1, "levels": 1}
 _DECIMALS: dict[Unit, int] = {"percent": 1, "points": 1, "nats": 3, "score": 3, "levels": 3}
-# Decimals that an end of an interval next to 0 may have more than usual.
+# Decimals that a number next to 0 may have.
 _MOST_DECIMALS: Final = 6
 
 
 def value_text(value: float, unit: Unit, *, decimals: int = 0) -> str:
     """Write a number in its unit: rates in percent with one decimal, differences signed.
+
+    The unit alone gives the decimals, so all numbers of a metric have as many in every row of a
+    column. Only ends of intervals and noise floors that would print as 0 have more. A number that
+    is written as 0 has no sign.
 
     Args:
         value: rates as fractions.
@@ -49,6 +54,8 @@ def value_text(value: float, unit: Unit, *, decimals: int = 0) -> str:
     Example:
         >>> value_text(0.8210, "percent"), value_text(-0.0074, "points"), value_text(0.528, "nats")
         ('82.1', '-0.7', '0.528')
+        >>> value_text(-0.00004, "points"), value_text(0.00004, "points")
+        ('0.0', '0.0')
         >>> value_text(float("nan"), "nats"), value_text(float("inf"), "nats")
         ('–', '∞')
     """
@@ -56,8 +63,23 @@ def value_text(value: float, unit: Unit, *, decimals: int = 0) -> str:
         return UNDEFINED
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    sign = "+" if unit == "points" and value > 0 else ""
-    return f"{sign}{value * _SCALE[unit]:.{_DECIMALS[unit] + decimals}f}"
+    sign = "+" if unit == "points" else "-"
+    text = f"{value * _SCALE[unit]:{sign}.{_DECIMALS[unit] + decimals}f}"
+    return text if text.strip("+-0.") else text.lstrip("+-")
+
+
+def small_text(value: float, unit: Unit) -> str:
+    """Write a number that may be far below the usual decimals, so that it does not seem to be 0.
+
+    Example:
+        >>> small_text(0.1234, "percent"), small_text(0.00005, "percent"), small_text(0.0, "nats")
+        ('12.3', '0.005', '0.000')
+    """
+    size = abs(value * _SCALE[unit])
+    if not 0 < size < 10.0 ** -_DECIMALS[unit]:
+        return value_text(value, unit)
+    decimals = min(math.ceil(-math.log10(size)), _MOST_DECIMALS)
+    return value_text(value, unit, decimals=decimals - _DECIMALS[unit])
 
 
 def estimate_text(estimate: Estimate, unit: Unit) -> str:
@@ -106,12 +128,7 @@ def ends_text(low: float, high: float, unit: Unit, *, decimals: int = 0) -> str:
 
 def _end(value: float, unit: Unit, decimals: int, *, excluded: bool) -> str:
     text = value_text(value, unit, decimals=decimals)
-    if excluded and value and not text.strip("+-0."):
-        for more in range(decimals + 1, _MOST_DECIMALS):
-            text = value_text(value, unit, decimals=more)
-            if text.strip("+-0."):
-                break
-    return text
+    return text if text.strip("+-0.") or not excluded else small_text(value, unit)
 
 
 def has_width(estimate: Estimate) -> bool:
@@ -229,6 +246,35 @@ def count_and_share(count: int, total: int) -> str:
         ('39 (24%)', '0')
     """
     return f"{count:,} ({100 * count / total:.0f}%)" if total else f"{count:,}"
+
+
+def views_words(k: int, repeats: int) -> str:
+    """Name what a number is of: a view, K views, or repeats.
+
+    Args:
+        k: number of views that are decoded together.
+        repeats: number of repeats per item; 1 if the views are not repeats.
+
+    Example:
+        >>> views_words(1, 1), views_words(4, 1), views_words(1, 3), views_words(3, 3)
+        ('view 0', '4 views', 'mean of 3 repeats', '3 repeats together')
+    """
+    if repeats > 1:
+        return f"mean of {repeats} repeats" if k == 1 else f"{k} repeats together"
+    return "view 0" if k == 1 else f"{k} views"
+
+
+def at_views(k: int, repeats: int) -> str:
+    """Say where a difference is shown; see `views_words`.
+
+    Example:
+        >>> at_views(1, 1), at_views(4, 1), at_views(1, 3), at_views(3, 3)
+        ('at view 0', 'over 4 views', 'in the mean of 3 repeats', 'over 3 repeats together')
+    """
+    words = views_words(k, repeats)
+    if k > 1:
+        return f"over {words}"
+    return f"in the {words}" if repeats > 1 else f"at {words}"
 
 
 def p_value_text(p_value: float) -> str:

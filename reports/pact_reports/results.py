@@ -8,12 +8,14 @@ from typing import Final, TypeAlias
 from pact_eval.audit import AdapterAudit, DataAudit
 from pact_eval.calibration import FittedRun
 from pact_eval.drift import Drift
-from pact_eval.evaluation import ArmsComparison, Comparison, Evaluation, RunReport
+from pact_eval.evaluation import ArmsComparison, Comparison, DataLeak, Evaluation, RunReport
 from pact_eval.preregistration import JudgedHypotheses
 from pact_eval.results import Result
 from pact_eval.thresholds import AnswerSets, AnswerSetsCheck, Thresholds, ThresholdsCheck
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.sentences.answers import scorecard_answer
+from pact_reports.sentences.conclusions import better_words, conclusion_line
+from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.drift import drift_answer
 from pact_reports.sentences.notes import warning_sentence
 from pact_reports.sentences.thresholds import (
@@ -76,11 +78,15 @@ def parts_of(result: Result) -> Iterable[Part]:
     """Return the tables and lines of a result, in the order of the terminal."""
     match result:
         case RunReport():
-            return (*_warnings(result), *run_parts(result))
+            leak = leak_lines(result.experiment.data.leak)
+            return (*leak, *_warnings(result), *run_parts(result))
         case Evaluation():
-            return (*_warnings(result), *evaluation_parts(result))
+            lines = map(_answer, map(conclusion_line, result.conclusions))
+            return (*_warnings(result), *evaluation_parts(result), *lines)
         case Comparison():
-            return (*_warnings(result), *comparison_parts(result))
+            better = result.conclusion
+            last = () if better is None else (_answer(str(better_words(better))),)
+            return (*_warnings(result), *comparison_parts(result), *last)
         case ArmsComparison():
             return arms_parts(result, show_items=False)
         case DataAudit():
@@ -122,7 +128,11 @@ def _answer(text: str) -> Line:
 
 
 def _warnings(result: _Warned) -> Iterable[Line]:
-    return map(_warning, map(warning_sentence, result.warnings))
+    for warning in result.warnings:
+        if isinstance(warning, DataLeak):
+            yield from leak_lines(warning)
+        else:
+            yield _warning(warning_sentence(warning))
 
 
 def _warning(sentence: str) -> Line:

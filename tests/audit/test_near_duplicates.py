@@ -62,7 +62,7 @@ def search(folder: Path, *files: Rows, threshold: float = 0.7, keep: int = 10_00
         for name, rows in zip(("a.jsonl", "b.jsonl", "c.jsonl"), files, strict=False)
     ]
     findings = Collector("separation", keep)
-    measured = add_near_duplicates(index_of_records(data), findings, threshold=threshold)
+    measured, _ = add_near_duplicates(index_of_records(data), findings, threshold=threshold)
     result = findings.result("")
     return Search(measured, result.findings, dict(result.counts))
 
@@ -369,7 +369,7 @@ def test_the_order_of_the_files_decides_the_place_only(tmp_path: Path) -> None:
 
 def test_no_record_at_all_is_no_near_duplicate() -> None:
     findings = Collector("separation", 5)
-    measured = add_near_duplicates(index_of_records([]), findings, threshold=0.8)
+    measured, _ = add_near_duplicates(index_of_records([]), findings, threshold=0.8)
     assert measured.contexts == 0
     assert not findings.result("").counts
 

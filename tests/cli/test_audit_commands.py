@@ -42,7 +42,7 @@ def test_the_shipped_data_pass_every_check() -> None:
     text = run("data", FIXTURES / "data", "--tokenizer", FIXTURES / "model").stdout
     assert text.count(" passed ") >= 8
     assert "failed" not in text
-    assert text.endswith("The data passed: no findings.\n")
+    assert text.endswith("The data is sound as far as checked.\n")
     assert "444 of 444 contexts ablated" in text
 
 
@@ -285,7 +285,9 @@ def test_a_split_is_shown_and_passes_its_own_audit(tmp_path: Path) -> None:
     holdout = FIXTURES / "data" / "holdout.jsonl"
     text = run("data", tmp_path / "parts", "--eval", holdout, *QUICK, "--only", "separation").stdout
     assert "444 lines in 4 files" in text
-    assert "The data passed: 1 warning." in text  # the manifest of the parts has no holdout
+    assert (
+        "The data passed with doubts: 1 warning." in text
+    )  # the manifest of the parts has no holdout
     again = refused("split", source, "--out", tmp_path / "parts")
     assert "expected a new folder" in again
     value = json.loads(run("split", source, "--out", tmp_path / "more", "--json").stdout)

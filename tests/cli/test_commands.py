@@ -63,7 +63,9 @@ def test_the_report_shows_the_published_numbers(report: str) -> None:
         "Decoding: single, raw",
         " one view only: K is 1.",
         " no score items.",
-        "No letter bias shown",
+        "The two rows are not shown to differ",
+        "Order: cannot tell",
+        "Probabilities: no error shown",
         "arm:        pact_full",
         "seed:       18",
     ):
@@ -77,8 +79,8 @@ def test_the_report_opens_with_what_the_run_is_worth(published: Path) -> None:
         "pact_full, seed 18; 324 items, 162 families, K = 1; single, raw",
         "| Accuracy | 82.1 [77.5, 85.9] |",
         "| Pair accuracy | 67.3 [",
-        "No letter bias shown",
-        "a calibrated model with these confidences has",
+        "Order: cannot tell",
+        "Probabilities: no error shown",
         "--full",
     ):
         assert words in " ".join(text.split()), words
@@ -89,9 +91,8 @@ def test_full_and_by_print_every_table(published: Path, option: list[str]) -> No
     assert "Pairs: which of the two members" in run("report", published, *FAST, *option).stdout
 
 
-def test_an_audit_is_for_the_page(published: Path, tmp_path: Path) -> None:
-    said = failed("report", published, "--audit", tmp_path / "audit.json", code=2)
-    assert "--audit is for --html, which was not given" in said
+def test_an_audit_that_is_missing_is_named(published: Path, tmp_path: Path) -> None:
+    assert "audit.json" in failed("report", published, "--audit", tmp_path / "audit.json")
 
 
 def test_full_is_for_the_terminal(published: Path, tmp_path: Path) -> None:
@@ -148,14 +149,15 @@ def test_ensemble_of_one_view_is_the_single_view(published: Path) -> None:
     assert ensemble["groups"][0]["pairs"] == single["groups"][0]["pairs"]
 
 
-def test_the_letter_that_is_picked_too_often_is_named(tmp_path: Path) -> None:
+def test_one_order_does_not_tell_a_letter_from_its_answer(tmp_path: Path) -> None:
     # Every answer is the second letter; the correct letter is each of the three in turn.
     rows = [{"id": f"{n}", "reference": n % 3, "probabilities": [0.1, 0.8, 0.1]} for n in range(60)]
     path = write_jsonl(tmp_path / "rows.jsonl", rows)
-    text = " ".join(run("import", path, "--out", tmp_path / "run").stdout.split())
-    said = "B is chosen too often (in 100.0% of the views; it is correct in 33.3%)"
-    assert f"Letter bias: {said}" in text
-    assert "; A is never chosen, and correct in 20 views; C is never chosen" in text
+    assert "Order: cannot tell" in run("import", path, "--out", tmp_path / "run").stdout
+    text = " ".join(run("report", tmp_path / "run", "--full", *FAST).stdout.split())
+    assert "| chosen | 0 | 60 | 0 |" in text
+    assert "The two rows differ (chi-squared" in text
+    assert "Order: cannot tell" in text
 
 
 def test_hostile_names_are_shown_as_they_are_and_not_as_markup(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from run_frames import rows, write_run
 from pact_cli.audit.main import main as pact_audit
 from pact_cli.main import main as pact_eval
 
+pytestmark = pytest.mark.posix
+
 ADVICE = "cannot be written (File too large); free some space or write to another disk"
 
 
@@ -93,6 +95,7 @@ def test_a_split_that_does_not_fit_leaves_no_file(tmp_path: Path) -> None:
     assert run(*arguments).exit_code == 0
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 def test_a_full_device_is_named(runs: tuple[Path, Path]) -> None:
     result = run("report", runs[0], "--markdown", "/dev/full")
     assert result.exit_code == 1

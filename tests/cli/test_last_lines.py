@@ -40,19 +40,19 @@ def test_compare_ends_with_its_answer(home: Path) -> None:
     pair = ("compare", home / "a-1", home / "b-1", *FAST)
     (found,) = json.loads(run(*pair, "--json").stdout)["comparisons"]
     answer, whole = found["answer"], found["comparison"]["groups"][0]["metrics"]["accuracy"]
-    assert answer["chosen"]["accuracy"] == whole
-    text = said(*pair)
-    last = text[text.rindex("A is more accurate than B") :]
-    for side in ("chosen", "other"):
-        assert points(answer[side]["accuracy"]["difference"]["value"]) in last
+    accuracies = [claim for claim in answer["claims"] if claim["metric"] == "accuracy"]
+    assert accuracies[0]["difference"] == whole["difference"]
+    assert [claim["k"] for claim in accuracies] == [1, 3]
+    last = said(*pair).rpartition("a-1 is more accurate than b-1")[2]
+    for claim in accuracies:
+        assert points(claim["difference"]["value"]) in last
     assert "Detectable here" in last
 
 
 def test_compare_of_arms_ends_with_its_answer(home: Path) -> None:
     text = said("compare", "--arms", f"a={home}/a-*", f"b={home}/b-*", *FAST)
     last = text[text.rindex(": a - b ") :]
-    assert "points over 2 seeds" in last
-    assert last.endswith("Tested for new families, same seeds.")
+    assert last.endswith("Over 2 seeds; tested for new families, same seeds.")
 
 
 def test_sweep_ends_with_the_gain_of_views(home: Path) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from run_frames import edit_run, rows, write_run
 
 from pact_eval.evaluation import Experiment, ExperimentRun, Settings, paired_differences
 from pact_eval.runs import Decoding
-from pact_eval.stats import SlotHomogeneity
-from pact_reports.sentences.answers import comparison_answer
+from pact_reports.sentences.conclusions import better_words
 
 SETTINGS = Settings(resamples=200)
 
@@ -77,15 +75,16 @@ def test_runs_of_different_k_are_compared_on_the_views_of_both(tmp_path: Path) -
 def test_an_answer_says_what_is_shown_and_what_would_be_needed(tmp_path: Path) -> None:
     found = experiment(tmp_path)
     a, b = pair(found)
-    better, same = found.answer(a, b), found.answer(a, a)
-    assert str(comparison_answer(better, ("a", "b"))).startswith("a is more accurate than b (p ")
-    said = comparison_answer(found.answer(b, a), ("b", "a"))
-    assert said.finding.startswith("b is less accurate than a")
-    text = str(comparison_answer(same, ("a", "again")))
-    assert text.startswith("No accuracy difference shown: a - again 0.0 points [")
-    assert "(view 0)" in text
-    assert "(3 views)" in text
-    assert "2 points would need about" in text
+    better, same = found.better(a, b), found.better(a, a)
+    assert better.status == "better"
+    assert better_words(better).finding.startswith("a is more accurate than b (p ")
+    worse = found.better(b, a)
+    assert worse.status == "worse"
+    assert better_words(worse).finding.startswith("b is less accurate than a")
+    assert same.status == "not shown"
+    text = better_words(same).numbers
+    assert text.index("(view 0)") < text.index("(3 views)")
+    assert "2 points would need" in text
 
 
 def test_the_differences_of_a_plot_are_those_of_the_answer(tmp_path: Path) -> None:
@@ -133,19 +132,3 @@ def test_two_seeds_of_the_same_weights(tmp_path: Path) -> None:
     assert (same.first, same.other) == tuple(map(str, folders))
     edit_run(folders[1], settings=weights, arm="other", seed=17)
     assert not Experiment.read(folders, SETTINGS).same_weights
-
-
-def test_a_letter_that_is_never_chosen() -> None:
-    letters = SlotHomogeneity(
-        observed=np.array([9, 0, 0]),
-        expected=np.array([4, 5, 0]),
-        chi2=9.0,
-        dof=1,
-        p_value=0.01,
-        units=9,
-        clusters=9,
-        discordant_clusters=5,
-        letter_p_values=np.array([0.01, 0.01, np.nan]),
-        detectable=0.2,
-    )
-    assert letters.never_chosen == (1,)

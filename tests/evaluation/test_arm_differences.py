@@ -52,7 +52,7 @@ def test_one_difference_over_three_seeds(three: ArmsComparison) -> None:
     assert wide > 0.9 * narrow
 
 
-def test_one_seed_has_the_exact_test_of_its_runs() -> None:
+def test_one_seed_has_the_evidence_of_its_runs() -> None:
     found = compared(seeds=1, good=4.0, poor=0.5).pairs[0]
     each = found.differences["all"]["accuracy"]
     assert each.generalises_to == "new families, same seeds"

@@ -18,16 +18,18 @@ from scipy import stats
 
 from pact_eval import metrics
 from pact_eval.evaluation import (
+    BetterConclusion,
+    BetterStatus,
     CalibrationError,
     Experiment,
-    RepeatedViews,
     Settings,
     SmallGroups,
 )
 from pact_eval.evaluation import diagnostics as d
+from pact_eval.evaluation.conclusions.conclusion import Severity
 from pact_eval.preregistration import Registration, on_registration
 from pact_eval.runs import Provenance
-from pact_eval.stats import LEVEL, Estimate
+from pact_eval.stats import Estimate
 
 NAN = math.nan
 
@@ -50,22 +52,8 @@ def test_answer_mass(mean: float, severity: str | None) -> None:
     assert [each.mean for each in found] == ([] if severity is None else [mean])
 
 
-@pytest.mark.parametrize(
-    ("flips", "of", "raised"), [(9, 100, False), (10, 100, True), (0, 3, False), (1, 3, True)]
-)
-def test_flips(flips: int, of: int, raised: bool) -> None:
-    rate = estimate(flips / of, 0.01, 0.42)
-    found = d.on_flips("pact", np.array([1.0] * flips + [0.0] * (of - flips)), rate)
-    assert found == ((d.ManyFlips("warning", "pact", flips, of, rate),) if raised else ())
-
-
-def test_one_view_has_no_flips() -> None:
-    found = d.on_flips("pact", np.array([NAN, NAN]), estimate(NAN, NAN, NAN))
-    assert found == (d.OneView("info", "pact"),)
-
-
 @pytest.mark.parametrize(("wrong", "severity"), [(0, None), (2, "info"), (3, "critical")])
-def test_confident_errors(wrong: int, severity: d.Severity | None) -> None:
+def test_confident_errors(wrong: int, severity: Severity | None) -> None:
     confidence = np.array([0.95] * 20 + [0.6] * 5)
     right = np.array([False] * wrong + [True] * (20 - wrong) + [False] * 5)
     found = d.on_confident_errors("pact", confidence, right)
@@ -196,21 +184,18 @@ def test_change_of_ece_against_numpy(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "kind"),
+    ("status", "kind"),
     [
-        (0.001, 0.04, None),
-        (-0.04, -0.001, "worse"),
-        (-0.01, 0.05, "undecided"),
-        (0.0, 0.04, "undecided"),
-        (0.02, 0.02, "undecided"),
-        (NAN, NAN, "undecided"),
+        ("better", None),
+        ("equivalent", None),
+        ("worse", "worse"),
+        ("not shown", "undecided"),
+        ("cannot be compared", None),
     ],
 )
-def test_differences(low: float, high: float, kind: str | None) -> None:
-    accuracy = SimpleNamespace(difference=estimate(0.02, low, high))
-    result: Any = SimpleNamespace(metrics={"accuracy": accuracy})
-    found = d.on_differences([d.MatchedRuns("pact", "ce", 17, result)])
-    assert [each.kind for each in found] == ([] if kind is None else [kind])
+def test_the_main_arm_against_another(status: BetterStatus, kind: str | None) -> None:
+    conclusion = BetterConclusion(status=status, left="pact", right="ce")
+    assert [each.kind for each in d.on_better([conclusion])] == ([] if kind is None else [kind])
 
 
 def test_few_families() -> None:
@@ -289,7 +274,7 @@ def test_diagnose_applies_every_rule(tmp_path: Path) -> None:
     b = write_run(tmp_path / "b", frame, arm="b", seed=17)
     write_calibrator(a)
     experiment = Experiment.read([a, b], Settings(resamples=100))
-    found = d.diagnose(experiment, d.matched_runs(experiment, "a"))
+    found = d.diagnose(experiment)
     kinds = {(each.kind, each.run) for each in found}
     assert ("answer-mass", "b, seed 17") in kinds
     assert ("answer-mass", "a, seed 17") not in kinds
@@ -300,23 +285,23 @@ def test_diagnose_applies_every_rule(tmp_path: Path) -> None:
     assert sum(isinstance(each, d.DifferenceNotShown) for each in found) == 1
 
 
-def test_letter_bias_and_notes(tmp_path: Path) -> None:
+def test_orders_and_notes(tmp_path: Path) -> None:
     folders = [
         write_run(tmp_path / arm, simulated(seed, arm="base", families=60), arm=arm, seed=1)
         for seed, arm in ((1, "a"), (2, "b"))
     ]
     experiment = Experiment.read(folders, Settings(resamples=100))
     found = d.diagnose(experiment)
-    biased = [
-        run.label
-        for run in experiment.runs
-        if (letters := experiment.evaluation(run).letters) is not None and letters.p_value < LEVEL
-    ]
-    assert [each.run for each in found if isinstance(each, d.LetterBias)] == biased
-    # Both runs hold the same items, of which some have two answers and four views.
+    for type_, statuses in (
+        (d.FollowsOrder, {"follows a letter", "follows a position"}),
+        (d.Unstable, {"unstable"}),
+        (d.OrderUnknown, {"cannot tell"}),
+    ):
+        raised = [run.label for run in experiment.runs if experiment.order(run).status in statuses]
+        assert [each.run for each in found if isinstance(each, type_)] == raised
     notes = [each for each in found if isinstance(each, d.ReportNote)]
     assert [each.run for each in notes] == [None] * len(notes)
-    assert {type(each.note) for each in notes} == {RepeatedViews, SmallGroups}
+    assert {type(each.note) for each in notes} == {SmallGroups}
 
 
 def test_runs_on_different_items(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from pact_eval.evaluation import Estimate, Experiment, OrderAudit, ScoredItems, 
 from pact_eval.evaluation.order_audit import noise_floor, order_audit, order_effect
 from pact_eval.metrics import nll_nats, predicted
 from pact_eval.runs import Decoding, Predictions, Provenance
+from pact_eval.stats import slot_preferences
 
 DECODINGS: tuple[Decoding, ...] = ("single", "ensemble")
 FLOAT32 = Provenance.of({"settings": {"dtype": "float32"}})
@@ -34,7 +35,9 @@ def audited(views: Predictions, provenance: Provenance) -> OrderAudit:
     report = evaluate(views, decoding="single", by="kind", rng=rng, resamples=10)
     single, ensemble = (ScoredItems.of(views, how) for how in ("single", "ensemble"))
     effect = order_effect(report, provenance)
-    return order_audit(effect, single, ensemble, rng=rng, resamples=10)
+    picked = predicted(views.log_probs_by_view)
+    slots = slot_preferences(views.code_order, picked, single.cluster, rng=rng)
+    return order_audit(effect, slots, single, ensemble, rng=rng, resamples=10)
 
 
 def with_probabilities(p: list[list[list[float]]]) -> Predictions:

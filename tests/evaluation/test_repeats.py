@@ -17,7 +17,7 @@ from pact_eval.runs import Predictions, import_run, read_run
 from pact_eval.stats import ClusterText
 from pact_reports.tables.order_audit import order_sentence
 
-FAMILIES, REPEATS, ANSWERS = 12, 3, 4
+FAMILIES, REPEATS, ANSWERS = 24, 3, 4
 SETTINGS = Settings(resamples=200, seed=5)
 
 
@@ -82,7 +82,7 @@ def test_families_stay_the_unit(folders: list[Path]) -> None:
     experiment = Experiment.read([folders[0]], SETTINGS)
     evaluation = experiment.evaluation(experiment.runs[0])
     group = evaluation.groups[0]
-    assert (group.items, group.answers, group.families) == (24, 72, FAMILIES)
+    assert (group.items, group.answers, group.families) == (48, 144, FAMILIES)
     assert group.estimates["accuracy"].clusters == FAMILIES
     assert (evaluation.decoding_name, evaluation.repeats, evaluation.k) == ("repeats", 3, 3)
     assert [(each.decoding, each.k) for each in experiment.rates(experiment.runs[0])] == [
@@ -130,7 +130,7 @@ def test_a_file_that_is_read_in_slices_has_the_same_numbers(
     run = read_run(folders[0])
     memory = ScoredItems.of(run.predictions, decoding)
     file = read_items(run.predictions_file, decoding, repeats=True)
-    assert (memory.repeats, memory.n_items) == (file.repeats, file.n_items) == (3, 24)
+    assert (memory.repeats, memory.n_items) == (file.repeats, file.n_items) == (3, 48)
     for name in ("accuracy", "nll_nats", "brier"):
         assert np.array_equal(memory.values[name], file.values[name])
     assert np.array_equal(memory.cluster, file.cluster)

@@ -219,7 +219,7 @@ def test_a_score_interval_is_the_same_in_every_group(published: Predictions) -> 
         assert everything.estimates[name] == score.estimates[name]
 
 
-def test_low_answer_mass_and_repeated_views_are_noted() -> None:
+def test_low_answer_mass_is_noted() -> None:
     result = evaluated(two_views())
     assert result.mean_answer_mass == 0.25
     assert LowAnswerMass(0.25) in result.notes

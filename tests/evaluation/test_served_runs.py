@@ -46,7 +46,10 @@ def rows(logits: dict[str, Any] = LOGITS, *, without: tuple[str, ...] = ()) -> p
 
 
 def written(folder: Path, frame: pl.DataFrame, **facts: Any) -> Path:
-    settings: dict[str, Any] = {"k": 2, "data": {"records": frame["id"].n_unique()}}
+    settings: dict[str, Any] = {
+        "k": frame["view"].n_unique(),
+        "data": {"records": frame["id"].n_unique()},
+    }
     with RunWriter(folder, settings, {"source": "score"}) as writer:
         writer.write_part(0, frame)
         writer.finish(1.0, facts)
@@ -80,6 +83,63 @@ def test_reading_in_slices_finds_the_same_items_of_one_order(tmp_path: Path) -> 
     assert items.reordered is not None
     assert items.reordered.tolist() == [True, True, False, False]
     assert items.facts.of_item.tolist() == [0, 0, 1, 1, 2, 3]
+
+
+def test_items_are_chosen_by_their_orders_and_not_by_whether_they_flip(tmp_path: Path) -> None:
+    """100 items of one order, of which 10 flip: repeats say nothing of the order."""
+    same, flip = [(2.0, 0.0), (2.0, 0.0)], [(2.0, 0.0), (0.0, 1.0)]
+    one_order = [(0, 1), (0, 1)]
+    logits = {f"r{n}": ("choice", one_order, flip if n < 10 else same) for n in range(100)}
+    found = experiment(written(tmp_path / "repeats", rows(logits)))
+    group = found.evaluation(found.runs[0]).groups[0]
+    for name in ("flip_rate", "view_tv", "ensemble_gain"):
+        assert math.isnan(group.estimates[name].value)
+    assert group.estimates["flip_rate"].reason == "no item is shown in two orders"
+    # Of 20 more items in two orders, 5 flip.
+    two_orders = [(0, 1), (1, 0)]
+    more = {f"o{n}": ("choice", two_orders, flip if n < 5 else same) for n in range(20)}
+    found = experiment(written(tmp_path / "both", rows(logits | more)))
+    flips = found.evaluation(found.runs[0]).groups[0].estimates["flip_rate"]
+    assert (flips.value, flips.n) == (0.25, 20)
+
+
+ORDERS_OF_TWO = [(0, 1), (1, 0), (0, 1), (1, 0)]
+ORDERS_OF_THREE = [(0, 1, 2), (2, 0, 1), (1, 2, 0), (0, 2, 1)]
+
+
+def four_views() -> pl.DataFrame:
+    """One item of two answers, whose views repeat, and one of three, whose views do not."""
+    logs = {
+        "two": [[0.9, 0.1], [0.5, 0.5], [0.9, 0.1], [0.5, 0.5]],
+        "three": [[0.6, 0.3, 0.1], [0.4, 0.5, 0.1], [0.6, 0.3, 0.1], [0.6, 0.3, 0.1]],
+    }
+    items: dict[str, list[Any]] = {"two": [*ORDERS_OF_TWO], "three": [*ORDERS_OF_THREE]}
+    found = [
+        {
+            "id": item, "family": item, "source_family": "s", "domain": "d", "kind": "choice",
+            "variant": "base", "reference": 0, "n_choices": len(orders[0]), "view": view,
+            "code_order": list(order), "logits": np.log(logs[item][view]).tolist(),
+        }
+        for item, orders in items.items()
+        for view, order in enumerate(orders)
+    ]  # fmt: skip
+    return pl.DataFrame(found, schema=dict(SCHEMA) | {"logits": pl.List(pl.Float64())})
+
+
+def test_view_tv_is_over_distinct_orders_wherever_it_is_computed(tmp_path: Path) -> None:
+    # By hand. Two answers: one pair of orders, TV 0.4. Three answers: 3 of 6 pairs at TV 0.2.
+    expected = [0.4, 0.1]
+    folder = written(tmp_path / "run", four_views())
+    run = experiment(folder).runs[0]
+    assert run.scored().view_tv.tolist() == pytest.approx(expected)
+    for letters in (True, False):
+        items = read_items(folder / "predictions.parquet", "ensemble", letters=letters)
+        assert items.view_tv.tolist() == pytest.approx(expected)
+    # K = 2 to 4 show the same two orders of the first item; the others of the second, by hand.
+    points = experiment(folder).sweep(run)
+    tv = {point.k: point.group.estimates["view_tv"].value for point in points[1:]}
+    means = {2: (0.4 + 0.2) / 2, 3: (0.4 + 0.4 / 3) / 2, 4: (0.4 + 0.1) / 2}
+    assert tv == pytest.approx(means)
 
 
 def test_two_runs_are_compared_on_the_items_that_both_show_in_two_orders(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from losses.tiny import short_views, tiny_base, with_lora
+from tolerances import LOGIT, NLL, PRODUCT
 from torch import Tensor, nn
 from transformers import (
     AutoModelForCausalLM,
@@ -70,7 +71,7 @@ def test_against_the_plain_forward_pass_of_one_prompt(
     logits = candidate_logits(model, batch)
     assert logits.shape == (5 * FAMILIES, 7)
     assert logits.dtype == torch.float32
-    torch.testing.assert_close(logits, _one_by_one(model, views, 7), atol=2e-4, rtol=1e-4)
+    torch.testing.assert_close(logits, _one_by_one(model, views, 7), atol=LOGIT, rtol=0)
     assert len({len(view.token_ids) for view in views}) > 1
 
 
@@ -87,7 +88,7 @@ def test_whatever_the_model_does_to_its_logits_is_done(name: str) -> None:
     batch = PactCollator(0)(views)
     width = batch.code_order.shape[1]
     expected = _one_by_one(model, views, width)
-    torch.testing.assert_close(candidate_logits(model, batch), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(candidate_logits(model, batch), expected, atol=PRODUCT, rtol=NLL)
     assert float(expected.abs().max()) > 1e-3
 
 
@@ -147,7 +148,7 @@ def test_gradient_checkpointing_changes_nothing(batch: PactBatch) -> None:
     plain = candidate_logits(model, batch)
     model.base_model.model.activation_checkpointing_enable()
     checkpointed = candidate_logits(model, batch)
-    torch.testing.assert_close(plain, checkpointed, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(plain, checkpointed, atol=LOGIT, rtol=0)
     checkpointed.sum().backward()  # type: ignore[no-untyped-call]
     assert any(each.grad is not None for each in model.parameters())
 
@@ -168,7 +169,7 @@ def test_in_bfloat16_and_in_float64(batch: PactBatch) -> None:
         exact = candidate_logits(tiny_base(torch.float64), batch)
         assert exact.dtype == torch.float64
         found = candidate_logits(tiny_base(), batch)
-    torch.testing.assert_close(found.double(), exact, atol=2e-4, rtol=1e-4)
+    torch.testing.assert_close(found.double(), exact, atol=LOGIT, rtol=0)
 
 
 @pytest.fixture
@@ -187,7 +188,7 @@ def test_a_distributed_model_is_called_as_a_whole(batch: PactBatch) -> None:
     calls: list[int] = []
     distributed.register_forward_hook(lambda *_: calls.append(1))
     logits = candidate_logits(distributed, batch)
-    torch.testing.assert_close(logits, expected)
+    torch.testing.assert_close(logits, expected, atol=LOGIT, rtol=0)
     logits.sum().backward()  # type: ignore[no-untyped-call]
     assert calls == [1]
 
@@ -209,7 +210,8 @@ def test_a_wrapper_that_we_do_not_know_gets_the_whole_head(batch: PactBatch) -> 
     expected = candidate_logits(base, batch)
     shapes: list[tuple[int, ...]] = []
     base.lm_head.register_forward_hook(lambda _head, _inputs, out: shapes.append(tuple(out.shape)))
-    torch.testing.assert_close(candidate_logits(Wrapped(base), batch), expected)
+    logits = candidate_logits(Wrapped(base), batch)
+    torch.testing.assert_close(logits, expected, atol=LOGIT, rtol=0)
     assert shapes == [(len(batch), 1, base.config.vocab_size)]
 
 

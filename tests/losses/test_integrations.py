@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from tolerances import NLL
 
 from pact_losses import (
     PACT_SETTINGS,
@@ -91,7 +92,7 @@ def test_losses_against_the_objective_of_all_batches_of_the_step_as_one(
         with torch.no_grad():
             progress = number / SMALL["steps"]
             whole = task.loss(candidate_logits(task.model, batch), batch, progress=progress)
-        assert losses[number] == pytest.approx(float(whole.total), rel=1e-5)
+        assert losses[number] == pytest.approx(float(whole.total), abs=NLL)
 
 
 def test_two_batches_of_one_pair_are_one_batch_of_two() -> None:
@@ -103,7 +104,7 @@ def test_two_batches_of_one_pair_are_one_batch_of_two() -> None:
         )
         for pairs in (1, 2)
     )
-    assert cut.losses == pytest.approx(whole.losses, rel=1e-4)
+    assert cut.losses == pytest.approx(whole.losses, rel=NLL)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -127,7 +128,7 @@ def test_the_model_is_in_training_mode_while_it_trains(name: str) -> None:
 def test_the_plain_loop_puts_its_best_checkpoint_back() -> None:
     found = _train("train_pytorch")
     model, batches = found.task.model, found.task.selection_batches()
-    assert selection_nll(model, batches) == pytest.approx(found.selection_nll, abs=5e-5)
+    assert selection_nll(model, batches) == pytest.approx(found.selection_nll, abs=NLL)
 
 
 def test_evaluation_in_trainer_is_the_nll_of_the_selection_split(
@@ -135,7 +136,7 @@ def test_evaluation_in_trainer_is_the_nll_of_the_selection_split(
 ) -> None:
     found = trained["train_transformers"]
     expected = selection_nll(found.task.model, found.task.selection_batches())
-    assert found.selection_nll == pytest.approx(expected, abs=5e-5)
+    assert found.selection_nll == pytest.approx(expected, abs=NLL)
 
 
 def test_trainer_ignores_the_count_of_label_tokens(

@@ -10,6 +10,7 @@ import torch
 from losses.made_views import family
 from losses.tiny import short_views, tiny_base, with_lora
 from scipy.special import log_softmax
+from tolerances import NLL
 from torch import Tensor, nn
 
 from pact_losses import (
@@ -40,9 +41,9 @@ def test_against_scipy_whatever_the_batches() -> None:
             if view.reference is not None
         ]
     )
-    assert selection_nll(model, [whole]) == pytest.approx(expected, abs=1e-6)
+    assert selection_nll(model, [whole]) == pytest.approx(expected, abs=NLL)
     cut = [collate(views[:1]), collate(views[1:4]), collate(views[4:])]
-    assert selection_nll(model, iter(cut)) == pytest.approx(expected, abs=1e-5)
+    assert selection_nll(model, iter(cut)) == pytest.approx(expected, abs=NLL)
 
 
 def test_permuted_and_ablated_views_do_not_count() -> None:

@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from losses.tiny import DATA, tiny_base
 from published import published_path
 from run_frames import ablated_rows, rows, write_run
+from tolerances import NLL
 from transformers import AutoTokenizer
 
 from logs import read_rows
@@ -105,7 +106,7 @@ def test_a_scored_run_of_the_tiny_model_against_its_loss_in_training(tmp_path: P
     encoder = Encoder(AutoTokenizer.from_pretrained(MODEL), NIMBLE)
     plan = ViewPlan(permuted=0, ablated=False)
     batch = PactCollator(0)(training_views(read_records(DATA)[:n], encoder, plan))
-    assert selection_nll(tiny_base(), [batch]) == pytest.approx(printed, abs=1e-4)
+    assert selection_nll(tiny_base(), [batch]) == pytest.approx(printed, abs=NLL)
 
 
 def read_stored(run: Path) -> pl.DataFrame:

@@ -67,7 +67,7 @@ def test_confidence_1_belongs_to_the_last_bin() -> None:
 
 def test_a_bin_includes_its_lower_edge() -> None:
     assert bin_index([0.0, 0.25, 0.5, 0.75, 1.0], bins=4).tolist() == [0, 1, 2, 3, 3]
-    assert bin_index(np.nextafter([0.25, 0.5, 0.75], 0), bins=4).tolist() == [0, 1, 2]
+    assert bin_index([0.2499999, 0.4999999, 0.7499999], bins=4).tolist() == [0, 1, 2]
 
 
 def test_reliability_adds_up_to_ece() -> None:
@@ -115,3 +115,20 @@ def test_bad_arguments_are_refused(sure: npt.ArrayLike, right: npt.ArrayLike, me
 def test_bad_bins_are_refused() -> None:
     with pytest.raises(ValueError, match="bins: expected"):
         ece([0.5], [True], bins=0)
+
+
+def test_the_last_bit_of_a_confidence_on_an_edge_does_not_choose_its_bin() -> None:
+    """By hand: 0.2, 0.4, 0.6, 0.8 are the edges 3/15, 6/15, 9/15, 12/15."""
+    edges = np.array([0.2, 0.4, 0.6, 0.8])
+    through_log = np.exp(np.log(edges))
+    for c in (edges, through_log, np.nextafter(edges, 0), np.nextafter(edges, 1)):
+        assert bin_index(c).tolist() == [3, 6, 9, 12]
+    # Apart from rounding, a confidence below an edge stays below it.
+    assert bin_index(edges - 1e-8).tolist() == [2, 5, 8, 11]
+
+
+def test_ece_of_confidences_on_edges_against_hand_computation() -> None:
+    """0.6 right and 0.65 wrong share bin 9, whichever last bit 0.6 has: |0.6 + 0.65 - 1| / 2."""
+    for c in (0.6, np.nextafter(0.6, 0)):
+        assert ece([c, 0.65], [True, False]) == pytest.approx(0.125)
+        assert reliability([c, 0.65], [True, False]).count[9] == 2

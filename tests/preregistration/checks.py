@@ -17,7 +17,7 @@ from pact_eval.preregistration import (
     WeightedRow,
     judge,
 )
-from pact_eval.stats import Estimate, SignFlipTest
+from pact_eval.stats import Estimate
 
 BASE = Check(
     says="a above b",
@@ -79,7 +79,7 @@ def judged(*checks: Check, rows: list[MetricRow], half: float | None = None) -> 
 
 
 class MadeUp:
-    """Intervals of a half width at 95%, wider at a higher confidence; no exact tests."""
+    """Intervals of a half width at 95%, wider at a higher confidence."""
 
     def __init__(self, half: float) -> None:
         self.half = half
@@ -90,9 +90,6 @@ class MadeUp:
         value = math.fsum(term.weight * term.row.value for term in terms)
         half = self.half * 0.05 / (1 - confidence)
         return Estimate(value, value - half, value + half, 324, 162)
-
-    def exact_test(self, _terms: tuple[WeightedRow, ...]) -> SignFlipTest | None:
-        return None
 
     def with_views(self, _row: MetricRow, _k: int) -> MetricRow | None:
         return None

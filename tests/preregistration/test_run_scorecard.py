@@ -86,14 +86,9 @@ def test_intervals_are_those_of_a_comparison(
         [expected.value, expected.value, expected.low, expected.high],
         atol=1e-12,
     )
-    if metric in ("accuracy", "pair_accuracy"):
-        tests = compared.accuracy
-        assert tests.pairs is not None
-        wanted = tests.families.p_value if metric == "accuracy" else tests.pairs.p_value
-        assert found.evidence is not None
-        assert found.evidence.method == "exact test"
-        assert found.evidence.p_value == pytest.approx(wanted)
-        assert found.shown == (wanted <= 0.05)
+    assert found.evidence is not None
+    assert found.evidence.method == "interval"
+    assert found.shown == (expected.low > 0 or expected.high < 0)
 
 
 @pytest.mark.slow
@@ -165,7 +160,7 @@ def test_other_metrics_and_margins_are_decided_by_the_interval(
 
 @pytest.mark.parametrize("metric", ["accuracy", "pair_accuracy", "ece", "nll_nats", "score_mae"])
 def test_a_number_alone_has_the_interval_of_the_report(metric: str) -> None:
-    views, settings = predictions(1, skill=1.5), Settings(resamples=300, seed=3)
+    views, settings = predictions(1, skill=0.5, families=90), Settings(resamples=300, seed=3)
     differences = RunDifferences(settings.rng, 300)
     differences.add("a", 1, SINGLE, ScoredItems.of(views, "single"))
     row = MetricRow(MetricCell(metric, "a", SINGLE, "all"), 1, 0.0)

@@ -29,8 +29,8 @@ from pact_eval.preregistration import (
     holds,
     judge,
 )
-from pact_eval.preregistration.evidence import by_interval, by_test
-from pact_eval.stats import ClusterText, Estimate, sign_flip_test
+from pact_eval.preregistration.evidence import by_interval
+from pact_eval.stats import ClusterText, Estimate
 
 NONE, TWO = Margin(0.0, "points"), Margin(2.0, "points")
 
@@ -103,24 +103,6 @@ def test_no_interval_and_no_width_show_nothing() -> None:
     assert by_interval("higher", NONE, unknown, holds=True).reason == "one family: no interval"
     point = by_interval("similar", TWO, interval(0.0, 0.0), holds=True)
     assert (point.shown, point.reason) == (False, "an interval of width 0 shows nothing")
-
-
-def test_few_families_that_differ_widen_the_interval_of_a_margin() -> None:
-    """1 of 162 families differs; by Clopper and Pearson, 3.4% may: more than 2 points."""
-    found = interval(-0.01, 0.0)
-    assert by_interval("similar", TWO, found, holds=True).shown
-    widened = by_interval("similar", TWO, found, holds=True, discordant=1)
-    assert not widened.shown
-    assert widened.high == pytest.approx(0.0339, abs=1e-4)
-    assert by_interval("similar", TWO, found, holds=True, discordant=6).shown
-
-
-def test_the_exact_test_decides_at_its_level() -> None:
-    """Six families of six on one side: p = 2 / 2^6 = 0.031; above 0.05 / 2."""
-    test = sign_flip_test([True] * 6, [False] * 6, range(6))
-    assert test.p_value == pytest.approx(0.03125)
-    assert by_test(test).shown
-    assert not by_test(test, LEVEL / 2).shown
 
 
 # One metric for each check; the arms differ by the given number of points at each seed.

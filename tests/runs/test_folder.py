@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import multiprocessing
 import os
@@ -298,6 +297,7 @@ def test_run_json_names_the_versions_that_made_it(tmp_path: Path) -> None:
     assert {"python", "pact-eval", "numpy"} <= set(value["versions"])
 
 
+@pytest.mark.posix
 def test_a_last_write_that_does_not_fit_is_repeated_by_the_same_command(tmp_path: Path) -> None:
     """The parts fit on the disk, the joined file does not: no number is computed twice."""
     unlimited = finished(tmp_path / "unlimited")
@@ -318,6 +318,7 @@ def test_a_last_write_that_does_not_fit_is_repeated_by_the_same_command(tmp_path
     ).read_bytes()
 
 
+@pytest.mark.posix
 def test_a_file_system_without_locks_is_not_another_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -326,11 +327,12 @@ def test_a_file_system_without_locks_is_not_another_process(
     def refused(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(fcntl, "flock", refused)
+    monkeypatch.setattr("fcntl.flock", refused)
     with pytest.raises(RunError, match=r"cannot be locked \(No locks available\).* local disk"):
         RunWriter(tmp_path / "a", SETTINGS, {})
 
 
+@pytest.mark.posix
 def test_rows_in_a_pipe_are_refused_instead_of_waited_for(tmp_path: Path) -> None:
     folder = finished(tmp_path / "a")
     (folder / "predictions.parquet").unlink()

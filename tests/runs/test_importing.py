@@ -213,6 +213,7 @@ def test_views_without_code_order_say_nothing_about_letters(tmp_path: Path) -> N
     assert (predictions.code_order[:, 1] == -1).all()
 
 
+@pytest.mark.posix
 def test_pipes_are_refused_because_they_can_be_read_once_only(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InputError, match="got a pipe or device"):

@@ -46,6 +46,7 @@ def test_damaged_types_are_one_clear_error(damage: dict[str, Json], words: str) 
         Provenance.of(damage)
 
 
+@pytest.mark.posix
 def test_the_arm_of_a_run_behind_a_link_is_the_same_everywhere(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "pact-17", rows(1, families=2))
     link = tmp_path / "latest"

@@ -181,6 +181,7 @@ with RunWriter(Path(sys.argv[1]), {"k": 2}, {"arm": "a", "seed": 1}) as writer:
 
 
 @pytest.mark.slow
+@pytest.mark.posix
 def test_a_killed_and_resumed_run_is_sealed_and_equal(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITE]
     tests = str(Path(__file__).parents[1])

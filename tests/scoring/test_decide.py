@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from builders import question
 from click.testing import CliRunner
+from tolerances import PROBABILITY
 
 from pact_cli.main import main
 from pact_eval._json import Json
@@ -56,7 +57,7 @@ def test_one_view_is_the_softmax_of_its_logits(loaded: LoadedModel) -> None:
     views = loaded.source.encoder.encode_request("I was charged twice.", fields, k=1, seed=0)
     for one, scored in zip(decided(loaded, 1), loaded.scorer.score(views), strict=True):
         p = np.exp(scored.logits - scored.logits.max())
-        assert one.probabilities == pytest.approx((p / p.sum()).tolist(), abs=1e-6)
+        assert one.probabilities == pytest.approx((p / p.sum()).tolist(), abs=PROBABILITY)
         assert one.views_agree is None
 
 
@@ -67,7 +68,7 @@ def test_k_views_average_canonical_log_probabilities(loaded: LoadedModel) -> Non
     mean = np.mean([s.logits - np.log(np.exp(s.logits).sum()) for s in scored[3:6]], axis=0)
     p = np.exp(mean) / np.exp(mean).sum()
     one = decided(loaded, 3)[1]
-    assert one.probabilities == pytest.approx(p.tolist(), abs=1e-6)
+    assert one.probabilities == pytest.approx(p.tolist(), abs=PROBABILITY)
     picks = {int(s.logits.argmax()) for s in scored[3:6]}
     assert one.views_agree == (len(picks) == 1)
 

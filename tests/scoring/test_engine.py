@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers
 from peft import LoraConfig, PeftModel, get_peft_model
+from tolerances import LOGIT, NLL, PROBABILITY
 
 from pact_eval.data import Record, read_records
 from pact_eval.errors import AdapterError, MemoryExhaustedError
@@ -51,8 +52,8 @@ def test_logits_against_one_plain_forward_pass_a_prompt(
     chosen = Scorer(model, batch_tokens, engine)
     for ours, theirs in zip(chosen.score(views), plain, strict=True):
         assert ours.logits.dtype == np.float32
-        np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-4, rtol=0)
-        assert ours.answer_mass == pytest.approx(theirs.answer_mass, abs=1e-5)
+        np.testing.assert_allclose(ours.logits, theirs.logits, atol=LOGIT, rtol=0)
+        assert ours.answer_mass == pytest.approx(theirs.answer_mass, rel=NLL)
     spread = np.ptp(np.concatenate([view.logits for view in plain]))
     assert spread > 0.1  # the comparison would be empty on constant logits
     assert chosen.facts["name"] == engine
@@ -88,7 +89,7 @@ def test_permuted_views_against_letters_read_by_hand(
         for index, answer in enumerate(record.field.answers):
             letter = next(c["code"] for c in choices if str(c["value"]).lower() == answer.key)
             expected = float(logits[tokenizer.convert_tokens_to_ids(letter)])
-            assert result.logits[index] == pytest.approx(expected, abs=1e-4)
+            assert result.logits[index] == pytest.approx(expected, abs=LOGIT)
 
 
 def test_a_logit_that_is_no_number_is_told_with_its_record(
@@ -113,7 +114,7 @@ def test_the_shell_itself_against_one_plain_forward_pass_a_prompt(
     assert type(inner).__name__ == "Qwen3_5ForConditionalGeneration"
     plain = one_by_one(loaded.model, views)
     for ours, theirs in zip(loaded.scorer.score(views), plain, strict=True):
-        np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-4, rtol=0)
+        np.testing.assert_allclose(ours.logits, theirs.logits, atol=LOGIT, rtol=0)
 
 
 def test_an_adapter_of_the_language_model_loads_on_a_shell_checkpoint(
@@ -141,7 +142,7 @@ def test_an_adapter_against_its_delta_added_to_the_weights_by_hand(
                 module = merged.get_submodule(name.removesuffix(".lora_A.weight"))
                 module.weight += (8 / 4) * b @ a  # alpha / rank
     for ours, theirs in zip(loaded.scorer.score(views), one_by_one(merged, views), strict=True):
-        np.testing.assert_allclose(ours.logits, theirs.logits, atol=1e-4, rtol=0)
+        np.testing.assert_allclose(ours.logits, theirs.logits, atol=LOGIT, rtol=0)
 
 
 def _load(adapter: Path) -> dict[str, torch.Tensor]:
@@ -188,7 +189,7 @@ def test_answer_mass_is_the_share_of_the_codes_in_the_whole_distribution(
         p = model(input_ids=ids).logits[0, -1].double().softmax(-1)
     letters = tokenizer.convert_tokens_to_ids(list("ABCDEFGHIJ")[: record.n_choices])
     scored = Scorer(model, 2000).score(views[:1])[0]
-    assert scored.answer_mass == pytest.approx(float(p[letters].sum()), rel=1e-4)
+    assert scored.answer_mass == pytest.approx(float(p[letters].sum()), rel=NLL)
     assert np.argsort(scored.logits).tolist() == p[letters].argsort().tolist()
 
 
@@ -205,7 +206,7 @@ def test_an_engine_that_disagrees_with_the_oracle_is_passed_over(
     monkeypatch.setattr(PlainHead, "read", off)
     scorer = Scorer(model, 2000)
     plain = one_by_one(model, views)
-    assert largest_difference(scorer.score(views), plain) < 1e-4
+    assert largest_difference(scorer.score(views), plain) < LOGIT
     assert scorer.facts["name"] == "batched"
     assert scorer.facts["passed_over"][0].startswith("fork: its logits differ")  # type: ignore[index, union-attr]
     with pytest.raises(AdapterError, match="no engine works with this model; fork: its logits"):
@@ -225,7 +226,7 @@ def test_the_check_is_recorded_and_counts_only_what_is_scored(
     assert isinstance(check, dict)
     assert isinstance(tokens, dict)
     assert check["views"] == 6 + 8
-    assert 0 < float(check["largest_logit_difference"]) < 1e-4  # type: ignore[arg-type]
+    assert 0 < float(check["largest_logit_difference"]) < LOGIT  # type: ignore[arg-type]
     assert tokens["prompts"] == sum(len(view.token_ids) for view in views)
 
 
@@ -240,7 +241,7 @@ def test_merging_against_the_delta_added_by_hand_and_its_drift(
     assert not any("lora" in name for name, _ in loaded.scorer.model.named_modules())
     assert drift["views"] == len(views)
     assert drift["largest_logit_difference"] == largest_difference(apart, merged)
-    assert 0 < largest_difference(apart, merged) < 1e-4
+    assert 0 < largest_difference(apart, merged) < LOGIT
     assert drift["flips"] == 0
     base = transformers.AutoModelForCausalLM.from_pretrained(qwen3, dtype=torch.float32).eval()
     assert largest_difference(merged, one_by_one(base, views)) > 1e-2
@@ -254,7 +255,7 @@ def test_an_adapter_on_the_output_head_is_scored_on_whole_prompts(
     wrapped = get_peft_model(model, config).eval()
     scorer = Scorer(wrapped, 2000)
     plain = [_plain(wrapped, view) for view in views]
-    assert largest_difference(scorer.score(views), plain) < 1e-4
+    assert largest_difference(scorer.score(views), plain) < LOGIT
     assert scorer.facts["passed_over"] == [
         "fork: the output head is not a plain linear layer, or the model changes its logits"
     ]
@@ -269,7 +270,7 @@ def test_a_model_that_our_attention_fails_is_forked_with_its_own(tokenizer: Any)
     model = transformers.XGLMForCausalLM(config).eval()
     views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:4], 2, 5)
     scorer = Scorer(model, 4096)
-    assert largest_difference(scorer.score(views), one_by_one(model, views)) < 1e-4
+    assert largest_difference(scorer.score(views), one_by_one(model, views)) < LOGIT
     assert (scorer.facts["name"], scorer.facts["shares_prefix"]) == ("fork", False)
     assert "fork: ValueError: Attention mask should be of size" in str(scorer.facts["passed_over"])
 
@@ -284,7 +285,7 @@ def test_a_recurrence_that_is_not_gone_on_from_rightly_is_noticed(tokenizer: Any
     scorer = Scorer(model, 4096)
     scorer.prepare(views)
     pieces = check_views(views)[6:]
-    assert largest_difference(scorer.score(pieces), one_by_one(model, pieces)) < 1e-3
+    assert largest_difference(scorer.score(pieces), one_by_one(model, pieces)) < 10 * LOGIT
     assert scorer.facts["name"] != "fork"
 
 
@@ -316,7 +317,7 @@ def test_prompts_beyond_the_original_context_run_one_by_one(tokenizer: Any, kind
     if kind == "dynamic":  # its frequencies also depend on the prompts before
         numbers = [n for n, view in enumerate(views) if len(view.token_ids) <= original]
         ours, fresh = [ours[n] for n in numbers], [fresh[n] for n in numbers]
-    assert largest_difference(ours, fresh) < 1e-4
+    assert largest_difference(ours, fresh) < LOGIT
 
 
 def test_a_merge_that_changes_more_than_rounding_is_an_error(
@@ -344,7 +345,7 @@ def test_answer_mass_in_16_bits_is_no_more_than_one(qwen3: Path, tokenizer: Any)
         model.lm_head.weight[list(views[0].code_tokens)] *= 40
     scored = Scorer(model.eval(), 4096).score(views)
     assert max(view.answer_mass for view in scored) > 0.9
-    assert all(view.answer_mass <= 1 + 1e-6 for view in scored)
+    assert all(view.answer_mass <= 1 + PROBABILITY for view in scored)
 
 
 def test_memory_that_runs_out_in_the_first_prompt_is_an_error(
@@ -373,5 +374,5 @@ def test_padded_branches_that_shift_positions_are_noticed(
     monkeypatch.setattr(passes, "can_share", lambda *_args: False)
     views = Encoder(tokenizer, NIMBLE).encode(read_records(HOLDOUT)[:8], 2, 5)
     scorer = Scorer(model, 4096)
-    assert largest_difference(scorer.score(views), one_by_one(model, views)) < 1e-4
+    assert largest_difference(scorer.score(views), one_by_one(model, views)) < LOGIT
     assert scorer.facts["name"] != "fork"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from tolerances import LOGIT
 
 from pact_eval.errors import MemoryExhaustedError
 from pact_eval.prompts import EncodedView
@@ -64,7 +65,7 @@ def test_half_the_budget_is_taken_until_it_fits_and_nothing_is_scored_twice(
     scorer.reset_counts()
     tried = _limit(monkeypatch, Passes, "_run", 50)
     done: list[int] = []
-    assert largest_difference(scorer.score(views, done.append), plain) < 1e-4
+    assert largest_difference(scorer.score(views, done.append), plain) < LOGIT
     assert done == sorted(done)
     assert done[-1] == len(views)
     budget = scorer.facts["batch_tokens"]
@@ -87,7 +88,7 @@ def test_a_fork_that_never_fits_gives_way_to_whole_prompts_one_by_one(
     scorer.reset_counts()
     _limit(monkeypatch, Passes, "_run", 10)
     _limit(monkeypatch, BatchedEngine, "_forward", 80)
-    assert largest_difference(scorer.score(views), one_by_one(model, views)) < 1e-4
+    assert largest_difference(scorer.score(views), one_by_one(model, views)) < LOGIT
     assert scorer.facts["name"] == "batched"
     assert scorer.facts["passed_over"] == ["fork: memory ran out"]
     tokens: Any = scorer.facts["tokens"]
@@ -128,7 +129,7 @@ def test_other_words_for_memory_that_ran_out_halve_the_budget_too(
         return whole(self, *args, **kwargs)
 
     monkeypatch.setattr(Passes, "_run", once)
-    assert largest_difference(scorer.score(views), one_by_one(model, views)) < 1e-4
+    assert largest_difference(scorer.score(views), one_by_one(model, views)) < LOGIT
     assert scorer.facts["batch_tokens"] == 2048
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from builders import record, write_jsonl
 from click.testing import CliRunner
 from steps import Steps
+from tolerances import LOGIT
 
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
@@ -91,7 +93,7 @@ def test_logits_stand_in_canonical_order_whatever_the_letters(
             n = len(view.code_order)
             assert predictions.code_order[item, view.view, :n].tolist() == list(view.code_order)
             ours = predictions.logits[item, view.view, :n]
-            np.testing.assert_allclose(ours, scored.logits, atol=1e-4)
+            np.testing.assert_allclose(ours, scored.logits, atol=LOGIT)
 
 
 def test_scores_do_not_depend_on_the_order_of_the_file(model: ScoringModel, tmp_path: Path) -> None:
@@ -106,7 +108,7 @@ def test_scores_do_not_depend_on_the_order_of_the_file(model: ScoringModel, tmp_
     assert runs[0].ids.tolist() == runs[1].ids.tolist()[::-1]
     assert (runs[0].code_order == runs[1].code_order[::-1]).all()
     straight, reverse = (run.log_probs("single") for run in runs)
-    np.testing.assert_allclose(straight, reverse[::-1], atol=1e-4)
+    np.testing.assert_allclose(straight, reverse[::-1], atol=LOGIT)
 
 
 def test_the_adapter_switched_off_is_the_base_model(
@@ -180,6 +182,9 @@ def _wait_for_parts(process: subprocess.Popen[str], parts: Path, n: int) -> None
         time.sleep(0.005)
 
 
+@pytest.mark.skipif(
+    "PACT_TEST_PRODUCTS" in os.environ, reason="the process that it kills chooses for itself"
+)
 def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(
     model: ScoringModel, qwen3: Path, tmp_path: Path
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from builders import record, write_jsonl
 from click.testing import CliRunner
 from steps import Steps
+from tolerances import LOGIT
 
 from pact_cli.main import main
 from pact_eval._files import sha256_of_file
@@ -83,7 +84,7 @@ def test_logits_are_those_of_the_engine_on_the_text_without_the_sentence(
         ):
             n = len(view.code_order)
             found = run.predictions.logits[item, view.view, :n]
-            np.testing.assert_allclose(found, scored.logits, atol=1e-4)
+            np.testing.assert_allclose(found, scored.logits, atol=LOGIT)
 
 
 def test_the_report_against_the_equations_row_by_row(folder: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from tolerances import PRODUCT
 from torch import Tensor
 from transformers.cache_utils import DynamicLayer
 
@@ -106,7 +107,7 @@ def _expected(inputs: Inputs, prefixes: Sequence[int]) -> Tensor:
 def test_rows_behind_one_prefix_against_a_softmax_by_hand(scale: float) -> None:
     inputs = _inputs(1, scale=scale)
     ours = _attended(inputs, _rows([0] * ROWS))
-    torch.testing.assert_close(ours, _expected(inputs, [0] * ROWS), atol=3e-6 * scale**2, rtol=0)
+    torch.testing.assert_close(ours, _expected(inputs, [0] * ROWS), atol=PRODUCT * scale**2, rtol=0)
 
 
 @pytest.mark.parametrize("prefixes", [[0, 0, 1], [0, 1, 1], [2, 0, 1], [1, 1, 1]])
@@ -115,7 +116,7 @@ def test_rows_behind_prefixes_of_other_lengths_against_a_softmax_by_hand(
 ) -> None:
     inputs = _inputs(6, prefixes=(PREFIX, 2, 40))
     ours = _attended(inputs, _rows(prefixes))
-    torch.testing.assert_close(ours, _expected(inputs, prefixes), atol=3e-6, rtol=0)
+    torch.testing.assert_close(ours, _expected(inputs, prefixes), atol=PRODUCT, rtol=0)
 
 
 @pytest.mark.parametrize("block", [1, 4, 12, 20, 64, 512])
@@ -138,7 +139,7 @@ def test_segments_side_by_side_against_a_softmax_by_hand(
             inputs.value[:, :, here],
             [inputs.prefixes[number]] if prefixes else [],
         )
-        torch.testing.assert_close(ours[:, here], expected, atol=3e-6, rtol=0)
+        torch.testing.assert_close(ours[:, here], expected, atol=PRODUCT, rtol=0)
         start += length
 
 
@@ -162,7 +163,7 @@ def test_the_first_pass_has_no_prefix_and_leaves_one_a_row_without_its_padding()
     layer = _layer(inputs, _rows([0] * ROWS, [NEW, 2, 1]))
     keys, values = layer.update(inputs.key, inputs.value)
     ours, _ = shared_prefix_attention(None, inputs.query, keys, values, None)
-    torch.testing.assert_close(ours.double(), _expected(inputs, []), atol=3e-6, rtol=0)
+    torch.testing.assert_close(ours.double(), _expected(inputs, []), atol=PRODUCT, rtol=0)
     for row, length in enumerate([NEW, 2, 1]):
         assert torch.equal(layer.parts[row][0], inputs.key[row, :, :length])
         assert torch.equal(layer.parts[row][1], inputs.value[row, :, :length])
@@ -200,7 +201,7 @@ def test_the_scale_of_the_products_is_the_models() -> None:
     inputs = _inputs(4)
     ours = _attended(inputs, _rows([0] * ROWS), scaling=0.5)
     inputs.query = inputs.query * 0.5 * WIDTH**0.5
-    torch.testing.assert_close(ours, _expected(inputs, [0] * ROWS), atol=3e-6, rtol=0)
+    torch.testing.assert_close(ours, _expected(inputs, [0] * ROWS), atol=PRODUCT, rtol=0)
 
 
 def test_a_mask_is_refused_and_not_ignored() -> None:
@@ -224,7 +225,7 @@ def test_values_narrower_than_keys_against_a_softmax_by_hand() -> None:
     expected = _expected(inputs, rows)[..., :6]
     inputs.value = inputs.value[..., :6]
     inputs.prefixes = [(keys, values[..., :6]) for keys, values in inputs.prefixes]
-    torch.testing.assert_close(_attended(inputs, _rows(rows)), expected, atol=3e-6, rtol=0)
+    torch.testing.assert_close(_attended(inputs, _rows(rows)), expected, atol=PRODUCT, rtol=0)
 
 
 def test_the_model_attends_as_before_afterwards_also_after_an_error(qwen3: Path) -> None:

@@ -12,10 +12,8 @@ from pact_eval.stats import (
     ClusterText,
     EquivalenceVerdict,
     Estimate,
-    bootstrap_intervals,
     equivalence_verdict,
-    mean_statistic,
-    sign_flip_test,
+    paired_rates,
 )
 
 
@@ -24,10 +22,9 @@ def judged(
     high: float,
     margin: float = 0.02,
     better: Literal[-1, 0, 1] = 1,
-    discordant: int | None = None,
 ) -> EquivalenceVerdict:
     estimate = Estimate((low + high) / 2, low, high, n=324, clusters=162)
-    return equivalence_verdict(estimate, margin, better=better, discordant_clusters=discordant)
+    return equivalence_verdict(estimate, margin, better=better)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +80,7 @@ def test_the_90_percent_interval_is_tost_and_the_default_is_stricter() -> None:
 def test_no_interval_is_inconclusive_for_its_own_reason() -> None:
     nan = math.nan
     estimate = Estimate(0.0, nan, nan, 2, 1, None, ClusterText("one {cluster}: no interval"))
-    verdict = equivalence_verdict(estimate, 0.5, discordant_clusters=0)
+    verdict = equivalence_verdict(estimate, 0.5)
     assert (verdict.conclusion, verdict.direction) == ("inconclusive", None)
     assert verdict.reason == "one family: no interval"
     assert verdict.sentence == "No verdict: one family: no interval."
@@ -103,40 +100,20 @@ def test_no_width_is_no_certainty() -> None:
     assert math.isnan(verdict.low)
 
 
-def test_runs_that_agree_on_every_item_are_judged_by_the_bound_alone() -> None:
-    """All resamples agree, so there is no interval; 162 families without a difference say much."""
-    nan = math.nan
-    reason = ClusterText("all resamples agree, which does not mean certainty: no interval")
-    same = Estimate(0.0, nan, nan, 324, 162, None, reason)
-    assert equivalence_verdict(same, 0.03).sentence == f"No verdict: {reason}."
-    verdict = equivalence_verdict(same, 0.03, discordant_clusters=0)
+def test_runs_that_agree_on_every_item_are_judged_by_their_score_interval() -> None:
+    """162 families without a difference say much: t^2 / (162 + t^2) is 2.35 points."""
+    none = paired_rates(np.zeros(324), np.arange(162).repeat(2), 162).estimate()
+    assert equivalence_verdict(none, 0.02).conclusion == "inconclusive"
+    verdict = equivalence_verdict(none, 0.03)
     assert verdict.conclusion == "equivalent"
-    assert verdict.high == -verdict.low == pytest.approx(1 - 0.025 ** (1 / 162))
+    assert (verdict.low, verdict.high) == (none.low, none.high)
 
 
-def test_few_discordant_clusters_widen_the_interval_to_clopper_pearson() -> None:
-    """Without a differing cluster in 162 the bound is the rule of three's: 1 - 0.025^(1/162)."""
-    none = judged(0.0, 0.0, discordant=0)
-    assert (-none.low, none.high) == pytest.approx((1 - 0.025 ** (1 / 162),) * 2)
-    assert none.conclusion == "inconclusive"
-    assert judged(0.0, 0.0, margin=0.03, discordant=0).conclusion == "equivalent"
-    five = judged(-0.004, 0.012, margin=0.03, discordant=5)
-    expected = stats.binomtest(5, 162).proportion_ci(0.95, method="exact").high
-    assert (-five.low, five.high) == pytest.approx((expected, expected))
-    assert five.reason == "fewer than 6 families differ: widened to the share that may"
-    assert judged(-0.004, 0.012, discordant=6) == judged(-0.004, 0.012)
-
-
-def test_all_of_few_clusters_differ() -> None:
-    """A right and B wrong throughout: six families are enough for a difference, five are not."""
-    nan = math.nan
-    reason = ClusterText("all resamples agree, which does not mean certainty: no interval")
-    for families, conclusion in ((5, "inconclusive"), (6, "different")):
-        estimate = Estimate(1.0, nan, nan, 2 * families, families, None, reason)
-        verdict = equivalence_verdict(estimate, 0.02, discordant_clusters=families)
-        assert verdict.conclusion == conclusion
-    # One lead in all six: at most 1 - 0.025^(1/6) of the others may have the opposite one.
-    assert verdict.low == pytest.approx(1 - 2 * (1 - 0.025 ** (1 / 6)))
+@pytest.mark.parametrize(("families", "conclusion"), [(6, "inconclusive"), (7, "different")])
+def test_all_of_few_clusters_differ(families: int, conclusion: str) -> None:
+    """A right and B wrong throughout: seven families are enough, six are not."""
+    lead = paired_rates(np.ones(2 * families), np.arange(families).repeat(2), families)
+    assert equivalence_verdict(lead.estimate(), 0.02).conclusion == conclusion
 
 
 def test_infinite_differences_are_differences() -> None:
@@ -153,27 +130,15 @@ def test_infinite_differences_are_differences() -> None:
 def test_false_equivalence_where_the_margin_is_reached(
     families: int, discordance: float, copies: float, most: float
 ) -> None:
-    """The true difference is the margin, and all that differs is in favour of A: the worst case.
-
-    There the percentile interval is short on the side of the margin: about 4% instead of 2.5%
-    claim equivalence at 10% discordance, and above 10% would at 1%, were it not widened.
-    """
-    rng, tries = np.random.default_rng(7), 400
+    """The true difference is the margin, and all that differs is in favour of A: the worst case."""
+    rng, tries, claims = np.random.default_rng(7), 400, 0
     margin = discordance if discordance < 0.1 else discordance / 2
-    claims = np.zeros(2)
     for _ in range(tries):
         runs = Pairs(families, discordance, margin, copies).draw(rng)
-        lead = mean_statistic(runs.a.astype(float) - runs.b, runs.family, families)
-        estimate = bootstrap_intervals(
-            {"lead": lead}, n_clusters=families, n=2 * families, rng=rng, resamples=500
-        )["lead"]
-        discordant = sign_flip_test(runs.a, runs.b, runs.family).discordant_clusters
-        for column, count in enumerate((discordant, None)):
-            verdict = equivalence_verdict(estimate, margin, discordant_clusters=count)
-            claims[column] += verdict.low > -margin and verdict.high < margin
-    assert claims[0] <= stats.binom.isf(1e-3, tries, most)
-    if discordance < 0.1:
-        assert claims[1] > stats.binom.isf(1e-3, tries, 0.05)
+        estimate = paired_rates(runs.a.astype(float) - runs.b, runs.family, families).estimate()
+        verdict = equivalence_verdict(estimate, margin)
+        claims += verdict.low > -margin and verdict.high < margin
+    assert claims <= stats.binom.isf(1e-3, tries, most)
 
 
 finite = st.floats(-1, 1)
@@ -203,5 +168,3 @@ def test_bad_arguments_are_refused() -> None:
     for margin in (0.0, -0.1, math.nan, math.inf):
         with pytest.raises(ValueError, match="margin: expected a finite number above 0"):
             judged(-0.1, 0.1, margin)
-    with pytest.raises(ValueError, match=r"discordant_clusters: expected 0..162, got 163"):
-        judged(-0.1, 0.1, discordant=163)

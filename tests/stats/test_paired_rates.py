@@ -30,7 +30,7 @@ def constrained_share(b: float, c: float, difference: float) -> float:
     ("b", "c", "n"), [(39, 18, 324), (2, 6, 20), (0, 5, 30), (12, 1, 14), (3, 3, 9)]
 )
 def test_ends_against_the_score_test_by_maximum_likelihood(b: int, c: int, n: int) -> None:
-    found = PairedRates((b - c) / n, (b + c) / n, n, n, 8).estimate()
+    found = PairedRates((b - c) / n, (b + c) / n, n, n, 8, 7).estimate()
     t = stats.t.ppf(0.975, 7)
     for end in (found.low, found.high):
         if abs(end) < 1 - 1e-9:

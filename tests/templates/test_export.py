@@ -17,6 +17,7 @@ import transformers
 from adapters import MODEL, copied
 from commands import refuser, runner
 from decision_models import TEMPLATES, write_decision_folder
+from tolerances import MERGED_PROBABILITY, PROBABILITY
 from transformers_server import serving
 
 from pact_cli.main import main
@@ -40,6 +41,10 @@ LAYOUTS = {"A": (), "B": ("--with-base",), "D": ("--merged",)}
 TEMPERATURES = {"choice": 1.5, "noul": 0.75, "score": 2.0}
 
 
+def tolerance(layout: str) -> float:
+    return MERGED_PROBABILITY if layout == "D" else PROBABILITY
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An adapter that names its base, a calibrator, and the three exports of it."""
@@ -54,8 +59,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         assert found["prompts_compared"] > 200
         assert found["temperatures"] == pytest.approx(TEMPERATURES)
-        # The base is stored in 16 bits: merging rounds the weights again.
-        assert found["largest_difference"] < (0.01 if name == "D" else 1e-5)
+        assert found["largest_difference"] < tolerance(name)
+        assert found["stored_precision"] == "bfloat16"
+        assert 1e-4 < found["stored_difference"] < 0.05
+        assert "stored in bfloat16" in (folder / name / "README.md").read_text("utf-8")
     return folder
 
 
@@ -101,7 +108,7 @@ def test_the_pipeline_answers_as_we_do(layout: str, home: Path, expected: Any) -
     decide: Any = transformers.pipeline(
         "decision", model=folder, device="cpu", dtype="float32", **more
     )
-    assert largest_difference(decide, expected) < (0.01 if layout == "D" else 1e-5)
+    assert largest_difference(decide, expected) < tolerance(layout)
 
 
 def test_without_its_configuration_the_pipeline_ignores_layout_a(home: Path, expected: Any) -> None:
@@ -122,7 +129,22 @@ def test_transformers_serve_answers_as_we_do(layout: str, home: Path, expected: 
             assert reply.status_code == 200, reply.text
             return reply.json()["answers"]
 
-        assert largest_difference(ask, expected) < (0.01 if layout == "D" else 1e-5)
+        assert largest_difference(ask, expected) < tolerance(layout)
+
+
+def test_a_server_in_the_stored_precision_is_held_to_what_it_moves(
+    home: Path, tmp_path: Path
+) -> None:
+    """An adapter that is not applied moves these answers by 0.7."""
+    run("export", home / "adapter", "--out", tmp_path / "raw", "--with-base")
+    words = ("--local", home / "adapter", "--wire", "systemone", "--json")
+    with serving(tmp_path / "raw", "--dtype", "auto") as url:
+        asked = ("probe", "--server", url, "--model", tmp_path / "raw", *words)
+        parity = json.loads(run(*asked).stdout)["probe"]["parity"]
+        json.loads(run(*asked, "--local-dtype", "fp32", code=3).stdout)
+    assert parity["precision"] == "bfloat16"
+    assert 1e-3 < parity["largest_difference"] < parity["tolerance"] < 0.2
+    assert 0 < parity["rounding"] < 0.1
 
 
 def test_the_three_lines_of_the_readme_load_the_folder(home: Path) -> None:

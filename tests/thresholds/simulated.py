@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,29 @@ def items(rng: np.random.Generator, families: int, *, odd: float = 0.0) -> GateI
     wrong = np.c_[luck, own].ravel() < chance
     ids = np.arange(2 * families).astype(np.str_).astype(np.object_)
     return GateItems(ids, unit, unit, sureness, wrong)
+
+
+def unequal_items(rng: np.random.Generator, families: int) -> GateItems:
+    """Returns families of 1, 2 and 8 copies; the large ones are wrong more often."""
+    size = rng.choice([1, 2, 8], families)
+    sureness = 3 + 1.4 * rng.normal(size=families)
+    wrong = rng.random(families) < 1 / (1 + np.exp(sureness - 0.7 * (size == 8)))
+    unit = np.arange(families).repeat(size).astype(np.str_).astype(np.object_)
+    ids = np.arange(unit.size).astype(np.str_).astype(np.object_)
+    return GateItems(ids, unit, unit, sureness.repeat(size), wrong.repeat(size))
+
+
+def resampled(found: GateItems, families: int, rng: np.random.Generator) -> GateItems:
+    """Returns so many families, drawn from those of some items, under new names."""
+    code = found.units.codes
+    sizes = np.bincount(code)
+    order, starts = np.argsort(code, kind="stable"), np.cumsum(sizes) - sizes
+    drawn = rng.integers(sizes.size, size=families)
+    rows = np.concatenate([order[starts[each] : starts[each] + sizes[each]] for each in drawn])
+    names = [f"{number}-{rng.integers(2**40)}" for number in range(families)]
+    unit = np.array(names, dtype=np.object_).repeat(sizes[drawn])
+    ids = np.arange(rows.size).astype(np.str_).astype(np.object_)
+    return replace(found.taken(rows), ids=ids, unit=unit, fold=unit)
 
 
 @cache

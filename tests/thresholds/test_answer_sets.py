@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import runner
-from scipy.stats import beta, betabinom, binomtest
+from scipy.stats import beta, binomtest
+from statsmodels.stats.multitest import multipletests
 from thresholds.simulated import run
 
 import pact_eval.thresholds as thresholds_package
@@ -21,12 +22,15 @@ from pact_eval.errors import InputError, TamperedError
 from pact_eval.evaluation import Experiment, Settings
 from pact_eval.thresholds import (
     GateItems,
+    Target,
     answer_sureness,
     choose_answer_sets,
     choose_level,
     read_answer_sets,
     write_answer_sets,
 )
+from pact_eval.thresholds.checking import checked_gates
+from pact_eval.thresholds.set_levels import tie_breakers
 
 answer_set: Any = thresholds_package.answer_set  # without types: callers copy it
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "thresholds.md"
@@ -39,7 +43,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     other: dict[str, Any] = {"adapter": {"sha256": "b" * 64}}
     return {
         "january": run(home / "january", 1, skill=1.5),
-        "march": run(home / "march", 2, skill=2.0, families=600),
+        "march": run(home / "march", 2, skill=2.5, families=600),
         "worse": run(home / "worse", 3, skill=-0.5),
         "few": run(home / "few", 4, families=12, skill=1.5),
         "one view": run(home / "one", 5, k=1),
@@ -121,14 +125,57 @@ def test_coverage_by_family_is_what_was_asked_for(members: int) -> None:
     assert np.mean(kept) == pytest.approx(0.95, abs=4 * np.sqrt(0.05 * 0.95 / draws))
 
 
-def test_an_exchangeable_run_is_rarely_called_broken() -> None:
-    # The missed of m new items: beta-binomial over choices. The test of the floor rejects less.
-    n, m, missed = 300, 300, 29
-    floor = beta(n - missed, missed + 1).ppf(0.05)
-    counts = np.arange(m + 1)
-    p = np.array([binomtest(int(k), m, 1 - floor, alternative="greater").pvalue for k in counts])
-    rejected = betabinom(m, missed + 1, n - missed).pmf(counts)[p <= 0.05].sum()
-    assert rejected < 0.05
+@pytest.mark.parametrize(("missed", "verdict"), [(0.1, "broken"), (0.1001, "holds")])
+def test_kinds_that_are_checked_together_are_rarely_called_what_they_are_not(
+    missed: float, verdict: str
+) -> None:
+    # Four kinds at the limit: without Holm, one of them would be misjudged in up to 19%.
+    rng, draws, misjudged = np.random.default_rng(5), 400, 0
+    thresholds = dict.fromkeys("abcd", missed)
+    for _ in range(draws):
+        items = {kind: covering(rng.random(300)) for kind in thresholds}
+        tests = checked_gates(items, thresholds, target=Target.of_escalation(0.1), level=0.05)
+        misjudged += any(test.verdict == verdict for test in tests)
+    assert 0 < misjudged <= 28
+
+
+def test_ties_are_broken_at_random_and_keep_the_coverage() -> None:
+    # Probabilities of one decimal: without a seed, all ties of the level are in the sets.
+    rng = np.random.default_rng(6)
+    covered: dict[int | None, list[float]] = {None: [], 1: []}
+    for _ in range(100):
+        ids = np.array([f"{rng.integers(2**40)}" for _ in range(2_119)], dtype=np.object_)
+        rounded = np.floor(10 * rng.random(ids.size)) / 10
+        for seed in covered:
+            sure = rounded + tie_breakers(ids, seed)
+            level = choose_level(covering(sure[:119]), 0.85)
+            assert level.threshold is not None
+            covered[seed].append(float(np.mean(sure[119:] >= level.threshold)))
+    assert np.mean(covered[1]) == pytest.approx(0.85, abs=0.012)
+    assert np.mean(covered[None]) > 0.88
+
+
+def test_the_function_for_callers_breaks_the_same_ties(tmp_path: Path) -> None:
+    log, rng = tmp_path / "log.jsonl", np.random.default_rng(7)
+    with log.open("w") as file:
+        for item in range(400):
+            p = rng.multinomial(10, [0.4, 0.3, 0.2, 0.1]) / 10
+            right = int(rng.choice(4, p=p))
+            row = {"id": f"i{item}", "family": f"f{item}", "kind": "choice", "reference": right}
+            file.write(json.dumps(row | {"probabilities": p.tolist()}) + "\n")
+    runner(main, "import")(log, "--out", tmp_path / "run")
+    sizes = {}
+    for seed in (None, 5):
+        found = choose_answer_sets(tmp_path / "run", ties_seed=seed)
+        write_answer_sets(tmp_path / "s.json", found)
+        assert read_answer_sets(tmp_path / "s.json").ties_seed == seed
+        sets = json.loads((tmp_path / "s.json").read_text())
+        scored = Experiment.read([tmp_path / "run"]).runs[0].scored()
+        rows = zip(np.exp(scored.log_probs).tolist(), scored.predictions.ids, strict=True)
+        made = [len(answer_set(p, sets, "choice", item)) for p, item in rows]
+        assert np.mean(made) == pytest.approx(found.kinds[0].sets.size.value)
+        sizes[seed] = np.mean(made)
+    assert sizes[5] < sizes[None] - 0.1
 
 
 def test_the_file_and_the_function_for_callers_give_the_sets_of_the_run(
@@ -158,10 +205,10 @@ def test_the_file_and_the_function_for_callers_give_the_sets_of_the_run(
 def test_the_docs_show_the_function_as_it_is_and_it_needs_nothing_else(file: Path) -> None:
     source = Path(sys.modules["pact_eval.thresholds.answer_set"].__file__ or "").read_text()
     shown = re.search(
-        r"```python\n(def answer_set.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL
+        r"```python\n(from hashlib.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL
     )
     assert shown is not None
-    body = re.sub(r"  # type: ignore.*", "", source[source.index("def ") :])
+    body = re.sub(r"  # type: ignore.*", "", source[source.index("from hashlib") :])
     assert body.strip() == shown[1].strip()
     program = f"""{shown[1]}
 import json, sys
@@ -197,18 +244,36 @@ def test_a_check_has_the_exit_code_of_its_exact_tests(
 ) -> None:
     result = json.loads(command("--check", file, runs[name], "--json", code=code).stdout)
     assert result["verdict"] == verdict
+    tests = [each["test"] for each in result["kinds"]]
+    sides: dict[str, Any] = {"p_holds": "less", "p_broken": "greater"}
+    for name, side in sides.items():
+        alone = [
+            binomtest(test["wrong"], test["drawn"], 0.1, alternative=side).pvalue for test in tests
+        ]
+        holm = multipletests(alone, method="holm")[1]
+        assert [test[name] for test in tests] == pytest.approx(holm.tolist())
     for each in result["kinds"]:
-        test, rate = each["test"], 1 - each["filed"]["floor"]
-        counts = (test["wrong"], test["drawn"], rate)
-        assert test["p_holds"] == pytest.approx(binomtest(*counts, alternative="less").pvalue)
-        assert test["p_broken"] == pytest.approx(binomtest(*counts, alternative="greater").pvalue)
+        test = each["test"]
         assert (test["needed"] is not None) <= (test["verdict"] == "cannot tell")
+        assert (each["shown"] >= 0.9) == (test["verdict"] == "holds")
+
+
+def test_sets_below_their_headline_are_broken_though_they_keep_the_floor(
+    runs: dict[str, Path], file: Path, tmp_path: Path
+) -> None:
+    # The same sets on a model that is a little worse: its coverage is above the floor of 85.8%.
+    worse = run(tmp_path / "worse", 30, skill=1.25, families=3_000)
+    result = json.loads(command("--check", file, worse, "--json", code=3).stdout)
+    choice = result["kinds"][0]
+    assert choice["kind"] == "choice"
+    assert 0.858 < choice["sets"]["coverage"]["value"] < 0.9
+    assert choice["test"]["verdict"] == result["verdict"] == "broken"
 
 
 def test_other_models_are_named_and_other_decodings_refused(
     runs: dict[str, Path], file: Path, tmp_path: Path
 ) -> None:
-    assert "another adapter" in command("--check", file, runs["other"], "--brief").stderr
+    assert "another adapter" in command("--check", file, runs["other"], "--brief", code=4).stderr
     ensemble = tmp_path / "ensemble.json"
     command(runs["january"], "--decoding", "ensemble", "--out", ensemble, "--brief")
     refused = command("--check", ensemble, runs["one view"], code=1)
@@ -239,8 +304,7 @@ def test_items_without_an_answer_have_no_set(runs: dict[str, Path]) -> None:
     assert "60 items have no answer, and no set" in command(runs["silent"]).stdout
 
 
-@pytest.mark.parametrize("name", ["sets", "thresholds"])
-def test_answers_without_probabilities_are_refused(tmp_path: Path, name: str) -> None:
+def test_answers_without_probabilities_are_refused(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     rows = [
         {"id": f"i{i}", "family": f"f{i}", "kind": "boolean", "reference": i % 2, "answer": i % 2,
@@ -249,6 +313,13 @@ def test_answers_without_probabilities_are_refused(tmp_path: Path, name: str) ->
     ]  # fmt: skip
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     runner(main, "import")(log, "--out", tmp_path / "run")
-    options = ("--target-error", 0.1) if name == "thresholds" else ()
-    refused = runner(main, name)(tmp_path / "run", *options, code=1)
+    assert "no probabilities" in command(tmp_path / "run", code=1).stderr
+    thresholds = (tmp_path / "run", "--target-error", 0.1)
+    said = runner(main, "thresholds")(*thresholds, "--json").stdout
+    answer = json.loads(said)["answer"]
+    assert (answer["question"], answer["status"]) == ("acting", "cannot tell")
+    assert "no probabilities" in answer["unchecked"][0]["reason"]
+    said = runner(main, "thresholds")(*thresholds, "--brief").stdout
+    assert said.startswith("Cannot tell")
+    refused = runner(main, "thresholds")(*thresholds, "--out", tmp_path / "t.json", code=1)
     assert "no probabilities" in refused.stderr

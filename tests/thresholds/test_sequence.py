@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.stats import binom
-from thresholds.simulated import items, true_error
+from thresholds.simulated import items, resampled, true_error, unequal_items
 
+from pact_eval.stats import trials_needed
 from pact_eval.thresholds import GateItems, Target, choose_gate, families_needed
 
 
@@ -16,7 +17,8 @@ def made(rng: np.random.Generator, families: int, sizes: tuple[int, ...]) -> Gat
     size = rng.choice(sizes, families)
     unit = np.arange(families).repeat(size).astype(np.str_).astype(np.object_)
     ids = np.arange(unit.size).astype(np.str_).astype(np.object_)
-    return GateItems(ids, unit, unit, rng.random(unit.size), rng.random(unit.size) < 0.1)
+    luck = rng.random((2, unit.size))
+    return GateItems(ids, unit, unit, luck[0], luck[1] < 0.1, counting="items")
 
 
 @pytest.mark.parametrize("sizes", [(1,), (2,), (1, 2, 5)])
@@ -29,6 +31,55 @@ def test_one_item_of_each_family_and_no_slot_is_preferred(sizes: tuple[int, ...]
     assert share == pytest.approx(1, abs=0.06)
     assert draw.learning_units / 3_000 == pytest.approx(0.2, abs=0.03)
     assert not (draw.tested & draw.learning).any()
+    by_family = replace(found, counting="families").draw
+    assert (np.bincount(found.units.codes[by_family.one]) == 1).all()
+    for each in (draw, by_family):
+        assert each.chance.sum() == pytest.approx(each.one.sum(), rel=0.03)
+
+
+def test_every_family_gives_a_tested_item_whatever_the_size_of_others() -> None:
+    # Three families of 30 among 397 single items: a slot of 30 leaves 1 of 30 single items.
+    sizes = np.r_[np.ones(397, dtype=np.int64), np.full(3, 30)]
+    unit = np.arange(400).repeat(sizes).astype(np.str_).astype(np.object_)
+    rng = np.random.default_rng(0)
+    sure = rng.random(unit.size)
+    ids = np.arange(unit.size).astype(np.str_).astype(np.object_)
+    found = GateItems(ids, unit, unit, sure, rng.random(unit.size) < 0.1 * (1 - sure))
+    by_family = choose_gate(found, Target.of_error(0.1), 0.95)
+    by_item = choose_gate(replace(found, counting="items"), Target.of_error(0.1), 0.95)
+    assert by_family.tested_units == 400 - by_family.learning_units
+    assert by_family.threshold is not None
+    assert found.accepted(by_family.threshold).mean() > 0.7
+    assert by_item.tested_units < 20
+    assert by_item.threshold is None
+
+
+@pytest.mark.slow
+def test_the_guarantee_holds_for_families_of_unequal_sizes_that_are_copies() -> None:
+    rng, target, draws = np.random.default_rng(13), 0.1, 400
+    population = unequal_items(np.random.default_rng(14), 100_000)
+    order = np.argsort(-population.sureness)
+    weight = population.draw.chance[order]
+    error = np.cumsum(weight * population.wrong[order]) / np.cumsum(weight)
+    gates = [
+        choose_gate(unequal_items(rng, 250), Target.of_error(target), 0.95) for _ in range(draws)
+    ]
+    thresholds = [gate.threshold for gate in gates if gate.threshold is not None]
+    at = np.searchsorted(-population.sureness[order], -np.array(thresholds), side="right") - 1
+    assert (error[at] > target).sum() <= 28
+    assert len(thresholds) > draws / 4
+
+
+@pytest.mark.slow
+def test_a_model_above_the_target_may_rarely_act() -> None:
+    # Every gate has an error of 11%, and sureness says nothing: each gate would break a target of
+    # 10%. 28 of 400 is 5% and two standard errors.
+    rng, acting = np.random.default_rng(15), 0
+    for _ in range(400):
+        found = items(rng, 300)
+        found = replace(found, wrong=np.repeat(rng.random(300) < 0.11, 2))
+        acting += choose_gate(found, Target.of_error(0.1), 0.95).threshold is not None
+    assert 0 < acting <= 28
 
 
 def test_the_tests_by_hand() -> None:
@@ -113,6 +164,38 @@ def test_too_few_families_have_a_number_that_would_do() -> None:
     assert choose_gate(many, Target.of_error(0.05), 0.95).threshold is not None
     hopeless = replace(few, wrong=np.ones(len(few), dtype=np.bool_))
     assert families_needed(hopeless, Target.of_error(0.05), 0.95) is None
+    silent = replace(few, sureness=np.full(len(few), -np.inf))
+    assert families_needed(silent, Target.of_error(0.05), 0.95) is None
+    assert families_needed(silent, Target.of_escalation(0.05), 0.95) is None
+    # All of them answered: 0.5 escalated of 41 drawn items is assumed.
+    trials = trials_needed(0.5 / 41, 0.05, 0.05)
+    assert trials is not None
+    planned = families_needed(few, Target.of_escalation(0.05), 0.95)
+    assert planned == int(np.ceil(trials * 1.25))
+
+
+def test_a_plan_does_what_it_says_for_resampled_families() -> None:
+    # The full proof, 200 draws on the run of the demo, is `benchmarks/plans.py`.
+    found, target = items(np.random.default_rng(20), 100), Target.of_error(0.1)
+    needed = families_needed(found, target, 0.95)
+    assert needed is not None
+    rng = np.random.default_rng(21)
+    gates = [choose_gate(resampled(found, needed, rng), target, 0.95) for _ in range(40)]
+    share = np.mean([gate.threshold is not None for gate in gates])
+    assert 0.65 <= share <= 1
+    fewer = [choose_gate(resampled(found, needed // 3, rng), target, 0.95) for _ in range(40)]
+    assert np.mean([gate.threshold is not None for gate in fewer]) < share
+
+
+def test_unrelated_confidence_gets_no_number() -> None:
+    rng, numbers = np.random.default_rng(22), 0
+    for _ in range(40):
+        found = items(rng, 100)
+        found = replace(found, wrong=rng.random(len(found)) < 0.2)
+        numbers += families_needed(found, Target.of_error(0.1), 0.95) is not None
+    assert numbers <= 4  # the test of the relation errs in 5%
+    good = replace(found, wrong=rng.random(len(found)) < 0.04)
+    assert families_needed(good, Target.of_error(0.1), 0.95) is not None
 
 
 @pytest.mark.slow

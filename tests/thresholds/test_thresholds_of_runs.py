@@ -212,7 +212,7 @@ def test_nothing_is_promised_without_evidence_and_the_line_says_what_it_takes(
 ) -> None:
     said = command(runs["few"], "--target-error", 0.02, "--brief").stdout
     assert said.count("\n") == 1
-    assert said.startswith("No share can be guaranteed")
+    assert said.startswith("Cannot tell")
     assert "the run has 20" in said
 
 

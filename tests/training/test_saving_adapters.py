@@ -9,6 +9,7 @@ import torch
 from full_disks import files_of_at_most
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file
+from tolerances import LOGIT
 
 import pact_fixtures
 from pact_eval.data import read_records
@@ -45,7 +46,7 @@ def test_what_was_saved_scores_as_the_model_in_memory(model: Any, tmp_path: Path
     for ours, theirs in zip(
         loaded.scorer.score(views), Scorer(model, 4096).score(views), strict=True
     ):
-        assert ours.logits == pytest.approx(theirs.logits, abs=1e-5)
+        assert ours.logits == pytest.approx(theirs.logits, abs=LOGIT)
 
 
 def test_the_folder_says_what_score_asks_for(model: Any, tmp_path: Path) -> None:

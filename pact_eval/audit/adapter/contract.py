@@ -15,7 +15,14 @@ from pact_eval.audit.registry import Check
 from pact_eval.errors import ContractMismatchError, Place
 from pact_eval.models import SCHEMA_CONFIG
 from pact_eval.prompts import NIMBLE
-from pact_eval.templates import DECISION_CONFIG, TEMPLATE_TASK, DecisionFiles
+from pact_eval.templates import (
+    DECISION_CONFIG,
+    DECISION_TEMPLATE,
+    TEMPLATE_TASK,
+    DecisionFiles,
+    first_rendering,
+    trial_fault,
+)
 
 if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext
@@ -72,6 +79,9 @@ def _check_template(
     schema_config: Mapping[str, Json], decision: DecisionFiles, collector: Collector
 ) -> CheckResult:
     """Compare the decision files with the contract that `schema_config.json` states, if any."""
+    trial = first_rendering(decision)
+    if fault := trial_fault(trial):
+        collector.add("template-does-not-end", Place(DECISION_TEMPLATE), "a prompt", fault)
     stated = schema_config.get("contract_fingerprint")
     if stated is not None and stated != decision.fingerprint:
         expected = f"contract_fingerprint {decision.fingerprint}, that of the decision files"
@@ -79,7 +89,8 @@ def _check_template(
         collector.add("contract-mismatch", _PLACE, expected, found)
     _check_max_length(schema_config, collector, None)
     named = "the generic prompt of transformers" if decision.template is None else "its template"
-    return collector.result(f"decision files with {named}")
+    missing = ", not rendered: Jinja is not installed" if trial == "not tried" else ""
+    return collector.result(f"decision files with {named}{missing}")
 
 
 def _check_decision_files(context: AdapterContext, collector: Collector) -> None:
@@ -144,6 +155,10 @@ CONTRACT: Final[Check[AdapterContext]] = Check(
         "contract-unreadable": ("error", "schema_config.json is not an object of strict JSON."),
         "contract-mismatch": ("error", "The adapter was trained on another prompt contract."),
         "decision-unusable": ("error", "Its decision files cannot be scored."),
+        "template-does-not-end": (
+            "error",
+            "The first rendering of the template exceeds 10 seconds or 1 GB.",
+        ),
         "decision-files-ignored": (
             "warning",
             "transformers ignores decision files in an adapter's folder unless it is told.",

@@ -1,1 +1,1 @@
-"""Conclusions: one typed answer to each question of a reader, computed once and laid out everywhere."""
+"""Conclusions: one typed answer per question of a reader, which every surface lays out."""

@@ -42,6 +42,7 @@ class Conclusion:
     """The answer to one question.
 
     Attributes:
+        status: one of a closed list, which every subclass narrows.
         items: ids of the items behind the status, in the order of the run; empty if the status is
             about all items.
         unchecked: what was not checked, and why.
@@ -51,5 +52,11 @@ class Conclusion:
     tones: ClassVar[Mapping[str, Tone]]
     """The tone of every status."""
 
+    status: str
     items: tuple[str, ...] = ()
     unchecked: tuple[Unchecked, ...] = ()
+
+    @property
+    def tone(self) -> Tone:
+        """Whether the status is what a reader hopes for."""
+        return self.tones[self.status]

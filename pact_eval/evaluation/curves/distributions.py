@@ -295,10 +295,11 @@ def view_tv_distribution(experiment: Experiment) -> ArmCurves:
     family = label_codes(first.predictions.family)
     arms = []
     for arm, runs in experiment.arms.items():
-        several = [run for run in runs if run.predictions.k > 1]
+        views = ((run, run.predictions) for run in runs)
+        several = [run for run, each in views if each.k > 1 and not each.repeats]
         if not several:
             continue
-        tv = [run.scored(experiment.settings.decoding).view_tv for run in several]
+        tv = [run.asked_once().scored(experiment.settings.decoding).view_tv for run in several]
         curves = [partial(_share, _reached(x, each)) for each in tv]
         means = [float(each[~np.isnan(each)].mean()) for each in tv]
         arms.append(_arm_curve(experiment, arm, several, curves, means, family))

@@ -261,9 +261,7 @@ def _answers(
     which: npt.NDArray[np.bool_],
     family: npt.NDArray[np.int64],
 ) -> AnswerConfidence:
-    bins = np.minimum(
-        (confidence[which] * _CONFIDENCE_BINS + 1e-9).astype(np.int64), _CONFIDENCE_BINS - 1
-    )
+    bins = metrics.bin_index(confidence[which], _CONFIDENCE_BINS)
     count = np.bincount(bins, minlength=_CONFIDENCE_BINS)
     if not which.any():
         return AnswerConfidence(count, math.nan, math.nan, math.nan)

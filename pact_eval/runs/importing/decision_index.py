@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pact_eval._files import MOST_TEXT_BYTES, decoded, read_json, read_lines, reading
-from pact_eval._json import Json, loads
+from pact_eval._json import Json, describe, loads
 from pact_eval.errors import InputError, Place, Problem
 from pact_eval.runs.importing.decision_scores import BoardCheck, excluded_rows
 from pact_eval.runs.importing.row_reader import as_object
@@ -43,6 +43,7 @@ from pact_eval.runs.importing.source import (
     Outcome,
     Start,
     as_dict,
+    unpacking,
 )
 from pact_eval.runs.probabilities import rounding_unit
 
@@ -130,10 +131,21 @@ class _Joined:
             run_id = str(found.get("run_id"))
             self._repeated += run_id in results
             results[run_id] = self._result(line, found)
+        yield from self._of_suites(results)
+        for run_id, result in itertools.islice(results.items(), 20):
+            yield Problem(result.line, run_id, "expected a row of the suite, found none")
+
+    def _of_suites(self, results: dict[str, _Result]) -> Iterator[LogRow | Problem]:
+        """Yield a row per question of the suites; results that are used are removed."""
         for suite in self._suites:
-            for _, found in _objects(suite):
+            for line, found in _objects(suite):
                 if isinstance(found, Problem):
                     yield Problem(None, None, f"{Place(suite.name, found.line)}: {found.message}")
+                    continue
+                scored_by = as_dict(found.get("scoring")).get("type")
+                if not isinstance(scored_by, str | None):
+                    message = f"scoring.type: expected text, got {describe(scored_by)}"
+                    yield Problem(None, None, f"{Place(suite.name, line)}: {message}")
                     continue
                 evaluation = as_dict(found.get("_evaluation"))
                 run_id = str(evaluation.get("run_id"))
@@ -145,8 +157,6 @@ class _Joined:
                     yield from self._request(run_id, results.pop(run_id), found)
                 else:
                     self._board.incomplete(evaluation)
-        for run_id, result in itertools.islice(results.items(), 20):
-            yield Problem(result.line, run_id, "expected a row of the suite, found none")
 
     def _result(self, line: int, found: Mapping[str, Any]) -> _Result:
         response = as_dict(found.get("response"))
@@ -316,17 +326,13 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     if path.suffix != ".gz":
         yield from read_lines(path)
         return
-    with reading(path), gzip.open(path) as file:
-        try:
-            for number in itertools.count(1):
-                line = file.readline(MOST_TEXT_BYTES + 1)
-                if not line:
-                    return
-                if len(line) > MOST_TEXT_BYTES:
-                    message = f"{path}:{number}: expected a line of at most 64 MiB, got more"
-                    raise InputError(message)
-                if line.strip():
-                    yield number, line
-        except (EOFError, gzip.BadGzipFile) as error:
-            message = f"{path}: damaged or cut short ({error})"
-            raise InputError(message) from None
+    with reading(path), unpacking(path), gzip.open(path) as file:
+        for number in itertools.count(1):
+            line = file.readline(MOST_TEXT_BYTES + 1)
+            if not line:
+                return
+            if len(line) > MOST_TEXT_BYTES:
+                message = f"{path}:{number}: expected a line of at most 64 MiB, got more"
+                raise InputError(message)
+            if line.strip():
+                yield number, line

@@ -14,7 +14,7 @@ from pact_eval.runs.importing.helm import Helm
 from pact_eval.runs.importing.inspect_log import Inspect
 from pact_eval.runs.importing.json_lines import JsonLines
 from pact_eval.runs.importing.lm_eval import LmEval
-from pact_eval.runs.importing.source import Source, Start
+from pact_eval.runs.importing.source import Source, Start, unpacking
 
 SOURCES: Final[tuple[Source, ...]] = (LmEval(), Inspect(), DecisionIndex(), Helm(), JsonLines())
 """The formats, in the order in which they are tried."""
@@ -78,7 +78,7 @@ def start_of(path: Path) -> Start:
     with reading(path), open_regular(path) as file:
         content = file.read(_START_BYTES)
     if content.startswith(_GZIP):
-        with reading(path), gzip.open(path) as unpacked:
+        with reading(path), unpacking(path), gzip.open(path) as unpacked:
             content = unpacked.read(_START_BYTES)
     return Start(path, content, _first_keys(content))
 
@@ -88,6 +88,6 @@ def _first_keys(content: bytes) -> frozenset[str]:
     line = content.lstrip().split(b"\n", 1)[0]
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):  # its source says what is wrong with the line
         return frozenset()
     return frozenset(value) if isinstance(value, dict) else frozenset()

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pact_eval._json import Json
+from pact_eval._json import Json, describe
 from pact_eval.errors import InputError, Problem
 from pact_eval.runs.importing.source import (
     ImportOptions,
@@ -38,6 +38,7 @@ from pact_eval.runs.importing.source import (
     Outcome,
     Start,
     as_dict,
+    as_list,
     by_text,
     read_large_json,
 )
@@ -95,7 +96,22 @@ class _Key:
 
     @classmethod
     def of(cls, instance: Any, perturbation: Any, trial: Any) -> _Key:
-        return cls(str(instance), _perturbation(as_dict(perturbation)), int(trial or 0))
+        """Read a key.
+
+        Raises:
+            ValueError: the trial is not an integer.
+        """
+        if trial is not None and (not isinstance(trial, int) or isinstance(trial, bool)):
+            message = f"train_trial_index: expected an integer, got {describe(trial)}"
+            raise ValueError(message)
+        return cls(str(instance), _perturbation(as_dict(perturbation)), trial or 0)
+
+    @classmethod
+    def of_statistics(cls, entry: Mapping[str, Any]) -> _Key:
+        """Read the key of an entry of `per_instance_stats.json`."""
+        return cls.of(
+            entry.get("instance_id"), entry.get("perturbation"), entry.get("train_trial_index")
+        )
 
     @property
     def name(self) -> str:
@@ -145,14 +161,15 @@ class _Log:
     def _outcomes(self) -> tuple[str | None, dict[_Key, float]]:
         """Return the metric that says what counts as right, and its value for every request."""
         found: dict[str, dict[_Key, float]] = {}
-        for entry in map(as_dict, self._next(_STATS_OF_ITEMS) or ()):
-            key = _Key.of(
-                entry.get("instance_id"), entry.get("perturbation"), entry.get("train_trial_index")
-            )
-            for each in entry.get("stats") or ():
-                name, mean = as_dict(as_dict(each).get("name")).get("name"), each.get("mean")
-                if name in _METRICS and isinstance(mean, int | float):
-                    found.setdefault(str(name), {})[key] = float(mean)
+        for number, entry in enumerate(map(as_dict, self._next(_STATS_OF_ITEMS) or ())):
+            try:
+                key, means = _Key.of_statistics(entry), _means(entry)
+            except ValueError as error:
+                path = self._file.with_name(_STATS_OF_ITEMS)
+                message = f"{path}: entry {number}: {error}"
+                raise InputError(message) from None
+            for name, mean in means.items():
+                found.setdefault(name, {})[key] = mean
         metric = next((each for each in _METRICS if each in found), None)
         return metric, found.get(metric, {}) if metric else {}
 
@@ -160,15 +177,17 @@ class _Log:
         """Yield a row per request."""
         for number, entry in enumerate(map(as_dict, self._states)):
             instance = as_dict(entry.get("instance"))
-            key = _Key.of(
-                instance.get("id", number),
-                instance.get("perturbation"),
-                entry.get("train_trial_index"),
-            )
+            name = f"request {number}"
             try:
+                key = _Key.of(
+                    instance.get("id", number),
+                    instance.get("perturbation"),
+                    entry.get("train_trial_index"),
+                )
+                name = key.name
                 row = self._row(key, instance, entry)
             except ValueError as error:
-                yield Problem(None, key.name, str(error))
+                yield Problem(None, name, str(error))
                 continue
             self._trials = max(self._trials, key.trial + 1)
             yield LogRow(None, key.name, row)
@@ -227,8 +246,8 @@ class _Log:
         same = _normalised if self._metric == "quasi_exact_match" else str.strip
         correct = {
             same(str(as_dict(each.get("output")).get("text")))
-            for each in map(as_dict, instance.get("references") or ())
-            if _CORRECT in (each.get("tags") or ())
+            for each in map(as_dict, as_list(instance.get("references"), "references"))
+            if _CORRECT in as_list(each.get("tags"), "tags")
         }
         return [at for at, text in enumerate(texts) if same(text) in correct]
 
@@ -237,10 +256,10 @@ class _Log:
     ) -> tuple[int | None, str, str]:
         """Return the place of the chosen letter; without one, the status and the reason."""
         result = as_dict(entry.get("result"))
-        completions = [as_dict(each) for each in result.get("completions") or ()]
+        completions = [*map(as_dict, as_list(result.get("completions"), "completions"))]
         if not completions or result.get("success") is False:
             return None, "failed", str(result.get("error") or "no completion")[:200]
-        best = max(completions, key=lambda each: float(each.get("logprob") or 0.0))
+        best = max(completions, key=_logprob)
         text = str(best.get("text") or "").strip()
         if self._pattern is not None:
             matched = self._pattern.search(text)
@@ -288,6 +307,33 @@ class _Log:
                 yield Problem(None, None, message)
 
 
+def _means(entry: Mapping[str, Any]) -> dict[str, float]:
+    """Return the means of an entry of statistics, of the metrics that say what is right.
+
+    Raises:
+        ValueError: the statistics are not a list.
+    """
+    found: dict[str, float] = {}
+    for each in map(as_dict, as_list(entry.get("stats"), "stats")):
+        name, mean = as_dict(each.get("name")).get("name"), each.get("mean")
+        if isinstance(name, str) and name in _METRICS and isinstance(mean, int | float):
+            found[name] = float(mean)
+    return found
+
+
+def _logprob(completion: Mapping[str, Any]) -> float:
+    """Return the log-probability of a completion; 0 without one.
+
+    Raises:
+        ValueError: it is not a number.
+    """
+    value = completion.get("logprob") or 0.0
+    if not isinstance(value, int | float):
+        message = f"logprob: expected a number, got {describe(value)}"
+        raise ValueError(message)
+    return float(value)
+
+
 def _pattern(given: Any, file: Path) -> re.Pattern[str] | None:
     """Return what finds the letter in a completion, if the run has a pattern for it.
 
@@ -311,7 +357,8 @@ def _perturbation(described: Mapping[str, Any]) -> str:
     settings = ", ".join(
         f"{name}={described[name]}" for name in sorted(described) if name not in _ABOUT_PERTURBATION
     )
-    return f"{described.get('name', '')}({settings})" if settings else described.get("name", "")
+    name = str(described.get("name", ""))
+    return f"{name}({settings})" if settings else name
 
 
 def _normalised(text: str) -> str:

@@ -13,8 +13,11 @@ log's for every row. No source checks values, joins views or writes files.
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,7 +25,7 @@ from typing import Any, Protocol
 import polars as pl
 
 from pact_eval._files import MOST_TEXT_BYTES, open_regular, reading
-from pact_eval._json import Json
+from pact_eval._json import Json, describe, refuse_deep
 from pact_eval.errors import InputError, Problem
 from pact_eval.runs.importing.grouping import Grouping
 from pact_eval.runs.probabilities import SUM_TOLERANCE
@@ -268,10 +271,43 @@ def loads_with_constants(content: bytes, where: str) -> Any:
     """
     nothing: Callable[[str], None] = lambda _constant: None  # noqa: E731
     try:
-        return json.loads(content.decode("utf-8"), parse_constant=nothing)
+        text = content.decode("utf-8")
+        found = json.loads(text, parse_constant=nothing)
+        refuse_deep(text, found)
+        return found
     except (ValueError, RecursionError) as error:
         message = f"{where}: not valid JSON ({error})"
         raise InputError(message) from None
+
+
+@contextmanager
+def unpacking(path: Path) -> Iterator[None]:
+    """Raise what is wrong with a gzip file that the block reads.
+
+    Raises:
+        InputError: the file is damaged or cut short.
+    """
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        message = f"{path}: damaged or cut short ({error})"
+        raise InputError(message) from None
+
+
+def as_list(value: Any, name: str) -> list[Any]:
+    """Return a JSON array; an empty one for nothing.
+
+    Raises:
+        ValueError: it is something else; the message has its name.
+
+    Examples:
+        >>> as_list(None, "tags"), as_list(["correct"], "tags")
+        ([], ['correct'])
+    """
+    if value is not None and not isinstance(value, list):
+        message = f"{name}: expected a list, got {describe(value)}"
+        raise ValueError(message)
+    return value or []
 
 
 def as_dict(value: Any) -> dict[str, Any]:

@@ -16,14 +16,14 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Event, Lock
-from typing import Final
+from typing import Final, TypeVar
 
 from pact_eval._files import MOST_TEXT_BYTES, writing
 from pact_eval.errors import InputError, RunError
@@ -36,6 +36,11 @@ from pact_eval.runs.seal import CALIBRATION_NAME, PREDICTIONS, UNANSWERED
 
 MOST_FILES: Final = 10_000
 """Most files of a log that are copied."""
+
+LISTING_SECONDS: Final = 120.0
+"""Longest time for the listing of a folder, in seconds."""
+
+Listing = TypeVar("Listing")
 
 _SMALL: Final = (PROVENANCE_NAME, CALIBRATION_NAME)
 _ROWS: Final = (PREDICTIONS, UNANSWERED)
@@ -102,7 +107,7 @@ def log_path(place: str | Path) -> Path:
         return Path(place)
     store = store_of(url)
     if url.is_pattern:
-        children = waited(lambda: store.children(url.folder))
+        children = _listed(url, lambda: store.children(url.folder))
         files = [each for each in children.files if fnmatchcase(each.name, url.name)]
         return _copied_files(store, url.folder, url, files)
     size = waited(lambda: store.size(url))
@@ -111,7 +116,7 @@ def log_path(place: str | Path) -> Path:
         _copy(store, str(url), [_Transfer(url, size, copy)])
         stands_for(copy, url)
         return copy
-    files = waited(lambda: [*islice(store.files(url), MOST_FILES + 1)])
+    files = _listed(url, lambda: [*islice(store.files(url), MOST_FILES + 1)])
     return _copied_files(store, url, url, [each for each in files if each.name])
 
 
@@ -147,7 +152,7 @@ def _local_name(url: Url) -> str:
 
 
 def _matching_folders(url: Url) -> list[Url]:
-    children = waited(lambda: store_of(url).children(url.folder))
+    children = _listed(url, lambda: store_of(url).children(url.folder))
     names = sorted(name for name in children.folders if fnmatchcase(name, url.name))
     if not names:
         message = f"{url}: no such run folder{absence(url)}"
@@ -156,6 +161,23 @@ def _matching_folders(url: Url) -> list[Url]:
     if wrong is not None:
         raise _strange(url.folder, wrong)
     return [url.folder / name for name in names]
+
+
+def _listed(url: Url, listing: Callable[[], Listing]) -> Listing:
+    """Return a listing of a store, which may have pages without end.
+
+    Raises:
+        InputError: it takes longer than `LISTING_SECONDS`, or cannot be read.
+    """
+    with step(f"Listing {url}"):
+        try:
+            return waited(listing, LISTING_SECONDS)
+        except TimeoutError:
+            message = (
+                f"{url}: the store has not ended its listing within {LISTING_SECONDS:g} s; give a "
+                "folder in it"
+            )
+            raise InputError(message) from None
 
 
 def _copied_run(url: Url) -> Path:
@@ -217,7 +239,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _no_run(store: Store, url: Url) -> str:
-    children = waited(lambda: store.children(url))
+    children = _listed(url, lambda: store.children(url))
     if not children.folders and not children.files:
         return f"{url}: no such run folder{absence(url)}"
     message = f"{url}: the folder is not a run folder (it has no {PROVENANCE_NAME})"

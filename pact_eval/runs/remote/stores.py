@@ -53,6 +53,10 @@ _ALLOW_HTTP: Final = {
     "az": "AZURE_ALLOW_HTTP",
 }
 _TRUE: Final = ("1", "true", "on", "yes")
+# As the Rust library prints it: the first is a part that may not be, the other one that is empty.
+_REFUSED_KEY: Final = re.compile(
+    r'Path "(.*?)"(?:: Encountered illegal| contained empty path)', re.DOTALL
+)
 _METADATA_SERVERS: Final = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
 
 
@@ -280,6 +284,11 @@ def _missing(url: Url, library: str) -> MissingExtraError:
 def _reason(url: Url, error: Exception) -> str:
     """Say why a store cannot be read, by the kind and status of an error."""
     text = str(error)
+    if (key := _REFUSED_KEY.search(text)) is not None:
+        return (
+            f"the store lists the key {key[1][:200]!r}, which cannot be a path: it has an empty "
+            'part, "." or "..", or a control character'
+        )
     status = _status(error, text)
     if any(server in text for server in _METADATA_SERVERS):
         return f"no credentials in the environment; {_CREDENTIALS[url.scheme]}"

@@ -6,6 +6,8 @@ library, and waits at its end for the threads of a pool. The threads here end wi
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
@@ -59,10 +61,15 @@ def in_background(tasks: Sequence[Task], look: Callable[[], None] = lambda: None
         raise failures[0]
 
 
-def waited(work: Callable[[], Result]) -> Result:
+def waited(work: Callable[[], Result], most_seconds: float = math.inf) -> Result:
     """Return the result of a call in another thread.
 
+    Args:
+        work: the call.
+        most_seconds: after this time, the call is left to itself.
+
     Raises:
+        TimeoutError: the call takes longer.
         Exception: what it raises.
 
     Examples:
@@ -70,5 +77,11 @@ def waited(work: Callable[[], Result]) -> Result:
         2
     """
     results: list[Result] = []
-    in_background([lambda _stopped: results.append(work())])
+    until = time.monotonic() + most_seconds
+
+    def look() -> None:
+        if time.monotonic() > until:
+            raise TimeoutError
+
+    in_background([lambda _stopped: results.append(work())], look)
     return results[0]

@@ -11,23 +11,21 @@ from __future__ import annotations
 
 import json
 import math
-import queue
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, as_completed
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
 
 from pact_eval._json import Json
 from pact_eval.data import Field
 from pact_eval.errors import InputError, ServerError
 from pact_eval.prompts import code_orders
-from pact_eval.scoring.servers.client import (
-    Client,
+from pact_eval.scoring.servers.client import Client
+from pact_eval.scoring.servers.replies import (
     NoUsableReplyError,
     RefusedRequestError,
+    shortened,
 )
 from pact_eval.scoring.servers.wire import (
     AskedView,
@@ -38,60 +36,6 @@ from pact_eval.scoring.servers.wire import (
     ViewAnswer,
     Wire,
 )
-
-Result = TypeVar("Result")
-
-_PATIENCE_SECONDS = 2.0
-
-
-class ThreadPool:
-    """Runs functions in a few daemon threads.
-
-    Args:
-        threads: number of threads.
-
-    Examples:
-        >>> pool = ThreadPool(2)
-        >>> [future.result() for future in [pool.submit(lambda: 1), pool.submit(lambda: 2)]]
-        [1, 2]
-        >>> pool.close()
-    """
-
-    def __init__(self, threads: int) -> None:
-        self._waiting: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = (
-            queue.SimpleQueue()
-        )
-        self._closed = threading.Event()
-        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
-        for thread in self._threads:
-            thread.start()
-
-    def submit(self, function: Callable[[], Result]) -> Future[Result]:
-        """Run a function in a thread, in the order of the calls."""
-        future: Future[Result] = Future()
-        self._waiting.put((future, function))
-        return future
-
-    def close(self) -> None:
-        """Start no further function; wait for those under way, but not for long."""
-        self._closed.set()
-        for _ in self._threads:
-            self._waiting.put(None)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        for thread in self._threads:
-            thread.join(max(deadline - time.monotonic(), 0.0))
-
-    def _work(self) -> None:
-        while (found := self._waiting.get()) is not None:
-            future, function = found
-            if self._closed.is_set() or not future.set_running_or_notify_cancel():
-                future.cancel()
-                continue
-            try:
-                future.set_result(function())
-            except BaseException as error:  # noqa: BLE001 -- whoever asks for the result gets it
-                future.set_exception(error)
-
 
 Order = tuple[int, ...]
 
@@ -157,7 +101,6 @@ class Asker:
         client: sends the requests.
         wire: makes and reads them.
         model: name of the model.
-        concurrency: requests under way at the same time.
         answered_by: name of the model that has answered so far, in an earlier process say.
     """
 
@@ -167,20 +110,13 @@ class Asker:
         wire: Wire,
         model: str,
         *,
-        concurrency: int,
         answered_by: str | None = None,
     ) -> None:
         self._client = client
         self._wire = wire
         self._model = model
         self._lock = threading.Lock()
-        self._pool = ThreadPool(concurrency)
         self.answered_by = answered_by
-
-    def close(self) -> None:
-        """Send no further request; give up those that take long."""
-        self._client.stop()
-        self._pool.close()
 
     def ask(
         self,
@@ -212,11 +148,12 @@ class Asker:
             for number, item in enumerate(items):
                 for call in self._calls(item, found[number], model or self._model):
                     answer = partial(self._answer, call, of_run=model is None)
-                    future = self._pool.submit(answer)
+                    future = self._client.pool.submit(answer)
                     waiting[future] = (number, call)
                     if alone:
-                        future.result()  # what ends the run ends it here
-            for future in as_completed(waiting):
+                        for ended in self._client.waits.finished([future]):
+                            ended.result()  # what ends the run ends it here
+            for future in self._client.waits.finished(waiting):
                 number, call = waiting[future]
                 read = future.result()
                 orders = [view.order for view in call.views]
@@ -224,7 +161,7 @@ class Asker:
                 done += sum(items[number].orders.count(order) for order in orders)
                 on_views(done)
         except BaseException:
-            self.close()
+            self._client.stop()
             raise
         return [_item_answer(item, each) for item, each in zip(items, found, strict=True)]
 
@@ -246,7 +183,7 @@ class Asker:
         """Send one request and read its answers; what happens to it alone is a status."""
         body = json.dumps(call.body, ensure_ascii=False, allow_nan=False).encode()
         try:
-            read = self._wire.read(call, self._client.post(call.path, body))
+            read = self._client.post(call.path, body, partial(self._wire.read, call))
         except RefusedRequestError as error:
             if not error.capacity:
                 self._client.failed(f"record {call.views[0].record_id}: {error}")
@@ -255,25 +192,23 @@ class Asker:
             reason = self._client.hidden(str(error))
             self._client.failed(f"record {call.views[0].record_id}: {reason}")
             return _without_answers(call, NoAnswer("failed", reason))
-        if of_run:
-            self._check_model(read.model)
+        if of_run and read.model is not None:
+            self._check_model(shortened(self._client.hidden(read.model)))
         self._client.succeeded()
         return read
 
-    def _check_model(self, name: str | None) -> None:
+    def _check_model(self, name: str) -> None:
         """Refuse answers of two models.
 
         Raises:
             ServerError: another name than that of earlier answers.
         """
-        if name is None:
-            return
         with self._lock:
-            known = self.answered_by = self.answered_by or name
-        if name != known:
+            first = self.answered_by = self.answered_by or name
+        if name != first:
             message = (
-                f"two models answer to {self._model}: {self._client.hidden(known)} and "
-                f"{self._client.hidden(name)}; a run is of one model: name a version"
+                f"two models answer to {self._model}: {first} and {name}; a run is of one model: "
+                "name a version"
             )
             raise ServerError(message)
 

@@ -1,13 +1,15 @@
 """The HTTP client: bounded in time, memory, rate and tries, and never redirected.
 
-    try         at most `timeout_seconds` (five times as long until the first reply: a server may
-                load its model first) and `MOST_BYTES` of reply
+    try         at most `timeout_seconds` from the connection to the last byte (five times as long
+                until the first reply: a server may load its model first), and as many bytes and
+                values as an answer can have (`exchange.py`, `replies.py`)
     request     up to `TRIES` tries, on the next replica each, with growing pauses or as long as the
                 server asks; only statuses that may pass are tried again (`replies.py`)
     run         ends after `MOST_FAILURES` requests in a row without a usable answer
 
+One reply is parsed and read at a time, so that memory does not grow with the requests under way.
 Replies are not compressed: their length is bounded before they are unpacked. The key is in one
-header and nowhere else; a server that repeats it gets it replaced in every message.
+header and nowhere else; it is hidden in every reply as soon as it is parsed (`hiding.py`).
 """
 
 from __future__ import annotations
@@ -15,23 +17,32 @@ from __future__ import annotations
 import random
 import threading
 import time
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import httpx2
 
 from pact_eval._json import Json, dumps, loads
 from pact_eval.errors import ServerError
+from pact_eval.scoring.servers.exchange import Ask, Exchanges
+from pact_eval.scoring.servers.hiding import KeyFilter
 from pact_eval.scoring.servers.replies import (
+    Bounds,
+    NoUsableReplyError,
+    RefusedRequestError,
     Reply,
     asked_wait,
+    bounds_of_answer,
     error_text,
     is_capacity,
     meaning,
     shortened,
 )
-from pact_eval.scoring.servers.request import ServerRequest, is_loopback
+from pact_eval.scoring.servers.request import ServerRequest
+from pact_eval.scoring.servers.waits import ThreadPool, Waits
+
+Read = TypeVar("Read")
 
 TRIES: Final = 6
 """Most tries of one request."""
@@ -39,32 +50,12 @@ TRIES: Final = 6
 MOST_FAILURES: Final = 5
 """Requests in a row without a usable answer that end a run."""
 
-MOST_BYTES: Final = 16 * 2**20
-"""Longest reply that is read."""
-
 _FIRST_PAUSE: Final = 0.5
 _LONGEST_PAUSE: Final = 16.0
 _LONGEST_WAIT: Final = 120.0
 _FIRST_REPLY: Final = 5.0
-_CONNECT_SECONDS: Final = 10.0
 _MOST_HEADERS: Final = 12
-_HIDDEN: Final = "[key]"
-
-
-class RefusedRequestError(ServerError):
-    """The server cannot serve this request, and would not if it were repeated.
-
-    Attributes:
-        capacity: whether it says that the request is beyond what it can take.
-    """
-
-    def __init__(self, message: str, *, capacity: bool) -> None:
-        super().__init__(message)
-        self.capacity = capacity
-
-
-class NoUsableReplyError(ServerError):
-    """No usable reply to this request came."""
+_MOST_CHARACTERS: Final = 2**16  # of a reply that is not JSON
 
 
 @dataclass(frozen=True)
@@ -88,15 +79,23 @@ class Client:
     Args:
         request: the server, and how hard to press it.
 
+    Attributes:
+        requests: number of requests sent, retries included.
+        retries: number of retries.
+        pool: the threads that send requests.
+        waits: what they wait for.
+
     Raises:
         ServerError: the environment variable of the key cannot be used.
     """
 
     def __init__(self, request: ServerRequest) -> None:
         self._request = request
-        self._key = request.key()
+        key = request.key()
+        self._key_filter = KeyFilter(key)
         self._stopped = threading.Event()
         self._lock = threading.Lock()
+        self._parsing = threading.Lock()
         self._next_start = 0.0
         self._not_before = dict.fromkeys(request.urls, 0.0)
         self._turn = 0
@@ -105,73 +104,61 @@ class Client:
         self._described: dict[str, str] = {}
         self.requests = 0
         self.retries = 0
-        headers = {"accept": "application/json", "accept-encoding": "identity"}
-        if self._key is not None:
-            headers["authorization"] = f"Bearer {self._key}"
-        self._http = httpx2.Client(
-            headers=headers,
-            follow_redirects=False,
-            # A proxy for the outside is not for this machine.
-            trust_env=not any(map(is_loopback, request.urls)),
-            # Reading the certificates takes a quarter of a second; plain http has none to verify.
-            verify=any(url.startswith("https:") for url in request.urls),
-            limits=httpx2.Limits(
-                max_connections=request.concurrency,
-                max_keepalive_connections=request.concurrency,
-                keepalive_expiry=30.0,
-            ),
-        )
-
-        self._addresses: dict[str, httpx2.URL] = {}
-        self._headers = self._http.headers
-        self._headers_of_json = httpx2.Headers(
-            [*self._headers.items(), ("content-type", "application/json")]
-        )
+        self.waits = Waits()
+        self.pool = ThreadPool(request.concurrency)
+        self._exchanges = Exchanges(request, key)
 
     def __enter__(self) -> Client:
         return self
 
     def __exit__(self, *_exc: object) -> None:
         self.stop()
-        self._http.close()
+        self._exchanges.close()
 
     def stop(self) -> None:
-        """End all pauses, and start no further try."""
+        """End all pauses and requests under way, and start no further one."""
         self._stopped.set()
+        self._exchanges.stop()
+        self.pool.close()
 
-    def post(self, path: str, body: bytes) -> Json:
+    def post(self, path: str, body: bytes, read: Callable[[Json], Read]) -> Read:
         """Send a request until it is answered.
 
         Args:
             path: such as `/v1/systemone`.
             body: JSON.
+            read: reads the JSON of the reply.
 
         Returns:
-            The JSON of the reply.
+            What `read` returns; what it raises is raised.
 
         Raises:
             RefusedRequestError: the server cannot serve this request.
-            NoUsableReplyError: no try was answered, or the answer is not strict JSON.
+            NoUsableReplyError: no try was answered, or the answer is too long or not strict JSON.
             ServerError: no request can be served: no server listens, the key, the route or the
                 model is wrong, the server redirects, or it asks to wait for long.
         """
         problem, reached = "", True
+        bounds = bounds_of_answer(body)
         for number in range(TRIES):
             url = self._next_replica()
             if number:
                 self.retries += 1
                 pause = min(_FIRST_PAUSE * 2 ** (number - 1), _LONGEST_PAUSE)
-                self._sleep(pause * random.uniform(0.75, 1.0))
+                self._sleep(
+                    pause * random.uniform(0.75, 1.0),
+                    f"the pause before try {number + 1} of {TRIES} at {url} ({problem})",
+                )
             try:
-                reply = self._tried("POST", url, path, body)
+                reply = self._tried("POST", url, path, body, bounds, number + 1)
             except (httpx2.HTTPError, OSError) as error:
-                problem = self._shown(f"{type(error).__name__}: {error}".rstrip(": "))
+                problem = self._problem(error)
                 reached = not isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout)
                 continue
-            found = self._judged(reply, url, path)
-            if not isinstance(found, str):
-                return found.value
-            problem = found
+            answer = self._judged(reply, url, path, body, read)
+            if not isinstance(answer, str):
+                return answer.value
+            problem = answer
         if not reached and not self._replied:
             message = f"{url}: no connection in {TRIES} tries ({problem}); is the server running?"
             raise ServerError(message)
@@ -195,14 +182,19 @@ class Client:
             path: such as `/v1/models`.
             body: JSON to post; None gets the page.
         """
+        (looked,) = self.waits.finished([self.pool.submit(lambda: self._look(path, body))])
+        return looked.result()
+
+    def _look(self, path: str, body: Json) -> Look:
         sent = None if body is None else dumps(body).encode()
-        method = "GET" if body is None else "POST"
+        method, bounds = "GET" if body is None else "POST", Bounds()
         try:
-            reply = self._tried(method, self._request.urls[0], path, sent)
+            reply = self._tried(method, self._request.urls[0], path, sent, bounds)
+            bounds.check(reply.body)
         except (httpx2.HTTPError, OSError, NoUsableReplyError) as error:
-            return Look(problem=self._shown(f"{type(error).__name__}: {error}".rstrip(": ")))
+            return Look(problem=self._problem(error))
         try:
-            return Look(reply.status, loads(self.hidden(reply.body.decode())))
+            return Look(reply.status, self._key_filter.value(loads(reply.body.decode())))
         except ValueError:
             return Look(reply.status)
 
@@ -229,30 +221,33 @@ class Client:
 
     def hidden(self, text: str) -> str:
         """Return a text of the server without the key."""
-        return text if self._key is None else text.replace(self._key, _HIDDEN)
+        return self._key_filter.text(text)
+
+    def _problem(self, error: Exception) -> str:
+        return self._shown(f"{type(error).__name__}: {error}".rstrip(": "))
 
     def _shown(self, text: str) -> str:
         return shortened(self.hidden(text))
 
-    def _judged(self, reply: Reply, url: str, path: str) -> _Value | str:
-        """Return the JSON of an answer, or why to try again."""
+    def _judged(
+        self, reply: Reply, url: str, path: str, body: bytes, read: Callable[[Json], Read]
+    ) -> _Answer[Read] | str:
+        """Return what an answer says, or why to try again."""
         what = meaning(reply.status)
-        text = reply.body.decode("utf-8", errors="replace")
-        try:
-            value = loads(text)
-        except ValueError as error:
-            if what == "answer":
-                message = f"the reply is not strict JSON: {self._shown(str(error))}"
-                raise NoUsableReplyError(message) from None
-            value = text
         if what == "answer":
             self._describe(reply)
-            return _Value(value)
-        said = f"status {reply.status}: {self._shown(error_text(value) or text)}".rstrip(": ")
+            with self._parsing:
+                return _Answer(read(self._value(reply, body)))
+        try:
+            Bounds().check(reply.body)
+            value = self._key_filter.value(loads(reply.body.decode()))
+        except (ValueError, NoUsableReplyError):
+            value = reply.body[:_MOST_CHARACTERS].decode("utf-8", errors="replace")
+        said = f"status {reply.status}: {self._shown(error_text(value))}".rstrip(": ")
         if what == "refuse":
             raise RefusedRequestError(said, capacity=is_capacity(said) or reply.status == 413)
         if what == "stop":
-            raise ServerError(f"{url}{path}: {said}{_advice(reply, self._request)}")
+            raise ServerError(f"{url}{path}: {said}{self._advice(reply)}")
         wait = asked_wait(reply.headers) or 0.0
         if wait > _LONGEST_WAIT:
             message = f"{url}: asks to wait {wait:,.0f} s ({said}); repeat the command later"
@@ -260,6 +255,20 @@ class Client:
         with self._lock:
             self._not_before[url] = max(self._not_before[url], time.monotonic() + wait)
         return said
+
+    def _value(self, reply: Reply, body: bytes) -> Json:
+        """Return the JSON of an answer without the key.
+
+        A key that the request holds too, as data, stays: answers are found by their names.
+        """
+        bounds_of_answer(body).check(reply.body)
+        try:
+            value = loads(reply.body.decode("utf-8", errors="replace"))
+        except ValueError as error:
+            message = f"the reply is not strict JSON: {self._shown(str(error))}"
+            raise NoUsableReplyError(message) from None
+        is_data = self._key_filter.is_in(body.decode())
+        return value if is_data else self._key_filter.value(value)
 
     def _describe(self, reply: Reply) -> None:
         """Keep the headers of the first answer that may say what the server is."""
@@ -271,41 +280,19 @@ class Client:
             }
             self._described = dict([*found.items()][:_MOST_HEADERS])
 
-    def _tried(self, method: str, url: str, path: str, body: bytes | None) -> Reply:
+    def _tried(
+        self, method: str, url: str, path: str, body: bytes | None, bounds: Bounds, number: int = 0
+    ) -> Reply:
         """Send one request and read the reply, both within their bounds."""
         self._wait_for_turn(url)
-        patience = 1.0 if self._replied else _FIRST_REPLY
-        limit = self._request.timeout_seconds * patience
-        deadline = time.monotonic() + limit
-        timeout = httpx2.Timeout(limit, connect=min(limit, _CONNECT_SECONDS))
-        # Addresses are parsed once and headers merged once: both take as long as sending does.
-        address = self._addresses.get(url + path)
-        if address is None:
-            address = self._addresses[url + path] = httpx2.URL(url + path)
-        request = httpx2.Request(
-            method,
-            address,
-            headers=self._headers if body is None else self._headers_of_json,
-            content=body,
-            extensions={"timeout": timeout.as_dict()},
-        )
-        parts, size = [], 0
-        with closing(self._http.send(request, stream=True)) as response:
-            if response.headers.get("content-encoding", "identity") != "identity":
-                message = f"{url}{path}: the reply is compressed, which was not asked for"
-                raise NoUsableReplyError(message)
-            for part in response.iter_raw():
-                size += len(part)
-                if size > MOST_BYTES:
-                    message = f"the reply is longer than {MOST_BYTES:,} bytes"
-                    raise NoUsableReplyError(message)
-                if time.monotonic() > deadline:
-                    message = f"the reply was not complete after {limit:,.0f} s"
-                    raise httpx2.ReadTimeout(message)
-                parts.append(part)
+        seconds = self._request.timeout_seconds * (1.0 if self._replied else _FIRST_REPLY)
+        what = f"a complete reply from {url}{path}"
+        what += f" (try {number} of {TRIES})" if number else ""
+        with self.waits.waiting(what, time.monotonic() + seconds):
+            ask = Ask(method, url, path, body, seconds, bounds.most_bytes)
+            reply = self._exchanges.reply(ask)
         self._replied = True
-        names = {name.lower(): text for name, text in response.headers.items()}
-        return Reply(response.status_code, names, b"".join(parts))
+        return reply
 
     def _next_replica(self) -> str:
         with self._lock:
@@ -321,27 +308,27 @@ class Client:
                 start = max(start, self._next_start)
                 self._next_start = start + 60.0 / self._request.requests_per_minute
             self.requests += 1
-        self._sleep(start - now)
+        self._sleep(start - now, f"the next request to {url}")
 
-    def _sleep(self, seconds: float) -> None:
-        if self._stopped.wait(max(seconds, 0.0)):
-            raise NoUsableReplyError("stopped")
+    def _sleep(self, seconds: float, what: str) -> None:
+        with self.waits.waiting(what, time.monotonic() + seconds):
+            if self._stopped.wait(max(seconds, 0.0)):
+                raise NoUsableReplyError("stopped")
+
+    def _advice(self, reply: Reply) -> str:
+        if 300 <= reply.status < 400:
+            return (
+                f" redirects to {self._shown(reply.headers.get('location', 'nowhere'))}, which is "
+                "not followed; if that is the server, give its address"
+            )
+        if reply.status in (401, 403):
+            given = self._request.key_variable
+            return "; give the key by --api-key-env" if given is None else f" (key from {given})"
+        return f" (model {self._request.model})"
 
 
-class _Value:
-    """The JSON of an answer; a class, because JSON itself may be text."""
+@dataclass(frozen=True)
+class _Answer(Generic[Read]):
+    """What a reply says; a class, because it may be text."""
 
-    def __init__(self, value: Json) -> None:
-        self.value = value
-
-
-def _advice(reply: Reply, request: ServerRequest) -> str:
-    if 300 <= reply.status < 400:
-        return (
-            f" redirects to {shortened(reply.headers.get('location', 'nowhere'))}, which is not "
-            "followed; if that is the server, give its address"
-        )
-    if reply.status in (401, 403):
-        given = request.key_variable
-        return "; give the key by --api-key-env" if given is None else f" (key from {given})"
-    return f" (model {request.model})"
+    value: Read

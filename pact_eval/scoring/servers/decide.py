@@ -16,6 +16,7 @@ from pact_eval._json import Json
 from pact_eval.data import Field
 from pact_eval.errors import ServerError
 from pact_eval.metrics import decode_ensemble
+from pact_eval.progress import step
 from pact_eval.prompts import Decision
 from pact_eval.runs import with_censored_zeros
 from pact_eval.scoring.servers.asking import AskedItem, Asker, ItemAnswer, Order, view_orders
@@ -119,18 +120,15 @@ def decide_served(
         ServerError: the server cannot be used, or answers no field.
     """
     wire = find_wire(request).wire
-    with Client(request) as client:
-        asker = Asker(client, wire, request.model, concurrency=request.concurrency)
+    with step("Asking the server"), Client(request) as client:
+        asker = Asker(client, wire, request.model)
         items = []
         for field in fields:
             orders = view_orders(wire, field, item=field.name, k=k, seed=order_seed)
             distinct = tuple(dict.fromkeys(orders))
             items.append(AskedItem(field.name, state, field, distinct))
             items += [AskedItem(field.name, state, field, distinct[:1])] * (REPEATS - 1)
-        try:
-            answers = asker.ask(items, alone=True)
-        finally:
-            asker.close()
+        answers = asker.ask(items, alone=True)
         digits = decimals_of(wire, answers)
         found = tuple(
             _field(item, answers[at : at + REPEATS], digits)

@@ -23,6 +23,7 @@ from typing import Final
 
 from pact_eval._json import dumps
 from pact_eval.errors import ServerError
+from pact_eval.progress import step
 from pact_eval.scoring.servers.client import Client, Look
 from pact_eval.scoring.servers.openai_decisions import OpenAIDecisions
 from pact_eval.scoring.servers.prompt_encoder import PromptSource, find_encoder
@@ -69,7 +70,7 @@ def find_wire(request: ServerRequest) -> FoundWire:
         AdapterError: the tokenizer or the local adapter cannot be read.
         PromptError: the tokenizer cannot render the contract.
     """
-    with Client(request) as client:
+    with step("Finding out what the server speaks"), Client(request) as client:
         served = read_served(client)
         if request.wire == "auto":
             return _detected(request, client, served)

@@ -2,17 +2,25 @@
 
 This is the only part of asking a server that needs torch. On a wire that sends token ids, both see
 the same prompt. A server that builds prompts itself agrees only if it builds ours.
+
+The adapter is scored in float32. Servers load weights in the precision in which they are stored
+unless told otherwise: if the answers are not those of float32, the same views are scored in that
+precision too. What it moves here is the measure of what it may move there.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
+import torch
 
 from pact_eval.errors import ServerError
-from pact_eval.scoring.model import identify
+from pact_eval.prompts import EncodedView
+from pact_eval.scoring.model import ScoringModel, identify, resolve_dtype, stored_dtype
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.scoring.scorer import TOLERANCE
 from pact_eval.scoring.servers.asking import Asker, ItemAnswer
@@ -21,7 +29,29 @@ from pact_eval.scoring.servers.probe_items import PROBE_RECORDS
 from pact_eval.scoring.servers.request import ServerRequest
 from pact_eval.scoring.servers.wire import ViewAnswer, Wire, probabilities_of
 
-_PROBABILITY_TOLERANCE = 1e-3
+_TIMES_ROUNDING: Final = 3.0
+_MASS_SHARE: Final = 0.2
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """Answers to the same views, those of the server or of a local model."""
+
+    views: Sequence[ViewAnswer]
+
+    def difference(self, other: _Answers, *, rounded: bool) -> float:
+        """Return the largest difference of a log-probability, or of a probability if rounded."""
+        pairs = zip(self.views, other.views, strict=True)
+        return max((_difference(*pair, rounded=rounded) for pair in pairs), default=math.inf)
+
+    def mass_difference(self, other: _Answers) -> float | None:
+        """Return the largest difference of the answer mass; None if none is known."""
+        masses = [
+            abs(one.answer_mass - two.answer_mass)
+            for one, two in zip(self.views, other.views, strict=True)
+            if one.answer_mass is not None and two.answer_mass is not None
+        ]
+        return max(masses, default=None)
 
 
 def with_parity(
@@ -41,41 +71,68 @@ def with_parity(
     """
     if request.local is None:
         raise ServerError("expected a local adapter to compare with")
-    adapter = ModelRequest(request.local, request.local_base, dtype=request.local_dtype)
-    loaded = identify(adapter).load()
+    adapter = ModelRequest(request.local, request.local_base, dtype="fp32")
+    model = identify(adapter)
     asked = {item.record_id: item for item in probe_items(wire, k=2)}
-    records = [record for record in PROBE_RECORDS if record.id in probe.answers]
-    views = [
-        view
-        for view in loaded.source.encoder.encode(records, 2, 0)
-        if view.code_order in asked[view.record_id].distinct_orders
-    ]
-    scored = loaded.scorer.score(views)
-    served = dict(zip(asked, asker.ask([*asked.values()], alone=True), strict=True))
-    differences, masses = [], []
-    for view, local in zip(views, scored, strict=True):
-        answer = _view(served[view.record_id], asked[view.record_id].orders.index(view.code_order))
-        if answer is None:
-            continue
-        here = ViewAnswer(tuple(local.logits.tolist()))
-        differences.append(_difference(answer, here, rounded=probe.decimals is not None))
-        if answer.answer_mass is not None and wire.prompts:
-            masses.append(abs(answer.answer_mass - local.answer_mass))
-    tolerance = TOLERANCE[loaded.scorer.dtype]
-    if probe.decimals is not None:
-        tolerance = 0.5 * 10.0**-probe.decimals + _PROBABILITY_TOLERANCE
-    parity = Parity(
-        str(request.local),
-        len(differences),
-        max(differences, default=math.inf),
-        tolerance + probe.noise,
-        max(masses, default=None),
-    )
+    answers = dict(zip(asked, asker.ask([*asked.values()], alone=True), strict=True))
+    views, served = _served(model, wire, answers)
+    exact = _scored(model, views)
+    parity = _parity(probe, request, torch.float32, served, exact, exact)
+    precision = stored_dtype(model.base.folder)
+    if request.local_dtype != "auto":
+        precision = resolve_dtype(request.local_dtype, model.device)
+    if precision != torch.float32 and not parity.holds:
+        rounded = _scored(replace(model, dtype=precision), views)
+        parity = _parity(probe, request, precision, served, exact, rounded)
     return replace(probe, parity=parity)
 
 
-def _view(answer: ItemAnswer, view: int) -> ViewAnswer | None:
-    return answer.views[view] if answer.views else None
+def _served(
+    model: ScoringModel, wire: Wire, answers: dict[str, ItemAnswer]
+) -> tuple[list[EncodedView], _Answers]:
+    """Return the views that the server has answered, and its answers."""
+    orders = {item.record_id: item.orders for item in probe_items(wire, k=2)}
+    records = [record for record in PROBE_RECORDS if answers[record.id].views]
+    views, served = [], []
+    for view in model.encoder.encode(records, 2, 0):
+        if view.code_order in orders[view.record_id]:
+            answer = answers[view.record_id].views[orders[view.record_id].index(view.code_order)]
+            views.append(view)
+            served.append(answer if wire.prompts else replace(answer, answer_mass=None))
+    return views, _Answers(served)
+
+
+def _scored(model: ScoringModel, views: Sequence[EncodedView]) -> _Answers:
+    if not views:
+        return _Answers([])
+    scored = model.load().scorer.score(views)
+    return _Answers([ViewAnswer(tuple(one.logits.tolist()), one.answer_mass) for one in scored])
+
+
+def _parity(
+    probe: ServerProbe,
+    request: ServerRequest,
+    precision: torch.dtype,
+    served: _Answers,
+    exact: _Answers,
+    rounded: _Answers,
+) -> Parity:
+    """Compare the server with float32, by what a precision moves here."""
+    has_decimals = probe.decimals is not None
+    rounding = rounded.difference(exact, rounded=has_decimals) if served.views else 0.0
+    mass_rounding = rounded.mass_difference(exact) or 0.0
+    least = TOLERANCE[torch.float32]
+    unit = 0.0 if probe.decimals is None else 0.5 * 10.0**-probe.decimals
+    return Parity(
+        adapter=str(request.local),
+        views=len(served.views),
+        largest_difference=served.difference(exact, rounded=has_decimals),
+        tolerance=max(least, _TIMES_ROUNDING * rounding) + unit + probe.noise,
+        precision=str(precision).removeprefix("torch."),
+        rounding=rounding,
+        largest_mass_difference=served.mass_difference(exact),
+        mass_tolerance=max(_MASS_SHARE * least, _TIMES_ROUNDING * mass_rounding) + probe.noise,
+    )
 
 
 def _difference(served: ViewAnswer, local: ViewAnswer, *, rounded: bool) -> float:

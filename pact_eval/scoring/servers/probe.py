@@ -25,6 +25,7 @@ from pact_eval.runs import decimals
 from pact_eval.scoring.servers.asking import AskedItem, Asker, ItemAnswer, view_orders
 from pact_eval.scoring.servers.client import Client
 from pact_eval.scoring.servers.probe_items import PROBE_RECORDS, PROBE_SHA256
+from pact_eval.scoring.servers.replies import error_text
 from pact_eval.scoring.servers.served import read_cards
 from pact_eval.scoring.servers.token_ids import TokenIdWire
 from pact_eval.scoring.servers.token_probe import (
@@ -33,7 +34,13 @@ from pact_eval.scoring.servers.token_probe import (
     probe_batches,
     probe_tokenizer,
 )
-from pact_eval.scoring.servers.wire import Values, Wire, probabilities_of, total_variation
+from pact_eval.scoring.servers.wire import (
+    AskedView,
+    Values,
+    Wire,
+    probabilities_of,
+    total_variation,
+)
 
 REPEATS: Final = 5
 """Times that one item is asked in the same order."""
@@ -46,6 +53,7 @@ _LEAST_EFFECT: Final = 1e-5
 _LEAST_CHANGE: Final = 1e-3
 _TIMES_FLOOR: Final = 3.0
 _SURE: Final = 0.9
+_REFUSED: Final = (400, 404, 422)
 _MOST_NAMES: Final = 20
 _MOST_CHARACTERS: Final = 2000
 
@@ -102,24 +110,30 @@ class Parity:
     """The server and a local model on the same items.
 
     Attributes:
-        adapter: the local adapter.
+        adapter: the local adapter, scored in float32.
         views: number of views compared.
         largest_difference: of a log-probability; of a probability if the server rounds.
-        tolerance: the largest that rounding errors may cause; a fifth of it for answer masses.
+        tolerance: the largest that rounding errors and noise may cause.
+        precision: of the server: float32 if it answers so, else that of the stored weights.
+        rounding: what this precision moves here, in the unit of `largest_difference`.
         largest_mass_difference: of the answer mass; None if the prompts or the mass are not known.
+        mass_tolerance: the same for the answer mass.
     """
 
     adapter: str
     views: int
     largest_difference: float
     tolerance: float
+    precision: str = "float32"
+    rounding: float = 0.0
     largest_mass_difference: float | None = None
+    mass_tolerance: float = 0.0
 
     @property
     def holds(self) -> bool:
         """Whether the differences are within rounding errors."""
         mass = self.largest_mass_difference or 0.0
-        return self.largest_difference <= self.tolerance and mass <= self.tolerance / 5
+        return self.largest_difference <= self.tolerance and mass <= self.mass_tolerance
 
 
 @dataclass(frozen=True)
@@ -139,7 +153,8 @@ class ServerProbe:
         decimals: to how many decimals; None if not rounded.
         floor: what noise alone moves.
         order: whether orders are seen.
-        base: whether the adapter is applied; None without the name of the base model.
+        base: whether the adapter is applied; None if it was not compared with its base model.
+        base_missing: why not, if the name of the base model is known.
         parity: agreement with a local adapter; None without one.
         wire_reason: why this wire is used.
         tokenizer: whether the server has our tokenizer; None if it makes the prompts.
@@ -165,6 +180,7 @@ class ServerProbe:
     tokenizer: TokenizerProbe | None = None
     batches: BatchProbe | None = None
     probe_sha256: str = PROBE_SHA256
+    base_missing: str | None = None
 
     @property
     def noise(self) -> float:
@@ -195,9 +211,10 @@ class ServerProbe:
         if self.parity is not None and not self.parity.holds:
             found.append(
                 f"{self.asked} does not answer as {self.parity.adapter} does here: the largest "
-                f"difference is {self.parity.largest_difference:.2g}{_mass(self.parity)}, rounding "
-                f"errors stay below {self.parity.tolerance:.2g} (another adapter, precision or "
-                "prompt)"
+                f"difference is {self.parity.largest_difference:.2g}{_mass(self.parity)}, "
+                f"rounding errors of {self.parity.precision} stay below "
+                f"{self.parity.tolerance:.2g} (another adapter or prompt, or a precision to name "
+                "by --local-dtype)"
             )
         return tuple(found)
 
@@ -238,11 +255,12 @@ def probe_server(
         message = f"no item of the probe was answered: {next(iter(unanswered.values()))}"
         raise ServerError(message)
     again = next(item for item in items if item.record_id in found)
+    cards = read_cards(client.get("/v1/models"))
     probe = ServerProbe(
         wire=wire.name,
         asked=model,
         answered_by=asker.answered_by,
-        models=_models(client, model),
+        models=_models(cards, model),
         version=_page(client, "/version"),
         headers=client.described,
         answers=found,
@@ -260,7 +278,9 @@ def probe_server(
         )
     probe = replace(probe, order=_order(items, answers, probe))
     if base_name is not None:
-        probe = replace(probe, base=_base(asker, wire, probe, base_name))
+        missing = _why_without_base(client, wire, [*cards], base_name)
+        base = _base(asker, wire, probe, base_name) if missing is None else None
+        probe = replace(probe, base=base, base_missing=missing)
     return replace(probe, values=wire.values)  # logits may have shown only now
 
 
@@ -358,9 +378,30 @@ def _base(asker: Asker, wire: Wire, probe: ServerProbe, name: str) -> BaseProbe:
     return BaseProbe(name, largest, largest > max(probe.noise, _LEAST_EFFECT))
 
 
-def _models(client: Client, model: str) -> Json:
+def _why_without_base(client: Client, wire: Wire, listed: Sequence[str], name: str) -> str | None:
+    """Return why the base model cannot be asked; None if it can.
+
+    Raises:
+        ServerError: the server serves several models, and none of that name.
+    """
+    alone = "the server serves one model"
+    if len(listed) == 1 and name not in listed:
+        return alone
+    (item,) = probe_items(wire)[:1]
+    view = AskedView(item.record_id, item.state, item.field, item.orders[0])
+    (call,) = wire.calls(name, [view])
+    look = client.look(call.path, call.body)
+    if look.status not in _REFUSED:
+        return None  # it answers, or says what ends a run
+    reason = f"status {look.status}: {error_text(look.value)}".rstrip(": ")
+    if look.status == 404 and len(listed) > 1:
+        message = f"--base-name {name}: the server does not serve it ({reason})"
+        raise ServerError(message)
+    return alone if len(listed) == 1 else f"the server does not answer as {name} ({reason})"
+
+
+def _models(named: Mapping[str, Mapping[str, Json]], model: str) -> Json:
     """Return what `/v1/models` says about the model, or else the names that it lists."""
-    named = read_cards(client.get("/v1/models"))
     if model in named:
         return _bounded(dict(named[model]))
     names: list[Json] = [*islice(named, _MOST_NAMES)]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from pact_eval._json import Json
+from pact_eval.errors import ServerError
 
 Meaning = Literal["answer", "retry", "refuse", "stop"]
 """An answer; try again; this request cannot be served; no request can be served."""
@@ -26,6 +27,75 @@ _CAPACITY: Final = (
     *("maximum", "limit", "exceed", "not supported", "unsupported", "options per choice"),
 )
 _MOST_CHARACTERS: Final = 300
+
+
+_MOST_BYTES: Final = 2**22
+_MOST_VALUES: Final = 2**18
+
+
+class RefusedRequestError(ServerError):
+    """The server cannot serve this request, and would not if it were repeated.
+
+    Attributes:
+        capacity: whether it says that the request is beyond what it can take.
+    """
+
+    def __init__(self, message: str, *, capacity: bool) -> None:
+        super().__init__(message)
+        self.capacity = capacity
+
+
+class NoUsableReplyError(ServerError):
+    """No usable reply to this request came."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How long a reply may be, and how many values its JSON may have.
+
+    A megabyte of `[{},{},...]` is 40 MB of Python objects, so values are counted before they exist.
+
+    Attributes:
+        most_bytes: length in bytes.
+        most_values: commas, brackets and braces, those in texts included.
+    """
+
+    most_bytes: int = _MOST_BYTES
+    most_values: int = _MOST_VALUES
+
+    def check(self, body: bytes) -> None:
+        """Refuse a reply with too many values.
+
+        Raises:
+            NoUsableReplyError: it has.
+        """
+        values = _count_values(body)
+        if values > self.most_values:
+            message = (
+                f"the reply has about {values:,} values, more than {self.most_values:,}: no answer "
+                "to the request has so many"
+            )
+            raise NoUsableReplyError(message)
+
+
+def bounds_of_answer(request: bytes) -> Bounds:
+    """Return the bounds of an answer to a request, which repeats its names, escaped.
+
+    Args:
+        request: JSON.
+
+    Examples:
+        >>> bounds_of_answer(b'{"questions": {}}')
+        Bounds(most_bytes=262246, most_values=4104)
+    """
+    return Bounds(
+        min(2**18 + 6 * len(request), _MOST_BYTES),
+        min(2**12 + 4 * _count_values(request), _MOST_VALUES),
+    )
+
+
+def _count_values(text: bytes) -> int:
+    return text.count(b",") + text.count(b"{") + text.count(b"[")
 
 
 @dataclass(frozen=True)

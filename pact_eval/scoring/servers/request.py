@@ -29,12 +29,13 @@ class ServerRequest:
         key_variable: environment variable with the API key; None sends no key.
         concurrency: requests under way at the same time.
         requests_per_minute: limit on the rate of requests, retries included; None for no limit.
-        timeout_seconds: most time for one try, from the first byte sent to the last one received.
+        timeout_seconds: most time for one try, from the connection to the last byte received.
         score_views: whether the levels of a score are shown in other orders too.
         base_name: name of the base model on the server, to check that an adapter is applied.
         local: adapter folder to compare the server with; None compares with nothing.
         local_base: its base model: a folder or a hub id; None takes the one that it names.
-        local_dtype: its precision, a name that `--dtype` takes.
+        local_dtype: precision of the server, a name that `--dtype` takes; auto tries float32, then
+            that of the stored weights.
         tokenizer: the base model's tokenizer, for wires that send token ids: a folder or a hub id;
             None takes that of `local`, or of the folder that a server on this machine has loaded.
         probe: whether the server is probed before a run.

@@ -22,6 +22,7 @@ import polars as pl
 from pact_eval._json import Json
 from pact_eval.data import Record
 from pact_eval.errors import ServerError
+from pact_eval.progress import step
 from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, UNANSWERED, RunWriter, with_rounding
 from pact_eval.scoring.servers.asking import (
     AskedItem,
@@ -123,11 +124,9 @@ class ServerSource:
         """
         with Client(self.request) as client:
             scorer = _ServerScorer(self, dataset, writer, client)
-            try:
+            with step("Probing the server"):
                 scorer.probe()
-                yield scorer
-            finally:
-                scorer.close()
+            yield scorer
 
     def plan(self, dataset: Dataset, written: int = 0) -> RequestPlan:
         """Return what a run on a dataset will ask.
@@ -150,7 +149,7 @@ class ServerSource:
             return 0
         once = count_requests(self.wire, probe_items(self.wire))
         of_ids = 3 * once if isinstance(self.wire, TokenIdWire) else 0
-        of_base = 0 if self.request.base_name is None else once
+        of_base = 0 if self.request.base_name is None else once + 1
         of_local = 0 if self.request.local is None else once
         twice = count_requests(self.wire, probe_items(self.wire, k=2))
         return twice + REPEATS - 1 + of_ids + of_base + of_local + once
@@ -187,12 +186,9 @@ def probe(request: ServerRequest) -> ServerProbe:
         AdapterError: the local adapter cannot be loaded.
     """
     request, found = _found(request)
-    with Client(request) as client:
-        asker = Asker(client, found.wire, request.model, concurrency=request.concurrency)
-        try:
-            return replace(_probed(asker, client, found.wire, request), wire_reason=found.why)
-        finally:
-            asker.close()
+    with step("Probing the server"), Client(request) as client:
+        asker = Asker(client, found.wire, request.model)
+        return replace(_probed(asker, client, found.wire, request), wire_reason=found.why)
 
 
 def _found(request: ServerRequest) -> tuple[ServerRequest, FoundWire]:
@@ -227,7 +223,6 @@ class _ServerScorer:
             client,
             source.wire,
             source.request.model,
-            concurrency=source.request.concurrency,
             answered_by=answered_by if isinstance(answered_by, str) else None,
         )
         self._rounding: dict[str, Json] = {}
@@ -276,10 +271,6 @@ class _ServerScorer:
                 f"{change:.2g} (largest TV), noise by less; score into another folder"
             )
             raise ServerError(message)
-
-    def close(self) -> None:
-        """Give up requests that are under way."""
-        self._asker.close()
 
     @property
     def facts(self) -> Mapping[str, Json]:

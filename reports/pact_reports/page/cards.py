@@ -1,67 +1,69 @@
-"""The first screen of a page: four questions, each with a status, its numbers and a link."""
+"""The first screen of a page: one card per question, with its conclusion, numbers and a link."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import Final
 
-from pact_eval.evaluation import (
-    BetterCard,
-    Cards,
-    DataCard,
-    Lead,
-    LettersCard,
-    ProbabilitiesCard,
-)
-from pact_eval.evaluation.calibration_error import CalibrationError
-from pact_eval.prompts import position_name
+from pact_eval.evaluation import BetterConclusion, Conclusions, DataConclusion, OrderConclusion
+from pact_eval.evaluation.conclusions.conclusion import Tone
 from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.numbers import interval_text, p_value_text, value_text
+from pact_reports.numbers import at_views, interval_text, views_words
 from pact_reports.page.data_audit import ANCHOR as DATA_AUDIT
+from pact_reports.sentences.conclusions import (
+    QUESTIONS,
+    Said,
+    order_words,
+    probabilities_words,
+    unchecked_sentence,
+)
+from pact_reports.sentences.data import leak_sentence, unchecked_list
 
 _MOST_LEADS: Final = 3
-_TONES: Final = {
-    "better": "good",
-    "sound": "good",
-    "answers": "good",
-    "no error shown": "good",
-    "worse": "bad",
-    "problems": "bad",
-    "letters": "bad",
-    "over-confident": "bad",
-    "under-confident": "bad",
+_BETTER: Final = {
+    "better": "Better",
+    "worse": "Worse",
+    "equivalent": "Equivalent",
+    "not shown": "Not shown",
+    "cannot be compared": "Cannot be compared",
 }
 
 
-def cards_html(cards: Cards, names: ArmNames) -> Html:
-    """Write the four cards: is it better, is the data sound, answers or letters, probabilities?
+def cards_html(conclusions: Conclusions, names: ArmNames) -> Html:
+    """Write a card for each question: better, data, order, probabilities.
 
     Args:
-        cards: what they show.
+        conclusions: on the main arm.
         names: display names of arms.
     """
+    order, probabilities = conclusions.order, conclusions.probabilities
     return element(
         "div",
-        _better(cards.better, names),
-        _data(cards.data),
-        _letters(cards.letters, names),
-        _probabilities(cards.probabilities, names),
+        _better(conclusions, names),
+        _data(conclusions.data),
+        _run_card(
+            *("order", names.run(order.run), order_words(order)),
+            *(order.tone, _order_lines(order), "diagnostics"),
+        ),
+        _run_card(
+            *("probabilities", names.run(probabilities.run), probabilities_words(probabilities)),
+            *(probabilities.tone, [], "calibration"),
+        ),
         class_="cards",
     )
 
 
-def _card(question: str, status: str, word: str, lines: list[Html | str], link: str) -> Html:
+def _card(question: str, tone: Tone, word: str, lines: Sequence[Html | str], link: str) -> Html:
     """Write one card.
 
     Args:
         question: its heading.
-        status: decides the colour.
+        tone: decides the colour.
         word: the answer.
         lines: the numbers.
         link: the id of the section that has more.
     """
-    tone = _TONES.get(status, "open")
     return element(
         "section",
         element("h3", question),
@@ -72,99 +74,90 @@ def _card(question: str, status: str, word: str, lines: list[Html | str], link: 
     )
 
 
-def _better(card: BetterCard, names: ArmNames) -> Html:
-    words = {
-        "better": "Better",
-        "worse": "Worse",
-        "not shown": "Not shown",
-        "nothing to compare": "Nothing to compare",
-    }
-    method = data_text(names.arm(card.method))
+def _run_card(
+    question: str, run: str, said: Said, tone: Tone, lines: Sequence[str], link: str
+) -> Html:
+    """Write the card of a conclusion on one run: its numbers part by part."""
+    numbers = [part.strip().removesuffix(".") for part in said.numbers.split(";")]
+    return _card(QUESTIONS[question], tone, said.finding, [data_text(run), *numbers, *lines], link)
+
+
+def _order_lines(order: OrderConclusion) -> list[str]:
+    return [unchecked_sentence(part).removesuffix(".") for part in order.unchecked]
+
+
+def _better(conclusions: Conclusions, names: ArmNames) -> Html:
+    others, status = conclusions.better, conclusions.overall
+    question = QUESTIONS["better"]
+    if not others:
+        return _card(question, "open", "Nothing to compare", [], "comparison")
+    method = data_text(names.arm(conclusions.method))
     lines: list[Html | str] = []
-    if len(card.leads) == 1:
-        lines.append(_only_lead(method, names.arm(card.leads[0].arm), card.leads[0]))
-    elif card.leads:
-        lines.append(joined(["points of accuracy, ", method, " minus"]))
-        lines += [_lead(names.arm(lead.arm), lead) for lead in card.leads[:_MOST_LEADS]]
-    if len(card.leads) > _MOST_LEADS:
-        lines.append(f"and {len(card.leads) - _MOST_LEADS} more arms")
-    return _card("Is it better?", card.status, words[card.status], lines, "comparison")
-
-
-def _only_lead(method: Html, other: str, lead: Lead) -> Html:
-    """Write the only lead of a card: at view 0 and over K views."""
-    numbers = [f"{interval_text(lead.difference, 'points')} points of accuracy"]
-    if lead.by_views:
-        numbers = [
-            f"{interval_text(found, 'points')} points of accuracy, "
-            f"{'view 0' if k == 1 else f'{k} views'}"
-            for k, found in lead.by_views.items()
-        ]
-    first: list[Html | str] = [method, " - ", data_text(other), f": {numbers[0]}"]
-    return joined([*first, *(element("br") for _ in numbers[1:]), *numbers[1:]])
-
-
-def _lead(other: str, lead: Lead) -> Html:
-    """Write one of several leads, on a line if the name is short.
-
-    The test decides, so an interval that excludes 0 needs the word if its difference is not shown.
-    """
-    found = lead.difference
-    known = math.isfinite(found.low)
-    word = ", shown" if lead.shown else "" if known and not found.excludes_zero else ", not shown"
-    return joined([data_text(other), f" {interval_text(found, 'points')}{word}"])
-
-
-def _data(card: DataCard) -> Html:
-    words = {
-        "sound": "No findings",
-        "doubts": "Doubts",
-        "problems": "Problems",
-        "not audited": "Not audited",
-    }
-    lines: list[Html | str] = []
-    if card.status == "not audited":
-        lines.append(data_text(card.reason or "give --data or --audit"))
+    if len(others) == 1:
+        lines.append(_only_lead(method, others[0], names))
     else:
-        lines.append(f"{card.records:,} records")
-        lines.append(f"{card.errors:,} errors, {card.warnings:,} warnings")
-        if card.failed:
-            lines.append(f"checks: {', '.join(card.failed)}")
-    return _card("Is the data sound?", card.status, words[card.status], lines, DATA_AUDIT)
+        lines.append(joined(["points of accuracy, ", method, " minus"]))
+        lines += [_lead(other, names) for other in others[:_MOST_LEADS]]
+    if len(others) > _MOST_LEADS:
+        lines.append(f"and {len(others) - _MOST_LEADS} more arms")
+    return _card(question, others[0].tones[status], _better_word(others), lines, "comparison")
 
 
-def _letters(card: LettersCard, names: ArmNames) -> Html:
-    words = {
-        "answers": "Answers",
-        "letters": "Letters",
-        "not shown": "Not shown",
-        "unknown": "One view: unknown",
-    }
-    lines: list[Html | str] = [data_text(names.run(card.run))]
-    if not math.isnan(card.flip_rate.value):
-        rate = interval_text(card.flip_rate, "percent", "%")
-        lines.append(f"{rate} of the answers change with the letters")
-    found = "shown" if card.biased else "not shown"
-    bias = f"letter bias {found} ({p_value_text(card.letters.p_value)})"
-    never = [position_name(slot) for slot in card.letters.never_chosen]
-    lines.append(f"{bias}; never chosen: {', '.join(never)}" if never else bias)
-    return _card("Answers or letters?", card.status, words[card.status], lines, "diagnostics")
+def _better_word(others: Sequence[BetterConclusion]) -> str:
+    """Write the status against all other arms; against one, with the decoding if they differ."""
+    if len(others) > 1:
+        from pact_eval.evaluation.conclusions.better import overall
+
+        return _BETTER[overall(tuple(others))]
+    claims = others[0].of("accuracy")
+    statuses = list(dict.fromkeys(claim.status for claim in claims))
+    if len(statuses) < 2:
+        return _BETTER[others[0].status]
+    return ", ".join(
+        f"{_BETTER[claim.status] if not at else _BETTER[claim.status].lower()} "
+        f"{at_views(claim.k, claim.repeats)}"
+        for at, claim in enumerate(claims)
+    )
 
 
-def _probabilities(card: ProbabilitiesCard, names: ArmNames) -> Html:
-    words = {
-        "over-confident": "Over-confident",
-        "under-confident": "Under-confident",
-        "no error shown": "No error shown",
-        "unknown": "Unknown",
-    }
-    lines: list[Html | str] = [
-        data_text(names.run(card.run)),
-        f"mean confidence {value_text(card.confidence, 'percent')}%, accuracy "
-        f"{value_text(card.accuracy, 'percent')}%",
+def _only_lead(method: Html, other: BetterConclusion, names: ArmNames) -> Html:
+    """Write the only lead of a card: at view 0 and over K views."""
+    against: list[Html | str] = [method, " - ", data_text(names.arm(other.right)), ": "]
+    if other.reason is not None:
+        return joined([*against, data_text(other.reason)])
+    numbers = [
+        f"{interval_text(claim.difference, 'points')} points of accuracy, "
+        f"{views_words(claim.k, claim.repeats)}"
+        for claim in other.of("accuracy")
     ]
-    ece = card.ece
-    if isinstance(ece, CalibrationError):
-        found, chance = (value_text(each, "percent") for each in (ece.value, ece.floor))
-        lines.append(f"ECE {found}%; by chance {chance}% ({p_value_text(ece.p_value)})")
-    return _card("Probabilities?", card.status, words[card.status], lines, "calibration")
+    return joined([*against, numbers[0], *(part for text in numbers[1:] for part in _line(text))])
+
+
+def _line(text: str) -> tuple[Html, str]:
+    return element("br"), text
+
+
+def _lead(other: BetterConclusion, names: ArmNames) -> Html:
+    """Write one of several leads, on a line if the name is short."""
+    name = data_text(names.arm(other.right))
+    accuracy = [claim for claim in other.claims if claim.metric == "accuracy"]
+    if not accuracy:
+        return joined([name, " cannot be compared"])
+    claim = accuracy[0]
+    return joined([name, f" {interval_text(claim.difference, 'points')}, {claim.status}"])
+
+
+def _data(data: DataConclusion) -> Html:
+    lines: list[Html | str] = []
+    if data.leak is not None:
+        lines.append(data_text(leak_sentence(data.leak)))
+    if data.status == "not checked":
+        lines.append(data_text(data.unchecked[0].reason))
+    else:
+        lines.append(f"{data.records:,} records")
+        lines.append(f"{data.errors:,} errors, {data.warnings:,} warnings")
+        if data.failed:
+            lines.append(f"checks: {', '.join(data.failed)}")
+        if data.unchecked:
+            lines.append(data_text(unchecked_list(data.unchecked)))
+    return _card(QUESTIONS["data"], data.tone, data.status.capitalize(), lines, DATA_AUDIT)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from pact_eval.evaluation import AuditedCheck, AuditedCode, DataCard
+from pact_eval.evaluation import AuditedCheck, AuditedCode, DataConclusion
 from pact_reports.markup import Html, data_text, element, joined
 
 ANCHOR: Final = "data-audit"
@@ -15,41 +15,37 @@ ANCHOR: Final = "data-audit"
 _LOOKS: Final = {"error": "critical", "warning": "warning", "note": "info"}
 
 
-def data_audit_html(card: DataCard) -> Html:
-    """Write the findings of an audit: a line that counts them, and a folded table by check.
-
-    Args:
-        card: what the audit found.
-    """
+def data_audit_html(conclusion: DataConclusion) -> Html:
+    """Write the findings of an audit: a line that counts them, and a folded table by check."""
     return element(
         "section",
         element("h3", "Audit of the data"),
-        _not_audited(card) if card.status == "not audited" else _audited(card),
+        _audited(conclusion) if conclusion.checks else _not_audited(conclusion),
         id=ANCHOR,
     )
 
 
-def _not_audited(card: DataCard) -> Html:
+def _not_audited(conclusion: DataConclusion) -> Html:
     return element(
         "p",
         "The data were not audited: ",
-        data_text(card.reason or "give --data, or --audit with an audit's JSON"),
+        data_text("; ".join(each.reason for each in conclusion.unchecked)),
         ". ",
         element("code", "pact-audit data FOLDER --json > audit.json"),
         " writes one.",
     )
 
 
-def _audited(card: DataCard) -> Html:
-    notes = sum(check.count("note") for check in card.checks)
-    skipped = [check.check for check in card.checks if check.skipped is not None]
+def _audited(conclusion: DataConclusion) -> Html:
+    notes = sum(check.count("note") for check in conclusion.checks)
+    unchecked = conclusion.unchecked
     said = (
-        f"{card.records:,} records, {len(card.checks) - len(skipped)} checks: "
-        f"{_counted(card.errors, 'error')}, {_counted(card.warnings, 'warning')}, "
+        f"{conclusion.records:,} records, {len(conclusion.checks) - len(unchecked)} checks: "
+        f"{_counted(conclusion.errors, 'error')}, {_counted(conclusion.warnings, 'warning')}, "
         f"{_counted(notes, 'note')}."
     )
-    if skipped:
-        said += f" Not checked: {', '.join(skipped)}."
+    if unchecked:
+        said += f" Not checked: {', '.join(each.name for each in unchecked)}."
     heads = (
         element("th", head, scope="col", class_="left")
         for head in ("Check", "Result", "Findings", "Looked at", "Measured")
@@ -57,7 +53,7 @@ def _audited(card: DataCard) -> Html:
     table = element(
         "table",
         element("thead", element("tr", *heads)),
-        element("tbody", *map(_row, card.checks)),
+        element("tbody", *map(_row, conclusion.checks)),
         aria_label="Findings of the audit by check",
     )
     fold = element(
@@ -77,18 +73,13 @@ def _counted(number: int, what: str) -> str:
 
 def _row(check: AuditedCheck) -> Html:
     """Write a check: its name, its worst severity, findings by code, scope and numbers."""
-    if check.skipped is not None:
-        result = element("span", "skipped", class_="severity info")
-        return element(
-            "tr",
-            element("th", check.check, scope="row", class_="left"),
-            element("td", result, class_="left"),
-            element("td", data_text(check.skipped), colspan="3", class_="left wide"),
-        )
     worst = check.codes[0].severity if check.codes else None
     result = element("span", "no findings", class_="good")
-    if worst is not None:
+    if check.skipped is not None and worst in (None, "note"):
+        result = element("span", "not checked", class_="severity info")
+    elif worst is not None:
         result = element("span", f"{worst}s", class_=f"severity {_LOOKS[worst]}")
+    scope = ": ".join(text for text in (check.skipped, check.scope) if text)
     measured = ", ".join(
         f"{name.replace('_', ' ')} {_number(value)}" for name, value in check.measured.items()
     )
@@ -97,7 +88,7 @@ def _row(check: AuditedCheck) -> Html:
         element("th", check.check, scope="row", class_="left"),
         element("td", result, class_="left"),
         element("td", *map(_code, check.codes), class_="left wide"),
-        element("td", data_text(check.scope), class_="left wide"),
+        element("td", data_text(scope), class_="left wide"),
         element("td", data_text(measured), class_="left wide"),
     )
 

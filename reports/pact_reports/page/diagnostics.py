@@ -15,19 +15,21 @@ from pact_eval.evaluation import (
     metric_spec,
 )
 from pact_eval.evaluation import diagnostics as d
+from pact_eval.evaluation.conclusions.conclusion import SEVERITIES, Severity
 from pact_eval.preregistration import RegistrationProblem, WeakVerdict
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.numbers import has_width, interval_text, no_interval, value_text
+from pact_reports.numbers import has_width, interval_text, value_text
 from pact_reports.page.item_links import items_href
 from pact_reports.sentences.calibration import calibration_sentence
+from pact_reports.sentences.conclusions import better_words, conclusion_line
+from pact_reports.sentences.data import leak_sentence
 from pact_reports.sentences.notes import (
     named_note,
     note_sentence,
     same_weights_sentence,
     unlike_sentence,
 )
-from pact_reports.tables.report import letter_verdict
 from pact_reports.tables.scorecard import difference_text
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 _OPEN_RUNS: Final = 4
 _SHOWN: Final = 4
 # A severity after the number one, and after any other number.
-_COUNTED: Final[Mapping[d.Severity, tuple[str, str]]] = {
+_COUNTED: Final[Mapping[Severity, tuple[str, str]]] = {
     "critical": ("critical", "critical"),
     "warning": ("warning", "warnings"),
     "info": ("informational", "informational"),
@@ -101,14 +103,6 @@ def _chance(found: d.NearChance) -> str:
     return f"{says}, and the interval is not above it"
 
 
-def _flips(found: d.ManyFlips) -> str:
-    return (
-        f"the answer changes between views for {found.flipped:,} of {found.items:,} items of "
-        f"{found.rate.clusters:,} families: {_drawn(found.rate, 'percent', ' %')}; "
-        f"{_percent(d.FLIPS, 0)} or more is a warning"
-    )
-
-
 def _same_answer(found: d.SameAnswer) -> str:
     return (
         f"both members get the same answer in {found.same:,} of {found.pairs:,} pairs "
@@ -133,16 +127,8 @@ def _verdict(found: WeakVerdict) -> str:
     return f"{result.hypothesis.id} is {result.verdict}, but {'; and '.join(reasons)}"
 
 
-def _difference(found: d.LeadDiagnostic) -> str:
-    difference = found.difference
-    seed = "" if found.seed is None else f" at seed {found.seed}"
-    pair = f"{found.method} against {found.control}{seed}"
-    basis = f"{difference.n:,} items, {difference.clusters:,} families"
-    if not has_width(difference):
-        return f"{pair}: the difference has {no_interval(difference)} ({basis})"
-    number = f"{interval_text(difference, 'points', ' points')} of accuracy"
-    end = ", all of it below 0" if isinstance(found, d.MethodIsWorse) else "; it covers 0"
-    return f"{pair}: {number} (95% interval over families; {basis}){end}"
+def _better(found: d.LeadDiagnostic) -> str:
+    return str(better_words(found.conclusion)).rstrip(".")
 
 
 def _calibration(found: d.CalibrationNotBetter) -> str:
@@ -163,8 +149,8 @@ def _calibration(found: d.CalibrationNotBetter) -> str:
     return f"{number}, which covers 0: neither a rise nor a fall is shown"
 
 
-def _letters(found: d.LetterBias) -> str:
-    return letter_verdict(found.test).rstrip(".")
+def _on_run(found: d.FollowsOrder | d.Unstable | d.OrderUnknown | d.Miscalibrated) -> str:
+    return conclusion_line(found.conclusion).rstrip(".")
 
 
 def _few_families(found: d.FewFamilies) -> str:
@@ -196,6 +182,13 @@ def _settings(found: d.DifferentValues) -> str:
 
 
 EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
+    d.Leak: Explanation(
+        "Leak",
+        "A model that has seen an item may repeat its answer, so the accuracy on these items says "
+        "nothing about new ones.",
+        lambda found: leak_sentence(found.leak),
+        items=lambda found, run: items_href(run, ids=found.leak.items),
+    ),
     d.DifferentItems: Explanation(
         "Runs on different items",
         "The numbers of runs that answered different questions cannot be compared.",
@@ -245,12 +238,24 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
         _chance,
         items=lambda found, run: items_href(run, kind=found.group),
     ),
-    d.ManyFlips: Explanation(
-        "Answers change with the letters",
+    d.FollowsOrder: Explanation(
+        "Follows a letter or position",
+        "The letter next to an answer has no meaning: one that is chosen for its own sake decides "
+        "in place of the context.",
+        _on_run,
+        items=lambda _, run: items_href(run, outcome="flips"),
+    ),
+    d.Unstable: Explanation(
+        "Answers change with the order",
         "The letter next to an answer has no meaning: an answer that changes with it does not come "
         "from the context.",
-        _flips,
+        _on_run,
         items=lambda _, run: items_href(run, outcome="flips"),
+    ),
+    d.Miscalibrated: Explanation(
+        "Probabilities are wrong",
+        "Decisions by a threshold rest on probabilities that mean what they say.",
+        _on_run,
     ),
     d.SameAnswer: Explanation(
         "Both members of a pair get the same answer",
@@ -265,8 +270,8 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
     ),
     d.MethodIsWorse: Explanation(
         "The method is worse",
-        "The whole interval is below 0: on these items the other arm has the higher accuracy.",
-        _difference,
+        "On such items the other arm has the higher accuracy.",
+        _better,
     ),
     d.CalibrationNotBetter: Explanation(
         "Calibration does not help",
@@ -283,7 +288,7 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
     d.DifferenceNotShown: Explanation(
         "Difference not shown",
         "An interval that covers 0 does not say which of the two is better.",
-        _difference,
+        _better,
     ),
     d.OneSeed: Explanation(
         "One seed",
@@ -292,23 +297,15 @@ EXPLANATIONS: Final[Mapping[type[d.Diagnostic], Explanation]] = {
             f"{found.arm} was trained with seed {found.seed} only; two or more seeds show a spread"
         ),
     ),
-    d.LetterBias: Explanation(
-        "Letter bias",
-        "The letter next to an answer has no meaning: one that is chosen more often than it is "
-        "correct is preferred for itself.",
-        _letters,
-    ),
     d.FewFamilies: Explanation(
         "Few families",
         "The members of a family are not independent, so the families are the sample size.",
         _few_families,
     ),
-    d.OneView: Explanation(
-        "One view",
-        "One order of the letters cannot show whether the answer depends on them.",
-        lambda _: (
-            "every item was scored in one order of the letters: flips and view TV are unknown"
-        ),
+    d.OrderUnknown: Explanation(
+        "Order not checked",
+        "Items shown in one order carry no information about order effects.",
+        _on_run,
     ),
     d.ReportNote: Explanation(
         "Notes of the report",
@@ -350,8 +347,9 @@ def _named(found: d.Diagnostic, names: ArmNames) -> d.Diagnostic:
         case d.OneSeed():
             return replace(found, arm=names.arm(found.arm))
         case d.MethodIsWorse() | d.DifferenceNotShown():
-            called = names.arm(found.method), names.arm(found.control)
-            return replace(found, method=called[0], control=called[1])
+            pair = found.conclusion
+            called = replace(pair, left=names.arm(pair.left), right=names.arm(pair.right))
+            return replace(found, conclusion=called)
         case d.DifferentSettings() | d.DifferentVersions():
             values = {value: tuple(map(names.run, runs)) for value, runs in found.values.items()}
             return replace(found, values=values)
@@ -361,11 +359,11 @@ def _named(found: d.Diagnostic, names: ArmNames) -> d.Diagnostic:
             return found
 
 
-def anchor(severity: d.Severity, type_: type[d.Diagnostic]) -> str:
+def anchor(severity: Severity, type_: type[d.Diagnostic]) -> str:
     """Return the id of the sentences of a type of diagnostic.
 
     Examples:
-        >>> anchor("warning", d.ManyFlips)
+        >>> anchor("warning", d.Unstable)
         'diagnostic-warning-flips'
     """
     return f"diagnostic-{severity}-{type_.kind}"
@@ -373,9 +371,9 @@ def anchor(severity: d.Severity, type_: type[d.Diagnostic]) -> str:
 
 def by_type(
     diagnostics: Sequence[d.Diagnostic],
-) -> Iterator[tuple[d.Severity, type[d.Diagnostic], list[d.Diagnostic]]]:
+) -> Iterator[tuple[Severity, type[d.Diagnostic], list[d.Diagnostic]]]:
     """Group diagnostics, the most severe first and diagnostics of the same type together."""
-    for severity in d.SEVERITIES:
+    for severity in SEVERITIES:
         for type_ in EXPLANATIONS:
             found = [e for e in diagnostics if e.severity == severity and type(e) is type_]
             if found:
@@ -408,7 +406,7 @@ def counts_text(diagnostics: Sequence[d.Diagnostic]) -> str:
 
     Example:
         >>> seeds = [d.OneSeed("warning", None, arm, 17) for arm in ("pact", "ce_only")]
-        >>> counts_text([*seeds, d.OneView("info", "base")])
+        >>> counts_text([*seeds, d.FewFamilies("info", "base", None)])
         '3 diagnostics: 2 warnings, 1 informational.'
     """
     counts = Counter(each.severity for each in diagnostics)
@@ -422,7 +420,7 @@ def counts_text(diagnostics: Sequence[d.Diagnostic]) -> str:
 
 
 def _type_html(
-    severity: d.Severity,
+    severity: Severity,
     type_: type[d.Diagnostic],
     found: Sequence[d.Diagnostic],
     labels: Sequence[str],

@@ -15,8 +15,7 @@ from typing import Final
 from pact_eval.evaluation import Estimate, PairedDifference
 from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.numbers import estimate_parts, value_text
-from pact_reports.sentences.answers import views_words
+from pact_reports.numbers import estimate_parts, value_text, views_words
 
 _STEPS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _MOST_TICKS: Final = 2

@@ -6,13 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pact_eval.evaluation import ItemMismatch, metric_spec
+from pact_eval.evaluation import ItemMismatch, OrderConclusion, metric_spec
 from pact_eval.evaluation import diagnostics as d
+from pact_eval.evaluation.conclusions.conclusion import Severity
 from pact_eval.preregistration import RegistrationProblem, WeakVerdict
 from pact_reports.arm_names import ArmNames
 from pact_reports.markup import Html, data_text, element, joined
-from pact_reports.numbers import p_value_text, value_text
+from pact_reports.numbers import value_text
 from pact_reports.page.diagnostics import EXPLANATIONS, anchor, by_type, counts_text
+from pact_reports.tables.order_audit import slot_name
 
 _MOST_IN_A_CELL: Final = 2
 
@@ -25,7 +27,17 @@ def _share(value: float) -> str:
 
 
 def _lead(found: d.LeadDiagnostic) -> str:
-    return value_text(found.difference.value, "points")
+    return value_text(found.conclusion.claims[0].difference.value, "points")
+
+
+def _followed(conclusion: OrderConclusion) -> str:
+    """Write the letter or position that is followed, and by how many points."""
+    slot = conclusion.followed[0]
+    return f"{slot_name(slot)} {value_text(slot.preference.value, 'points')}"
+
+
+def _changing(conclusion: OrderConclusion) -> _CountOf:
+    return _CountOf(len(conclusion.items), conclusion.flip_rate.n)
 
 
 def _change(found: d.CalibrationNotBetter) -> str:
@@ -49,6 +61,7 @@ class _CountOf:
 
 
 NUMBERS: Final[Mapping[type[d.Diagnostic], Callable[[Any], str | _CountOf]]] = {
+    d.Leak: lambda found: f"{len(found.leak.items):,} items",
     d.DifferentItems: lambda found: _differing(found.mismatch),
     d.RunsNotAlike: lambda _: "2 runs",
     d.OneRunTwice: lambda found: f"seeds {found.same.seeds[0]}, {found.same.seeds[1]}",
@@ -58,7 +71,9 @@ NUMBERS: Final[Mapping[type[d.Diagnostic], Callable[[Any], str | _CountOf]]] = {
     d.LowAnswerMass: lambda found: _share(found.mean),
     d.ConfidentErrors: lambda found: _CountOf(found.wrong, found.confident),
     d.NearChance: lambda found: f"{found.group} {_share(found.accuracy.value)}",
-    d.ManyFlips: lambda found: _CountOf(found.flipped, found.items),
+    d.FollowsOrder: lambda found: _followed(found.conclusion),
+    d.Unstable: lambda found: _changing(found.conclusion),
+    d.Miscalibrated: lambda found: found.conclusion.status,
     d.SameAnswer: lambda found: _CountOf(found.same, found.pairs),
     WeakVerdict: lambda found: str(found.result.hypothesis.id),
     d.MethodIsWorse: _lead,
@@ -66,9 +81,8 @@ NUMBERS: Final[Mapping[type[d.Diagnostic], Callable[[Any], str | _CountOf]]] = {
     d.CalibratorMisuse: lambda _: "1 note",
     d.DifferenceNotShown: _lead,
     d.OneSeed: lambda found: f"seed {found.seed}",
-    d.LetterBias: lambda found: p_value_text(found.test.p_value),
     d.FewFamilies: lambda found: f"{found.accuracy.clusters:,}",
-    d.OneView: lambda _: "K = 1",
+    d.OrderUnknown: lambda _: "unknown",
     d.ReportNote: lambda _: "1 note",
     d.DifferentSettings: _values,
     d.MissingProvenance: lambda found: f"{len(found.missing):,} missing",
@@ -126,7 +140,7 @@ def matrix_html(
     )
 
 
-def _head(severity: d.Severity, type_: type[d.Diagnostic]) -> Html:
+def _head(severity: Severity, type_: type[d.Diagnostic]) -> Html:
     return joined(
         [
             element("span", severity.capitalize(), class_=f"severity {severity}"),

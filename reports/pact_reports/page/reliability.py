@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import RELIABILITY_BINS, CalibrationError, Experiment, ExperimentRun
+from pact_eval.evaluation import RELIABILITY_BINS, Experiment, ExperimentRun
 from pact_eval.evaluation.curves import BinnedCurve, binned_reliability
 from pact_reports.figures import Looks, reason
 from pact_reports.markup import Html, data_text, element
 from pact_reports.page.colours import variable
 from pact_reports.page.item_links import items_href
-from pact_reports.sentences.answers import calibration_verdict
+from pact_reports.sentences.conclusions import probabilities_words
 
 _LEFT: Final = 34.0
 _TOP: Final = 8.0
@@ -63,9 +63,9 @@ def _figure(experiment: Experiment, run: ExperimentRun, at: int, looks: Looks) -
     colour = f"var(--{variable(looks.arms[run.arm].colour)})"
     curves = [part for curve in found for part in _curve(curve, at, colour)]
     said = [
-        f"{'After T(x)' if curve.calibrated else 'Raw'}: {calibration_verdict(curve.ece)}"
+        f"{'After T(x)' if curve.calibrated else 'Raw'}: "
+        + str(probabilities_words(experiment.probabilities(run, calibrated=curve.calibrated)))
         for curve in found
-        if isinstance(curve.ece, CalibrationError) and not math.isnan(curve.ece.value)
     ]
     drawn = element(
         "svg",

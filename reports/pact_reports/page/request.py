@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval.evaluation import (
-    DataCard,
+    DataConclusion,
     Experiment,
     ItemRecords,
     ReportDigest,
@@ -54,7 +54,9 @@ class PageRequest:
     palette: Palette = NEUTRAL
     clear: Mapping[str, Margin] = field(default_factory=dict)
     command: tuple[str, ...] = ()
-    audit: DataCard = field(default_factory=lambda: DataCard("not audited"))
+    audit: DataConclusion = field(
+        default_factory=lambda: DataConclusion.without_audit("no dataset was given")
+    )
     decisions: Decisions | None = None
 
     @cached_property
@@ -108,15 +110,16 @@ def _decisions(decisions: Decisions | None) -> Json:
     }
 
 
-def _audit(card: DataCard) -> Json:
+def _audit(conclusion: DataConclusion) -> Json:
     """Return what a page shows of an audit; None without one."""
-    if card.status == "not audited":
+    if conclusion.status == "not checked":
         return None
     return {
-        "status": card.status,
-        "records": card.records,
-        "errors": card.errors,
-        "warnings": card.warnings,
-        "failed": list(card.failed),
-        "codes": {each.code: each.count for check in card.checks for each in check.codes},
+        "status": conclusion.status,
+        "records": conclusion.records,
+        "errors": conclusion.errors,
+        "warnings": conclusion.warnings,
+        "failed": list(conclusion.failed),
+        "leaked": list(conclusion.items),
+        "codes": {each.code: each.count for check in conclusion.checks for each in check.codes},
     }

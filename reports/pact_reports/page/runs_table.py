@@ -16,7 +16,7 @@ from pact_eval.evaluation import (
     metric_spec,
     registered_metrics,
 )
-from pact_eval.evaluation.diagnostics import calibrated_items, on_letters
+from pact_eval.evaluation.diagnostics import calibrated_items
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import methods_text
 from pact_reports.sentences.calibration import CALIBRATION_ERROR, NOISE
@@ -32,7 +32,6 @@ from pact_reports.tables.cells import (
     value_cell,
     with_interval,
 )
-from pact_reports.tables.report import letter_verdict
 
 if TYPE_CHECKING:
     from pact_eval.evaluation import Estimate
@@ -62,16 +61,13 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
         if find_metric(spec.name).noise_floor:
             columns.append(metric_column(spec, calibrated, f"{spec.title} after T(x)"))
     columns.append(metric_column(_ANSWER_MASS, raw))
-    rows, letters, before = [], [], None
+    rows, before = [], None
     for run, shortened in zip(experiment.runs, common.runs, strict=True):
         evaluation = experiment.evaluation(run, calibrated=False)
         cells = [text_cell(names.run(run.label)), *_cells(common, shortened, specs)]
         cells.append(_answer_mass(evaluation))
         rows.append(Row(tuple(cells), rule=run.arm != before))
         before = run.arm
-        # A letter bias is already shown as a diagnostic.
-        if evaluation.letters is not None and not on_letters(run.label, evaluation):
-            letters.append(f"Letters, {names.run(run.label)}: {letter_verdict(evaluation.letters)}")
     first = experiment.evaluation(experiment.runs[0], calibrated=False)
     return Table(
         name="runs",
@@ -83,7 +79,7 @@ def runs_table(experiment: Experiment, names: ArmNames) -> Table:
         ),
         columns=tuple(columns),
         rows=tuple(rows),
-        notes=(NOISE, *letters, *views_notes(experiment, "always", names)),
+        notes=(NOISE, *views_notes(experiment, "always", names)),
         brackets=f"{_brackets(first.groups[0].estimates.values())} {CALIBRATION_ERROR}",
     )
 

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import ArmPair, Experiment, MetricDecoding, cards, paired_differences
-from pact_eval.evaluation.diagnostics import Diagnostic, MatchedRuns, diagnose, matched_runs
+from pact_eval.evaluation import (
+    DataConclusion,
+    Experiment,
+    MetricDecoding,
+    conclude,
+    paired_differences,
+)
+from pact_eval.evaluation.diagnostics import (
+    Diagnostic,
+    MatchedRuns,
+    diagnose,
+    matched_runs,
+    on_data,
+)
 from pact_eval.preregistration import JudgedHypotheses, on_registration, on_verdicts
 from pact_reports.arm_names import ArmNames
 from pact_reports.figures import reason
@@ -22,7 +34,8 @@ from pact_reports.page.matrix import FEW_RUNS, matrix_html
 from pact_reports.page.request import PageRequest
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html
-from pact_reports.sentences.answers import NOT_SHOWN, Said, arms_answer, comparison_answer
+from pact_reports.sentences.conclusions import Said, better_summary, better_words
+from pact_reports.sentences.data import leak_lines
 from pact_reports.tables import BuiltTables
 from pact_reports.tables.cells import decoding_words
 from pact_reports.writers.html import table_html
@@ -41,15 +54,16 @@ def summary_html(request: PageRequest) -> Html:
         matched = matched_runs(experiment.at_common_views, method)
     except InputError as error:
         matched = reason(error)
-    diagnostics = _diagnostics(request, judged, () if isinstance(matched, str) else matched)
+    diagnostics = _diagnostics(request, judged)
     labels = [run.label for run in experiment.runs]
     forest = element(
         "section", element("h3", "Differences"), _forest(request, method), id="comparison"
     )
     return joined(
         [
+            *_leak(request.audit),
             *_answers(request, method),
-            cards_html(cards(experiment, request.audit), request.names),
+            cards_html(conclude(experiment, request.audit), request.names),
             element(
                 "div",
                 forest,
@@ -103,19 +117,21 @@ def _answers(request: PageRequest, method: str) -> list[Html]:
     experiment, names = request.experiment, request.names
     if not experiment.same_items:
         return []
-    said = {
-        names.arm(arm): arms_answer(found, names)
-        if isinstance(found, ArmPair)
-        else comparison_answer(found, (names.arm(method), names.arm(arm)))
-        for arm, found in experiment.answers(method).items()
-    }
-    shown = list(said) if len(said) <= _OPEN_ANSWERS else list(said)[:1]
-    rest = {arm: each for arm, each in said.items() if arm not in shown}
-    answers = [_answer(said[arm]) for arm in shown]
+    said = [better_words(each, names) for each in experiment.better_than(method).values()]
+    shown = len(said) if len(said) <= _OPEN_ANSWERS else 1
+    answers, rest = [_answer(words) for words in said[:shown]], said[shown:]
     if rest:
-        summary = element("summary", f"{len(rest):,} more arms: ", data_text(_findings(rest)))
-        answers.append(element("details", summary, *map(_answer, rest.values())))
+        summary = element("summary", f"{len(rest):,} more arms: ", data_text(better_summary(rest)))
+        answers.append(element("details", summary, *map(_answer, rest)))
     return answers
+
+
+def _leak(conclusion: DataConclusion) -> list[Html]:
+    """Write the first line of a page on runs whose data leaks, or leaked."""
+    return [
+        element("p", element("strong", data_text(line.text)), class_="answer")
+        for line in leak_lines(conclusion.leak)
+    ]
 
 
 def _answer(said: Said) -> Html:
@@ -126,18 +142,6 @@ def _answer(said: Said) -> Html:
         data_text(said.numbers),
         class_="answer",
     )
-
-
-def _findings(said: Mapping[str, Said]) -> str:
-    """Say what was found against several arms.
-
-    Example:
-        "no accuracy difference shown (ce_only, no_cf); pact is more accurate than base (p < 0.001)"
-    """
-    unshown = [arm for arm, each in said.items() if each.finding == NOT_SHOWN]
-    found = [f"no accuracy difference shown ({', '.join(unshown)})"] if unshown else []
-    found += [each.finding for each in said.values() if each.finding != NOT_SHOWN]
-    return "; ".join(found)
 
 
 def _judged(request: PageRequest) -> JudgedHypotheses | str:
@@ -153,10 +157,8 @@ def _judged(request: PageRequest) -> JudgedHypotheses | str:
         return reason(error)
 
 
-def _diagnostics(
-    request: PageRequest, judged: JudgedHypotheses | str, matched: Sequence[MatchedRuns]
-) -> list[Diagnostic]:
-    found = [*diagnose(request.experiment, matched)]
+def _diagnostics(request: PageRequest, judged: JudgedHypotheses | str) -> list[Diagnostic]:
+    found = [*on_data(request.audit, request.experiment), *diagnose(request.experiment)]
     if request.records is not None:
         found += request.records.different
     if not isinstance(judged, str):

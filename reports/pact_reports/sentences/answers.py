@@ -4,151 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pact_eval.evaluation import (
-    PLANNED_DIFFERENCE,
-    ArmDifference,
-    ArmPair,
-    CalibrationError,
-    ComparisonAnswer,
-    DecodedComparison,
     DecodedRates,
     Evaluation,
-    MetricComparison,
-    OrderEffect,
     RunReport,
     SweepPoint,
 )
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import (
     CLUSTERS,
-    estimate_parts,
-    has_width,
     interval_text,
-    p_value_text,
-    value_text,
+    views_words,
 )
 from pact_reports.plain_text import one_line
+from pact_reports.sentences.conclusions import conclusion_line, not_known
 from pact_reports.sentences.notes import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
-from pact_reports.tables.order_audit import order_sentence
-from pact_reports.tables.report import letter_verdict
 
 if TYPE_CHECKING:  # a report waits neither for what fits calibrators nor for what judges
     from pact_eval.calibration import CalibrationEffect
     from pact_eval.preregistration import JudgedHypotheses
 
-NOT_SHOWN: Final = "No accuracy difference shown"
-"""The finding of an answer if neither run, or arm, is shown to be better."""
-
 _MOST_NOTES: Final = 3
-
-
-@dataclass(frozen=True)
-class Said:
-    """An answer in words: what was found, and the numbers behind it."""
-
-    finding: str
-    numbers: str
-
-    def __str__(self) -> str:
-        return f"{self.finding}: {self.numbers}"
-
-
-def comparison_answer(answer: ComparisonAnswer, names: tuple[str, str]) -> Said:
-    """Say whether A is better than B, with the difference at view 0 and over K views.
-
-    Args:
-        answer: of the comparison.
-        names: what the two runs are called.
-
-    Example:
-        "No accuracy difference shown: pact - base +0.3 points [-3.4, +4.0] (view 0), ..."
-    """
-    a, b = map(one_line, names)
-    chosen, views = answer.chosen, answer.by_views
-    accuracy = ", ".join(
-        _decoded(each.accuracy, each, word=not at) for at, each in enumerate(views)
-    )
-    said = f"{a} - {b} {accuracy}"
-    if not math.isnan(chosen.pair_accuracy.difference.value):
-        pairs = ", ".join(_decoded(each.pair_accuracy, each, word=False) for each in views)
-        said += f"; pair accuracy {pairs}"
-    return Said(_finding(chosen.accuracy, a, b), f"{said}. {_power(chosen)}")
-
-
-def _finding(accuracy: MetricComparison | ArmDifference, a: str, b: str) -> str:
-    """Say what is shown of a difference in accuracy."""
-    value = accuracy.difference if isinstance(accuracy, MetricComparison) else accuracy.same_seeds
-    if not accuracy.marked:
-        return NOT_SHOWN
-    direction = "more" if value.value > 0 else "less"
-    p_value = accuracy.evidence.adjusted_p_value or accuracy.evidence.p_value
-    return f"{a} is {direction} accurate than {b} ({p_value_text(p_value)})"
-
-
-def _decoded(metric: MetricComparison, each: DecodedComparison, *, word: bool) -> str:
-    difference, unit = metric.difference, " points" if word else ""
-    if has_width(difference):
-        value, interval = estimate_parts(difference, "points")
-        return f"{value}{unit} {interval} ({views_words(each.k, each.repeats)})"
-    return f"{interval_text(difference, 'points', unit)} ({views_words(each.k, each.repeats)})"
-
-
-def views_words(k: int, repeats: int) -> str:
-    """Name what numbers are of: a view, K views, or repeats.
-
-    Args:
-        k: number of views that are decoded together.
-        repeats: number of repeats per item; 1 if the views are not repeats.
-
-    Example:
-        >>> views_words(1, 1), views_words(4, 1), views_words(1, 3), views_words(3, 3)
-        ('view 0', '4 views', 'mean of 3 repeats', '3 repeats together')
-    """
-    if repeats > 1:
-        return f"mean of {repeats} repeats" if k == 1 else f"{k} repeats together"
-    return "view 0" if k == 1 else f"{k} views"
-
-
-def _power(chosen: DecodedComparison) -> str:
-    """Say which difference this holdout shows, and how many items a small one would need."""
-    planned = value_text(PLANNED_DIFFERENCE, "percent").removesuffix(".0")
-    needed = f"{planned} points would need about {_about(chosen.needed)} items"
-    if math.isnan(chosen.detectable.value):
-        return f"{needed.capitalize()}."
-    detectable = value_text(chosen.detectable.value, "percent")
-    if chosen.detectable.value <= PLANNED_DIFFERENCE:
-        return f"Detectable here: {detectable} points."
-    return f"Detectable here: {detectable} points; {needed}."
-
-
-def _about(number: int) -> str:
-    """Round to two digits.
-
-    Example:
-        >>> _about(2688), _about(97)
-        ('2,700', '97')
-    """
-    digits = max(0, len(str(number)) - 2)
-    return f"{round(number, -digits):,}"
-
-
-def arms_answer(pair: ArmPair, names: ArmNames = KEYS) -> Said:
-    """Say whether the first arm is better than the second over the seeds that both have."""
-    found = pair.differences["all"]
-    accuracy = found["accuracy"]
-    a, b = one_line(names.arm(pair.a)), one_line(names.arm(pair.b))
-    seeds = "1 seed" if len(pair.seeds) == 1 else f"{len(pair.seeds)} seeds"
-    said = f"{a} - {b} {interval_text(accuracy.same_seeds, 'points')} points over {seeds}"
-    pairs = found["pair_accuracy"]
-    if not math.isnan(pairs.same_seeds.value):
-        said += f"; pair accuracy {interval_text(pairs.same_seeds, 'points')}"
-    tested = f"Tested for {accuracy.generalises_to}."
-    return Said(_finding(accuracy, a, b), f"{said}. {tested}")
 
 
 def headline_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
@@ -159,14 +39,14 @@ def headline_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...
         names: display names of arms.
 
     Returns:
-        The run; accuracy and pair accuracy by decoding; letters, order, calibration,
-        notes; the command that prints all tables.
+        The run; accuracy and pair accuracy by decoding; its conclusions; notes; the command that
+        prints all tables.
     """
     evaluation = report.evaluation
     return (
         Line(_run(report, names), "strong"),
         _rates_table(evaluation, report.rates),
-        *(Line(text) for text in _findings(evaluation, report.order)),
+        *(Line(text) for text in _findings(report)),
         *_notes(evaluation),
         Line(f"All tables: pact-eval report {one_line(report.run.place)} --full", "faint"),
     )
@@ -227,30 +107,14 @@ def _rates_table(evaluation: Evaluation, rates: Sequence[DecodedRates]) -> Table
     )
 
 
-def _findings(evaluation: Evaluation, effect: OrderEffect) -> Iterator[str]:
-    if evaluation.letters is not None:
-        yield letter_verdict(evaluation.letters, evaluation.unit, basis=False)
-    order = order_sentence(effect)
-    if order is not None:
-        yield order
-    estimates = evaluation.groups[0].estimates
+def _findings(report: RunReport) -> Iterator[str]:
+    """Say what is concluded of the run, and what was not checked."""
+    estimates = report.evaluation.groups[0].estimates
+    for conclusion in report.conclusions:
+        yield conclusion_line(conclusion)
     if not math.isnan(estimates["nll_nats"].value):
         yield f"NLL {interval_text(estimates['nll_nats'], 'nats')} nats."
-    error = estimates["ece"]
-    if isinstance(error, CalibrationError) and not math.isnan(error.value):
-        yield calibration_verdict(error)
-
-
-def calibration_verdict(error: CalibrationError) -> str:
-    """Say whether ECE is above what a calibrated model shows by chance."""
-    found = "shown" if error.rejected else "not shown"
-    ece, floor, high = (
-        value_text(each, "percent") for each in (error.value, error.floor, error.floor_high)
-    )
-    return (
-        f"Miscalibration {found}: ECE {ece}%; a calibrated model with these confidences has "
-        f"{floor}% on average, up to {high}% ({p_value_text(error.p_value)})."
-    )
+    yield from not_known(report.conclusions)
 
 
 def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
@@ -265,7 +129,7 @@ def sweep_answer(points: Sequence[SweepPoint]) -> str | None:
     flips = interval_text(last.group.estimates["flip_rate"], "percent", "%")
     return (
         f"{shown}: {last.k} views - view 0 {interval_text(gain, 'points', ' points')}; the answer "
-        f"to {flips} of the items depends on the letters."
+        f"to {flips} of the items changes with the order."
     )
 
 

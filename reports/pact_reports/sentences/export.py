@@ -21,10 +21,20 @@ def export_lines(export: Export) -> tuple[Line, ...]:
         "answers": f'within {export.tolerance:g} through pipeline("decision") on '
         f"{export.answers:,} questions; largest difference of a probability "
         f"{export.largest_difference:.1g}",
+        "precision": _precision(export),
         "ships": f"temperatures {shipped}" if shipped else "no temperatures",
         "load it": f"three lines in {export.folder / 'README.md'}",
     }
     return tuple(Line(f"{subject:<11}{one_line(text)}") for subject, text in texts.items())
+
+
+def _precision(export: Export) -> str:
+    if export.stored == "float32":
+        return "float32, in which the weights are stored"
+    return (
+        f"compared in float32; transformers loads the stored {export.stored} if no dtype is named, "
+        f"which moves a probability by up to {export.stored_difference:.1g}"
+    )
 
 
 def export_json(export: Export) -> dict[str, Json]:
@@ -39,4 +49,6 @@ def export_json(export: Export) -> dict[str, Json]:
         "answers_compared": export.answers,
         "largest_difference": export.largest_difference,
         "tolerance": export.tolerance,
+        "stored_precision": export.stored,
+        "stored_difference": export.stored_difference,
     }

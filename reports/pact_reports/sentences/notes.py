@@ -12,6 +12,7 @@ from pact_eval.evaluation import (
     VERY_LOW_ANSWER_MASS,
     AnswersOnly,
     ChangedModel,
+    DataLeak,
     DifferentViews,
     Experiment,
     IncompletePairs,
@@ -24,7 +25,6 @@ from pact_eval.evaluation import (
     Notice,
     OneOrder,
     RepeatedPrompts,
-    RepeatedViews,
     RoundedProbabilities,
     SameWeights,
     SeveralRight,
@@ -34,9 +34,11 @@ from pact_eval.evaluation import (
     Unanswered,
     UnlikeRuns,
     UnmatchedSeeds,
+    UnsealedFiles,
 )
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import CLUSTERS, value_text
+from pact_reports.sentences.data import leak_sentence
 
 # Groups that a sentence names; JSON has all.
 _MOST_NAMED: Final = 8
@@ -98,13 +100,7 @@ def named_note(note: Note, names: ArmNames) -> Note:
 
 
 def _about_items(
-    note: Unanswered
-    | InfiniteNll
-    | LowAnswerMass
-    | IncompletePairs
-    | RepeatedViews
-    | OneOrder
-    | NearTies,
+    note: Unanswered | InfiniteNll | LowAnswerMass | IncompletePairs | OneOrder | NearTies,
 ) -> str:
     match note:
         case Unanswered():
@@ -139,11 +135,6 @@ def _about_items(
             if not note.others:
                 return f"{said}: nothing is known of the effect of the order."
             return f"{said}: view TV, flip rate and ensemble gain are of the other {note.others:,}."
-        case RepeatedViews():
-            return (
-                f"{_items(note.items)} fewer letter orders than views (two answers have two): "
-                "views repeat, which lowers their view TV."
-            )
         case NearTies():
             counted = "1 item" if note.items == 1 else f"{note.items:,} items"
             return (
@@ -208,11 +199,13 @@ def warning_sentence(
             f"{warning.run}: left out: its role is {warning.role}, and the other runs are for "
             f"{warning.kept}"
         )
+    if isinstance(warning, DataLeak):
+        return leak_sentence(warning)
     if isinstance(warning, UnlikeRuns):
         return unlike_sentence(warning)
     if isinstance(warning, SameWeights):
         return same_weights_sentence(warning)
-    if isinstance(warning, ItemMismatch | LeftOutItems):
+    if isinstance(warning, ItemMismatch | LeftOutItems | UnsealedFiles):
         return str(warning)
     # A report without a calibrator does not wait for what fits them.
     from pact_reports.sentences.calibration import calibration_sentence
@@ -283,15 +276,7 @@ def _small_groups(note: SmallGroups) -> str:
     if len(named) > _MOST_NAMED:
         listed += f" and {len(named) - _MOST_NAMED:,} more"
     few = f"Fewer than {FEW_CLUSTERS} {CLUSTERS[note.unit]} in"
-    # The table of coverage in docs/statistics.md: 8 and 12 families, and six source families.
-    rough = "Their intervals are" if len(named) > 1 else "Its intervals are"
-    rough += (
-        " rough: in simulations, 95% intervals of losses covered 92 to 98%, of rates 95% or more"
-    )
-    if note.unit == "source_family":
-        rough += ", of ECE 91% or more"
-    if note.differences:
-        rough += "; the sign flip is exact"
+    rough = "Their intervals are rough" if len(named) > 1 else "Its intervals are rough"
     return f"{few}: {listed}. {rough}."
 
 
@@ -343,10 +328,16 @@ def _different_views(note: DifferentViews) -> str:
     for name, k in note.ks.items():
         by_k.setdefault(k, []).append(name)
     listed = "; ".join(f"K = {k}: {', '.join(names)}" for k, names in sorted(by_k.items()))
-    views = "view" if note.common == 1 else f"{note.common} views"
     what = "View TV, flip rate and ensemble gain"
     if note.ensembles:
         what = "Ensembles, view TV, flip rate and ensemble gain"
+    if note.unlike:
+        count = "1 item" if note.unlike == 1 else f"{note.unlike:,} items"
+        return (
+            f"The runs show {count} in different letter orders ({listed}). {what} are compared on "
+            "the orders that all runs have."
+        )
+    views = "view" if note.common == 1 else f"{note.common} views"
     return (
         f"The runs have different numbers of views ({listed}). {what} are compared on the first "
         f"{views} of every item."

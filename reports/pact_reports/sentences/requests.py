@@ -135,6 +135,8 @@ def _order(probe: ServerProbe) -> tuple[str, Tone | None]:
 
 
 def _adapter(probe: ServerProbe) -> tuple[str, Tone | None]:
+    if probe.base_missing is not None:
+        return f"not compared: {probe.base_missing}", "caution"
     if probe.base is None:
         return "not compared with its base (--base-name NAME)", None
     found = f"{probe.base.name} differs by TV {probe.base.largest_tv:.2g}"
@@ -149,8 +151,11 @@ def _parity(probe: ServerProbe) -> tuple[str, Tone | None]:
     what = "log-probability" if probe.decimals is None else "probability"
     found = (
         f"{probe.parity.adapter} on {probe.parity.views} views: largest difference of a {what} "
-        f"{probe.parity.largest_difference:.2g}, at most {probe.parity.tolerance:.2g} expected"
+        f"{probe.parity.largest_difference:.2g}, at most {probe.parity.tolerance:.2g} expected in "
+        f"{probe.parity.precision}"
     )
+    if probe.parity.rounding:
+        found += f", which moves them by {probe.parity.rounding:.2g} here"
     if probe.parity.largest_mass_difference is not None:
         found += f"; of the answer mass {probe.parity.largest_mass_difference:.2g}"
     return found, "good" if probe.parity.holds else "bad"

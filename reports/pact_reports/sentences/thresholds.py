@@ -2,53 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from pact_eval.evaluation import ClusterUnit, ExperimentRun
 from pact_eval.runs import Difference
 from pact_eval.thresholds import (
+    Acting,
+    ActingGate,
     AnswerSets,
     AnswerSetsCheck,
     CheckedGate,
     CheckedSets,
-    Gate,
     GateMarks,
     KindSets,
     Rule,
     Thresholds,
     ThresholdsCheck,
     ThresholdsFile,
+    acting,
 )
 from pact_reports.arm_names import ArmNames
-from pact_reports.numbers import CLUSTERS, interval_text, p_value_text
+from pact_reports.numbers import CLUSTER, CLUSTERS, interval_text, p_value_text
 from pact_reports.tables.answer_sets import promise_text
 from pact_reports.tables.thresholds import SIGNAL_NAMES, gate_text, named, target_text
 
 
 def thresholds_answer(found: Thresholds) -> str:
     """Say what share of the decisions a run may take, or that no share can be promised and why."""
-    sure = f"with {100 * found.confidence_of_each:.4g}% confidence"
-    if len(found.gates) == 1:
-        (gate,) = found.gates
-        if not gate.guaranteed:
-            return _nothing(found, gate)
-        rule = found.rule
-        return (
-            f"May decide {interval_text(gate.coverage, 'percent', '%')} of the items, those with "
-            f"{_condition(gate, rule)}: {target_text(found.target)} in new "
-            f"{CLUSTERS[rule.unit]}, {sure}."
-        )
-    kept = [gate.group for gate in found.gates if gate.guaranteed]
-    each = "each" if not found.together else "all together"
-    if not kept:
-        return (
-            f"No share can be guaranteed for any of {len(found.gates):,} groups: "
-            f"{target_text(found.target)} is not shown {sure}; {_most_needed(found)}."
-        )
-    left = [gate.group for gate in found.gates if not gate.guaranteed]
-    rest = f" Nothing can be guaranteed for {named(left)}." if left else ""
-    everything = f"{100 * found.confidence:g}% confidence, {each}"
-    return f"May decide in {named(kept)}: {target_text(found.target)}, with {everything}.{rest}"
+    return acting_answer(acting(found))
+
+
+def acting_answer(conclusion: Acting) -> str:
+    """Write the conclusion to "May it act alone?" in a sentence or two."""
+    if conclusion.rule is None:
+        reasons = "; ".join(each.reason for each in conclusion.unchecked)
+        return f"Cannot tell whether it may act alone: {reasons}."
+    unit = conclusion.rule.unit
+    target = target_text(conclusion.target)
+    sure = f"with {100 * conclusion.confidence:.4g}% confidence"
+    match conclusion.status:
+        case "share guaranteed":
+            return _guaranteed(conclusion, conclusion.rule)
+        case "cannot tell":
+            needed = _most_needed(conclusion.gates, unit)
+            return f"Cannot tell: too few families to show {target} {sure}; {needed}."
+        case "none shown":
+            groups = f" for any of {len(conclusion.gates):,} groups"
+            return (
+                f"No share can be guaranteed{groups if len(conclusion.gates) > 1 else ''}: "
+                f"{target} is not shown {sure}{_seen(conclusion)}; "
+                f"{_most_needed(conclusion.gates, unit)}."
+            )
 
 
 def check_answer(check: ThresholdsCheck) -> str:
@@ -105,46 +109,71 @@ def gate_notes(found: GateMarks, names: ArmNames) -> tuple[str, ...]:
     )
 
 
-def _nothing(found: Thresholds, gate: Gate) -> str:
-    test = gate.chosen.test
-    seen = ""
-    if test is not None:
-        what = "wrong" if found.target.limits_error else "escalated"
-        seen = (
-            f" ({test.wrong:,} of {test.accepted:,} tested items are {what} at the most promising "
-            f"gate, {p_value_text(test.p_value)})"
-        )
-    return (
-        f"No share can be guaranteed: {target_text(found.target)} is not shown with "
-        f"{100 * found.confidence_of_each:.4g}% confidence{seen}; {_needed(gate, found.rule.unit)}."
-    )
-
-
-def _needed(gate: Gate, unit: ClusterUnit) -> str:
-    units = CLUSTERS[unit]
-    if gate.needed is None:
-        return "at every gate its rate seems too high"
-    if gate.needed <= gate.units:
+def _guaranteed(conclusion: Acting, rule: Rule) -> str:
+    target, once = target_text(conclusion.target), counting_once(conclusion.gates, rule)
+    if len(conclusion.gates) == 1:
+        (gate,) = conclusion.gates
         return (
-            f"its {gate.units:,} {units} would often do, but the drawn items of these do not show "
-            "it: score more"
+            f"May decide {interval_text(gate.share, 'percent', '%')} of the items, those with "
+            f"{_condition(gate, rule)}: {target} in new {CLUSTERS[rule.unit]}{once}, with "
+            f"{100 * conclusion.confidence:.4g}% confidence."
         )
+    kept = [gate.group for gate in conclusion.gates if gate.threshold is not None]
+    left = [gate.group for gate in conclusion.gates if gate.threshold is None]
+    rest = f" Nothing can be guaranteed for {named(left)}." if left else ""
+    level = 1 - conclusion.confidence
+    sure = 1 - level * len(conclusion.gates) if conclusion.together else conclusion.confidence
+    each = "all together" if conclusion.together else "each"
     return (
-        f"about {gate.needed:,} {units} like these would do in 4 of 5 cases, the run has "
-        f"{gate.units:,}"
+        f"May decide in {named(kept)}: {target} in new {CLUSTERS[rule.unit]}{once}, with "
+        f"{100 * sure:.4g}% confidence, {each}.{rest}"
     )
 
 
-def _most_needed(found: Thresholds) -> str:
-    known = [gate for gate in found.gates if gate.needed is not None]
-    if not known:
-        return "at every gate their rates seem too high"
-    least = min(known, key=lambda gate: gate.needed or 0)
-    return f"{least.group} comes first: {_needed(least, found.rule.unit)}"
+def counting_once(gates: Sequence[ActingGate], rule: Rule) -> str:
+    """Say that every family counts once, if families of different sizes do."""
+    if rule.counting == "items" or all(gate.equal for gate in gates):
+        return ""
+    return f", each {CLUSTER[rule.unit]} counting once"
 
 
-def _condition(gate: Gate, rule: Rule) -> str:
-    text = gate_text(gate.chosen.threshold, rule.signal)
+def _seen(conclusion: Acting) -> str:
+    """Return the failed test of the only gate in brackets; nothing for several gates."""
+    gate = conclusion.gates[0]
+    if len(conclusion.gates) > 1 or gate.p_value is None:
+        return ""
+    what = "wrong" if conclusion.target.limits_error else "escalated"
+    return (
+        f" ({gate.wrong:,} of {gate.accepted:,} tested items are {what} at the most promising "
+        f"gate, {p_value_text(gate.p_value)})"
+    )
+
+
+def _needed(gate: ActingGate, unit: ClusterUnit) -> str:
+    units = CLUSTERS[unit]
+    here = f"the run has {gate.families:,}"
+    if gate.needed is None:
+        return f"nothing shows that more {units} like these would do, {here}"
+    if gate.needed <= gate.families:
+        return (
+            f"its {gate.families:,} {units} would often do, but the drawn items of these do not "
+            "show it: score more"
+        )
+    return f"about {gate.needed:,} {units} like these would do in 4 of 5 cases, {here}"
+
+
+def _most_needed(gates: Sequence[ActingGate], unit: ClusterUnit) -> str:
+    planned = [gate for gate in gates if gate.needed is not None]
+    if len(gates) == 1:
+        return _needed(gates[0], unit)
+    if not planned:
+        return f"nothing shows that more {CLUSTERS[unit]} like these would do"
+    least = min(planned, key=lambda gate: gate.needed or 0)
+    return f"{least.group} comes first: {_needed(least, unit)}"
+
+
+def _condition(gate: ActingGate, rule: Rule) -> str:
+    text = gate_text(gate.threshold, rule.signal)
     return "an answer" if text == "every answer" else f"{SIGNAL_NAMES[rule.signal]} {text}"
 
 
@@ -183,7 +212,7 @@ def sets_answer(found: AnswerSets) -> str:
 
 def sets_check_answer(check: AnswerSetsCheck) -> str:
     """Say what a check found, kind by kind."""
-    promised = [each for each in check.kinds if each.filed.threshold is not None]
+    promised = [each for each in check.kinds if each.threshold is not None]
     if not promised:
         return "Cannot tell: the file guarantees nothing, so there are no sets to check."
     parts = []
@@ -222,7 +251,7 @@ def _needs(found: KindSets, unit: ClusterUnit) -> str:
 
 def _checked_sets(found: CheckedSets, unit: ClusterUnit) -> str:
     test = found.test
-    seen = f"{test.wrong:,} of {test.drawn:,} missed"
+    seen = f"{test.wrong:,} of {test.drawn:,} missed, {100 * found.shown:.1f}% coverage is shown"
     if test.needed is None:
         return f"{found.kind} ({seen})"
     return f"{found.kind} ({seen}; about {test.needed:,} {CLUSTERS[unit]} are needed)"

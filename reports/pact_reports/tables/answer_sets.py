@@ -147,10 +147,12 @@ def _check_table(check: AnswerSetsCheck) -> Table:
         (each for kind in check.kinds for each in (kind.sets.coverage, kind.sets.size)), unit
     )
     caption = (
-        f"Guarantee, by kind: {promise_text(file)}. Tested: the floor that the choice keeps, by "
-        f"one item of each {CLUSTER[unit]}; missed of drawn, and the p-values of a lower and of a "
-        f"higher coverage. Shares in %; in brackets the {method}."
+        f"Guarantee, by kind: {promise_text(file)}. Tested: this coverage, by one item of each "
+        f"{CLUSTER[unit]}; missed of drawn, the coverage that they show, and the p-values of a "
+        f"lower and of a higher one. Shares in %; in brackets the {method}."
     )
+    if len(check.kinds) > 1:
+        caption += " The p-values are adjusted for all kinds together (Holm)."
     return Table(
         name="answer-sets-check",
         title="",
@@ -159,7 +161,7 @@ def _check_table(check: AnswerSetsCheck) -> Table:
             Column("kind", "left", below=f"n, {CLUSTERS[unit]}"),
             Column("probability"),
             *_like_columns()[::2],
-            Column("floor", below="tested"),
+            Column("shown", below="tested"),
             Column("p, lower", below="p, higher"),
             Column("result"),
         ),
@@ -169,13 +171,13 @@ def _check_table(check: AnswerSetsCheck) -> Table:
 
 
 def _checked_cells(found: CheckedSets) -> tuple[Cell, ...]:
-    test, level = found.test, found.filed.threshold
+    test, level = found.test, found.threshold
     return (
         Cell(found.kind, below=_basis(found.sets)),
         Cell(level_text(level)),
         *_like_cells(found.sets)[::2],
         Cell(
-            UNDEFINED if level is None else percent_text(found.filed.floor),
+            UNDEFINED if level is None else percent_text(found.shown),
             below=f"{test.wrong:,} of {test.drawn:,}",
         ),
         Cell(p_text(test.p_holds), below=p_text(test.p_broken)),

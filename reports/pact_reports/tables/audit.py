@@ -24,9 +24,12 @@ from pact_eval.audit import (
     failed_checks,
 )
 from pact_eval.data import WordDiff
+from pact_eval.evaluation import DataConclusion
+from pact_eval.evaluation.conclusions.conclusion import Unchecked
 from pact_eval.prompts import LETTERS
 from pact_reports.numbers import UNDEFINED, value_text
 from pact_reports.plain_text import one_line
+from pact_reports.sentences.data import leak_lines, unchecked_list
 from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
 from pact_reports.tables.cells import estimate_cell
 from pact_reports.tables.dataset import files_table
@@ -44,9 +47,12 @@ def data_audit_parts(audit: DataAudit, *, fail_on: Severity) -> tuple[Part, ...]
         fail_on: the severity that fails.
 
     Returns:
-        Files, findings, what was measured, the table of checks, the verdict.
+        A leak, if there is one; files, findings, what was measured, the table of checks, the
+        verdict.
     """
-    parts: list[Part] = [files_table(audit.files, audit.facts, audit.families)]
+    conclusion = DataConclusion.of_audit(audit)
+    parts: list[Part] = [*leak_lines(conclusion.leak)]
+    parts.append(files_table(audit.files, audit.facts, audit.families))
     parts += findings(audit.checks)
     for check in audit.checks:
         if isinstance(check.measured, Balance):
@@ -148,18 +154,16 @@ def checks_table(checks: Sequence[CheckResult], *, fail_on: Severity) -> Table:
 
 
 def _result(check: CheckResult, fail_on: Severity) -> Cell:
-    if check.skipped is not None:
-        return Cell("skipped", tone="faint")
     if failed([check], fail_on):
         return Cell("failed", tone="bad")
+    if check.skipped is not None:
+        return Cell("not checked", tone="faint")
     return Cell("passed", tone="good")
 
 
 def _scope(check: CheckResult) -> str:
-    if check.skipped is not None:
-        return check.skipped
     line = _measured(check.measured)
-    return f"{check.scope}: {line}" if line else check.scope
+    return ": ".join(text for text in (check.skipped, check.scope, line) if text)
 
 
 def verdict(
@@ -178,13 +182,18 @@ def verdict(
         f"{n:,} {severity}{'s' if n != 1 else ''}" for severity, n in counts.items() if n
     )
     failing = [check.check for check in failed_checks(checks, fail_on)]
-    skipped = [check.check for check in checks if check.skipped is not None]
-    unseen = f" Not checked: {', '.join(skipped)}." if skipped else ""
+    skipped = [Unchecked(check.check, check.skipped) for check in checks if check.skipped]
+    unseen = f"; {unchecked_list(skipped)}" if skipped else ""
     if tampered is not None:
-        return Line(f"TAMPERED: {tampered} ({tally}).{unseen}", "bad")
+        return Line(f"TAMPERED: {tampered} ({tally}){unseen}.", "bad")
     if failing:
-        return Line(f"NOT TO BE TRUSTED: {tally} ({', '.join(failing)}).{unseen}", "bad")
-    return Line(f"The {subject} passed: {tally or 'no findings'}.{unseen}", "good")
+        return Line(f"NOT TO BE TRUSTED: {tally} ({', '.join(failing)}){unseen}.", "bad")
+    if counts["error"] or counts["warning"]:
+        return Line(f"The {subject} passed with doubts: {tally}{unseen}.", "caution")
+    if len(skipped) == len(checks):
+        return Line(f"The {subject} was not checked{unseen}.", "faint")
+    notes = f" ({tally})" if tally else ""
+    return Line(f"The {subject} is sound as far as checked{notes}{unseen}.", "good")
 
 
 @singledispatch

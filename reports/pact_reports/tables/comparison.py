@@ -12,7 +12,6 @@ from pact_eval.evaluation import (
     ArmDifference,
     ArmPair,
     ArmsComparison,
-    ClusterUnit,
     Comparison,
     Estimate,
     GroupComparison,
@@ -95,26 +94,18 @@ def comparison_parts(
     if len(comparison.groups) > 2:  # one group is all items once more
         by = comparison.by.replace("_", " ")
         parts.append(_by_group_table(comparison, f"A - B by {by}"))
-    return (*parts, _legend(everything.metrics["accuracy"].evidence.tests, unit))
+    return (*parts, _legend(everything.metrics["accuracy"].evidence.tests))
 
 
-def _exact(unit: ClusterUnit) -> str:
-    """Say which metrics have exact tests: pairs are units only if families are."""
-    pairs = ", pair accuracy by McNemar over pairs" if unit == "family" else ""
-    return f"accuracy by the sign flip over {CLUSTERS[unit]}{pairs}"
-
-
-def _legend(tests: int, unit: ClusterUnit) -> Legend:
+def _legend(tests: int) -> Legend:
     """Say what a mark of a difference between two runs means.
 
     Args:
         tests: number of tests whose p-values were adjusted together; 0 if none.
-        unit: units of the tests.
     """
-    tested = _exact(unit)
-    how = f"{tested}, others by their 95% interval"
+    how = "its 95% interval excludes 0"
     if tests:
-        how = f"{tested}, others by inverting their interval; p below 0.05 after {_holm(tests)}"
+        how = f"p, which inverts the interval, is below 0.05 after {_holm(tests)}"
     return Legend((("significant", f"the difference is shown ({how})"),), _EXPLAINED)
 
 
@@ -340,20 +331,19 @@ def arms_parts(
     parts: list[Part] = [_arms_table(comparison, names), _arm_groups_table(comparison, names)]
     for pair in comparison.pairs:
         if pair.seeds:
-            parts += _pair_parts(pair, names, mark_seeds=not comparison.tests)
+            parts += _pair_parts(pair, names)
         for seed, each in pair.seeds.items() if show_items else ():
             called = (names.arm(pair.a), names.arm(pair.b))
             parts += item_lists(each, called, f"{_seed(seed).capitalize()}: ")
     notes = (note_sentence(note, names) for note in comparison.notes)
     parts += [Line(f"Note: {note}", "caution") for note in notes]
-    return (*parts, _arms_legend(comparison.tests, comparison.unit))
+    return (*parts, _arms_legend(comparison.tests))
 
 
-def _arms_legend(tests: int, unit: ClusterUnit) -> Legend:
+def _arms_legend(tests: int) -> Legend:
     """Say what the marks of arms mean; arguments as for `_legend`."""
-    how = f"p below 0.05 after {_holm(tests)}; single seeds are not marked"
-    if not tests:
-        how = f"p below 0.05; at single seeds {_exact(unit)}, others by their 95% interval"
+    how = "p below 0.05" + (f" after {_holm(tests)}" if tests else "")
+    how += "; single seeds are not marked"
     marks: tuple[tuple[Mark, str], ...] = (
         ("significant", f"the difference is shown ({how})"),
         *STANDING_LEGEND,
@@ -413,26 +403,20 @@ def _summary_cells(comparison: ArmsComparison, group: str, spec: MetricSpec) -> 
     return cells
 
 
-def _pair_parts(pair: ArmPair, names: ArmNames, *, mark_seeds: bool) -> Iterator[Part]:
-    """Lay out the first arm against another one.
-
-    Args:
-        pair: the two arms.
-        names: display names of arms.
-        mark_seeds: mark differences that are shown at single seeds, and on average over them.
-    """
+def _pair_parts(pair: ArmPair, names: ArmNames) -> Iterator[Part]:
+    """Lay out the first arm against another one; hundreds of single seeds carry no marks."""
     a, b = names.arm(pair.a), names.arm(pair.b)
     yield Line(one_line(f"A = {a}, B = {b}; {_signs(len(pair.seeds))}"), "strong")
     yield _arm_differences_table(pair, f"{a} - {b}")
     everything = [comparison.groups[0] for comparison in pair.seeds.values()]
     rows = {titled(m.spec): [g.metrics[name] for g in everything]
             for name, m in everything[0].metrics.items()}  # fmt: skip
-    yield _seeds_table(pair, f"{a} - {b}, all items, by seed", rows, mark_seeds)
+    yield _seeds_table(pair, f"{a} - {b}, all items, by seed", rows)
     groups = {
         name: [each.metrics["accuracy"] for each in found]
         for name, found in _by_group(pair).items()
     }
-    yield _seeds_table(pair, f"{a} - {b}, accuracy by group and seed", groups, mark_seeds)
+    yield _seeds_table(pair, f"{a} - {b}, accuracy by group and seed", groups)
     yield _tests_table(pair)
     for seed, comparison in pair.seeds.items():
         yield from _verdicts(comparison, f"{_seed(seed).capitalize()}: ")
@@ -522,7 +506,7 @@ def _by_group(pair: ArmPair) -> dict[str, list[GroupComparison]]:
 
 
 def _seeds_table(
-    pair: ArmPair, title: str, rows: Mapping[str, Sequence[MetricComparison]], marked: bool
+    pair: ArmPair, title: str, rows: Mapping[str, Sequence[MetricComparison]]
 ) -> Table:
     """Lay out differences: a column per seed.
 
@@ -530,7 +514,6 @@ def _seeds_table(
         pair: the two arms.
         title: of the table.
         rows: by title of the row, the difference at each seed.
-        marked: mark the differences that are shown.
     """
     return Table(
         name="seeds",
@@ -541,10 +524,7 @@ def _seeds_table(
             Row(
                 (
                     Cell(name),
-                    *(
-                        _marked_difference(d.difference, d.spec, marked=marked and d.marked)
-                        for d in found
-                    ),
+                    *(estimate_cell(d.difference, d.spec.difference_unit) for d in found),
                 )
             )
             for name, found in rows.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from pact_eval.drift import AccuracyChange, AnswerChanges, Drift, GateChange, Mix, Tempering
@@ -14,7 +15,6 @@ from pact_reports.sentences.drift import (
     difference_sentences,
     distance_sentence,
     pairing_sentence,
-    ratio_parts,
 )
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell
@@ -175,8 +175,7 @@ def _temperature(estimate: Estimate) -> Cell:
 
 
 def _ratio_cell(each: Tempering) -> Cell:
-    value, interval = ratio_parts(each)
-    return Cell(value, interval=interval, reason=each.ratio.reason)
+    return replace(_temperature(each.ratio), reason=each.ratio.reason)
 
 
 def gates_table(drift: Drift) -> Table:

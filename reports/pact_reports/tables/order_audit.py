@@ -19,7 +19,7 @@ from pact_eval.evaluation import (
     metric_spec,
 )
 from pact_eval.prompts import position_name
-from pact_reports.numbers import CLUSTERS, interval_text, value_text
+from pact_reports.numbers import CLUSTERS, interval_text, small_text, value_text
 from pact_reports.table import Cell, Column, Line, Mark, Part, Row, Table
 from pact_reports.tables.cells import estimate_cell, p_value_cell
 
@@ -40,7 +40,7 @@ _TITLES: Final = {"accuracy": "Accuracy", "pair_accuracy": "Pair accuracy", "nll
 
 
 def order_sentence(effect: OrderEffect) -> str | None:
-    """Say in one sentence whether answers follow their order; None if nothing is known of it.
+    """Say how far the order moves probabilities, next to noise; None if nothing is known of it.
 
     Args:
         effect: of a run.
@@ -60,11 +60,11 @@ def order_sentence(effect: OrderEffect) -> str | None:
                 "may explain it."
             )
         case "shown":
-            return f"Order effect shown: view TV {tv}; {_alone(effect.floor)}."
+            return f"The order moves probabilities: view TV {tv}; {_alone(effect.floor)}."
         case "not shown":
             return (
-                "Order effect not shown: repeats may move the answers as much as other orders do "
-                f"(view TV {tv}; {_alone(effect.floor)})."
+                "Repeats may move probabilities as much as other orders do: view TV "
+                f"{tv}; {_alone(effect.floor)}."
             )
 
 
@@ -82,21 +82,11 @@ def _alone(floor: NoiseFloor) -> str:
         >>> _alone(NoiseFloor("repeats", 0.0123, 5, 1))
         'repeats moved at most 1.2%, with 1 flip of 5'
     """
+    tv = small_text(floor.tv, "percent")
     if floor.source == "rounding":
-        return f"rounding in {floor.precision} alone at most {_small(floor.tv)}%"
+        return f"rounding in {floor.precision} alone at most {tv}%"
     flips = "1 flip" if floor.flips == 1 else f"{floor.flips} flips"
-    return f"repeats moved at most {_small(floor.tv)}%, with {flips} of {floor.repeats}"
-
-
-def _small(share: float) -> str:
-    """Write a share in percent, however small.
-
-    Example:
-        >>> _small(0.00005), _small(0.1234), _small(0.0)
-        ('0.005', '12.3', '0')
-    """
-    percent = 100 * share
-    return f"{percent:.1f}" if percent >= 1 else f"{percent:.2g}"
+    return f"repeats moved at most {tv}%, with {flips} of {floor.repeats}"
 
 
 def floor_text(floor: float, spec: MetricSpec) -> str:
@@ -106,7 +96,12 @@ def floor_text(floor: float, spec: MetricSpec) -> str:
         >>> floor_text(0.00005, metric_spec("view_tv"))
         '0.005'
     """
-    return f"{floor:.2g}" if spec.unit == "nats" else _small(floor)
+    return small_text(floor, "nats" if spec.unit == "nats" else "percent")
+
+
+def slot_name(slot: SlotPreference) -> str:
+    """Return the letter of a slot, or "last" for the last slot of every item."""
+    return "last" if slot.slot < 0 else position_name(slot.slot)
 
 
 def slots_sentence(slots: SlotPreferences, unit: ClusterUnit = "family") -> str:
@@ -118,8 +113,11 @@ def slots_sentence(slots: SlotPreferences, unit: ClusterUnit = "family") -> str:
     """
     if not slots.items:
         return "Slots: no item is shown in two known orders."
-    said = [f"{position_name(slot)} is preferred" for slot in slots.preferred]
-    said += [f"{position_name(slot)} is avoided" for slot in slots.avoided]
+    marked = [slot for slot in _every(slots) if slot.marked]
+    said = [
+        f"{slot_name(slot)} is {'preferred' if slot.preference.value > 0 else 'avoided'}"
+        for slot in sorted(marked, key=lambda slot: slot.preference.value < 0)
+    ]
     finding = "; ".join(said) or "No slot is shown to be preferred or avoided"
     tested = f"{slots.draws:,} permutations" if slots.draws else "normal limit of the permutations"
     basis = (
@@ -216,22 +214,28 @@ def _slots_table(slots: SlotPreferences, unit: ClusterUnit) -> Table:
             Column("noise"),
             Column("p", numbers=("p",)),
         ),
-        rows=tuple(_slot_row(each) for each in slots.slots),
+        rows=tuple(_slot_row(slot) for slot in _every(slots)),
         legend=(("significant", ""),),
         notes=(slots_sentence(slots, unit),) if slots.items else (),
         keys=1,
     )
 
 
-def _slot_row(each: SlotPreference) -> Row:
-    unmoved = "no answer depends on the slot" if math.isnan(each.adjusted_p_value) else None
+def _every(slots: SlotPreferences) -> tuple[SlotPreference, ...]:
+    """Return the slots, and then the last one of every item if that is another question."""
+    return (*slots.slots, *(() if slots.last is None else (slots.last,)))
+
+
+def _slot_row(slot: SlotPreference) -> Row:
+    unmoved = "no answer depends on the slot" if math.isnan(slot.adjusted_p_value) else None
+    p_value = p_value_cell(slot.adjusted_p_value, unmoved)
     return Row(
         (
-            Cell(position_name(each.slot)),
-            Cell(value_text(each.chosen, "percent")),
-            Cell(value_text(each.chance, "percent")),
-            estimate_cell(each.preference, "points"),
-            Cell(f"±{value_text(each.noise, 'percent')}"),
-            p_value_cell(each.adjusted_p_value, unmoved),
+            Cell(slot_name(slot)),
+            Cell(value_text(slot.chosen, "percent")),
+            Cell(value_text(slot.chance, "percent")),
+            estimate_cell(slot.preference, "points"),
+            Cell(f"±{value_text(slot.noise, 'percent')}"),
+            p_value if slot.marked else replace(p_value, mark=None),
         )
     )

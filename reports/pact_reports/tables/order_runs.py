@@ -9,10 +9,19 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from pact_eval.errors import InputError
-from pact_eval.evaluation import Estimate, ExperimentRun, MetricSpec, OrderAudit, Unit, metric_spec
+from pact_eval.evaluation import (
+    Estimate,
+    ExperimentRun,
+    MetricSpec,
+    OrderAudit,
+    OrderConclusion,
+    Unit,
+    metric_spec,
+)
 from pact_eval.prompts import position_name
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import ends_text, value_text
+from pact_reports.sentences.conclusions import order_words
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.tables.cells import arm_cell, shown, text_cell
 from pact_reports.tables.order_audit import (
@@ -36,7 +45,7 @@ _GAIN: Final = metric_spec("ensemble_gain")
 _MOST_SLOTS: Final = 10
 _UNUSUAL: Final = ("identical", "no floor", "not shown")
 
-Audited = tuple[ExperimentRun, OrderAudit]
+Audited = tuple[ExperimentRun, OrderAudit, OrderConclusion]
 
 
 def build_order(request: TableRequest) -> Table:
@@ -58,9 +67,10 @@ def build_slots(request: TableRequest) -> Table:
 
 
 def _audited(request: TableRequest) -> list[Audited]:
-    found = [(run, request.raw.order_audit(run)) for run in request.comparable]
-    if not any(audit.items for _, audit in found):
-        sentences = (order_sentence(audit.effect) for _, audit in found)
+    raw = request.raw
+    found = [(run, raw.order_audit(run), raw.order(run)) for run in request.comparable]
+    if not any(audit.items for _, audit, _ in found):
+        sentences = (order_sentence(audit.effect) for _, audit, _ in found)
         message = next(filter(None, sentences), "no item is shown in two orders (K is 1)")
         raise InputError(message)
     return found
@@ -73,20 +83,20 @@ def order_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
         audited: runs with their audits.
         names: display names of arms.
     """
-    known = {gain.spec.name for _, audit in audited for gain in audit.gains}
+    known = {gain.spec.name for _, audit, _ in audited for gain in audit.gains}
     gains = [name for name in _GAINS if name in known]
-    k = max(audit.effect.k for _, audit in audited)
+    k = max(audit.effect.k for _, audit, _ in audited)
     unusual = (
         f"{names.run(run.label)}: {order_sentence(audit.effect)}"
-        for run, audit in audited
+        for run, audit, _ in audited
         if audit.effect.finding in _UNUSUAL
     )
     return Table(
         name="order",
         title="Effect of the order, next to noise alone",
         caption=(
-            f"{_findings(audited)} {k} views, raw. Gains: {k} views minus view 0, in points; NLL "
-            "in nats; the rest in %. Items that are shown in one order are left out."
+            f"{_concluded(audited, names)}. {k} views, raw. Gains: {k} views minus view 0, in "
+            "points; NLL in nats; the rest in %. Items that are shown in one order are left out."
         ),
         columns=(
             *_RUN,
@@ -96,25 +106,25 @@ def order_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
                 for name in gains
             ),
         ),
-        rows=_rows(audited, [_order_cells(audit, gains) for _, audit in audited], names),
+        rows=_rows(audited, [_order_cells(audit, gains) for _, audit, _ in audited], names),
         legend=(("significant", BEYOND_NOISE),),
         notes=(NOISE_ALONE, *unusual),
         brackets="In brackets: 95% interval over families.",
     )
 
 
-def _findings(audited: Sequence[Audited]) -> str:
-    """Say in how many runs an effect of the order is shown."""
-    shown_in = sum(audit.effect.finding == "shown" for _, audit in audited)
-    return f"An effect of the order is shown in {shown_in} of {_runs(len(audited))}."
+def _concluded(audited: Sequence[Audited], names: ArmNames) -> str:
+    """Say of every run whether it follows the order."""
+    words = ((names.run(run.label), order_words(conclusion)) for run, _, conclusion in audited)
+    return "; ".join(f"{name}: {said.finding[0].lower()}{said.finding[1:]}" for name, said in words)
 
 
 def _preferred(audited: Sequence[Audited]) -> str:
     """Name the slots that are preferred or avoided, with the number of runs that show it."""
     parts = []
     for word, found in (
-        ("Preferred", [audit.slots.preferred for _, audit in audited]),
-        ("avoided", [audit.slots.avoided for _, audit in audited]),
+        ("Preferred", [audit.slots.preferred for _, audit, _ in audited]),
+        ("avoided", [audit.slots.avoided for _, audit, _ in audited]),
     ):
         runs = Counter(slot for slots in found for slot in slots)
         named = [f"{position_name(slot)} ({_runs(runs[slot])})" for slot in sorted(runs)]
@@ -131,7 +141,7 @@ def _rows(
 ) -> tuple[Row, ...]:
     """Return one row per run, with a rule between arms."""
     rows, before = [], None
-    for (run, _), found in zip(audited, cells, strict=True):
+    for (run, *_), found in zip(audited, cells, strict=True):
         seed = "–" if run.seed is None else str(run.seed)
         named = (arm_cell(run.arm, names), text_cell(seed))
         rows.append(Row((*named, *found), rule=run.arm != before))
@@ -191,7 +201,7 @@ def slots_table(audited: Sequence[Audited], names: ArmNames = KEYS) -> Table:
             *_RUN,
             *(_slot_column(position_name(slot)) for slot in slots),
         ),
-        rows=_rows(audited, [_slot_cells(audit, slots) for _, audit in audited], names),
+        rows=_rows(audited, [_slot_cells(audit, slots) for _, audit, _ in audited], names),
         legend=(("significant", "shown: p below 0.05, by permutations, Holm over the slots"),),
         notes=(
             "Noise: 95% of the permutations of the answers of each item over its orders are "
@@ -208,9 +218,9 @@ def _slot_column(name: str) -> Column:
 
 def _shown_slots(audited: Sequence[Audited]) -> list[int]:
     """Return the slots of the table: all, or of very many those that are marked, then the first."""
-    most = max(len(audit.slots.slots) for _, audit in audited)
+    most = max(len(audit.slots.slots) for _, audit, _ in audited)
     marked = {
-        slot for _, audit in audited for slot in (*audit.slots.preferred, *audit.slots.avoided)
+        slot for _, audit, _ in audited for slot in (*audit.slots.preferred, *audit.slots.avoided)
     }
     chosen = [*sorted(marked), *(slot for slot in range(most) if slot not in marked)]
     return sorted(chosen[:_MOST_SLOTS])

@@ -38,6 +38,7 @@ from pact_reports.numbers import (
     value_text,
 )
 from pact_reports.plain_text import one_line
+from pact_reports.sentences.conclusions import conclusion_line
 from pact_reports.sentences.notes import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.answer_scores import groups_table
@@ -89,10 +90,12 @@ def run_heading(title: str, provenance: Provenance, names: ArmNames = KEYS) -> t
 
 
 def run_parts(report: RunReport, names: ArmNames = KEYS) -> tuple[Part, ...]:
-    """Lay out the report on a run, on full or ablated contexts, and its order audit."""
+    """Lay out the report on a run, its order audit, and then what is concluded of it."""
     lay_out = ablated_parts if report.run.ablated else evaluation_parts
     heading = run_heading(report.run.title, report.run.provenance, names)
-    return (*heading, *lay_out(report.evaluation, report.order_audit))
+    parts = lay_out(report.evaluation, report.order_audit)
+    answers = (Line(conclusion_line(conclusion), "strong") for conclusion in report.conclusions)
+    return (*heading, *parts, *answers)
 
 
 def evaluation_parts(evaluation: Evaluation, audit: OrderAudit | None = None) -> tuple[Part, ...]:
@@ -215,57 +218,24 @@ def titled(spec: MetricSpec) -> str:
     return spec.title + {1: " ↑", -1: " ↓", 0: ""}[spec.better]
 
 
-def letter_verdict(
-    letters: SlotHomogeneity, unit: ClusterUnit = "family", *, basis: bool = True
-) -> str:
-    """Say whether each letter is chosen as often as it is correct: the effect first.
+def letter_counts(letters: SlotHomogeneity, unit: ClusterUnit = "family") -> str:
+    """Say whether letters are chosen as often as they are correct.
+
+    A preference for an answer counts here too, so this says nothing of the order of the answers.
 
     Args:
         letters: the test over all item views.
         unit: what its clusters are.
-        basis: also give the statistic and what it rests on.
     """
-    views = f"{letters.units:,} item views, {letters.clusters:,} {CLUSTERS[unit]}"
-    never = _never_chosen(letters)
-    behind = "".join(f"; {each}" for each in never)
     if letters.reason is not None:
-        return f"Letter bias: no test ({reason_text(letters.reason, unit)}){behind}."
-    test = p_value_text(letters.p_value)
-    if basis:
-        test = (
-            f"chi-squared {letters.chi2:.2f} on {letters.dof}, {p_value_text(letters.p_value)}; "
-            f"Stuart-Maxwell over slots, by {CLUSTER[unit]}; {views}; a shift of one letter by "
-            f"{value_text(letters.detectable, 'percent')}% of the views is shown with 80% power"
-        )
-    if letters.p_value >= LEVEL:
-        return f"No letter bias shown{behind} ({test})."
-    rarely = tuple(slot for slot in letters.avoided if slot not in letters.never_chosen)
-    shown = ((letters.favoured, "often"), (rarely, "rarely"))
-    said = [_share(letters, slot, how) for slots, how in shown for slot in slots]
-    found = [*said, *never] or ["choices and references differ, but no single letter is shown"]
-    return f"Letter bias: {'; '.join(found)} ({test})."
-
-
-def _share(letters: SlotHomogeneity, slot: int, how: str) -> str:
-    """Write how often a letter is chosen and correct.
-
-    Example:
-        "A is chosen too often (in 40.1% of the views; it is correct in 36.3%)"
-    """
-    chosen, correct = (
-        100 * counts[slot] / letters.units for counts in (letters.observed, letters.expected)
-    )
+        return f"No test of these counts: {reason_text(letters.reason, unit)}."
+    differ = "differ" if letters.p_value < LEVEL else "are not shown to differ"
+    views = f"{letters.units:,} item views, {letters.clusters:,} {CLUSTERS[unit]}"
     return (
-        f"{position_name(slot)} is chosen too {how} (in {chosen:.1f}% of the views; it is correct "
-        f"in {correct:.1f}%)"
-    )
-
-
-def _never_chosen(letters: SlotHomogeneity) -> tuple[str, ...]:
-    """Name the letters that are never chosen although they are correct somewhere."""
-    return tuple(
-        f"{position_name(slot)} is never chosen, and correct in {letters.expected[slot]:,} views"
-        for slot in letters.never_chosen
+        f"The two rows {differ} (chi-squared {letters.chi2:.2f} on {letters.dof}, "
+        f"{p_value_text(letters.p_value)}; Stuart-Maxwell, by {CLUSTER[unit]}; {views}; a shift of "
+        f"one letter by {value_text(letters.detectable, 'percent')}% of the views is shown with "
+        "80% power). A preference for an answer counts here too: only the slots test the order."
     )
 
 
@@ -351,5 +321,5 @@ def _letters_table(letters: SlotHomogeneity, unit: ClusterUnit) -> Table:
         caption="",
         columns=(Column(head[0], "left"), *map(Column, head[1:])),
         rows=tuple(Row(tuple(map(Cell, line))) for line in body),
-        notes=(letter_verdict(letters, unit),),
+        notes=(letter_counts(letters, unit),),
     )

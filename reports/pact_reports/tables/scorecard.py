@@ -26,7 +26,6 @@ from pact_reports.numbers import (
     ends_text,
     has_width,
     methods_text,
-    p_value_text,
     value_text,
 )
 from pact_reports.sentences.calibration import NOISE
@@ -131,9 +130,8 @@ def scorecard_legend(scorecard: Scorecard) -> str:
     of_ece = any(noise_text(each) for each in _readings(scorecard))
     return (
         f"{by_value}; in brackets the {methods_text(found)}, seeds held fixed. Shown: chance "
-        "explains it in at most 5% of samples of families, by the interval or, for accuracy "
-        "without a margin, by the exact sign flip; one of m comparisons that fails is judged at "
-        f"5% / m.{f' {NOISE}' if of_ece else ''}"
+        "explains it in at most 5% of samples of families, by the interval; one of m comparisons "
+        f"that fails is judged at 5% / m.{f' {NOISE}' if of_ece else ''}"
     )
 
 
@@ -219,8 +217,6 @@ def evidence_text(comparison: CheckComparison) -> str:
     evidence = comparison.evidence
     if evidence is None:
         return ""
-    if evidence.method == "exact test":
-        return p_value_text(evidence.p_value)
     if evidence.method != "interval":
         return evidence.reason or "no interval"
     if evidence.reason is not None:

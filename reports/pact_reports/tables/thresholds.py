@@ -76,13 +76,13 @@ def gate_number(threshold: float, signal: Signal) -> str:
 
     Example:
         >>> gate_number(0.93217, "top"), gate_number(-0.25, "entropy")
-        ('0.932', '0.25')
+        ('0.932', '0.250')
     """
     if threshold == math.inf:
         return "nothing"
     if threshold <= EVERY_ANSWER:
         return "all"
-    return f"{-threshold if signal in LOW_IS_SURE else threshold:.3g}"
+    return f"{-threshold if signal in LOW_IS_SURE else threshold:.3f}"
 
 
 def rule_text(rule: Rule) -> str:
@@ -119,7 +119,7 @@ def thresholds_table(found: Thresholds) -> Table:
     gates, rule = found.gates, found.rule
     costs = found.target.kind == "cost"
     columns = (
-        Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}"),
+        Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}, tested"),
         Column(SIGNAL_NAMES[rule.signal]),
         Column("tested", below="p-value"),
         Column("accepted"),
@@ -128,9 +128,10 @@ def thresholds_table(found: Thresholds) -> Table:
     )
     method = methods_text((gate.coverage for gate in gates), rule.unit)
     caption = (
-        f"Rates in %; in brackets the {method}. Tested: one item of each {CLUSTER[rule.unit]}; "
-        f"{_counted(found.target)}, with the exact p-value. Left out: source families that were "
-        "left out when their gate was chosen."
+        f"Rates in %; in brackets the {method}. Tested: {_drawn(rule)}; "
+        f"{_counted(found.target)}, with the exact p-value. Every fifth {CLUSTER[rule.unit]} "
+        "orders the gates instead. Left out: source families that were left out when their gate "
+        "was chosen."
     )
     return Table(
         name="thresholds",
@@ -192,14 +193,16 @@ def check_table(check: ThresholdsCheck) -> Table:
     method = methods_text((gate.coverage for gate in check.gates), rule.unit)
     caption = (
         f"Target: {target_text(check.file.target)}. Rates in %; in brackets the {method}. Tested: "
-        f"one item of each {CLUSTER[rule.unit]}; {_counted(check.file.target)}."
+        f"{_drawn(rule)}; {_counted(check.file.target)}."
     )
+    if len(check.gates) > 1:
+        caption += " The p-values are adjusted for all gates together (Holm)."
     return Table(
         name="thresholds-check",
         title="",
         caption=caption,
         columns=(
-            Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}"),
+            Column("items", "left", below=f"n, {CLUSTERS[rule.unit]}, tested"),
             *(Column(title) for title in titles),
         ),
         rows=tuple(Row(_checked_cells(gate, rule)) for gate in check.gates),
@@ -211,7 +214,7 @@ def _gate_cells(gate: Gate, rule: Rule, *, costs: bool) -> tuple[Cell, ...]:
     test = gate.chosen.test
     tested = UNDEFINED if test is None else f"{test.wrong:,} of {test.accepted:,}"
     cells = (
-        Cell(gate.group, below=f"{gate.items:,}, {gate.units:,}"),
+        Cell(gate.group, below=f"{gate.items:,}, {gate.units:,}, {gate.chosen.tested_units:,}"),
         Cell(gate_text(gate.chosen.threshold, rule.signal)),
         Cell(tested, below="" if test is None else p_text(test.p_value)),
         rate_cell(gate.coverage),
@@ -226,7 +229,7 @@ def _gate_cells(gate: Gate, rule: Rule, *, costs: bool) -> tuple[Cell, ...]:
 
 def _checked_cells(gate: CheckedGate, rule: Rule) -> tuple[Cell, ...]:
     return (
-        Cell(gate.group, below=f"{gate.coverage.n:,}, {gate.units:,}"),
+        Cell(gate.group, below=f"{gate.coverage.n:,}, {gate.units:,}, {gate.tested:,}"),
         Cell(gate_text(gate.threshold, rule.signal)),
         rate_cell(gate.coverage),
         rate_cell(gate.error),
@@ -241,6 +244,11 @@ def _alternative_cell(other: Alternative | None) -> Cell:
     if other is None or other.threshold is None:
         return Cell(UNDEFINED)
     return Cell(percent_text(other.coverage))
+
+
+def _drawn(rule: Rule) -> str:
+    unit = CLUSTER[rule.unit]
+    return f"one item of each {unit}" if rule.counting == "families" else f"items, drawn by {unit}"
 
 
 def _counted(target: Target) -> str:

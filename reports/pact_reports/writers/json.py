@@ -15,10 +15,11 @@ from pact_eval.evaluation import (
     ArmsComparison,
     CalibrationError,
     ClusterUnit,
+    Conclusion,
+    DataConclusion,
     Evaluation,
     Group,
     ItemMismatch,
-    LeftOutItems,
     ListedRun,
     Method,
     MetricDecoding,
@@ -28,15 +29,14 @@ from pact_eval.evaluation import (
     OrderAudit,
     OrderEffect,
     RunReport,
-    SameWeights,
-    SkippedRun,
-    UnlikeRuns,
 )
 from pact_eval.prompts import position_name
 from pact_eval.runs.remote.urls import shown
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import CLUSTERS, GENERALISATION, reason_text
 from pact_reports.sentences.notes import note_sentence, warning_sentence
+
+_MOST_IDS: Final = 20
 
 if TYPE_CHECKING:  # a report does not wait for what audits, fits and scorecards need
     from pact_eval.audit import (
@@ -76,7 +76,7 @@ def to_json(value: Any) -> Json:
         return str(value)
     if isinstance(value, Note):
         return _typed(value, note_sentence(value))
-    if isinstance(value, SkippedRun | UnlikeRuns | SameWeights | ItemMismatch | LeftOutItems):
+    if isinstance(value, ItemMismatch | Notice):
         return _typed(value, warning_sentence(value))
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
@@ -262,8 +262,52 @@ def report_json(
     return evaluation_json(report.evaluation, run.provenance) | {
         "arm_name": names.arm(run.arm),
         "rates": to_json(report.rates),
+        "answer": {
+            conclusion.question: conclusion_json(conclusion) for conclusion in report.conclusions
+        },
         "order": order_json(report.order, report.order_audit if audit else None),
+        "data": data_json(report.experiment.data),
         "digest": report.digest.json,
+    }
+
+
+def conclusion_json(conclusion: Conclusion) -> dict[str, Json]:
+    """Turn a conclusion into JSON values: its question, status, numbers and sentence.
+
+    Returns:
+        Shares and differences are fractions. `items` is the number of items behind the status, and
+        `ids` has the first of them.
+    """
+    from pact_reports.sentences.conclusions import conclusion_words
+
+    numbers = {each.name: to_json(getattr(conclusion, each.name)) for each in fields(conclusion)}
+    behind: dict[str, Json] = {
+        "items": len(conclusion.items),
+        "ids": [*conclusion.items[:_MOST_IDS]],
+        "text": str(conclusion_words(conclusion)),
+    }
+    return {"question": conclusion.question, **numbers, **behind}
+
+
+def data_json(conclusion: DataConclusion) -> dict[str, Json]:
+    """Turn the conclusion on the data of runs into JSON values; accuracies are fractions."""
+    leak = conclusion.leak
+    return {
+        "question": conclusion.question,
+        "status": conclusion.status,
+        "errors": conclusion.errors,
+        "warnings": conclusion.warnings,
+        "leak": None
+        if leak is None
+        else {
+            "items": list(leak.items),
+            "families": list(leak.families),
+            "files": list(leak.files),
+            "left_out": leak.left_out,
+            "accuracy": to_json(leak.accuracy),
+            "accuracy_without": to_json(leak.accuracy_without),
+        },
+        "unchecked": [to_json(each) for each in conclusion.unchecked],
     }
 
 
@@ -325,7 +369,7 @@ def warnings_json(warnings: Iterable[CalibrationWarning | ItemMismatch | Notice]
 
 
 def _warning(warning: CalibrationWarning | ItemMismatch | Notice) -> Json:
-    if isinstance(warning, SkippedRun | UnlikeRuns | SameWeights | ItemMismatch | LeftOutItems):
+    if isinstance(warning, ItemMismatch | Notice):
         return to_json(warning)
     return {"run": warning.run, **_typed(warning.note, warning_sentence(warning))}
 
@@ -488,6 +532,8 @@ def data_audit_json(
             for file, facts, families in zip(audit.files, audit.facts, audit.families, strict=True)
         ],
         **_checks(audit.checks, fail_on),
+        "conclusion": data_json(DataConclusion.of_audit(audit)),
+        "leaks": to_json(audit.leaks),
         "fail_on": fail_on,
         "tampered": audit.tampered,
     }

@@ -96,6 +96,7 @@ def test_an_empty_folder_skips_what_there_is_nothing_for(tmp_path: Path) -> None
     assert (audit.facts.settings, audit.facts.n_modules, audit.facts.scale) == (None, None, None)
 
 
+@pytest.mark.posix
 def test_a_snapshot_in_the_hubs_cache_links_to_its_blobs(adapter: Path, tmp_path: Path) -> None:
     cache = tmp_path / "models--someone--adapter"
     snapshot = cache / "snapshots" / COMMIT
@@ -109,6 +110,7 @@ def test_a_snapshot_in_the_hubs_cache_links_to_its_blobs(adapter: Path, tmp_path
     assert counts(audit_adapter(snapshot, keep=20)) == {"link-outside": 1}
 
 
+@pytest.mark.posix
 def test_a_link_inside_the_folder_is_none_that_leads_out(adapter: Path) -> None:
     both(file("checkpoint-30/notes.md"), link("last", "checkpoint-30"))(adapter)
     audit = audit_adapter(adapter, keep=20)
@@ -383,6 +385,11 @@ SPOILS: list[tuple[str, str, Spoil]] = [
     ("contract-mismatch", "contract_fingerprint", schema(contract_fingerprint="0" * 64)),
     ("contract-mismatch", "system_prompt", schema(system_prompt="Classify.")),
     ("contract-mismatch", "task is a list", schema(task=[])),
+    (
+        "template-does-not-end",
+        "1 GB",
+        both(file("decision_template.jinja", "{{ 'a' * 10**10 }}"), schema(task=None)),
+    ),
     ("decision-unusable", "noul_options", file("decision.json", '{"noul_options": 1}')),
     ("decision-unusable", "trained decision head", file("head.safetensors", SAFE_HEADER)),
     ("decision-files-ignored", "alone takes the prompt of", file("decision.json", "{}")),
@@ -433,6 +440,7 @@ SPOILS: list[tuple[str, str, Spoil]] = [
 @pytest.mark.parametrize(
     ("code", "text", "spoil"), SPOILS, ids=[f"{code}:{text[:40]}" for code, text, _ in SPOILS]
 )
+@pytest.mark.posix
 def test_a_spoilt_adapter_is_found_out(code: str, text: str, spoil: Spoil, adapter: Path) -> None:
     spoil(adapter)
     audit = audit_adapter(adapter, keep=200)

@@ -10,11 +10,11 @@ from reports.page.page_runs import experiment_of
 from run_frames import rows, write_run
 
 from pact_eval.errors import Place
-from pact_eval.evaluation import AuditedCheck, AuditedCode, DataCard
+from pact_eval.evaluation import AuditedCheck, AuditedCode, DataConclusion
 from pact_reports.page import PageRequest, make_page, write_page
 
-AUDIT = DataCard(
-    "problems",
+AUDIT = DataConclusion(
+    status="problems",
     records=48,
     errors=1_200,
     failed=("separation",),
@@ -74,4 +74,4 @@ def test_more_of_the_data_card_opens_the_findings(page: Page, ten_runs: Path) ->
         "separation errors shared-id: 1,200 eval.jsonl:7 (id <i>); and 1,199 more 48 records "
         "largest within 0.91"
     )
-    assert second == "hashes skipped no --manifest given"
+    assert second == "hashes not checked no --manifest given"

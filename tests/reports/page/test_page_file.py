@@ -226,7 +226,7 @@ def test_one_view_without_calibrator_pairs_or_code_order(tmp_path: Path) -> None
     )
     frame = frame.cast({"variant": str, "answer_mass": float, "prompt_tokens": int})
     page = page_of(tmp_path, frame, None).read_text(encoding="utf-8")
-    assert "One view" in page
+    assert "Order not checked" in page
 
 
 def records(tmp_path: Path, families: int, **changes: object) -> Path:

@@ -63,18 +63,20 @@ def test_the_page_audits_its_data_or_takes_an_audit(
     value = json.loads(audit.read_text())
     write = (*folders, *FAST, "--html", page)
     run(*write, "--audit", audit)  # the runs record another dataset than the one audited
-    assert cards_of(page)[1] == ("Is the data sound?", "Not audited")
+    assert cards_of(page)[1] == ("Is the data sound?", "Not checked")
     assert "audit.json is about other files than the runs" in page.read_text(encoding="utf-8")
     recorded = json.loads((folders[0] / "run.json").read_bytes())["settings"]["data"]["sha256"]
     value["files"][0]["sha256"] = recorded
     audit.write_text(json.dumps(value))
     counts = value["counts"]
-    expected = "Problems" if counts["error"] else "Doubts" if counts["warning"] else "No findings"
+    expected = value["conclusion"]["status"].capitalize()
+    assert (expected == "Problems") == (counts["error"] > 0)
     for given in (("--data", data), ("--audit", audit)):
         run(*write, *given)
         questions, statuses = zip(*cards_of(page), strict=True)
         assert questions == (
-            *("Is it better?", "Is the data sound?", "Answers or letters?", "Probabilities?"),
+            *("Is it better?", "Is the data sound?"),
+            *("Does it follow the order?", "Are the probabilities right?"),
         )
         assert statuses[1] == expected, given
         text = page.read_text(encoding="utf-8")
@@ -84,9 +86,9 @@ def test_the_page_audits_its_data_or_takes_an_audit(
             assert (check["skipped"] or check["scope"]) in unescape(audited), given
             for code, each in check["codes"].items():
                 assert f"{code}: {each['count']:,}" in audited, given
-    monkeypatch.setattr("pact_reports.files._MOST_AUDITED", 1)
+    monkeypatch.setattr("pact_eval.evaluation.run_data.MOST_AUDITED", 1)
     run(*write, "--data", data)
-    assert cards_of(page)[1] == ("Is the data sound?", "Not audited")
+    assert cards_of(page)[1] == ("Is the data sound?", "Not checked")
     assert "more than 1 records: give --audit" in page.read_text(encoding="utf-8")
 
 
@@ -141,7 +143,7 @@ def test_criteria_that_were_tampered_with(folders: list[Path], tmp_path: Path) -
         (("--html", "page.html", "--data", "nowhere"), "file or folder of records not found", 1),
         (("--html", "page.html", "--criteria", "nowhere.toml"), "nowhere.toml", 1),
         (("--html", "page.html", "--method", "x"), "no run of arm 'x'", 1),
-        (("--data", "eval.jsonl"), "--data is for --html, --latex and --markdown", 2),
+        (("--data", "eval.jsonl"), "eval.jsonl", 1),
         (("--method", "x"), "--method is for --html", 2),
         (("--style", "acl"), "--style is for --figures, which was not given", 2),
         (("--html", "page.html", "--calibration", "c.json"), "--calibration is for the report", 2),

@@ -82,7 +82,8 @@ def test_means_and_deviations_by_hand(arms: list[Path]) -> None:
     # One run has no deviation: neither 0 nor a mark of one.
     assert math.isnan(cells(table, "Accuracy")[2][0].numbers[1] or 0.0)
     assert "one run has no deviation" in table.caption
-    assert marked(table, "Accuracy", "best") == ["b"]
+    # At the shared seeds, a and b differ in five families: too few for an exact test to show.
+    assert marked(table, "Accuracy", "best") == []
 
 
 def test_nll_and_ece_by_hand(tmp_path: Path) -> None:

@@ -14,9 +14,8 @@ from pact_eval.scoring.servers.client import (
     MOST_FAILURES,
     TRIES,
     Client,
-    NoUsableReplyError,
-    RefusedRequestError,
 )
+from pact_eval.scoring.servers.replies import NoUsableReplyError, RefusedRequestError
 from pact_eval.scoring.servers.request import ServerRequest
 from scoring.servers.loopback import Response, Sent, serving
 
@@ -30,6 +29,10 @@ def asked(*urls: str, **options: Any) -> ServerRequest:
     return ServerRequest(urls=urls, model="m", **options)
 
 
+def post(client: Client) -> Any:
+    return client.post("/v1/x", b"{}", lambda value: value)
+
+
 def refusal(response: Response, kind: type[ServerError] = NoUsableReplyError) -> ServerError:
     """Returns the error that a server's response to the only request leads to."""
     with (
@@ -37,7 +40,7 @@ def refusal(response: Response, kind: type[ServerError] = NoUsableReplyError) ->
         Client(asked(server.url)) as c,
         pytest.raises(kind) as caught,
     ):
-        c.post("/v1/x", b"{}")
+        post(c)
     return caught.value
 
 
@@ -53,7 +56,7 @@ def test_passing_statuses_are_tried_again(status: int) -> None:
         serving(in_turn(busy, busy, Response({"ok": 1}))) as server,
         Client(asked(server.url)) as c,
     ):
-        assert c.post("/v1/x", b"{}") == {"ok": 1}
+        assert post(c) == {"ok": 1}
         assert (c.requests, c.retries) == (3, 2)
 
 
@@ -61,7 +64,7 @@ def test_a_server_that_is_always_busy_is_given_up() -> None:
     busy = Response({"detail": "all slots are taken"}, 529)
     with serving(in_turn(busy)) as server, Client(asked(server.url)) as c:
         with pytest.raises(NoUsableReplyError, match=f"{TRIES} tries .* 529: all slots are taken"):
-            c.post("/v1/x", b"{}")
+            post(c)
         assert len(server.posts) == TRIES
 
 
@@ -69,7 +72,7 @@ def test_retry_after_is_kept_and_a_long_one_ends_the_run() -> None:
     wait = Response(None, 429, {"retry-after-ms": "300"})
     with serving(in_turn(wait, Response({}))) as server, Client(asked(server.url)) as c:
         started = time.monotonic()
-        c.post("/v1/x", b"{}")
+        post(c)
         assert time.monotonic() - started >= 0.3
     hours = Response(None, 429, {"retry-after": "7200"})
     assert "asks to wait 7,200 s" in str(refusal(hours, ServerError))
@@ -93,7 +96,7 @@ def test_refusals_are_not_repeated_and_say_why(
 ) -> None:
     with serving(in_turn(Response(body, status))) as server, Client(asked(server.url)) as c:
         with pytest.raises(RefusedRequestError, match=message) as caught:
-            c.post("/v1/x", b"{}")
+            post(c)
         assert caught.value.capacity is (capacity or status == 413)
         assert len(server.posts) == 1
 
@@ -111,7 +114,7 @@ def test_refusals_are_not_repeated_and_say_why(
 def test_what_no_repetition_cures_ends_the_run(response: Response, message: str) -> None:
     with serving(in_turn(response)) as server, Client(asked(server.url)) as c:
         with pytest.raises(ServerError, match=message):
-            c.post("/v1/x", b"{}")
+            post(c)
         assert len(server.sent) == 1
 
 
@@ -132,17 +135,7 @@ def test_a_server_that_does_not_run_is_given_up_after_one_request() -> None:
     with serving(in_turn(Response(None))) as server:
         pass  # its port is free now
     with Client(asked(server.url)) as c, pytest.raises(ServerError, match="is the server running"):
-        c.post("/v1/x", b"{}")
-
-
-def test_replies_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "MOST_BYTES", 2**20)
-
-    def endless(file: Any) -> None:
-        while True:
-            file.write(b" " * 65536)
-
-    assert "longer than 1,048,576 bytes" in str(refusal(Response(write=endless)))
+        post(c)
 
 
 def test_a_slow_drip_ends_at_the_timeout_of_the_whole_reply() -> None:
@@ -158,7 +151,7 @@ def test_a_slow_drip_ends_at_the_timeout_of_the_whole_reply() -> None:
         Client(asked(server.url, timeout_seconds=0.02)) as c,
         pytest.raises(NoUsableReplyError, match="not complete after"),
     ):
-        c.post("/v1/x", b"{}")
+        post(c)
     assert time.monotonic() - started < 10
 
 
@@ -168,7 +161,7 @@ def test_a_slow_drip_ends_at_the_timeout_of_the_whole_reply() -> None:
         (b")]}'\n{}", {}, "not strict JSON"),
         (b'{"a": NaN}', {}, "NaN"),
         (b'{"a": 1, "a": 2}', {}, "duplicate key"),
-        (b"[" * 100_000, {}, "nested"),
+        (b"[" * 4_000, {}, "nested"),
         (b"\x1f\x8b", {"content-encoding": "gzip"}, "compressed"),
     ],
 )
@@ -186,7 +179,7 @@ def test_the_key_is_in_one_header_and_in_no_message(monkeypatch: pytest.MonkeyPa
 
     with serving(echo) as server, Client(asked(server.url, key_variable="MY_KEY")) as c:
         with pytest.raises(ServerError) as caught:
-            c.post("/v1/x", b"{}")
+            post(c)
         assert "bad header Bearer [key]" in str(caught.value)
         assert "s3cret" not in f"{caught.value!r}{c!r}{vars(c._request)}"
         assert [name for name, text in server.sent[0].headers.items() if "s3cret" in text] == [
@@ -227,7 +220,7 @@ def test_requests_go_round_and_a_dead_replica_is_passed_over() -> None:
     with serving(in_turn(Response({}))) as first, serving(in_turn(Response({}))) as second:
         with Client(asked(dead, first.url, second.url)) as c:
             for _ in range(9):
-                c.post("/v1/x", b"{}")
+                post(c)
         assert min(len(first.posts), len(second.posts)) >= 3
 
 
@@ -236,5 +229,5 @@ def test_the_rate_limit_spaces_requests() -> None:
     with answers as server, Client(asked(server.url, requests_per_minute=1200)) as c:
         started = time.monotonic()
         for _ in range(5):
-            c.post("/v1/x", b"{}")
+            post(c)
         assert time.monotonic() - started >= 4 * 60 / 1200

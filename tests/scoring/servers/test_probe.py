@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from builders import question, record, write_jsonl
 from commands import runner
+from tolerances import LOGIT
 
 from pact_cli.main import main
 from pact_eval.data import parse_record
@@ -47,6 +48,43 @@ def by_position(sent: Sent, *, shift: float = 0.0, digits: int | None = None) ->
         "probabilities": dict(zip(names, p, strict=True)),
     }
     return systemone(sent, answers={"decision": answer})
+
+
+def of_one_model(sent: Sent) -> Response:
+    if sent.body["model"] != "mine":
+        return Response({"detail": f"pinned to mine, got {sent.body['model']}"}, 400)
+    return by_position(sent)
+
+
+@pytest.mark.parametrize(
+    ("listed", "reason"),
+    [
+        (["mine"], "the server serves one model"),
+        ([], "the server does not answer as base (status 400: pinned to mine, got base)"),
+    ],
+)
+def test_a_server_of_one_model_is_not_compared_with_its_base(
+    listed: list[str], reason: str, tmp_path: Path
+) -> None:
+    pages = {"/v1/models": {"data": [{"id": name} for name in listed]}}
+    data = write_jsonl(tmp_path / "d.jsonl", [record("a-base", decision=question(n=4))])
+    with serving(of_one_model, pages) as server:
+        words = ("--server", server.url, "--model", "mine", "--base-name", "base")
+        result = runner(main, "probe")(*words)
+        scored = runner(main, "score")(*words, "--data", data, "--out", tmp_path / "run")
+    assert f"adapter   not compared: {reason}\n" in result.stdout
+    assert f"not compared: {reason}\n" in scored.stderr
+    kept: Any = read_run(tmp_path / "run").provenance["probe"]
+    assert (kept["base"], kept["base_missing"]) == (None, reason)
+
+
+def test_a_base_name_that_a_server_of_several_models_does_not_serve_is_an_error() -> None:
+    def respond(sent: Sent) -> Response:
+        return by_position(sent) if sent.body["model"] == "mine" else Response("no", 404)
+
+    pages = {"/v1/models": {"data": [{"id": "mine"}, {"id": "base"}]}}
+    with serving(respond, pages) as server, pytest.raises(ServerError, match="--base-name basis"):
+        probe(ServerRequest((server.url,), "mine", base_name="basis"))
 
 
 def test_a_server_that_follows_the_order() -> None:
@@ -233,7 +271,7 @@ def test_parity_with_the_local_adapter_and_without_it() -> None:
     assert served.parity is not None
     assert served.parity.holds
     assert served.parity.views == 3 * 2 + 2
-    assert served.parity.largest_difference < 1e-4
+    assert served.parity.largest_difference < LOGIT
     base = probed(LocalServer(None, MODEL), **local)
     assert base.parity is not None
     assert not base.parity.holds

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tolerances import LOGIT
 from transformers_server import wait_for
 
 from pact_eval.errors import ServerError
@@ -100,11 +101,11 @@ def test_a_served_run_is_the_local_run(
     with serving(right, {"/v1/models": pages}, routes=(path,)) as server:
         request = ServerRequest((server.url,), "mine", local=ADAPTER, concurrency=1)
         score_windows(server_source(request, said.append), dataset, tmp_path / "run", labels={})
-    check_equal(read_run(tmp_path / "run"), local, 1e-5)
+    check_equal(read_run(tmp_path / "run"), local, LOGIT)
     (found,) = said
     assert found.parity is not None
     assert (found.wire, found.parity.views, found.faults) == (name, 10, ())
-    assert found.parity.largest_difference < 1e-4
+    assert found.parity.largest_difference < LOGIT
 
     both_base = {"mine": models["base"], "base": models["base"]}
     silent = answering({path: partial(respond, scored=partial(scored, both_base))})
@@ -155,7 +156,7 @@ def test_vllm_gives_the_local_run(
     said: list[ServerProbe] = []
     request = ServerRequest((vllm_url,), "mine", local=ADAPTER)
     score_windows(server_source(request, said.append), dataset, tmp_path / "run", labels={})
-    check_equal(read_run(tmp_path / "run"), local, 1e-4)
+    check_equal(read_run(tmp_path / "run"), local, LOGIT)
     (found,) = said
     assert (found.wire, found.values, found.faults) == ("vllm", "log-probabilities", ())
     assert found.tokenizer is not None

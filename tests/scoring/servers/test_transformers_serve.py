@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import transformers
 from builders import question, record, write_jsonl
+from tolerances import PROBABILITY
 from transformers_server import serving
 
 from pact_eval.runs import read_run
@@ -49,7 +50,7 @@ def test_scores_equal_those_of_the_pipeline(url: str, tmp_path: Path) -> None:
             expected = canonical(answer, [a.key for a in one.field.answers])
             found = np.exp(served.logits[row, view, : one.n_choices])
             largest = max(largest, float(np.abs(found - expected).max()))
-    assert largest < 1e-5
+    assert largest < PROBABILITY
 
 
 def canonical(answer: dict[str, Any], keys: list[str]) -> list[float]:

@@ -1,0 +1,253 @@
+"""Is A better than B? The conclusion on two runs, or on two arms over their seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+from pact_eval.evaluation.answers import ComparisonAnswer, DecodedComparison
+from pact_eval.evaluation.arm_differences import ArmDifference
+from pact_eval.evaluation.comparison import MetricComparison
+from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
+from pact_eval.evaluation.decoding import DecodingName, decoding_name
+from pact_eval.evaluation.marks import Evidence, sign_of
+from pact_eval.evaluation.seeds import ArmPair
+from pact_eval.runs import Decoding
+from pact_eval.stats import (
+    LEVEL,
+    DetectableDifference,
+    EquivalenceVerdict,
+    Estimate,
+    equivalence_verdict,
+)
+
+BetterStatus = Literal["better", "worse", "equivalent", "not shown", "cannot be compared"]
+"""Of the first run or arm. equivalent: only with a margin."""
+
+HEADLINE: tuple[str, str] = ("accuracy", "pair_accuracy")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is shown of the difference in one metric under one decoding.
+
+    Attributes:
+        metric: accuracy or pair_accuracy.
+        decoding: single (view 0), ensemble (K views), or those of repeats; see `decoding_name`.
+        k: number of views: 1 for view 0, and for the mean over repeats.
+        repeats: number of repeats per item; 1 if the views are not repeats.
+        status: better or worse if the difference is shown.
+        difference: the first minus the second, with its interval.
+        evidence: the test behind the status.
+    """
+
+    metric: str
+    decoding: DecodingName
+    k: int
+    repeats: int
+    status: BetterStatus
+    difference: Estimate
+    evidence: Evidence
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetterConclusion(Conclusion):
+    """Is the first run, or arm, better than the second?
+
+    Attributes:
+        status: of accuracy under the decoding of the settings.
+        left: name of the first run or arm.
+        right: name of the second.
+        claims: accuracy and pair accuracy by decoding: the decoding of the settings first.
+        seeds: number of seeds that both arms have; 1 for two runs.
+        generalises_to: what an interval over seeds is about; "" for two runs.
+        detectable: smallest difference in accuracy that the items show with 80% power; None over
+            seeds.
+        needed: number of such items that would show a small difference, or None.
+        at_least: whether `needed` is a lower bound.
+        reason: why the two cannot be compared, or None.
+    """
+
+    question: ClassVar[Question] = "better"
+    tones: ClassVar[Mapping[str, Tone]] = {
+        "better": "good",
+        "worse": "bad",
+        "equivalent": "good",
+        "not shown": "open",
+        "cannot be compared": "open",
+    }
+
+    status: BetterStatus
+    left: str
+    right: str
+    claims: tuple[Claim, ...] = ()
+    seeds: int = 1
+    generalises_to: str = ""
+    detectable: DetectableDifference | None = None
+    needed: int | None = None
+    at_least: bool = False
+    reason: str | None = None
+
+    def of(self, metric: str) -> tuple[Claim, ...]:
+        """Return the claims about a metric: view 0, or the mean over repeats, then K views."""
+        claims = (claim for claim in self.claims if claim.metric == metric)
+        return tuple(sorted(claims, key=lambda claim: claim.k))
+
+
+def better_of_runs(
+    answer: ComparisonAnswer, names: tuple[str, str], items: tuple[str, ...] = ()
+) -> BetterConclusion:
+    """Return whether the first of two runs is better.
+
+    Args:
+        answer: the differences at view 0 and over K views.
+        names: names of both runs.
+        items: ids of the items that only one of them answers correctly.
+    """
+    chosen, other = answer.chosen, answer.other
+    claims = [_claim(metric, chosen) for metric in (chosen.accuracy, chosen.pair_accuracy)]
+    if other is not None:
+        tests = chosen.accuracy.evidence.tests
+        claims += [
+            _claim(replace(metric, evidence=_beside(metric.evidence, tests)), other)
+            for metric in (other.accuracy, other.pair_accuracy)
+        ]
+    return BetterConclusion(
+        status=claims[0].status,
+        left=names[0],
+        right=names[1],
+        claims=tuple(claim for claim in claims if not math.isnan(claim.difference.value)),
+        detectable=chosen.detectable,
+        needed=chosen.needed,
+        at_least=chosen.at_least,
+        items=items,
+    )
+
+
+def better_of_arms(
+    pair: ArmPair, decoding: Decoding, k: int, repeats: int = 1, margin: float | None = None
+) -> BetterConclusion:
+    """Return whether the first of two arms is better over the seeds that both have.
+
+    Args:
+        pair: both arms at their shared seeds.
+        decoding: that of every run.
+        k: number of views of every run.
+        repeats: number of repeats per item; 1 if the views are not repeats.
+        margin: largest difference that does not matter, as a fraction.
+    """
+    differences = pair.differences["all"]
+    views = decoding_name(decoding, repeats), 1 if decoding == "single" else k, repeats
+    claims = tuple(_arm_claim(metric, differences[metric], views, margin) for metric in HEADLINE)
+    accuracy = differences["accuracy"]
+    return BetterConclusion(
+        status=claims[0].status,
+        left=pair.a,
+        right=pair.b,
+        claims=tuple(claim for claim in claims if not math.isnan(claim.difference.value)),
+        seeds=len(pair.seeds),
+        generalises_to=accuracy.generalises_to,
+    )
+
+
+def not_comparable(names: tuple[str, str], reason: str) -> BetterConclusion:
+    """Return the conclusion on two runs, or arms, that cannot be compared.
+
+    Args:
+        names: of both.
+        reason: why.
+
+    Examples:
+        >>> not_comparable(("a", "b"), "item sets differ: 3 items only in a").status
+        'cannot be compared'
+    """
+    return BetterConclusion(
+        status="cannot be compared",
+        left=names[0],
+        right=names[1],
+        reason=reason,
+        unchecked=(Unchecked("accuracy", reason),),
+    )
+
+
+def overall(conclusions: tuple[BetterConclusion, ...]) -> BetterStatus:
+    """Return the status of one run or arm against several others.
+
+    Worse than any of them is worse; better and equivalent mean all of them.
+
+    Args:
+        conclusions: each of the same first run; empty if there is nothing to compare.
+
+    Examples:
+        >>> overall((not_comparable(("a", "b"), "item sets differ"),))
+        'cannot be compared'
+    """
+    statuses = {conclusion.status for conclusion in conclusions}
+    if not statuses:
+        return "cannot be compared"
+    if "worse" in statuses:
+        return "worse"
+    return statuses.pop() if len(statuses) == 1 else "not shown"
+
+
+def _beside(evidence: Evidence, tests: int) -> Evidence:
+    """Adjust a test of the other decoding if those of the chosen one are adjusted together.
+
+    They are not in that family of Holm's, so Bonferroni's factor is the whole family and both of
+    them.
+
+    Args:
+        evidence: of accuracy or pair accuracy under the other decoding.
+        tests: number of tests that were adjusted together; 0 if none were.
+    """
+    if not tests:
+        return evidence
+    every = tests + len(HEADLINE)
+    p_value = min(1.0, every * evidence.p_value)
+    marked = evidence.marked and p_value <= LEVEL
+    return replace(evidence, adjusted_p_value=p_value, tests=every, marked=marked)
+
+
+def _claim(metric: MetricComparison, decoded: DecodedComparison) -> Claim:
+    return Claim(
+        metric.spec.name,
+        decoded.decoding,
+        decoded.k,
+        decoded.repeats,
+        claim_status(metric.difference, metric.evidence, metric.verdict),
+        metric.difference,
+        metric.evidence,
+    )
+
+
+def _arm_claim(
+    metric: str,
+    difference: ArmDifference,
+    views: tuple[DecodingName, int, int],
+    margin: float | None,
+) -> Claim:
+    tested = difference.tested
+    verdict = None if margin is None else equivalence_verdict(tested, margin)
+    status = claim_status(tested, difference.evidence, verdict)
+    return Claim(metric, *views, status, tested, difference.evidence)
+
+
+def claim_status(
+    difference: Estimate, evidence: Evidence, verdict: EquivalenceVerdict | None
+) -> BetterStatus:
+    """Return what is shown of a difference in a metric of which more is better.
+
+    Args:
+        difference: with its interval.
+        evidence: its test.
+        verdict: the interval compared with a margin; None without a margin.
+    """
+    if math.isnan(difference.value):
+        return "cannot be compared"
+    if evidence.marked:
+        return "better" if sign_of(difference) > 0 else "worse"
+    if verdict is not None and verdict.conclusion == "equivalent":
+        return "equivalent"
+    return "not shown"

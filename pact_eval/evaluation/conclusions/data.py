@@ -1,0 +1,390 @@
+"""Is the data sound? The conclusion from an audit of the dataset, and what the audit found.
+
+The findings are kept by check and by code. A leak counts if it is of a dataset that a run scored.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from pact_eval._files import read_json
+from pact_eval._json import Json
+from pact_eval.errors import InputError, Place
+from pact_eval.evaluation.conclusions.conclusion import (
+    Conclusion,
+    Question,
+    Severity,
+    Tone,
+    Unchecked,
+)
+from pact_eval.stats import Estimate
+
+if TYPE_CHECKING:  # a page without data does not wait for the checks
+    from pact_eval.audit import CheckResult, DataAudit, Leak
+    from pact_eval.audit import Severity as AuditSeverity
+
+Sound = Literal["leak", "problems", "doubts", "sound as far as checked", "not checked"]
+
+_SEVERITIES: Final[tuple[AuditSeverity, ...]] = ("error", "warning", "note")
+_MOST_PLACES: Final = 3
+_NOT_AN_AUDIT: Final = "expected the output of `pact-audit data --json`"
+
+
+@dataclass(frozen=True)
+class AuditedCode:
+    """The findings of one code.
+
+    Attributes:
+        code: the code, such as "duplicate-exact".
+        severity: error, warning or note.
+        count: number of findings.
+        places: the first of them.
+    """
+
+    code: str
+    severity: AuditSeverity
+    count: int
+    places: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True)
+class AuditedCheck:
+    """One check of an audit.
+
+    Attributes:
+        check: its name.
+        scope: what it looked at, in words with counts; "" if it did not run.
+        codes: its findings, the worst first.
+        measured: the numbers that it measured, by name, without those that are lists.
+        skipped: why its question is not answered, or None.
+    """
+
+    check: str
+    scope: str
+    codes: tuple[AuditedCode, ...] = ()
+    measured: Mapping[str, float] = field(default_factory=dict)
+    skipped: str | None = None
+
+    def count(self, severity: AuditSeverity) -> int:
+        """Return the number of findings of a severity."""
+        return sum(each.count for each in self.codes if each.severity == severity)
+
+
+@dataclass(frozen=True)
+class DataLeak:
+    """Items of the runs that also occur in files that a model is made from.
+
+    Attributes:
+        items: ids of the records, in the order of the dataset.
+        families: their families, in the same order.
+        files: names of the other files: to train on, to select checkpoints, to calibrate.
+        accuracy: of the judged run, as a fraction; None without a run.
+        accuracy_without: the same without these families; None without a run.
+        left_out: whether the families are left out of all numbers.
+    """
+
+    items: tuple[str, ...]
+    families: tuple[str, ...]
+    files: tuple[str, ...]
+    accuracy: Estimate | None = None
+    accuracy_without: Estimate | None = None
+    left_out: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataConclusion(Conclusion):
+    """Is the data sound?
+
+    `items` are those of the leak.
+
+    Attributes:
+        status: leak if items of a run are also in a file that a model is made from; problems if
+            the audit has errors, doubts if it has warnings; not checked without an audit.
+        records: number of records audited.
+        errors: number of findings.
+        warnings: number of findings.
+        failed: names of the checks with errors, or else with warnings.
+        checks: what the audit found, by check.
+        leak: what leaks, or leaked and is left out of all numbers; the status is not leak then.
+
+    Examples:
+        >>> conclusion = DataConclusion.without_audit("give --data")
+        >>> conclusion.status, conclusion.tone, conclusion.severity, conclusion.unchecked[0].reason
+        ('not checked', 'open', 'info', 'give --data')
+    """
+
+    question: ClassVar[Question] = "data"
+    tones: ClassVar[Mapping[str, Tone]] = {
+        "leak": "bad",
+        "problems": "bad",
+        "doubts": "open",
+        "sound as far as checked": "good",
+        "not checked": "open",
+    }
+    severities: ClassVar[Mapping[str, Severity]] = {
+        "leak": "critical",
+        "problems": "critical",
+        "doubts": "warning",
+        "sound as far as checked": "info",
+        "not checked": "info",
+    }
+    """The severity of every status, the worst status first."""
+
+    status: Sound
+    records: int = 0
+    errors: int = 0
+    warnings: int = 0
+    failed: tuple[str, ...] = ()
+    checks: tuple[AuditedCheck, ...] = ()
+    leak: DataLeak | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """How much the status is to be worried about."""
+        return self.severities[self.status]
+
+    @classmethod
+    def without_audit(cls, reason: str) -> DataConclusion:
+        """Return the conclusion on data that was not audited, with the reason."""
+        return cls(status="not checked", unchecked=(Unchecked("audit", reason),))
+
+    @classmethod
+    def of_audit(
+        cls, audit: DataAudit, data_sha256: Sequence[str | None] | None = None
+    ) -> DataConclusion:
+        """Conclude from an audit of the dataset of the runs.
+
+        Args:
+            audit: the audit.
+            data_sha256: the hashes of the datasets that the runs recorded: only their leaks count.
+                If one is unknown or not audited, and without hashes, those of every file count.
+        """
+        audited = {facts.sha256 for facts in audit.facts}
+        if data_sha256 is not None and not audited.issuperset(data_sha256):
+            data_sha256 = None
+        checks = [_audited(check) for check in audit.checks]
+        rows = sum(facts.rows for facts in audit.facts)
+        return _concluded(rows, checks, _leak_of(audit.leaks, data_sha256))
+
+    @classmethod
+    def read(cls, path: Path, data_sha256: Sequence[str | None]) -> DataConclusion:
+        """Read the JSON that `pact-audit data --json` printed.
+
+        Args:
+            path: the file.
+            data_sha256: the hashes of the datasets that the runs recorded; None for unknown ones.
+
+        Returns:
+            The conclusion; "not checked", with the reason, if no audited file is the dataset of a
+            run.
+
+        Raises:
+            InputError: the file cannot be read, or is not such JSON.
+        """
+        value = read_json(path)
+        files, checks, leaks = (
+            value.get(key) if isinstance(value, dict) else None
+            for key in ("files", "checks", "leaks")
+        )
+        if not isinstance(files, list) or not isinstance(checks, list):
+            message = f"{path}: {_NOT_AN_AUDIT}"
+            raise InputError(message)
+        if not isinstance(leaks, list):
+            message = f"{path}: {_NOT_AN_AUDIT} of this version, it lacks leaks; audit again"
+            raise InputError(message)
+        try:
+            hashes = {_text(file, "sha256") for file in files}
+            rows = sum(_number(file, "rows") for file in files)
+            audited = [_read_check(check) for check in checks]
+            leak = _leak_of([_read_leak(leak) for leak in leaks], data_sha256)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            message = f"{path}: {_NOT_AN_AUDIT}, lacks {error}"
+            raise InputError(message) from None
+        other = [sha256 for sha256 in data_sha256 if sha256 is not None and sha256 not in hashes]
+        if other:
+            reason = f"{path.name} is about other files than the runs ({other[0][:12]})"
+            return cls.without_audit(reason)
+        return _concluded(rows, audited, leak)
+
+    def of_items(self, families: Mapping[str, str]) -> DataConclusion:
+        """Limit the leak to the items of runs; without any, it is a problem of other items.
+
+        Args:
+            families: the family of each item of the runs, by its id.
+        """
+        leaked = set(self.items)
+        items = tuple(item for item in families if item in leaked)
+        if self.leak is None or not items:
+            return replace(self, status=_status(self.checks), leak=None, items=())
+        theirs = tuple(dict.fromkeys(families[item] for item in items))
+        return replace(self, leak=replace(self.leak, items=items, families=theirs), items=items)
+
+    def leaving_out(self) -> DataConclusion:
+        """Return the conclusion on the data without the families of the leak.
+
+        The findings of "separation" do not count: they are the leak.
+        """
+        if self.leak is None:
+            return self
+        rest = [check for check in self.checks if check.check != "separation"]
+        leak = replace(self.leak, left_out=True)
+        return replace(self, status=_status(rest), leak=leak, items=())
+
+
+def _concluded(
+    records: int, checks: Sequence[AuditedCheck], leak: DataLeak | None
+) -> DataConclusion:
+    errors, warnings = (
+        sum(check.count(severity) for check in checks) for severity in _SEVERITIES[:2]
+    )
+    worst: AuditSeverity = "error" if errors else "warning"
+    return DataConclusion(
+        status=_status(checks) if leak is None else "leak",
+        records=records,
+        errors=errors,
+        warnings=warnings,
+        failed=tuple(check.check for check in checks if check.count(worst)),
+        checks=tuple(checks),
+        leak=leak,
+        items=() if leak is None else leak.items,
+        unchecked=tuple(
+            Unchecked(check.check, check.skipped) for check in checks if check.skipped is not None
+        ),
+    )
+
+
+def _status(checks: Sequence[AuditedCheck]) -> Sound:
+    """Return the status that the findings of checks give, without a leak."""
+    if any(check.count("error") for check in checks):
+        return "problems"
+    if any(check.count("warning") for check in checks):
+        return "doubts"
+    checked = any(check.skipped is None for check in checks)
+    return "sound as far as checked" if checked else "not checked"
+
+
+def _leak_of(leaks: Sequence[Leak], data_sha256: Sequence[str | None] | None) -> DataLeak | None:
+    """Join the leaks of the datasets of runs; None without any."""
+    unknown = data_sha256 is None or None in data_sha256
+    counted = [leak for leak in leaks if unknown or leak.sha256 in (data_sha256 or ())]
+    if not counted:
+        return None
+    return DataLeak(
+        _joined(leak.items for leak in counted),
+        _joined(leak.families for leak in counted),
+        _joined(leak.sources for leak in counted),
+    )
+
+
+def _joined(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return all names once, in order."""
+    return tuple(dict.fromkeys(chain.from_iterable(names)))
+
+
+def _audited(result: CheckResult) -> AuditedCheck:
+    from pact_eval.audit import CODES
+
+    codes = {code: (CODES[code].severity, count) for code, count in result.counts.items()}
+    places = [(finding.code, finding.place) for finding in result.findings]
+    known = {} if result.measured is None else _values_of(result.measured)
+    return AuditedCheck(
+        result.check, result.scope, _codes(codes, places), _numbers(known), result.skipped
+    )
+
+
+def _values_of(measured: Any) -> dict[str, Any]:
+    return {each.name: getattr(measured, each.name) for each in fields(measured)}
+
+
+def _read_check(value: Json) -> AuditedCheck:
+    """Read one check of an audit; raises KeyError, TypeError or ValueError if it is not one."""
+    codes = value["codes"] if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(codes, dict):
+        raise KeyError("codes")
+    counted = {code: (_severity(each), _number(each, "count")) for code, each in codes.items()}
+    findings = value.get("findings")
+    measured, skipped = value.get("measured"), value.get("skipped")
+    return AuditedCheck(
+        _text(value, "check"),
+        _text(value, "scope"),
+        _codes(counted, [_read_place(each) for each in findings or ()]),  # type: ignore[union-attr]
+        _numbers(measured if isinstance(measured, dict) else {}),
+        skipped if isinstance(skipped, str) else None,
+    )
+
+
+def _read_leak(value: Json) -> Leak:
+    """Read one leak; raises KeyError if it is not one."""
+    from pact_eval.audit import Leak
+
+    lists = [_texts(value, key) for key in ("sources", "items", "families")]
+    return Leak(_text(value, "file"), _text(value, "sha256"), *lists)
+
+
+def _severity(value: Json) -> AuditSeverity:
+    found = _text(value, "severity")
+    if found not in _SEVERITIES:
+        raise KeyError("severity")
+    return found
+
+
+def _read_place(value: Json) -> tuple[str, Place]:
+    line, record_id = (
+        (value.get("line"), value.get("id")) if isinstance(value, dict) else (None, None)
+    )
+    return _text(value, "code"), Place(
+        _text(value, "file"),
+        line if isinstance(line, int) else None,
+        record_id if isinstance(record_id, str) else None,
+    )
+
+
+def _codes(
+    counted: Mapping[str, tuple[AuditSeverity, int]], places: Sequence[tuple[str, Place]]
+) -> tuple[AuditedCode, ...]:
+    """Return the findings by code, the worst first."""
+    found = [
+        AuditedCode(
+            code,
+            severity,
+            count,
+            tuple(place for each, place in places if each == code)[:_MOST_PLACES],
+        )
+        for code, (severity, count) in counted.items()
+    ]
+    return tuple(sorted(found, key=lambda each: _SEVERITIES.index(each.severity)))
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return what is a number: neither a truth value nor undefined."""
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    }
+
+
+def _text(value: Json, key: str) -> str:
+    found = value[key] if isinstance(value, dict) else None
+    if not isinstance(found, str):
+        raise KeyError(key)
+    return found
+
+
+def _texts(value: Json, key: str) -> tuple[str, ...]:
+    texts = value[key] if isinstance(value, dict) else None
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise KeyError(key)
+    return tuple(map(str, texts))
+
+
+def _number(value: Json, key: str) -> int:
+    found = value[key] if isinstance(value, dict) else None
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise KeyError(key)
+    return found

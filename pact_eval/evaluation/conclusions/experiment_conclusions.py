@@ -1,0 +1,89 @@
+"""The conclusions on an experiment: its main arm, its data, and the run that does worst."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pact_eval.evaluation.calibration_error import CalibrationError
+from pact_eval.evaluation.conclusions.better import BetterConclusion, BetterStatus, overall
+from pact_eval.evaluation.conclusions.conclusion import Tone
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.conclusions.order import OrderConclusion
+from pact_eval.evaluation.conclusions.probabilities import ProbabilitiesConclusion
+from pact_eval.evaluation.experiment import Experiment
+
+_WORST_FIRST: Final[tuple[Tone, ...]] = ("bad", "open", "good")
+
+
+@dataclass(frozen=True)
+class Conclusions:
+    """What is concluded of the main arm of an experiment.
+
+    Attributes:
+        method: name of the arm.
+        better: the arm compared with each of the others.
+        data: what an audit found.
+        order: of the run of the arm with the worst status; of equal ones, with the most changes.
+        probabilities: of the run of the arm with the worst status; of equal ones, with the smallest
+            p-value.
+    """
+
+    method: str
+    better: tuple[BetterConclusion, ...]
+    data: DataConclusion
+    order: OrderConclusion
+    probabilities: ProbabilitiesConclusion
+
+    @property
+    def overall(self) -> BetterStatus:
+        """Whether the arm is better than every other arm."""
+        return overall(self.better)
+
+
+def conclude(experiment: Experiment, data: DataConclusion) -> Conclusions:
+    """Answer the questions of a reader for the main arm of an experiment.
+
+    Args:
+        experiment: runs on full contexts.
+        data: what an audit found.
+
+    Raises:
+        InputError: a run does not have the decoding of the settings.
+    """
+    method = experiment.main_arm
+    runs = experiment.arms[method]
+    return Conclusions(
+        method=method,
+        better=tuple(experiment.better_than(method).values()),
+        data=data,
+        order=worst_order([experiment.order(run) for run in runs]),
+        probabilities=worst_probabilities(
+            [experiment.probabilities(run, calibrated=False) for run in runs]
+        ),
+    )
+
+
+def worst_order(conclusions: Sequence[OrderConclusion]) -> OrderConclusion:
+    """Return the worst of one or more conclusions on order."""
+
+    def badness(conclusion: OrderConclusion) -> tuple[int, float]:
+        changes = conclusion.flip_rate.value
+        tone = _WORST_FIRST.index(conclusion.tone)
+        return tone, 0.0 if math.isnan(changes) else -changes
+
+    return min(conclusions, key=badness)
+
+
+def worst_probabilities(conclusions: Sequence[ProbabilitiesConclusion]) -> ProbabilitiesConclusion:
+    """Return the worst of one or more conclusions on probabilities."""
+
+    def badness(conclusion: ProbabilitiesConclusion) -> tuple[int, float]:
+        tone = _WORST_FIRST.index(conclusion.tone)
+        ece = conclusion.ece
+        p_value = ece.p_value if isinstance(ece, CalibrationError) else math.nan
+        return tone, math.inf if math.isnan(p_value) else p_value
+
+    return min(conclusions, key=badness)

@@ -1,0 +1,118 @@
+"""The dataset behind runs: which files it has, and what an audit of them says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pact_eval._files import sha256_of_file
+from pact_eval.evaluation.conclusions.conclusion import Unchecked
+from pact_eval.evaluation.conclusions.data import DataConclusion
+from pact_eval.evaluation.experiment_run import ExperimentRun
+from pact_eval.evaluation.settings import Settings
+from pact_eval.runs import read_any_run
+
+if TYPE_CHECKING:  # a report without data does not wait for the checks
+    from pact_eval.audit import DataAudit
+
+MOST_AUDITED: Final = 20_000
+"""So many records are audited with a report, which takes seconds; more need an own audit."""
+
+_NO_DATA: Final = "give --data, or --audit with an audit's JSON"
+
+
+def scored_hash(run: ExperimentRun) -> str | None:
+    """Return the hash of the dataset that a run scored; None for imports, which lack it."""
+    recorded = run.provenance
+    return recorded.data.sha256 if recorded.source in (None, "score") else None
+
+
+def recorded_data(runs: Sequence[ExperimentRun]) -> tuple[Path, ...] | None:
+    """Return the datasets that runs name in `run.json`; None unless all are there, unchanged."""
+    paths = []
+    for run in runs:
+        path, sha256 = Path(run.provenance.data_file or ""), scored_hash(run)
+        if sha256 is None or not path.is_file() or sha256_of_file(path) != sha256:
+            return None
+        paths.append(path)
+    return tuple(dict.fromkeys(paths))
+
+
+def conclude_on_data(runs: Sequence[ExperimentRun], settings: Settings) -> DataConclusion:
+    """Say whether the data of runs is sound, without the accuracies of a leak.
+
+    The datasets of the settings are audited with every check. Without any, the files that the runs
+    name are compared with the other files of their manifests, for leaks only.
+
+    Args:
+        runs: runs on full contexts.
+        settings: name the datasets, or an audit of them.
+
+    Raises:
+        InputError: a file is missing, or is not an audit.
+    """
+    hashes = [scored_hash(run) for run in runs]
+    if settings.audit is not None:
+        conclusion = DataConclusion.read(settings.audit, hashes)
+    elif settings.data:
+        conclusion = _audited(settings.data, hashes, None)
+    else:
+        conclusion = _checked_for_leaks(runs, hashes)
+    if conclusion.leak is None:
+        return conclusion
+    views = [read_any_run(run.run).predictions for run in runs]
+    ids = [item for each in views for item in each.ids.tolist()]
+    families = [family for each in views for family in each.family.tolist()]
+    return conclusion.of_items(dict(zip(ids, families, strict=True)))
+
+
+def _checked_for_leaks(
+    runs: Sequence[ExperimentRun], hashes: Sequence[str | None]
+) -> DataConclusion:
+    """Compare the files that runs name with the other files of their manifests."""
+    paths = recorded_data(runs) if runs else None
+    if not paths:
+        return DataConclusion.without_audit(_NO_DATA)
+    from pact_eval.audit import DATA_CHECKS, DatasetSource
+
+    if all(len(DatasetSource.of_paths([path]).files) == 1 for path in paths):
+        return DataConclusion.without_audit(_NO_DATA)
+    conclusion = _audited(paths, hashes, "separation")
+    others = tuple(Unchecked(name, _NO_DATA) for name in DATA_CHECKS if name != "separation")
+    sound = conclusion.status == "sound as far as checked"
+    return replace(
+        conclusion,
+        status="not checked" if sound else conclusion.status,
+        unchecked=(*conclusion.unchecked, *others),
+    )
+
+
+def _audited(
+    paths: Sequence[Path], hashes: Sequence[str | None], only: str | None
+) -> DataConclusion:
+    from pact_eval.audit import DatasetSource
+
+    files = DatasetSource.of_paths(paths).files
+    if sum(map(_lines, {file.path for file in files})) > MOST_AUDITED:
+        reason = f"more than {MOST_AUDITED:,} records: give --audit with an audit's JSON"
+        return DataConclusion.without_audit(reason)
+    contents = tuple(sha256_of_file(file.path) for file in files)
+    return DataConclusion.of_audit(_audit(tuple(paths), contents, only), hashes)
+
+
+@lru_cache(maxsize=4)
+def _audit(paths: tuple[Path, ...], contents: tuple[str, ...], only: str | None) -> DataAudit:
+    """Audit datasets; once for all runs on them, as long as their files have these hashes."""
+    from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
+
+    del contents
+    settings = DataAuditSettings(only=None if only is None else [only])
+    return audit_data(DatasetSource.of_paths(paths), settings)
+
+
+def _lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))

@@ -1,0 +1,169 @@
+"""The conclusion to "May it act alone?": what share of the decisions needs no review."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar, Final, Literal, TypeAlias
+
+from pact_eval.evaluation import Estimate
+from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
+from pact_eval.runs import RunSource, open_run
+from pact_eval.thresholds.choice import Gate, Rule, Thresholds
+from pact_eval.thresholds.targets import Target
+
+ActingStatus: TypeAlias = Literal["share guaranteed", "none shown", "cannot tell"]
+"""share guaranteed: a gate keeps the target; none shown: no gate is shown to keep it; cannot tell:
+the families are too few for any gate, or the run has no probabilities."""
+
+_TONES: Final[Mapping[str, Tone]] = MappingProxyType(
+    {"share guaranteed": "good", "none shown": "open", "cannot tell": "open"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ActingGate:
+    """A gate of a conclusion.
+
+    Attributes:
+        group: all, or the kind or domain.
+        threshold: least sureness that it accepts; None accepts nothing.
+        share: share of the items of the group that it accepts.
+        accepted: tested items that it accepts, or that the most promising gate accepts if there is
+            none; for an escalation target, all tested items.
+        wrong: those of them that are wrong, or escalated.
+        p_value: of "the target is exceeded"; None without a test.
+        families: families of the group.
+        equal: whether they have the same size.
+        tested: families that gave a tested item.
+        needed: families with which a gate is likely, if there is none; None if unknown.
+    """
+
+    group: str
+    threshold: float | None
+    share: Estimate
+    accepted: int
+    wrong: int
+    p_value: float | None
+    families: int
+    equal: bool
+    tested: int
+    needed: int | None
+
+    @classmethod
+    def of(cls, gate: Gate) -> ActingGate:
+        """Return what a conclusion needs of a gate."""
+        test = gate.chosen.test
+        return cls(
+            group=gate.group,
+            threshold=gate.chosen.threshold,
+            share=gate.coverage,
+            accepted=0 if test is None else test.accepted,
+            wrong=0 if test is None else test.wrong,
+            p_value=None if test is None else test.p_value,
+            families=gate.units,
+            equal=gate.equal,
+            tested=gate.chosen.tested_units,
+            needed=gate.needed,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Acting(Conclusion):
+    """May the model act alone?
+
+    Attributes:
+        status: share guaranteed, none shown or cannot tell.
+        target: what the gates keep.
+        confidence: of the guarantee of each gate.
+        together: whether the confidence that was asked for holds for all gates together.
+        share: share of all items that the gates accept; None unless it is guaranteed.
+        rule: what the gates look at; None without probabilities.
+        gates: one per group, with the test that it rests on.
+    """
+
+    question: ClassVar[Question] = "acting"
+    tones: ClassVar[Mapping[str, Tone]] = _TONES
+
+    status: ActingStatus
+    target: Target
+    confidence: float
+    together: bool = False
+    share: Estimate | None = None
+    rule: Rule | None = None
+    gates: tuple[ActingGate, ...] = ()
+
+
+def acting(found: Thresholds) -> Acting:
+    """Conclude from chosen gates whether the model may act alone.
+
+    Args:
+        found: the gates of a run.
+
+    Returns:
+        "share guaranteed" if at least one group has a gate; "cannot tell" if no group has enough
+        tested families for any gate; otherwise "none shown". Groups with too few tested families
+        are listed as unchecked.
+    """
+    least = least_tested(found.target, found.confidence_of_each)
+    unchecked = tuple(
+        Unchecked(
+            gate.group,
+            f"{gate.chosen.tested_units:,} of {gate.units:,} families gave a tested item, "
+            f"{least:,} without an error are the least that show the target",
+        )
+        for gate in found.gates
+        if gate.chosen.tested_units < least
+    )
+    status: ActingStatus = "none shown"
+    if any(gate.guaranteed for gate in found.gates):
+        status = "share guaranteed"
+    elif len(unchecked) == len(found.gates):
+        status = "cannot tell"
+    return Acting(
+        status=status,
+        target=found.target,
+        confidence=found.confidence_of_each,
+        together=found.together,
+        share=found.share if status == "share guaranteed" else None,
+        rule=found.rule,
+        gates=tuple(map(ActingGate.of, found.gates)),
+        unchecked=unchecked,
+    )
+
+
+def acting_without_probabilities(
+    source: RunSource, target: Target, confidence: float
+) -> Acting | None:
+    """Conclude from a run of answers alone; None if a run has probabilities.
+
+    Args:
+        source: a run, or its folder.
+        target: what the gates were to keep.
+        confidence: of the guarantee.
+
+    Raises:
+        RunError: the folder is not a complete run.
+    """
+    if not open_run(source).provenance.answers_only:
+        return None
+    return Acting(
+        status="cannot tell",
+        target=target,
+        confidence=confidence,
+        unchecked=(Unchecked("gates", "the run has answers and no probabilities"),),
+    )
+
+
+def least_tested(target: Target, confidence: float) -> int:
+    """Return the number of tested items, none of them wrong, that shows a target.
+
+    Examples:
+        >>> from pact_eval.thresholds import Target
+        >>> from pact_eval.thresholds.conclusion import least_tested
+        >>> least_tested(Target.of_error(0.05), 0.95)
+        59
+    """
+    return math.ceil(math.log1p(-confidence) / math.log1p(-target.rate) - 1e-9)

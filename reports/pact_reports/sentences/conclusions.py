@@ -1,0 +1,300 @@
+"""Conclusions in words: one finding and its numbers, the same on every surface.
+
+No rule is here: a status has one finding, and the numbers are those that the conclusion holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pact_eval.evaluation import (
+    PLANNED_DIFFERENCE,
+    BetterConclusion,
+    BetterStatus,
+    CalibrationError,
+    Claim,
+    Conclusion,
+    OrderConclusion,
+    ProbabilitiesConclusion,
+    SlotPreference,
+    Unchecked,
+)
+from pact_eval.prompts import position_name
+from pact_reports.arm_names import KEYS, ArmNames
+from pact_reports.numbers import (
+    at_views,
+    estimate_parts,
+    has_width,
+    interval_text,
+    p_value_text,
+    value_text,
+    views_words,
+)
+from pact_reports.plain_text import one_line
+
+QUESTIONS: Final = {
+    "better": "Is it better?",
+    "data": "Is the data sound?",
+    "order": "Does it follow the order?",
+    "probabilities": "Are the probabilities right?",
+    "acting": "May it act alone?",
+}
+"""The question of a reader that a conclusion answers."""
+
+_MOST_LETTERS: Final = 2
+
+NOT_SHOWN: Final = "No accuracy difference shown"
+"""The finding if neither run, or arm, is shown to be better."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """A conclusion in words.
+
+    Attributes:
+        finding: its status, as a phrase that begins with a capital letter.
+        numbers: what the status rests on; "" if there is nothing.
+    """
+
+    finding: str
+    numbers: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.finding}: {self.numbers}" if self.numbers else f"{self.finding}."
+
+
+def better_words(conclusion: BetterConclusion, names: ArmNames = KEYS) -> Said:
+    """Say whether one run or arm is better than another, at view 0 and over K views.
+
+    Args:
+        conclusion: on two runs or arms.
+        names: display names of arms.
+
+    Example:
+        "pact is more accurate than base over 4 views, not shown at view 0: ..."
+    """
+    left, right = (one_line(names.arm(name)) for name in (conclusion.left, conclusion.right))
+    if conclusion.status == "cannot be compared":
+        return Said(f"{left} and {right} cannot be compared", one_line(str(conclusion.reason)))
+    accuracy = conclusion.of("accuracy")
+    differences = ", ".join(_difference(claim, word=not at) for at, claim in enumerate(accuracy))
+    numbers = f"{left} - {right} {differences}"
+    pairs = conclusion.of("pair_accuracy")
+    if pairs:
+        numbers += f"; pair accuracy {', '.join(_difference(claim) for claim in pairs)}"
+    rest = _power(conclusion)
+    if conclusion.seeds > 1:
+        rest = f"Over {conclusion.seeds} seeds; tested for {conclusion.generalises_to}."
+    return Said(_better_finding(conclusion, left, right), f"{numbers}. {rest}".strip())
+
+
+def _better_finding(conclusion: BetterConclusion, left: str, right: str) -> str:
+    """Say what is shown of accuracy: the decoding of the settings first, then where it differs."""
+    first, *others = (claim for claim in conclusion.claims if claim.metric == "accuracy")
+    phrases = {
+        "better": f"{left} is more accurate than {right}",
+        "worse": f"{left} is less accurate than {right}",
+        "equivalent": f"{left} is as accurate as {right}, within the margin",
+        "not shown": NOT_SHOWN,
+    }
+    differing = [claim for claim in others if claim.status != first.status]
+    if not differing:
+        return f"{phrases[first.status]}{_test(first)}"
+    other = differing[0]
+    if first.status == "not shown":
+        return f"{phrases[other.status]} {_at(other)}{_test(other)}, {_NOT_AT} {_at(first)}"
+    rest = f"{_NOT_AT} {_at(other)}"
+    if other.status != "not shown":
+        rest = f"but {_SHORT[other.status]} {_at(other)}"
+    return f"{phrases[first.status]} {_at(first)}{_test(first)}, {rest}"
+
+
+_NOT_AT: Final = "not shown"
+_SHORT: Final[dict[BetterStatus, str]] = {
+    "better": "more accurate",
+    "worse": "less accurate",
+    "equivalent": "as accurate within the margin",
+}
+
+
+def _test(claim: Claim) -> str:
+    """Give the p-value of a difference that is shown."""
+    if claim.status not in ("better", "worse"):
+        return ""
+    evidence = claim.evidence
+    adjusted = evidence.adjusted_p_value
+    p_value = evidence.p_value if adjusted is None else adjusted
+    return f" ({p_value_text(p_value)}{'' if adjusted is None else ', Holm'})"
+
+
+def _difference(claim: Claim, *, word: bool = False) -> str:
+    difference, unit = claim.difference, " points" if word else ""
+    views = views_words(claim.k, claim.repeats)
+    if has_width(difference):
+        value, interval = estimate_parts(difference, "points")
+        return f"{value}{unit} {interval} ({views})"
+    return f"{interval_text(difference, 'points', unit)} ({views})"
+
+
+def _at(claim: Claim) -> str:
+    return at_views(claim.k, claim.repeats)
+
+
+def _power(conclusion: BetterConclusion) -> str:
+    """Say which difference these items show, and how many a small one would need."""
+    smallest = math.nan if conclusion.detectable is None else conclusion.detectable.value
+    planned = value_text(PLANNED_DIFFERENCE, "percent").removesuffix(".0")
+    told = []
+    if not math.isnan(smallest):
+        told.append(f"detectable here: {value_text(smallest, 'percent')} points")
+    if conclusion.needed is not None and not smallest <= PLANNED_DIFFERENCE:
+        bound = "at least" if conclusion.at_least else "about"
+        told.append(f"{planned} points would need {bound} {_about(conclusion.needed)} items")
+    said = "; ".join(told)
+    return f"{said[:1].upper()}{said[1:]}." if said else ""
+
+
+def _about(number: int) -> str:
+    """Round to two digits.
+
+    Example:
+        >>> _about(2688), _about(97)
+        ('2,700', '97')
+    """
+    digits = max(0, len(str(number)) - 2)
+    return f"{round(number, -digits):,}"
+
+
+def better_summary(said: Sequence[Said]) -> str:
+    """Say what was found against several arms.
+
+    Example:
+        >>> better_summary([Said(NOT_SHOWN), Said("a is more accurate than b"), Said(NOT_SHOWN)])
+        '2 x no accuracy difference shown; a is more accurate than b'
+    """
+    unshown = sum(words.finding == NOT_SHOWN for words in said)
+    times = f"{unshown:,} x " if unshown > 1 else ""
+    told = [f"{times}{NOT_SHOWN[0].lower()}{NOT_SHOWN[1:]}"] if unshown else []
+    return "; ".join([*told, *(words.finding for words in said if words.finding != NOT_SHOWN)])
+
+
+def order_words(conclusion: OrderConclusion) -> Said:
+    """Say whether a run follows the order of its answers.
+
+    Example:
+        "Follows the letter A: chosen in 84.0% of the views, 41.0% by chance: +43.0 points ..."
+    """
+    flips = conclusion.flip_rate
+    change = f"{interval_text(flips, 'percent', '%')} of the answers change with the order"
+    match conclusion.status:
+        case "follows a letter" | "follows a position":
+            first = conclusion.followed[0]
+            more = [slot for slot in conclusion.followed[1:] if _is_other_letter(slot, first)]
+            rest = "".join(f"; also {_followed(slot)}" for slot in more[:_MOST_LETTERS])
+            finding = _followed(first)
+            said = f"{finding[0].upper()}{finding[1:]}"
+            return Said(said, f"{_preference(first)}{rest}; {change}.")
+        case "unstable":
+            return Said("Unstable", f"{change}; no letter or position is shown to be preferred.")
+        case "stable":
+            most = value_text(flips.high, "percent")
+            return Said("Stable", f"{change}, at most {most}%.")
+        case "cannot tell":
+            return Said("Cannot tell", f"{one_line(str(conclusion.reason))}.")
+
+
+def _is_other_letter(slot: SlotPreference, first: SlotPreference) -> bool:
+    """Whether a letter is followed beside another one; the rest are avoided because of it."""
+    return slot.slot >= 0 and first.slot >= 0 and slot.preference.value > 0
+
+
+def _followed(slot: SlotPreference) -> str:
+    verb = "follows" if slot.preference.value > 0 else "avoids"
+    where = "the last position" if slot.slot < 0 else f"the letter {position_name(slot.slot)}"
+    return f"{verb} {where}"
+
+
+def _preference(slot: SlotPreference) -> str:
+    chosen, chance = (value_text(share, "percent") for share in (slot.chosen, slot.chance))
+    points = interval_text(slot.preference, "points", " points")
+    test = p_value_text(slot.adjusted_p_value)
+    return f"chosen in {chosen}% of the views that have it, {chance}% by chance: {points} ({test})"
+
+
+def probabilities_words(conclusion: ProbabilitiesConclusion) -> Said:
+    """Say whether the probabilities of a run are right.
+
+    Example:
+        "Over-confident: mean confidence 73.1%, accuracy 52.0%; ECE 21.3%, by chance 5.0% ..."
+    """
+    if conclusion.status == "cannot tell":
+        return Said("Cannot tell", f"{one_line(str(conclusion.reason))}.")
+    confidence, accuracy = (
+        value_text(share, "percent") for share in (conclusion.confidence, conclusion.accuracy)
+    )
+    numbers = f"mean confidence {confidence}%, accuracy {accuracy}%; {_ece(conclusion)}"
+    if conclusion.status == "no error shown":
+        hidden = value_text(conclusion.hidden, "percent")
+        return Said("No error shown", f"{numbers}; an error of up to {hidden}% could hide.")
+    findings = {"miscalibrated otherwise": "Miscalibrated, but right on average"}
+    finding = findings.get(conclusion.status, conclusion.status.capitalize())
+    return Said(finding, f"{numbers}.")
+
+
+def _ece(conclusion: ProbabilitiesConclusion) -> str:
+    ece = conclusion.ece
+    text = f"ECE {value_text(ece.value, 'percent')}%"
+    if isinstance(ece, CalibrationError):
+        chance = value_text(ece.floor, "percent")
+        text += f", by chance {chance}% ({p_value_text(ece.p_value)})"
+    return text
+
+
+_NAMES: Final = {"order": "Order", "probabilities": "Probabilities", "data": "Data"}
+
+
+def conclusion_words(conclusion: Conclusion, names: ArmNames = KEYS) -> Said:
+    """Say what is concluded, whatever the question.
+
+    Args:
+        conclusion: on runs or arms.
+        names: display names of arms.
+    """
+    match conclusion:
+        case BetterConclusion():
+            return better_words(conclusion, names)
+        case OrderConclusion():
+            return order_words(conclusion)
+        case ProbabilitiesConclusion():
+            return probabilities_words(conclusion)
+    message = f"no words for {type(conclusion).__name__}"
+    raise TypeError(message)
+
+
+def conclusion_line(conclusion: Conclusion) -> str:
+    """Write a conclusion on one run as a line, with its subject.
+
+    Example:
+        "Order: stable: at most 4.1% of the answers change: 2.0 [0.8, 4.1]% ..."
+    """
+    said = str(conclusion_words(conclusion))
+    return f"{_NAMES[conclusion.question]}: {said[0].lower()}{said[1:]}"
+
+
+def not_known(conclusions: Sequence[Conclusion]) -> Iterator[str]:
+    """Say what was not checked, one sentence per part of a question."""
+    for unchecked in dict.fromkeys(part for each in conclusions for part in each.unchecked):
+        yield unchecked_sentence(unchecked)
+
+
+def unchecked_sentence(unchecked: Unchecked) -> str:
+    """Say what was not checked and why.
+
+    Example:
+        >>> unchecked_sentence(Unchecked("repeats", "no repeats were measured"))
+        'Not checked: repeats (no repeats were measured).'
+    """
+    return f"Not checked: {one_line(unchecked.name)} ({one_line(unchecked.reason)})."

@@ -1,0 +1,53 @@
+"""The conclusion on the data as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pact_eval.evaluation import DataLeak
+from pact_eval.evaluation.conclusions.conclusion import Unchecked
+from pact_reports.numbers import value_text
+from pact_reports.plain_text import one_line
+from pact_reports.table import Line
+
+
+def leak_sentence(leak: DataLeak) -> str:
+    """Say what leaks, and how much of the accuracy it makes up.
+
+    Examples:
+        >>> leak_sentence(DataLeak(("a-base", "a-cf"), ("a",), ("train.jsonl",)))
+        '2 items (1 family) are also in train.jsonl'
+    """
+    items = f"{len(leak.items):,} item{'' if len(leak.items) == 1 else 's'}"
+    families = f"{len(leak.families):,} famil{'y' if len(leak.families) == 1 else 'ies'}"
+    verb = "is" if len(leak.items) == 1 else "are"
+    also = f"{verb} also in {', '.join(map(one_line, leak.files))}"
+    if leak.left_out:
+        return f"left out of all numbers: the families of {items} ({families}) that {also}"
+    text = f"{items} ({families}) {also}"
+    if leak.accuracy is None or leak.accuracy_without is None:
+        return text
+    accuracy, without = (
+        value_text(estimate.value, "percent") for estimate in (leak.accuracy, leak.accuracy_without)
+    )
+    return f"{text}; accuracy {accuracy}%, without these families {without}%"
+
+
+def unchecked_list(unchecked: Sequence[Unchecked]) -> str:
+    """Name what was not checked, with the reasons.
+
+    Examples:
+        >>> unchecked_list([Unchecked("separation", "one file")])
+        'not checked: separation (one file)'
+    """
+    return f"not checked: {', '.join(f'{each.name} ({each.reason})' for each in unchecked)}"
+
+
+def leak_lines(leak: DataLeak | None) -> tuple[Line, ...]:
+    """Return the first line of an output on runs whose data leaks, or leaked."""
+    if leak is None:
+        return ()
+    text = leak_sentence(leak)
+    if leak.left_out:
+        return (Line(f"{text[0].upper()}{text[1:]}.", "caution"),)
+    return (Line(f"Leak: {text}.", "bad"),)

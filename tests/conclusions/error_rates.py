@@ -1,0 +1,126 @@
+"""How often each loud word is false on runs without the effect, and true on runs with it.
+
+python tests/conclusions/error_rates.py [DRAWS]     400 draws take about 25 minutes on one core
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from conclusions.planted import Plan, drawn_to, scaled
+from run_frames import write_run
+
+from pact_eval.evaluation import Experiment, Settings
+
+DRAWS = 400
+"""Of 400 draws at 5%, up to 28 are sampling error (97.5% of samples)."""
+
+_FAMILIES = 100
+_SETTINGS = Settings(resamples=400)
+
+
+@dataclass(frozen=True)
+class Word:
+    """A loud word, a run without what it says, and one with it.
+
+    Attributes:
+        name: the word.
+        null: how a run without the effect is made.
+        planted: how a run with the effect is made.
+        said: whether a surface says the word of an experiment.
+        second: how the run that both are compared with is made, or None.
+        holm: whether all tests are adjusted together.
+    """
+
+    name: str
+    null: Plan
+    planted: Plan
+    said: Callable[[Experiment], bool]
+    second: Plan | None = None
+    holm: bool = False
+
+
+def _better(experiment: Experiment) -> bool:
+    (conclusion,) = experiment.better_runs
+    return any(claim.status in ("better", "worse") for claim in conclusion.claims)
+
+
+def _headline(experiment: Experiment) -> bool:
+    (conclusion,) = experiment.better_runs
+    return conclusion.status in ("better", "worse")
+
+
+def _follows(experiment: Experiment) -> bool:
+    return experiment.order(experiment.runs[0]).status.startswith("follows")
+
+
+def _unstable(experiment: Experiment) -> bool:
+    return experiment.order(experiment.runs[0]).status == "unstable"
+
+
+def _miscalibrated(experiment: Experiment) -> bool:
+    return experiment.probabilities(experiment.runs[0]).tone == "bad"
+
+
+_SAME = Plan(families=_FAMILIES, noise=0.5)
+_MORE = Plan(families=_FAMILIES, noise=0.5, skill=2.1)
+WORDS = (
+    Word("better or worse, at view 0", _SAME, _MORE, _headline, _SAME),
+    Word("better or worse, anywhere, with --holm", _SAME, _MORE, _better, _SAME, holm=True),
+    Word(
+        "follows a letter or position",
+        Plan(families=_FAMILIES, noise=0.6, skill=1.0),
+        Plan(families=_FAMILIES, noise=0.6, skill=1.0, change=drawn_to(0, 0.4)),
+        _follows,
+    ),
+    Word(
+        "unstable",
+        # 8 to 10% of the answers change.
+        Plan(families=_FAMILIES, noise=0.055),
+        Plan(families=_FAMILIES, noise=0.3),
+        _unstable,
+    ),
+    Word(
+        "over-confident, under-confident or miscalibrated",
+        Plan(families=_FAMILIES, k=1),
+        Plan(families=_FAMILIES, k=1, change=scaled(1.6)),
+        _miscalibrated,
+    ),
+)
+
+
+def rate(word: Word, plan: Plan, seeds: range) -> float:
+    """Returns the share of draws in which the word is said."""
+    return sum(map(word.said, _experiments(word, plan, seeds))) / len(seeds)
+
+
+def _experiments(word: Word, plan: Plan, seeds: range) -> Iterator[Experiment]:
+    settings = Settings(resamples=_SETTINGS.resamples, holm=word.holm)
+    for seed in seeds:
+        with tempfile.TemporaryDirectory() as home:
+            plans = [plan, *([] if word.second is None else [word.second])]
+            folders = [
+                write_run(Path(home) / f"{at}", each.rows(2 * seed + at), arm=f"{at}", seed=1)
+                for at, each in enumerate(plans)
+            ]
+            yield Experiment.read(folders, settings)
+
+
+def main(draws: int) -> None:
+    """Prints a table: the rate of each word without its effect, and with it."""
+    sys.stdout.write("| word | without the effect | with the planted effect |\n|---|---|---|\n")
+    for word in WORDS:
+        null = rate(word, word.null, range(draws))
+        power = rate(word, word.planted, range(draws // 4))
+        sys.stdout.write(f"| {word.name} | {100 * null:.1f}% of {draws} | {100 * power:.0f}% |\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else DRAWS)

@@ -1,0 +1,322 @@
+"""Runs with a known truth, and the status that every question must have for them.
+
+Logits are mu * z with z ~ N(mu [j = y], 1): the softmax of such logits is the exact posterior, so
+a run that is not changed is calibrated. `docs/conclusions.md` has the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from run_frames import write_run
+
+from pact_eval.runs import SCHEMA, import_run
+
+KINDS = ("choice", "boolean", "score")
+
+Logits = npt.NDArray[np.float64]
+
+Change = Callable[[Logits, dict[str, Any], np.random.Generator], Logits]
+"""Changes the logits of one view: of logits in canonical order, its row, and the noise of views."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run is made.
+
+    Attributes:
+        families: number of families.
+        sizes: items of each family, in turn.
+        answers: numbers of answers, in turn.
+        k: number of views.
+        skill: mu: how far the right answer is ahead.
+        noise: spread of what differs between the views of an item, as a share of the noise.
+        change: what is changed in every view.
+        same_order: whether all views have the canonical order.
+        imported: whether the rows are those of a log, so that such views are repeats.
+        same_model: whether the noise of views alone depends on the seed.
+    """
+
+    families: int = 200
+    sizes: Sequence[int] = (2,)
+    answers: Sequence[int] = (2, 3, 4, 5)
+    k: int = 4
+    skill: float = 1.6
+    noise: float = 0.0
+    change: Change | None = None
+    same_order: bool = False
+    imported: bool = False
+    same_model: bool = False
+
+    def write(self, folder: Path, seed: int) -> Path:
+        """Writes the run as a folder; the name of the folder is its arm."""
+        frame = self.rows(seed)
+        if not self.imported:
+            return write_run(folder, frame, arm=folder.name, seed=1)
+        log = folder.with_suffix(".jsonl")
+        frame.write_ndjson(log)
+        import_run(log, folder, {"arm": folder.name, "seed": 1})
+        return folder
+
+    def rows(self, seed: int) -> pl.DataFrame:
+        """Returns the rows of a run: items and references are the same for every seed."""
+        of_items, of_views = np.random.default_rng(0), np.random.default_rng(seed)
+        of_logits = np.random.default_rng(1_000 + (0 if self.same_model else seed))
+        made = []
+        for family in range(self.families):
+            size = self.sizes[family % len(self.sizes)]
+            n = self.answers[family % len(self.answers)]
+            for member in range(size):
+                item = {
+                    "id": f"f{family}-{member}",
+                    "family": f"f{family}",
+                    "source_family": f"s{family % 20}",
+                    "domain": f"d{family % 4}",
+                    "kind": "boolean" if n == 2 else "choice",
+                    "variant": ("base", "counterfactual")[member] if size == 2 else None,
+                    "reference": int(of_items.integers(n)),
+                    "n_choices": n,
+                    "prompt_tokens": 200 + family,
+                    "answer_mass": 0.99,
+                }
+                z = of_logits.normal(0, 1, n)
+                made += self._views(item, z, of_items, of_views)
+        return pl.DataFrame(made, schema=SCHEMA)
+
+    def _views(
+        self,
+        item: dict[str, Any],
+        z: Logits,
+        of_items: np.random.Generator,
+        of_views: np.random.Generator,
+    ) -> list[dict[str, Any]]:
+        n, right = item["n_choices"], item["reference"]
+        views = []
+        for view in range(self.k):
+            order = list(range(n)) if not view or self.same_order else of_items.permutation(n)
+            other = of_views.normal(0, 1, n)
+            mixed = np.sqrt(1 - self.noise**2) * z + self.noise * other
+            mixed[right] += self.skill
+            row = item | {"view": view, "code_order": [int(answer) for answer in order]}
+            logits = self.skill * mixed
+            if self.change is not None:
+                logits = self.change(logits, row, of_views)
+            views.append(row | {"logits": logits.tolist()})
+        return views
+
+
+def scaled(factor: float) -> Change:
+    """Makes a run over-confident (above 1) or under-confident (below 1)."""
+    return lambda logits, *_: factor * logits
+
+
+def drawn_to(slot: int, by: float) -> Change:
+    """Adds to the answer at one slot; -1 is the last slot."""
+
+    def change(logits: Logits, row: dict[str, Any], rng: np.random.Generator) -> Logits:
+        order = row["code_order"]
+        drawn = logits.copy()
+        if slot < len(order):
+            drawn[order[slot]] += by
+        return drawn
+
+    return change
+
+
+def prefers_the_first_answer(
+    logits: Logits, row: dict[str, Any], rng: np.random.Generator
+) -> Logits:
+    """Adds to the canonical answer 0, at whatever letter it is."""
+    changed: Logits = logits + np.eye(len(logits))[0] * 2.0
+    return changed
+
+
+def two_decimals(logits: Logits, row: dict[str, Any], rng: np.random.Generator) -> Logits:
+    """Rounds the probabilities to two decimals; 0 becomes 0.001."""
+    p = np.exp(logits - np.logaddexp.reduce(logits))
+    changed: Logits = np.log(np.maximum(np.round(p, 2), 0.001))
+    return changed
+
+
+def right_on_average(logits: Logits, row: dict[str, Any], rng: np.random.Generator) -> Logits:
+    """Makes half of the items over-confident and the other half under-confident."""
+    changed: Logits = (2.6 if int(row["id"][-1]) else 0.5) * logits
+    return changed
+
+
+def stated(confidence: float, right: Callable[[dict[str, Any]], bool]) -> Change:
+    """Gives one answer a fixed confidence; whether it is right depends on the row."""
+
+    def change(logits: Logits, row: dict[str, Any], rng: np.random.Generator) -> Logits:
+        n, answer = len(logits), row["reference"]
+        if not right(row):
+            answer = (answer + 1) % n
+        p = np.full(n, (1 - confidence) / (n - 1))
+        p[answer] = confidence
+        changed: Logits = np.log(p)
+        return changed
+
+    return change
+
+
+def always(row: dict[str, Any]) -> bool:
+    """Every answer is right."""
+    return True
+
+
+def never(row: dict[str, Any]) -> bool:
+    """No answer is right."""
+    return False
+
+
+def nearly_always(row: dict[str, Any]) -> bool:
+    """All but one of 200 answers are right."""
+    return int(row["family"][1:]) % 100 != 7 or row["variant"] != "base"
+
+
+def shifted(by: float, other: Plan) -> Plan:
+    """Returns a plan with more or less skill."""
+    return Plan(**(vars(other) | {"skill": other.skill + by}))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run, or two, and what is true of it.
+
+    Attributes:
+        name: of the case.
+        first: how the first run is made.
+        order: status of "Does it follow the order?"
+        probabilities: status of "Are the probabilities right?"
+        second: how the second run is made; None for a case of one run.
+        better: by metric and number of views, status of "Is it better?"
+        letter: the letter or position that is followed.
+        margin: largest difference that does not matter.
+        seeds: of the logits of both runs.
+    """
+
+    name: str
+    first: Plan
+    order: str
+    probabilities: str
+    second: Plan | None = None
+    better: dict[int, str] = field(default_factory=dict)
+    letter: str = ""
+    margin: float | None = None
+    seeds: tuple[int, int] = (3, 4)
+
+
+FINE, TOLD = "no error shown", "cannot tell"
+PLAIN = Plan()
+REPEATED = Plan(same_order=True, imported=True, noise=0.5)
+JITTER = Plan(noise=0.06)
+CASES = (
+    Case("stable", PLAIN, "stable", FINE),
+    Case("stable with a little noise", Plan(skill=3.0, noise=0.06), "stable", FINE),
+    Case("follows the letter A", Plan(change=drawn_to(0, 2.5)), "follows a letter", "", letter="A"),
+    Case("follows the letter C", Plan(change=drawn_to(2, 2.5)), "follows a letter", "", letter="C"),
+    Case(
+        "follows the last position",
+        Plan(change=drawn_to(-1, 2.5), families=300),
+        *("follows a position", ""),
+        letter="last",
+    ),
+    Case("unstable near-ties", Plan(skill=0.5, noise=0.9), "unstable", FINE),
+    Case("prefers an answer", Plan(change=prefers_the_first_answer, k=3), "stable", ""),
+    Case("one view", Plan(k=1), TOLD, FINE),
+    Case("one order", Plan(same_order=True), TOLD, FINE),
+    Case("repeats of one prompt", REPEATED, TOLD, FINE),
+    Case("over-confident", Plan(change=scaled(3)), "stable", "over-confident"),
+    Case("under-confident", Plan(change=scaled(0.3), skill=2.5), "stable", "under-confident"),
+    Case(
+        "right only on average",
+        Plan(change=right_on_average, families=400),
+        *("stable", "miscalibrated otherwise"),
+    ),
+    Case("two-decimal probabilities", Plan(change=two_decimals), "stable", FINE),
+    Case("99.5% right", Plan(change=stated(0.995, nearly_always)), "stable", TOLD),
+    Case("all right", Plan(change=stated(0.99, always)), "stable", TOLD),
+    Case("all wrong", Plan(change=stated(0.9, never)), "stable", "over-confident"),
+    Case("2 families", Plan(families=2), TOLD, TOLD),
+    Case("8 families", Plan(families=8), TOLD, FINE),
+    Case("1,000 families", Plan(families=1_000), "stable", FINE),
+    Case("one giant family", Plan(families=100, sizes=(100, *(1,) * 99)), TOLD, FINE),
+    Case("26 answers", Plan(answers=(26,), families=150, skill=3.0), "stable", FINE),
+    Case(
+        "26 answers, follows Z",
+        Plan(answers=(26,), change=drawn_to(25, 6.0)),
+        *("follows a letter", ""),
+        letter="Z",
+    ),
+    Case("better", shifted(1.0, PLAIN), "stable", FINE, PLAIN, {1: "better", 4: "better"}),
+    Case("worse", PLAIN, "stable", FINE, shifted(1.0, PLAIN), {1: "worse", 4: "worse"}),
+    Case("not shown", PLAIN, "stable", FINE, PLAIN, {1: "not shown", 4: "not shown"}),
+    Case(
+        "better only over K views",
+        Plan(skill=0.9, noise=0.95),
+        *("unstable", ""),
+        Plan(skill=0.9),
+        {1: "not shown", 4: "better"},
+    ),
+    Case(
+        "better only over repeats together",
+        Plan(skill=0.9, noise=0.95, same_order=True, imported=True),
+        *(TOLD, ""),
+        Plan(skill=0.9, same_order=True, imported=True),
+        {1: "not shown", 4: "better"},
+    ),
+    Case(
+        "equivalent",
+        Plan(families=800, noise=0.05, same_model=True),
+        *("stable", FINE),
+        Plan(families=800, noise=0.05, same_model=True),
+        {1: "equivalent", 4: "equivalent"},
+        margin=0.05,
+    ),
+    Case(
+        "2 families compared",
+        Plan(families=2),
+        *(TOLD, TOLD),
+        Plan(families=2),
+        {1: "not shown", 4: "not shown"},
+    ),
+    Case(
+        "1,000 families compared",
+        Plan(families=1_000, skill=1.8),
+        *("stable", FINE),
+        Plan(families=1_000),
+        {1: "better", 4: "better"},
+    ),
+    Case(
+        "over-confident and better",
+        Plan(skill=2.6, change=scaled(3)),
+        *("stable", "over-confident"),
+        PLAIN,
+        {1: "better", 4: "better"},
+    ),
+)
+"""An empty status is not told: the truth is neither."""
+
+
+def documented() -> str:
+    """Returns the table of `docs/conclusions.md`."""
+    rows = ["| run | order | probabilities | better |", "|---|---|---|---|"]
+    for case in CASES:
+        better = ", ".join(
+            f"{status} ({_views(case.first, k)})" for k, status in case.better.items()
+        )
+        told = [case.order or "-", case.probabilities or "-", better or "-"]
+        rows.append(f"| {case.name} | {' | '.join(told)} |")
+    return "\n".join(rows)
+
+
+def _views(plan: Plan, k: int) -> str:
+    if plan.imported:
+        return f"mean of {plan.k} repeats" if k == 1 else f"{k} repeats together"
+    return "view 0" if k == 1 else f"{k} views"

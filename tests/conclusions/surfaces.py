@@ -1,0 +1,200 @@
+"""The status of every question, read from what each surface prints, not from its object."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from commands import runner
+
+import pact_eval
+from pact_cli.main import main
+from pact_eval.evaluation import Experiment, Settings
+from pact_reports.page import PageRequest, make_page, write_page
+
+Statuses = Mapping[str, Any]
+"""By question: a status; of "better" a status by number of views."""
+
+_ORDER = {
+    "follows the letter": "follows a letter",
+    "avoids the letter": "follows a letter",
+    "follows the last position": "follows a position",
+    "avoids the last position": "follows a position",
+    "unstable": "unstable",
+    "stable": "stable",
+    "cannot tell": "cannot tell",
+}
+_PROBABILITIES = {
+    "over-confident": "over-confident",
+    "under-confident": "under-confident",
+    "miscalibrated, but right on average": "miscalibrated otherwise",
+    "no error shown": "no error shown",
+    "cannot tell": "cannot tell",
+}
+_BETTER = {
+    "is more accurate than": "better",
+    "is less accurate than": "worse",
+    "is as accurate as": "equivalent",
+    "no accuracy difference shown": "not shown",
+    "not shown": "not shown",
+    "cannot be compared": "cannot be compared",
+    "more accurate": "better",
+    "less accurate": "worse",
+    "as accurate within": "equivalent",
+    "better": "better",
+    "worse": "worse",
+    "equivalent": "equivalent",
+}
+
+
+def _status(text: str, phrases: Mapping[str, str]) -> str:
+    """Returns the status of the phrase with which a text begins."""
+    lowered = text.strip().lower()
+    matching = [status for phrase, status in phrases.items() if lowered.startswith(phrase)]
+    assert matching, text
+    return matching[0]
+
+
+def order_status(text: str) -> str:
+    return _status(text, _ORDER)
+
+
+def probabilities_status(text: str) -> str:
+    return _status(text, _PROBABILITIES)
+
+
+def better_statuses(text: str, views: tuple[int, ...]) -> dict[int, str]:
+    """Returns the status by number of views of "b is more accurate than a over 4 views, ..."."""
+    finding = text.partition(": ")[0].lower()
+    statuses: dict[int, str] = {}
+    for part in re.split(
+        r", (?=not shown|but |better|worse|equivalent)", re.sub(r" \(p [^)]*\)", "", finding)
+    ):
+        (status, *_) = (status for phrase, status in _BETTER.items() if phrase in part)
+        over = re.search(r"over (\d+) (?:views|repeats together)", part)
+        if over:
+            statuses[int(over[1])] = status
+        elif "at view 0" in part or "in the mean of" in part:
+            statuses[1] = status
+        else:
+            statuses = dict.fromkeys(views, status)
+    return statuses
+
+
+def _words_of_lines(text: str) -> dict[str, str]:
+    """Returns the statuses in lines that begin with "Order:" and "Probabilities:"."""
+    order = re.search(r"^Order: (.*)$", text, re.MULTILINE)
+    probabilities = re.search(r"^Probabilities: (.*)$", text, re.MULTILINE)
+    assert order is not None, text
+    assert probabilities is not None, text
+    return {
+        "order": order_status(order[1]),
+        "probabilities": probabilities_status(probabilities[1]),
+    }
+
+
+def terminal(
+    runs: list[Path], options: tuple[str, ...], views: tuple[int, ...], margin: float | None
+) -> Statuses:
+    """Reads `report` and `compare`."""
+    run = runner(main)
+    short = _words_of_lines(run("report", runs[0], *options).stdout)
+    if len(runs) < 2:
+        return short
+    last = _last_paragraph(run("compare", *runs, *options, *_margin(margin)).stdout)
+    return short | {"better": better_statuses(last, views)}
+
+
+def _margin(margin: float | None) -> tuple[str, ...]:
+    return () if margin is None else ("--margin", str(margin))
+
+
+def in_json(runs: list[Path], options: tuple[str, ...], margin: float | None) -> Statuses:
+    """Reads the key `answer` of `report --json` and `compare --json`."""
+    run = runner(main)
+    answer = json.loads(run("report", runs[0], *options, "--json").stdout)["answer"]
+    statuses = {question: conclusion["status"] for question, conclusion in answer.items()}
+    if len(runs) < 2:
+        return statuses
+    words = (*runs, *options, *_margin(margin), "--json")
+    compared = json.loads(run("compare", *words).stdout)["comparisons"][0]
+    claims = compared["answer"]["claims"]
+    better = {each["k"]: each["status"] for each in claims if each["metric"] == "accuracy"}
+    return statuses | {"better": better}
+
+
+def python(runs: list[Path], settings: Settings, views: tuple[int, ...]) -> Statuses:
+    """Reads what `print` shows of the results of the API."""
+    statuses = _words_of_lines(_unwrapped(str(pact_eval.evaluate(runs[0], settings))))
+    if len(runs) < 2:
+        return statuses
+    text = _last_paragraph(str(pact_eval.compare(runs[0], runs[1], settings)))
+    return statuses | {"better": better_statuses(text, views)}
+
+
+def _last_paragraph(text: str) -> str:
+    return " ".join(text.strip().split("\n\n")[-1].split())
+
+
+def _unwrapped(text: str) -> str:
+    """Joins the lines of a sentence: a line that goes on begins neither a table nor a sentence."""
+    return re.sub(r"\n(?=[a-z0-9(])", " ", text)
+
+
+def page(runs: list[Path], settings: Settings, folder: Path, views: tuple[int, ...]) -> Statuses:
+    """Reads headline, cards, diagnostics and captions of the page, which must agree."""
+    experiment = Experiment.read(runs, settings)
+    request = PageRequest(experiment, figures=(), tables=("splits",))
+    write_page(make_page(request), folder / "page.html")
+    text = (folder / "page.html").read_text(encoding="utf-8")
+    cards = {
+        question: html.unescape(word)
+        for question, word in re.findall(
+            r'<section class="card"><h3>([^<]*)</h3><p class="status [a-z]*">([^<]*)</p>', text
+        )
+    }
+    statuses: dict[str, Any] = {
+        "order": order_status(cards["Does it follow the order?"]),
+        "probabilities": probabilities_status(cards["Are the probabilities right?"]),
+    }
+    _check_diagnostics(text, statuses, len(runs))
+    _check_captions(text, statuses)
+    word = cards["Is it better?"]
+    if len(runs) < 2:
+        assert word == "Nothing to compare"
+        return statuses
+    (headline,) = re.findall(r'<p class="answer"><strong>(.*?)</strong>', text)
+    statuses["better"] = better_statuses(html.unescape(headline), views)
+    assert better_statuses(word, views) == statuses["better"]
+    return statuses
+
+
+_TITLES = {
+    "Follows a letter or position": ("order", {"follows a letter", "follows a position"}),
+    "Answers change with the order": ("order", {"unstable"}),
+    "Order not checked": ("order", {"cannot tell"}),
+    "Probabilities are wrong": (
+        "probabilities",
+        {"over-confident", "under-confident", "miscalibrated otherwise"},
+    ),
+}
+
+
+def _check_diagnostics(text: str, statuses: Mapping[str, str], runs: int) -> None:
+    """A diagnostic is raised if and only if the status says so; of one run all are its own."""
+    if runs > 1:
+        return
+    matrix = text[text.index('id="diagnostics"') :]
+    for title, (question, raising) in _TITLES.items():
+        assert (f">{title}<" in matrix) == (statuses[question] in raising), title
+
+
+def _check_captions(text: str, statuses: Mapping[str, str]) -> None:
+    """The caption of the first reliability diagram says what the card says."""
+    caption = re.search(r"<span>Raw: ([^<]*)</span>", text)
+    assert caption is not None
+    assert probabilities_status(html.unescape(caption[1])) == statuses["probabilities"]

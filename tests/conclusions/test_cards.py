@@ -1,0 +1,110 @@
+"""The four cards of a page, against planted cases."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from builders import record, write_jsonl
+from run_frames import rows, write_run
+
+from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
+from pact_eval.errors import InputError
+from pact_eval.evaluation import (
+    Conclusions,
+    DataConclusion,
+    DataLeak,
+    Experiment,
+    Settings,
+    conclude,
+)
+from pact_reports.arm_names import KEYS
+from pact_reports.page.cards import cards_html
+from pact_reports.writers.json import data_audit_json
+
+NO_AUDIT = DataConclusion.without_audit("no dataset")
+SETTINGS = Settings(resamples=200, method="method")
+
+
+def conclusions(home: Path, method: pl.DataFrame, other: pl.DataFrame | None = None) -> Conclusions:
+    folders = [write_run(home / "method", method, arm="method", seed=1)]
+    if other is not None:
+        folders.append(write_run(home / "other", other, arm="other", seed=1))
+    return conclude(Experiment.read(folders, SETTINGS), NO_AUDIT)
+
+
+def test_one_run_has_nothing_to_compare(tmp_path: Path) -> None:
+    alone = conclusions(tmp_path, rows(1))
+    assert alone.better == ()
+    assert "Nothing to compare" in cards_html(alone, KEYS).text
+
+
+def test_of_several_seeds_the_worst_is_told(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / f"{seed}", rows(seed, k=k, skill=9.0, families=60), arm="a", seed=seed)
+        for seed, k in ((1, 3), (2, 1), (3, 3))
+    ]
+    worst = conclude(Experiment.read(folders, Settings(resamples=200)), NO_AUDIT)
+    assert (worst.order.status, worst.order.run) == ("cannot tell", "a, seed 2")
+
+
+def test_worse_than_one_arm_is_worse(tmp_path: Path) -> None:
+    runs = {"method": 1.0, "weak": 0.0, "strong": 4.0}
+    folders = [
+        write_run(tmp_path / arm, rows(at, skill=skill), arm=arm, seed=1)
+        for at, (arm, skill) in enumerate(runs.items())
+    ]
+    told = conclude(Experiment.read(folders, SETTINGS), NO_AUDIT)
+    assert [conclusion.status for conclusion in told.better] == ["better", "worse"]
+    assert told.overall == "worse"
+
+
+def leaking(home: Path) -> DatasetSource:
+    """An evaluation file with a training record in it."""
+    names = [f"f{n}-{variant}" for n in range(4) for variant in ("base", "counterfactual")]
+    train = write_jsonl(home / "train.jsonl", [record(name) for name in names])
+    evaluation = write_jsonl(home / "eval.jsonl", [record(name) for name in names[:2]])
+    return DatasetSource.of_files((train,), (evaluation,), None)
+
+
+def test_data_that_leaks(tmp_path: Path) -> None:
+    card = DataConclusion.of_audit(audit_data(leaking(tmp_path), DataAuditSettings()))
+    assert card.status == "leak"
+    assert card.items == ("f0-base", "f0-counterfactual")
+    assert card.leak == DataLeak(card.items, ("f0",), (str(tmp_path / "train.jsonl"),))
+    assert "separation" in card.failed
+    (separation,) = (each for each in card.checks if each.check == "separation")
+    shared = separation.codes[0]
+    assert (shared.code, shared.severity, shared.count) == ("shared-id", "error", 2)
+    assert [place.record_id for place in shared.places] == ["f0-base", "f0-counterfactual"]
+    (hashes,) = (each for each in card.checks if each.check == "hashes")
+    assert hashes.skipped == "no --manifest given"
+
+
+def test_the_json_of_an_audit_gives_the_same_card(tmp_path: Path) -> None:
+    source, settings = leaking(tmp_path), DataAuditSettings()
+    audit = audit_data(source, settings)
+    value: Any = data_audit_json(audit, settings=settings, manifest=None, fail_on="error")
+    path = tmp_path / "audit.json"
+    path.write_text(json.dumps(value))
+    hashes = [audit.facts[1].sha256]
+    assert DataConclusion.read(path, hashes) == DataConclusion.of_audit(audit)
+    other = DataConclusion.read(path, [*hashes, "f" * 64])
+    assert (other.status, other.unchecked[0].reason) == (
+        "not checked",
+        "audit.json is about other files than the runs (ffffffffffff)",
+    )
+    path.write_text('{"files": [{"sha256": 3}], "checks": [], "leaks": []}')
+    with pytest.raises(InputError, match="expected the output of `pact-audit data --json`"):
+        DataConclusion.read(path, hashes)
+
+
+def test_a_card_says_why_it_is_empty(tmp_path: Path) -> None:
+    empty = replace(conclusions(tmp_path, rows(1)), data=DataConclusion.without_audit("no <data>"))
+    html = cards_html(empty, KEYS).text
+    assert "no &lt;data&gt;" in html
+    assert html.count('class="card"') == 4

@@ -1,0 +1,352 @@
+"""Is the data sound? Planted datasets, read from what each surface prints."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from builders import write_jsonl
+from click.testing import CliRunner, Result
+from datasets import Data, healthy
+from run_frames import edit_run, write_run
+
+import pact_eval
+from pact_cli.audit.main import main as pact_audit
+from pact_cli.main import main as pact_eval_command
+from pact_eval._files import sha256_of_file
+from pact_eval.audit import DataAuditSettings, DatasetSource, audit_data
+from pact_eval.data import read_records
+from pact_eval.evaluation import DataConclusion, Experiment, Settings
+from pact_eval.runs import SCHEMA
+from pact_fixtures.generator import generate_dataset, write_dataset
+
+LEAKED = 6
+RESAMPLES = ("--resamples", "200")
+
+
+def dataset(*, pairs: int = 40) -> Data:
+    """A sound dataset: the first pairs of the generated holdout, and all generated training."""
+    data = healthy()
+    return Data(data.train, data.holdout[: 2 * pairs])
+
+
+def leaking(folder: Path) -> Path:
+    """A dataset whose training file has the contexts of some holdout pairs under other names."""
+    data = dataset()
+    for row in json.loads(json.dumps(data.holdout[: 2 * LEAKED])):
+        row["id"], row["family"] = f"copy-{row['id']}", f"copy-{row['family']}"
+        row["source_family"], row["provenance"]["source_id"] = "copies", f"copy-{row['family']}"
+        data.train.append(row)
+    return data.write(folder)
+
+
+def scored(folder: Path, file: Path, seed: int, *, leaked: bool, first: int = 0) -> Path:
+    """A run with random logits on a file; a model that has seen its first pairs knows these."""
+    rng, rows = np.random.default_rng(seed), []
+    for number, record in enumerate(list(read_records(file))[first:]):
+        assert record.reference is not None
+        logits = rng.normal(0, 1, record.n_choices)
+        logits[record.reference] += 9.0 if leaked and number < 2 * LEAKED else 0.7
+        rows.append(
+            {
+                "id": record.id,
+                "family": record.family,
+                "source_family": record.source_family,
+                "domain": record.domain,
+                "kind": record.field.kind,
+                "variant": record.variant,
+                "reference": record.reference,
+                "n_choices": record.n_choices,
+                "view": 0,
+                "code_order": list(range(record.n_choices)),
+                "logits": logits.tolist(),
+                "prompt_tokens": 100,
+                "answer_mass": 0.9,
+            }
+        )
+    write_run(folder, pl.DataFrame(rows, schema=SCHEMA), arm=folder.name, seed=seed)
+    recorded: dict[str, Any] = {"sha256": sha256_of_file(file), "records": len(rows)}
+    return edit_run(folder, settings={"data": recorded}, data=str(file))
+
+
+def command(*arguments: object) -> Result:
+    return CliRunner().invoke(pact_eval_command, [str(each) for each in arguments])
+
+
+def audit_command(*arguments: object) -> Result:
+    return CliRunner().invoke(pact_audit, ["data", *map(str, arguments)])
+
+
+def first_line(result: Result) -> str:
+    return result.stdout.splitlines()[0]
+
+
+def share_right(run: Path, rows: Sequence[int]) -> float:
+    frame = pl.read_parquet(run / "predictions.parquet")[list(rows)]
+    picks = [int(np.argmax(logits)) for logits in frame["logits"]]
+    return float(np.mean([p == r for p, r in zip(picks, frame["reference"], strict=True)]))
+
+
+@pytest.fixture(scope="module")
+def leak(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A leaking dataset in `data`, and runs `a` (which has seen the leaked pairs) and `b`."""
+    home = tmp_path_factory.mktemp("leak")
+    holdout = leaking(home / "data") / "holdout.jsonl"
+    scored(home / "a", holdout, 1, leaked=True)
+    scored(home / "b", holdout, 2, leaked=False)
+    return home
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sound dataset in `data`, and a run `a` on it."""
+    home = tmp_path_factory.mktemp("sound")
+    holdout = dataset().write(home / "data") / "holdout.jsonl"
+    scored(home / "a", holdout, 1, leaked=False)
+    return home
+
+
+def test_the_audit_of_a_leaking_folder_begins_with_the_leak(leak: Path) -> None:
+    result = audit_command(leak / "data")
+    assert result.exit_code == 3
+    assert first_line(result) == "Leak: 12 items (6 families) are also in train.jsonl."
+    value = json.loads(audit_command(leak / "data", "--json").stdout)
+    assert value["conclusion"]["status"] == "leak"
+    ids = [record.id for record in read_records(leak / "data" / "holdout.jsonl")]
+    assert value["conclusion"]["leak"]["items"] == ids[: 2 * LEAKED]
+
+
+def test_a_leaking_file_without_a_manifest(leak: Path, tmp_path: Path) -> None:
+    train, holdout = (
+        write_jsonl(tmp_path / f"{name}.jsonl", (leak / "data" / file).read_text().splitlines())
+        for name, file in (("first", "train.jsonl"), ("second", "holdout.jsonl"))
+    )
+    result = audit_command("--train", train, "--eval", holdout)
+    assert result.exit_code == 3
+    assert first_line(result).startswith("Leak: 12 items (6 families)")
+
+
+def test_ids_families_and_source_families_leak_as_well(tmp_path: Path) -> None:
+    for key in ("id", "family", "source_family"):
+        data = dataset(pairs=20)
+        data.train[0][key] = data.holdout[4][key]
+        source = DatasetSource.of_folder(data.write(tmp_path / key))
+        conclusion = DataConclusion.of_audit(audit_data(source, DataAuditSettings()))
+        assert conclusion.status == "leak"
+        expected = [row["id"] for row in data.holdout if row[key] == data.holdout[4][key]]
+        assert list(conclusion.items) == expected, key
+
+
+def test_a_file_alone_is_not_checked_for_leaks(leak: Path) -> None:
+    result = audit_command("--eval", leak / "data" / "holdout.jsonl")
+    assert result.exit_code == 0
+    (row,) = (line for line in result.stdout.splitlines() if line.startswith("| separation"))
+    assert "not checked" in row
+    assert "one file" in row
+    last = " ".join(result.stdout.split("\n\n")[-1].split())
+    assert "sound as far as checked" in last
+    assert "separation (one file)" in last
+    only = audit_command("--eval", leak / "data" / "holdout.jsonl", "--only", "separation")
+    assert only.exit_code == 1
+
+
+def test_one_source_family_is_not_checked_for_shortcuts(tmp_path: Path) -> None:
+    data = dataset()
+    one = data.holdout[0]["source_family"]
+    records = [row for row in data.holdout if row["source_family"] == one]
+    result = audit_command("--eval", write_jsonl(tmp_path / "eval.jsonl", records))
+    (row,) = (line for line in result.stdout.splitlines() if line.startswith("| shortcuts"))
+    assert "not checked" in row
+    assert "shortcuts (one source family)" in " ".join(result.stdout.split())
+
+
+def test_sound_data_without_certificates_has_no_doubts(tmp_path: Path) -> None:
+    data = dataset()
+    for row in (*data.train, *data.holdout):
+        del row["evidence_certificate"]
+    folder = data.write(tmp_path)
+    result = audit_command(folder)
+    assert result.exit_code == 0
+    assert "sound as far as checked" in result.stdout
+    assert "certificates (no record has a certificate)" in " ".join(result.stdout.split())
+    value = json.loads(audit_command(folder, "--json").stdout)["conclusion"]
+    assert (value["status"], value["errors"], value["warnings"]) == (
+        "sound as far as checked",
+        0,
+        0,
+    )
+
+
+def test_a_report_begins_with_the_leak_and_fails(leak: Path) -> None:
+    result = command("report", leak / "a", *RESAMPLES)
+    assert result.exit_code == 3
+    everything, without = (
+        100 * share_right(leak / "a", rows) for rows in (range(80), range(2 * LEAKED, 80))
+    )
+    assert everything > without
+    assert first_line(result).startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+    numbers = re.findall(r"(\d+\.\d)%", first_line(result) + result.stdout.splitlines()[1])
+    assert numbers == [f"{everything:.1f}", f"{without:.1f}"]
+    assert "Accuracy" in result.stdout  # the report follows
+
+
+def test_the_json_of_a_report_has_the_leak(leak: Path) -> None:
+    result = command("report", leak / "a", *RESAMPLES, "--json")
+    assert result.exit_code == 3
+    data = json.loads(result.stdout)["data"]
+    assert (data["question"], data["status"]) == ("data", "leak")
+    found = data["leak"]
+    assert len(found["items"]) == 2 * LEAKED
+    assert len(found["families"]) == LEAKED
+    assert found["files"] == ["train.jsonl"]
+    assert found["accuracy"]["value"] == pytest.approx(share_right(leak / "a", range(80)))
+    expected = share_right(leak / "a", range(2 * LEAKED, 80))
+    assert found["accuracy_without"]["value"] == pytest.approx(expected)
+
+
+def test_a_report_without_leaks_leaves_the_families_out(leak: Path) -> None:
+    result = command("report", leak / "a", *RESAMPLES, "--without-leaks")
+    assert result.exit_code == 0
+    assert first_line(result).startswith("Left out of all numbers: the families of 12 items")
+    value = json.loads(command("report", leak / "a", "--without-leaks", "--json").stdout)
+    assert value["groups"][0]["items"] == 80 - 2 * LEAKED
+    accuracy = value["groups"][0]["metrics"]["accuracy"]["value"]
+    assert accuracy == pytest.approx(share_right(leak / "a", range(2 * LEAKED, 80)))
+    assert value["data"]["status"] == "not checked"
+    assert value["data"]["leak"]["left_out"] is True
+
+
+@pytest.mark.parametrize("given", ["folder", "file", "audit"])
+def test_a_leak_of_data_that_is_named(leak: Path, tmp_path: Path, given: str) -> None:
+    options: list[object] = ["--data", leak / "data"]
+    if given == "file":  # the manifest next to it names it
+        options = ["--data", leak / "data" / "holdout.jsonl"]
+    elif given == "audit":
+        path = tmp_path / "audit.json"
+        path.write_text(audit_command(leak / "data", "--json").stdout)
+        options = ["--audit", path]
+    result = command("report", leak / "a", *options, *RESAMPLES)
+    assert result.exit_code == 3, result.output
+    assert first_line(result).startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+
+
+def test_a_comparison_begins_with_the_leak_and_fails(leak: Path) -> None:
+    pair = ("compare", leak / "a", leak / "b", *RESAMPLES)
+    result = command(*pair)
+    assert result.exit_code == 3
+    assert first_line(result).startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+    data = json.loads(command(*pair, "--json").stdout)["data"]
+    assert data["status"] == "leak"
+    without = command(*pair, "--without-leaks", "--json")
+    assert without.exit_code == 0
+    (compared,) = json.loads(without.stdout)["comparisons"]
+    assert compared["comparison"]["groups"][0]["items"] == 80 - 2 * LEAKED
+
+
+def test_arms_begin_with_the_leak_and_fail(leak: Path) -> None:
+    result = command("compare", "--arms", f"a={leak / 'a'}", f"b={leak / 'a'}", *RESAMPLES)
+    assert result.exit_code == 3
+    assert first_line(result).startswith("Leak: 12 items")
+
+
+def page_of(tmp_path: Path, *arguments: object) -> tuple[str, int]:
+    result = command("report", *arguments, "--html", tmp_path / "page.html", *RESAMPLES)
+    return (tmp_path / "page.html").read_text(), result.exit_code
+
+
+def card_of(page: str) -> str:
+    """The text of the card on the data."""
+    card = page[page.index("Is the data sound?") :]
+    return re.sub(r"<[^>]*>", " ", card[: card.index("</section>")])
+
+
+def test_a_page_has_the_leak_in_its_card_and_as_a_critical_diagnostic(
+    leak: Path, tmp_path: Path
+) -> None:
+    page, code = page_of(tmp_path, leak / "a", leak / "b", "--data", leak / "data")
+    assert code == 3
+    assert "Leak" in card_of(page)
+    diagnostic = page[page.index('id="diagnostic-critical-leak"') :][:2_000]
+    assert "12 items (6 families)" in diagnostic
+    assert "#items&amp;a=1&amp;ids=" in diagnostic
+    answer = page[page.index('class="answer"') :][:200]
+    assert "Leak: 12 items" in answer
+
+
+def test_a_page_without_leaks_says_so(leak: Path, tmp_path: Path) -> None:
+    page, code = page_of(tmp_path, leak / "a", "--data", leak / "data", "--without-leaks")
+    assert code == 0
+    assert "diagnostic-critical-leak" not in page
+    assert "Left out of all numbers" in page[page.index('class="answer"') :][:200]
+    assert "68 items" in page
+
+
+def test_a_sound_folder_leaks_nowhere(sound: Path, tmp_path: Path) -> None:
+    result = command("report", sound / "a", *RESAMPLES)
+    assert result.exit_code == 0
+    assert "eak:" not in result.output
+    page, code = page_of(tmp_path, sound / "a", "--data", sound / "data" / "holdout.jsonl")
+    assert code == 0
+    assert "Sound as far as checked" in card_of(page)
+    assert "diagnostic-critical-leak" not in page
+    value = json.loads(command("report", sound / "a", "--data", sound / "data", "--json").stdout)
+    assert value["data"]["status"] == "sound as far as checked"
+    names = {each["name"] for each in value["data"]["unchecked"]}
+    assert names == {"lengths"}
+
+
+def test_data_that_nobody_names_is_not_checked(sound: Path) -> None:
+    data = json.loads(command("report", sound / "a", "--json").stdout)["data"]
+    assert data["status"] == "not checked"
+    assert data["leak"] is None
+    assert "separation" not in {each["name"] for each in data["unchecked"]}
+    assert {"schema", "shortcuts"} <= {each["name"] for each in data["unchecked"]}
+
+
+def test_python_prints_the_leak_first(leak: Path) -> None:
+    settings = Settings(resamples=200)
+    for result in (
+        Experiment.read([leak / "a"], settings).report(),
+        pact_eval.evaluate(leak / "a", settings),
+        pact_eval.compare(leak / "a", leak / "b", settings),
+        pact_eval.audit_dataset(leak / "data" / "holdout.jsonl"),
+    ):
+        assert str(result).startswith("Leak: 12 items (6 families)"), type(result)
+
+
+def test_a_run_on_other_items_of_the_file_has_no_leak(leak: Path, tmp_path: Path) -> None:
+    holdout = leak / "data" / "holdout.jsonl"
+    run = scored(tmp_path / "rest", holdout, 3, leaked=False, first=2 * LEAKED)
+    result = command("report", run, "--data", leak / "data", "--json", *RESAMPLES)
+    assert result.exit_code == 0, result.output
+    data = json.loads(result.stdout)["data"]
+    assert (data["status"], data["leak"]) == ("problems", None)
+
+
+def test_a_model_that_has_seen_every_item(tmp_path: Path) -> None:
+    data = dataset(pairs=10)
+    Data([*data.train, *data.holdout], data.holdout).write(tmp_path / "data")
+    run = scored(tmp_path / "a", tmp_path / "data" / "holdout.jsonl", 1, leaked=True)
+    result = command("report", run, *RESAMPLES, "--json")
+    assert result.exit_code == 3
+    found = json.loads(result.stdout)["data"]["leak"]
+    assert len(found["items"]) == 20
+    assert found["accuracy_without"]["value"] is None
+    assert command("report", run, "--without-leaks").exit_code == 1
+
+
+@pytest.mark.slow
+def test_generated_data_is_never_called_a_leak(tmp_path: Path) -> None:
+    """Null: with another seed, the records differ, and nothing is in two files."""
+    for seed in range(8):
+        folder = tmp_path / str(seed)
+        write_dataset(generate_dataset("small", seed=seed), folder)
+        settings = DataAuditSettings(only=["separation"])
+        audit = audit_data(DatasetSource.of_folder(folder), settings)
+        assert DataConclusion.of_audit(audit).status == "sound as far as checked", seed

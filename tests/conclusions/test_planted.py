@@ -1,0 +1,54 @@
+"""No surface contradicts another, or the truth: planted cases, read from what is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import runner
+from conclusions import surfaces
+from conclusions.planted import CASES, Case, documented
+
+from pact_cli.main import main
+from pact_eval.evaluation import Settings
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_surface_says_what_is_true(case: Case, tmp_path: Path) -> None:
+    runs = [case.first.write(tmp_path / "first", case.seeds[0])]
+    if case.second is not None:
+        runs.append(case.second.write(tmp_path / "second", case.seeds[1]))
+    views = tuple(sorted(case.better))
+    options = ("--resamples", "1000")
+    settings = Settings(resamples=1_000, margin=case.margin)
+    printed = {
+        "terminal": surfaces.terminal(runs, options, views, case.margin),
+        "JSON": surfaces.in_json(runs, options, case.margin),
+        "Python": surfaces.python(runs, settings, views),
+        "page": surfaces.page(runs, settings, tmp_path, views),
+    }
+    expected: dict[str, Any] = {"order": case.order, "probabilities": case.probabilities}
+    expected |= {"better": case.better} if case.second is not None else {}
+    told = {question: status for question, status in expected.items() if status}
+    for surface, statuses in printed.items():
+        assert {question: statuses[question] for question in told} == told, surface
+    first = printed["terminal"]
+    assert all(statuses == first for statuses in printed.values())
+
+
+FOLLOWING = [case for case in CASES if case.letter]
+
+
+@pytest.mark.parametrize("case", FOLLOWING, ids=lambda case: case.name)
+def test_the_letter_that_is_followed_is_named(case: Case, tmp_path: Path) -> None:
+    folder = case.first.write(tmp_path / "first", case.seeds[0])
+    where = "last position" if case.letter == "last" else f"letter {case.letter}"
+    assert f"Order: follows the {where}: chosen in " in runner(main)("report", folder).stdout
+
+
+def test_the_docs_have_these_cases() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "conclusions.md").read_text(encoding="utf-8")
+    assert f"<!-- planted -->\n{documented()}\n<!-- /planted -->" in page

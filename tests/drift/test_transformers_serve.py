@@ -1,0 +1,119 @@
+"""A local run against the same adapter through `transformers serve`, in float32: no difference.
+
+The local run has several orders of booleans and scores. The server lays them out itself, in one.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from adapters import MODEL, copied
+from commands import runner
+from transformers_server import serving
+
+from pact_cli.main import main
+from pact_eval.evaluation import DifferentViews, Experiment, Settings
+from pact_eval.evaluation import diagnostics as d
+from pact_eval.runs import read_run
+
+pytestmark = pytest.mark.slow
+
+run = runner(main)
+HOLDOUT = MODEL.parent / "data" / "holdout.jsonl"
+ITEMS = 80
+ALLOWED = ("--allow", "other-contract", "--allow", "other-prompts")
+FAST = ("--resamples", 200)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The local run and the served one, of four views each."""
+    home = tmp_path_factory.mktemp("served")
+    adapter = copied(home / "adapter")
+    run("export", adapter, "--out", home / "model", "--with-base")
+    data = ("--data", HOLDOUT, "--k", 4, "--limit", ITEMS)
+    run("score", adapter, *data, "--dtype", "float32", "--out", home / "local")
+    with serving(home / "model") as url:
+        asked = ("--server", url, "--model", home / "model", "--no-probe")
+        run("score", *asked, *data, "--out", home / "served")
+    return home / "local", home / "served"
+
+
+@pytest.fixture(scope="module", params=["single", "ensemble"])
+def decoding(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+def unlike(runs: tuple[Path, Path]) -> Any:
+    """Says which items the runs show in different orders."""
+    local, served = (read_run(folder).predictions.code_order for folder in runs)
+    return (local != served).any(axis=(1, 2))
+
+
+def test_the_runs_agree_at_view_0_and_have_unlike_views(runs: tuple[Path, Path]) -> None:
+    local, served = (read_run(folder).predictions for folder in runs)
+    assert local.ids.tolist() == served.ids.tolist()
+    p, q = (np.exp(views.log_probs("single")) for views in (local, served))
+    assert np.abs(p - q).max() < 1e-5
+    choice = local.kind == "choice"
+    assert 10 < choice.sum() < ITEMS - 10
+    assert unlike(runs).tolist() == (~choice).tolist()
+
+
+def test_compare_shows_no_difference(runs: tuple[Path, Path], decoding: Any) -> None:
+    both = ("compare", *runs, *FAST, *ALLOWED, "--decoding", decoding)
+    (found,) = json.loads(run(*both, "--json").stdout)["comparisons"]
+    comparison = found["comparison"]
+    assert (comparison["only_a"], comparison["only_b"]) == ([], [])
+    for group in comparison["groups"]:
+        for name, metric in group["metrics"].items():
+            difference = metric["difference"]["value"]
+            assert difference is None or abs(difference) < 1e-4, (group["name"], name)
+            assert not metric["evidence"]["marked"], (group["name"], name)
+    (note,) = (each for each in comparison["notes"] if "unlike" in each)
+    assert note["unlike"] == unlike(runs).sum()
+    for answer in (found["answer"]["chosen"], found["answer"]["other"]):
+        assert answer["accuracy"]["difference"]["value"] == 0
+    assert {each["finding"] for each in found["tempering"]["found"]} == {"raw"}
+    assert all(each["tv"] < 1e-5 for each in found["tempering"]["found"])
+    text = " ".join(run(*both).stdout.split())
+    assert "differ by more than a temperature" not in text
+    assert "look raw, divided by T = 1 [1, 1]" in text
+
+
+def test_the_gate_finds_no_change(runs: tuple[Path, Path], decoding: Any) -> None:
+    both = ("compare", *runs, *FAST, *ALLOWED, "--decoding", decoding, "--margin", 0.1, "--gate")
+    done = run(*both, "--json")
+    found = json.loads(done.stdout)
+    changed = found["answers"][0]["changed"]
+    assert (changed["value"], found["distance"]["mean"]["value"]) == (0, pytest.approx(0, abs=1e-5))
+    assert all(each["change"]["value"] == pytest.approx(0, abs=1e-4) for each in found["metrics"])
+    assert {each["finding"] for each in found["temperatures"]} == {"raw"}
+    assert f"0 of {ITEMS} answers changed" in " ".join(run(*both).stdout.split())
+
+
+def test_the_page_has_no_difference_among_its_diagnostics(
+    runs: tuple[Path, Path], decoding: Any
+) -> None:
+    settings = Settings(decoding=decoding, resamples=200, allow=("other-contract", "other-prompts"))
+    experiment = Experiment.read(runs, settings, unique_labels=False)
+    assert experiment.same_items
+    diagnostics = d.diagnose(experiment)
+    assert not [each for each in diagnostics if isinstance(each, d.DifferentItems)]
+    answer = experiment.answer(*experiment.runs)
+    for views in answer.by_views:
+        assert views.accuracy.difference.value == views.pair_accuracy.difference.value == 0
+        assert not views.accuracy.marked
+    note = experiment.views_note
+    assert isinstance(note, DifferentViews)
+    assert (note.common, note.unlike) == (4, unlike(runs).sum())
+    a, b = (run.scored(decoding) for run in experiment.at_common_views.runs)
+    assert a.predicted.tolist() == b.predicted.tolist()
+    np.testing.assert_allclose(a.confidence, b.confidence, atol=1e-5)
+    np.testing.assert_array_equal(a.flipped, b.flipped)
+    np.testing.assert_allclose(a.view_tv, b.view_tv, atol=1e-5)
+    assert np.isnan(a.view_tv).tolist() == unlike(runs).tolist()

@@ -1,0 +1,217 @@
+"""Coverage of 95% intervals with few errors, and with families of unequal size.
+
+    python tests/stats/coverage.py [--draws 1000] [--seed 0]
+
+A calibrated model answers items of three levels; families share a difficulty and, half of the
+time, their luck. A second model adds noise to its logits. Families have two items, or 1, 2, 2, 3
+and 8. The difficulty is set so that 1, 3, 5, 10 or 30 errors are expected. The truth is computed
+from a large draw. An interval that is left out counts as no interval: coverage is that of the
+intervals that are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval._typing import FloatArray
+from pact_eval.evaluation.comparison import metric_difference
+from pact_eval.evaluation.items import ScoredItems
+from pact_eval.evaluation.registry import find_metric
+from pact_eval.evaluation.statistics import group_statistics, point_values, resampled_group
+from pact_eval.runs import Predictions
+from pact_eval.stats import Estimate
+
+ERRORS: Final = (1, 3, 5, 10, 30)
+FAMILIES: Final = (32, 162)
+SIZES: Final[Mapping[str, tuple[int, ...]]] = {"2": (2,), "1, 2, 2, 3, 8": (1, 2, 2, 3, 8)}
+METRICS: Final = ("accuracy", "nll_nats", "brier", "ece", "aurc", "score_mae", "score_rps")
+LEVELS: Final = 3
+_LARGE: Final = 100_000
+_HALVINGS: Final = 16
+_RESAMPLES: Final = 300
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Families and the errors that are expected among their items."""
+
+    families: int
+    sizes: tuple[int, ...]
+    errors: int
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """(F,) items of each family."""
+        return np.resize(np.array(self.sizes), self.families)
+
+
+def drawn(rows: npt.NDArray[np.int64], lead: float, rng: np.random.Generator) -> list[Predictions]:
+    """Return the calibrated run and the noisy one on new items of such families.
+
+    Args:
+        rows: (F,) items of each family.
+        lead: mean lead of the likely level, in logits.
+        rng: source of the items.
+    """
+    family = np.arange(rows.size).repeat(rows)
+    n = family.size
+    logits = _logits(family, lead, rng)
+    shared, own = rng.random(rows.size)[family], rng.random(n)
+    luck = np.where(rng.random(n) < 0.5, shared, own)
+    reference = (luck[:, None] > _probabilities(logits).cumsum(axis=1)[:, :-1]).sum(axis=1)
+    noisy = logits + rng.normal(0.0, 0.6, size=logits.shape)
+    return [_run(each, family, reference) for each in (logits, noisy)]
+
+
+def _logits(family: npt.NDArray[np.int64], lead: float, rng: np.random.Generator) -> FloatArray:
+    n = family.size
+    ahead = lead + 0.7 * rng.normal(size=family[-1] + 1)[family] + 0.7 * rng.normal(size=n)
+    logits = rng.normal(0.0, 0.3, size=(n, LEVELS))
+    logits[np.arange(n), rng.integers(0, LEVELS, size=n)] += ahead
+    return logits
+
+
+def _probabilities(logits: FloatArray) -> FloatArray:
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def _run(
+    logits: FloatArray, family: npt.NDArray[np.int64], reference: npt.NDArray[np.int64]
+) -> Predictions:
+    n = family.size
+    names = np.char.add("f", family.astype(str))
+    return Predictions(
+        ids=np.char.add("i", np.arange(n).astype(str)),
+        family=names,
+        source_family=names,
+        domain=np.full(n, "d"),
+        kind=np.full(n, "score"),
+        variant=np.full(n, ""),
+        n_choices=np.full(n, LEVELS),
+        logits=logits[:, None, :],
+        code_order=np.broadcast_to(np.arange(LEVELS), (n, 1, LEVELS)),
+        prompt_tokens=np.full(n, np.nan),
+        answer_mass=np.full((n, 1), np.nan),
+        references=reference,
+    )
+
+
+def lead_for(setting: Setting) -> float:
+    """Return the mean lead of the likely level at which so many errors are expected."""
+    share = setting.errors / int(setting.rows.sum())
+    low, high = -2.0, 16.0
+    family = np.arange(_LARGE // 4).repeat(2)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        logits = _logits(family, middle, np.random.default_rng(0))
+        wrong = float((1 - _probabilities(logits).max(axis=1)).mean())
+        low, high = (middle, high) if wrong > share else (low, middle)
+    return high
+
+
+def truth(setting: Setting, lead: float, rng: np.random.Generator) -> dict[str, float]:
+    """Return the metrics of the first run and A - B, from a large draw."""
+    rows = np.resize(np.array(setting.sizes), _LARGE)
+    wanted = [find_metric(name) for name in METRICS]
+    a, b = (
+        point_values(group_statistics(ScoredItems.of(run, "single"), wanted))
+        for run in drawn(rows, lead, rng)
+    )
+    a["ece"] = 0.0
+    return a | {f"{name}, A - B": a[name] - b[name] for name in METRICS if name != "ece"}
+
+
+def intervals(setting: Setting, lead: float, rng: np.random.Generator) -> dict[str, Estimate]:
+    """Return the metrics of the first run and A - B with their intervals, on one data set."""
+    wanted = [find_metric(name) for name in METRICS]
+    a, b = (
+        resampled_group(
+            "all",
+            ScoredItems.of(run, "single").with_sorted_families(),
+            rng=rng,
+            resamples=_RESAMPLES,
+            wanted=wanted,
+        )
+        for run in drawn(setting.rows, lead, rng)
+    )
+    single = {name: a.estimate(name) for name in METRICS}
+    return single | {
+        f"{name}, A - B": metric_difference(name, [(a, b)])[0] for name in METRICS if name != "ece"
+    }
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How often the intervals of one number hold the truth.
+
+    Attributes:
+        draws: data sets.
+        printed: data sets with an interval.
+        held: intervals that hold the truth.
+    """
+
+    draws: int
+    printed: int
+    held: int
+
+    def __str__(self) -> str:
+        """Return coverage of the printed intervals, and the share printed if that is not all."""
+        if not self.printed:
+            return "none"
+        share = f"{100 * self.held / self.printed:.1f}"
+        if self.printed == self.draws:
+            return share
+        return f"{share} ({100 * self.printed / self.draws:.0f}%)"
+
+
+def coverage(setting: Setting, draws: int, rng: np.random.Generator) -> dict[str, Coverage]:
+    """Return the coverage of every number in one setting."""
+    lead = lead_for(setting)
+    expected = truth(setting, lead, rng)
+    found = [intervals(setting, lead, rng) for _ in range(draws)]
+    return {name: _coverage([each[name] for each in found], at) for name, at in expected.items()}
+
+
+def _coverage(found: Sequence[Estimate], at: float) -> Coverage:
+    printed = [each for each in found if np.isfinite(each.low)]
+    held = sum(each.low <= at <= each.high for each in printed)
+    return Coverage(len(found), len(printed), held)
+
+
+def settings() -> Iterator[Setting]:
+    """Yield the settings of the table."""
+    for sizes in SIZES.values():
+        for families in FAMILIES:
+            for errors in ERRORS:
+                yield Setting(families, sizes, errors)
+
+
+def main() -> None:
+    """Print the table, row by row."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    names = [*METRICS, *(f"{name}, A - B" for name in METRICS if name != "ece")]
+    titles = ["families", "sizes", "errors", *names]
+    sys.stdout.write(f"| {' | '.join(titles)} |\n|{' --- |' * len(titles)}\n")
+    for index, setting in enumerate(settings()):
+        rng = np.random.default_rng([arguments.seed, index])
+        found = coverage(setting, arguments.draws, rng)
+        sizes = ", ".join(map(str, setting.sizes))
+        cells = [str(setting.families), sizes, str(setting.errors)]
+        cells += [str(found[name]) for name in names]
+        sys.stdout.write(f"| {' | '.join(cells)} |\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Planted templates that do not end, or that take gigabytes, against the shipped ones that do."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from adapters import MODEL, copied
+from commands import refuser, runner
+from decision_models import TEMPLATES, write_decision_folder
+
+from pact_cli.audit.main import main as pact_audit
+from pact_cli.main import main as pact_eval
+from pact_eval.templates import DecisionFiles, first_rendering
+
+_LOOP = "{%- for {0} in range(99999) -%}"
+ENDLESS = {
+    "nested loops": "".join(_LOOP.replace("{0}", name) for name in "abc") + "{%- endfor -%}" * 3,
+    "a power of powers": "{{ (7 ** (10 ** 9)) % 7 }}",
+}
+UNBOUNDED = {
+    "a text times a number": "{{ 'a' * 10 ** 10 }}",
+    "a list times a number": "{{ ([state] * 10 ** 10)|length }}",
+    "doubled in a loop": (
+        "{%- set n = namespace(text='abc') -%}{%- for i in range(40) -%}"
+        "{%- set n.text = n.text ~ n.text -%}{%- endfor -%}{{ n.text }}"
+    ),
+    "padded": "{{ '%20000000000d' % 7 }}",
+    "in a generation block": "{% generation %}{{ 'a'.ljust(10 ** 10) }}{% endgeneration %}",
+}
+HOSTILE = ENDLESS | UNBOUNDED
+HOLDOUT = MODEL.parent / "data" / "holdout.jsonl"
+
+
+def _without_limits(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Hide `resource` from the child, as on Windows."""
+    (folder / "resource.py").write_text("raise ImportError", encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_template_is_refused_within_15_seconds(name: str) -> None:
+    started = time.monotonic()
+    trial = first_rendering(DecisionFiles(HOSTILE[name]))
+    assert time.monotonic() - started < 15
+    if os.name == "posix" and sys.platform != "darwin":
+        assert trial == ("time" if name in ENDLESS else "memory")
+    else:
+        assert trial in ("time", "memory")
+
+
+@pytest.mark.slow
+def test_without_resource_the_time_is_limited(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _without_limits(monkeypatch, tmp_path)
+    longer = f"{ENDLESS['nested loops']}{{# not rendered before #}}"
+    assert first_rendering(DecisionFiles(longer)) == "time"
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_honest_templates_end(name: str) -> None:
+    assert first_rendering(DecisionFiles(TEMPLATES[name].get("chat_template"))) == "ends"
+
+
+def test_a_template_that_raises_ends() -> None:
+    assert first_rendering(DecisionFiles("{{ raise_exception('only scores') }}")) == "ends"
+    assert first_rendering(DecisionFiles("{% if %}")) == "ends"  # refused as no template, later
+
+
+@pytest.mark.slow
+def test_score_decide_and_the_audit_refuse_the_adapter(tmp_path: Path) -> None:
+    adapter = copied(tmp_path / "adapter")
+    config = {"chat_template": UNBOUNDED["a text times a number"]}
+    write_decision_folder(adapter, config)
+    (adapter / "schema_config.json").unlink()
+    base = ("--base-model", MODEL)
+    schema = tmp_path / "schema.json"
+    schema.write_text(json.dumps({"sealed": {"type": "noul", "instructions": "Is it so?"}}))
+    refused = refuser(pact_eval)
+    score = refused("score", adapter, *base, "--data", HOLDOUT, "--out", tmp_path / "run")
+    assert "more than 1 GB of memory" in score
+    assert not (tmp_path / "run").exists()
+    words = ("--schema", schema, "--context", "The seal is broken.")
+    assert "more than 1 GB of memory" in refused("decide", adapter, *base, *words)
+    audit = runner(pact_audit)("adapter", adapter, "--json", code=3)
+    assert "template-does-not-end" in audit.stdout

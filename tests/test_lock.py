@@ -1,0 +1,58 @@
+"""The lock has every version of constraints.txt with hashes, and says why torch is not in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+LOCK = (ROOT / "requirements.lock").read_text("utf-8")
+ENTRIES = re.findall(r"^([\w.-]+)==([^\s;]+)(.*?)(?=^\S|\Z)", LOCK, re.MULTILINE | re.DOTALL)
+
+
+def _name(text: str) -> str:
+    return re.sub(r"[-_.]+", "-", text).lower()
+
+
+PINS = {
+    _name(line.partition("==")[0]): line.partition("==")[2].strip()
+    for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    if "==" in line and not line.startswith("#")
+}
+
+
+def test_versions_are_those_of_the_constraints() -> None:
+    assert len(ENTRIES) > 100
+    locked = {_name(name): version for name, version, _ in ENTRIES}
+    differing = {name: at for name, at in locked.items() if PINS.get(name, at) != at}
+    assert not differing
+
+
+def test_every_package_has_a_hash() -> None:
+    assert all("--hash=sha256:" in rest for _, _, rest in ENTRIES)
+
+
+def test_torch_is_left_out_and_what_it_needs_is_not() -> None:
+    names = {_name(name) for name, _, _ in ENTRIES}
+    assert not {name for name in names if name == "torch" or name.startswith(("nvidia", "triton"))}
+    assert {"sympy", "networkx", "jinja2", "filelock"} <= names
+    assert "torch is not in it" in LOCK
+    assert "never" not in LOCK
+
+
+def test_direct_requirements_are_locked() -> None:
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    dependencies = re.search(r"^dependencies = \[(.*?)^\]", text, re.MULTILINE | re.DOTALL)
+    assert dependencies is not None
+    direct = {_name(name) for name in re.findall(r'"([\w-]+)>=', dependencies[1])}
+    assert "filelock" in direct
+    assert direct <= {_name(name) for name, _, _ in ENTRIES}
+
+
+def test_actions_are_pinned_by_commit_and_keep_no_credentials() -> None:
+    for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = workflow.read_text("utf-8")
+        used = re.findall(r"uses: (\S+)", text)
+        assert used
+        assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", each) for each in used)
+        assert text.count("persist-credentials: false") == text.count("actions/checkout@")

@@ -1,0 +1,114 @@
+"""May it act alone? One conclusion, and the same one on every surface, for planted runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import runner
+from thresholds.simulated import run
+
+from pact_cli.main import main
+from pact_eval.thresholds import (
+    Acting,
+    Target,
+    acting,
+    acting_without_probabilities,
+    choose_thresholds,
+)
+from pact_eval.thresholds.conclusion import least_tested
+from pact_reports.sentences.thresholds import acting_answer
+
+command = runner(main, "thresholds")
+
+STARTS = {
+    "share guaranteed": "May decide",
+    "none shown": "No share can be guaranteed",
+    "cannot tell": "Cannot tell",
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    home = tmp_path_factory.mktemp("runs")
+    return {
+        "able": run(home / "able", 1),
+        "hopeless": run(home / "hopeless", 2, skill=0.0),
+        "few": run(home / "few", 3, families=20),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "tone"),
+    [
+        ("able", "share guaranteed", "good"),
+        ("hopeless", "none shown", "open"),
+        ("few", "cannot tell", "open"),
+    ],
+)
+def test_a_planted_run_has_its_status_on_every_surface(
+    runs: dict[str, Path], name: str, status: str, tone: str
+) -> None:
+    found = choose_thresholds(runs[name], Target.of_error(0.1))
+    conclusion = acting(found)
+    assert (conclusion.question, conclusion.status) == ("acting", status)
+    assert Acting.tones[status] == tone
+    words = STARTS[status]
+    assert command(runs[name], "--target-error", 0.1, "--brief").stdout.startswith(words)
+    assert any(line.startswith(words) for line in str(found).splitlines())
+    answer = json.loads(command(runs[name], "--target-error", 0.1, "--json").stdout)["answer"]
+    assert (answer["question"], answer["status"]) == ("acting", status)
+    assert answer["text"] == acting_answer(conclusion)
+    (gate,) = conclusion.gates
+    assert gate.tested == found.gates[0].chosen.tested_units
+    assert answer["gates"][0]["tested"] == gate.tested
+    assert (conclusion.share is not None) == (status == "share guaranteed")
+    assert bool(conclusion.unchecked) == (status == "cannot tell")
+    assert gate.needed is None or gate.threshold is None
+
+
+def test_one_group_with_a_gate_is_a_share_of_all_items(runs: dict[str, Path]) -> None:
+    found = choose_thresholds(runs["able"], Target.of_error(0.1), by="kind")
+    accepted = sum(gate.coverage.value * gate.items for gate in found.gates)
+    conclusion = acting(found)
+    assert conclusion.share is not None
+    assert conclusion.share.value == pytest.approx(accepted / 600)
+    assert [gate.group for gate in conclusion.gates] == ["choice", "score"]
+
+
+def test_a_run_of_probabilities_has_gates_to_look_at(runs: dict[str, Path]) -> None:
+    assert acting_without_probabilities(runs["able"], Target.of_error(0.1), 0.95) is None
+
+
+@pytest.mark.parametrize(("rate", "confidence"), [(0.05, 0.95), (0.1, 0.9), (0.02, 0.99)])
+def test_the_fewest_tested_items_by_theory(rate: float, confidence: float) -> None:
+    least = least_tested(Target.of_error(rate), confidence)
+    assert (1 - rate) ** least <= 1 - confidence < (1 - rate) ** (least - 1)
+
+
+def test_what_counts_the_same_is_in_the_file_and_in_the_words(
+    tmp_path: Path,
+) -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": f"{family}-{item}", "family": str(family), "kind": "boolean",
+         "reference": int(family % 20 > 0), "probabilities": [0.1, 0.9]}
+        for family in range(400)
+        for item in range(30 if family in (101, 202, 303) else 1)
+    ]  # fmt: skip
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    runner(main, "import")(log, "--out", tmp_path / "run")
+    options = (tmp_path / "run", "--target-error", 0.1)
+    said = command(*options, "--brief", "--out", tmp_path / "t.json").stdout
+    assert said.startswith("May decide")
+    assert "each family counting once" in said
+    file = json.loads((tmp_path / "t.json").read_text())
+    assert file["rule"]["counting"] == "families"
+    tested = file["gates"]["all"]["families_tested"]
+    assert 300 < tested < 340
+    assert f"487, 400, {tested}" in command(*options).stdout
+    by_item = json.loads(command(*options, "--counting", "items", "--json").stdout)
+    assert by_item["answer"]["status"] == "cannot tell"
+    assert by_item["answer"]["gates"][0]["tested"] < 30
