@@ -96,6 +96,7 @@ from pact_eval.runs import (
     RunFolder,
     RunSource,
     check_counts,
+    first_items,
     open_run,
     open_runs,
     run_folders,
@@ -810,7 +811,7 @@ class Experiment:
     def order(self, run: ExperimentRun) -> OrderConclusion:
         """Conclude whether a run follows the order of its answers; computed once.
 
-        The views of the run are read into memory. No temperature is applied.
+        The letters of the first `ITEMS_IN_MEMORY` items are tested. No temperature is applied.
 
         Args:
             run: a run on full or ablated contexts.
@@ -818,7 +819,7 @@ class Experiment:
         settings = self.settings
 
         def concluded() -> OrderConclusion:
-            effect, items = self.order_effect(run), run.scored("single")
+            effect, (items, left) = self.order_effect(run), self._ordered_items(run)
             changed = items.predictions.ids[items.flipped == 1]
             return order_conclusion(
                 run.label,
@@ -826,6 +827,7 @@ class Experiment:
                 self._slots(run),
                 flip_floor=flip_floor(items, effect.floor),
                 items=tuple(map(str, changed)),
+                untested=left,
             )
 
         return run.once(("order conclusion", settings.unit, settings.seed), concluded)
@@ -835,15 +837,34 @@ class Experiment:
         settings = self.settings
 
         def tested() -> SlotPreferences:
-            views = run.predictions
+            items, _ = self._ordered_items(run)
+            views = items.predictions
             return slot_preferences(
                 views.code_order,
                 metrics.predicted(views.log_probs_by_view),
-                run.scored("single").over(settings.unit).cluster,
+                items.cluster,
                 rng=settings.rng(),
             )
 
         return run.once(("slots", settings.unit, settings.seed), tested)
+
+    def _ordered_items(self, run: ExperimentRun) -> tuple[ScoredItems, int]:
+        """Return the items whose orders are tested, with their views, and how many are left out.
+
+        Of a large run, the first items are enough: the test has power for any preference that
+        matters, and the views of all items would not fit into memory.
+        """
+        unit, path = self.settings.unit, run.run.predictions_file
+        in_memory = run.shortened or isinstance(run.run, Run)
+        items = 0 if in_memory else streamable_items(path)
+        if items <= ITEMS_IN_MEMORY:
+            return run.scored("single").over(unit), 0
+
+        def first() -> ScoredItems:
+            views = first_items(run.run, ITEMS_IN_MEMORY)
+            return ScoredItems.of(views, "single", None).over(unit)
+
+        return run.once(("first items", unit), first), items - ITEMS_IN_MEMORY
 
     def probabilities(
         self,

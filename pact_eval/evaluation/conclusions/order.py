@@ -66,6 +66,7 @@ def order_conclusion(
     *,
     flip_floor: float = math.nan,
     items: tuple[str, ...] = (),
+    untested: int = 0,
 ) -> OrderConclusion:
     """Return whether a run follows the order of its answers.
 
@@ -79,6 +80,7 @@ def order_conclusion(
         slots: the test of every letter, and of the last position.
         flip_floor: share of the items whose answer repeats alone could change; NaN if unknown.
         items: ids of the items whose answer changes.
+        untested: number of items whose letters were not tested.
     """
     flips = effect.flip_rate
     followed = _followed(slots)
@@ -92,6 +94,8 @@ def order_conclusion(
         reason = None
     elif reason is None:
         status = "stable" if flips.high <= CHANGES else "unstable"
+    if untested and slots.items:
+        unchecked.append(Unchecked("letters", f"{untested:,} items after the first ones"))
     return OrderConclusion(
         status=status,
         run=run,
