@@ -241,6 +241,8 @@ def test_a_comparison_begins_with_the_leak_and_fails(leak: Path) -> None:
     result = command(*pair)
     assert result.exit_code == 3
     assert first_line(result).startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+    headline = " ".join(result.stdout.split()).rpartition("Leak of 12 items; ")[2]
+    assert headline.startswith(("a is ", "No accuracy difference shown"))
     data = json.loads(command(*pair, "--json").stdout)["data"]
     assert data["status"] == "leak"
     without = command(*pair, "--without-leaks", "--json")
