@@ -53,7 +53,7 @@ def _outliving(stream: IO[str]) -> IO[str]:
         return stream
     stream.flush()
     return io.TextIOWrapper(
-        io.BufferedWriter(_Pipe(raw)),  # type: ignore[arg-type]
+        io.BufferedWriter(_Pipe(raw)),  # type: ignore[type-var]
         encoding=stream.encoding,
         errors=stream.errors,
         line_buffering=stream.line_buffering,
