@@ -166,8 +166,7 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
     """
     from pact_eval.drift import quantising_cost, served_tempering
     from pact_reports.numbers import GENERALISATION
-    from pact_reports.sentences.conclusions import better_words
-    from pact_reports.sentences.data import beside_leak
+    from pact_reports.sentences.conclusions import beside_leak, better_words
     from pact_reports.sentences.drift import quantising_sentences, tempering_sentences
     from pact_reports.table import Line
     from pact_reports.tables.comparison import comparison_parts
@@ -231,8 +230,7 @@ def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Rec
 def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None:
     """Print the comparison of the first arm with each of the others, seed by seed."""
     from pact_reports.numbers import GENERALISATION
-    from pact_reports.sentences.conclusions import better_words
-    from pact_reports.sentences.data import beside_leak
+    from pact_reports.sentences.conclusions import beside_leak, better_words
     from pact_reports.table import Line
     from pact_reports.tables.comparison import arms_parts
     from pact_reports.writers.json import (

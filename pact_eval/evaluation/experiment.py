@@ -1046,10 +1046,11 @@ class RunReport(Result):
 
     @property
     def conclusions(self) -> tuple[Conclusion, ...]:
-        """What is concluded of the run alone: its order and its probabilities."""
+        """What is concluded of the run alone: its data, its order and its probabilities."""
         if self.run.ablated:
-            return ()
-        return self.experiment.order(self.run), self.experiment.probabilities(self.run)
+            return (self.experiment.data,)
+        experiment, run = self.experiment, self.run
+        return experiment.data, experiment.order(run), experiment.probabilities(run)
 
     @property
     def order_audit(self) -> OrderAudit:

@@ -34,8 +34,13 @@ from pact_reports.page.matrix import FEW_RUNS, matrix_html
 from pact_reports.page.request import PageRequest
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html
-from pact_reports.sentences.conclusions import Said, better_summary, better_words
-from pact_reports.sentences.data import beside_leak, leak_lines
+from pact_reports.sentences.conclusions import (
+    Said,
+    beside_leak,
+    better_summary,
+    better_words,
+)
+from pact_reports.sentences.data import leak_lines
 from pact_reports.tables import BuiltTables
 from pact_reports.tables.cells import decoding_words
 from pact_reports.writers.html import table_html

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pact_eval.evaluation import DataLeak
 from pact_eval.evaluation.conclusions.conclusion import Unchecked
 from pact_reports.numbers import value_text
 from pact_reports.plain_text import one_line
-from pact_reports.sentences.conclusions import Said
 from pact_reports.table import Line
 
 
@@ -43,19 +41,6 @@ def unchecked_list(unchecked: Sequence[Unchecked]) -> str:
         'not checked: separation (one file)'
     """
     return f"not checked: {', '.join(f'{each.name} ({each.reason})' for each in unchecked)}"
-
-
-def beside_leak(said: Said, leak: DataLeak | None) -> Said:
-    """Begin a headline with the leak of its data, so that it is not quoted without it.
-
-    Examples:
-        >>> beside_leak(Said("a is better"), DataLeak(("i", "j"), ("f",), ("train.jsonl",))).finding
-        'Leak of 2 items; a is better'
-    """
-    if leak is None or leak.left_out:
-        return said
-    items = "1 item" if len(leak.items) == 1 else f"{len(leak.items):,} items"
-    return replace(said, finding=f"Leak of {items}; {said.finding}")
 
 
 def leak_lines(leak: DataLeak | None) -> tuple[Line, ...]:
