@@ -48,8 +48,8 @@ style: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-fuzz: $(VENV)/.dev  ## 5,000 hostile inputs to every reader, and every mode of a hostile server; `make test` runs a part
-	PACT_FUZZ=5000 $(BIN)/python -m pytest -q -n $(WORKERS) tests/hostile
+fuzz: $(VENV)/.dev  ## 10,000 hostile inputs to every reader, and every mode of a hostile server; `make test` runs a part
+	PACT_FUZZ=10000 $(BIN)/python -m pytest -q -n $(WORKERS) tests/hostile
 
 bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers; run it on two quiet cores
 	$(BIN)/python benchmarks/startup.py --write docs/performance.md

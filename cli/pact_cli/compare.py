@@ -166,7 +166,7 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
     """
     from pact_eval.drift import quantising_cost, served_tempering
     from pact_reports.numbers import GENERALISATION
-    from pact_reports.sentences.conclusions import better_words
+    from pact_reports.sentences.conclusions import beside_leak, better_words
     from pact_reports.sentences.drift import quantising_sentences, tempering_sentences
     from pact_reports.table import Line
     from pact_reports.tables.comparison import comparison_parts
@@ -214,7 +214,7 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
         items = () if data is None else differing_parts(each, records)
         heat = [] if found is None else map(Line, tempering_sentences(found))
         packed = [] if cost is None else map(Line, quantising_sentences(cost))
-        last = Line(str(better_words(answer)), "strong")
+        last = Line(str(beside_leak(better_words(answer), experiment.data.leak)), "strong")
         show(output(), (*_heading(experiment), *parts, *items, *heat, *packed, last))
 
 
@@ -230,7 +230,7 @@ def _records(experiment: Experiment, data: tuple[Path, ...]) -> Mapping[str, Rec
 def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None:
     """Print the comparison of the first arm with each of the others, seed by seed."""
     from pact_reports.numbers import GENERALISATION
-    from pact_reports.sentences.conclusions import better_words
+    from pact_reports.sentences.conclusions import beside_leak, better_words
     from pact_reports.table import Line
     from pact_reports.tables.comparison import arms_parts
     from pact_reports.writers.json import (
@@ -260,7 +260,8 @@ def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None
         )
         return
     parts = arms_parts(compared, show_items=mcnemar, names=names)
-    said = (Line(str(better_words(each, names)), "strong") for each in answers)
+    leak = experiment.data.leak
+    said = (Line(str(beside_leak(better_words(each, names), leak)), "strong") for each in answers)
     show(output(), (*_heading(experiment), *parts, *said))
 
 

@@ -101,6 +101,7 @@ from pact_eval.runs import (
     RunFolder,
     RunSource,
     check_counts,
+    first_items,
     open_run,
     open_runs,
     run_folders,
@@ -851,7 +852,7 @@ class Experiment:
     def order(self, run: ExperimentRun) -> OrderConclusion:
         """Conclude whether a run follows the order of its answers; computed once.
 
-        The views of the run are read into memory. No temperature is applied.
+        The letters of the first `ITEMS_IN_MEMORY` items are tested. No temperature is applied.
 
         Args:
             run: a run on full or ablated contexts.
@@ -859,7 +860,7 @@ class Experiment:
         settings = self.settings
 
         def concluded() -> OrderConclusion:
-            effect, items = self.order_effect(run), run.asked_once().scored("single")
+            effect, (items, left) = self.order_effect(run), self._ordered_items(run)
             changed = items.predictions.ids[items.flipped == 1]
             return order_conclusion(
                 run.label,
@@ -867,7 +868,8 @@ class Experiment:
                 self._slots(run),
                 flip_floor=flip_floor(items, effect.floor),
                 items=tuple(map(str, changed)),
-                repeats=run.predictions.repeats,
+                repeats=run.provenance.repeats and (run.provenance.k or 1) > 1,
+                untested=left,
             )
 
         return run.once(("order conclusion", settings.unit, settings.seed), concluded)
@@ -877,15 +879,34 @@ class Experiment:
         settings = self.settings
 
         def tested() -> SlotPreferences:
-            views = run.predictions
+            items, _ = self._ordered_items(run)
+            views = items.predictions
             return slot_preferences(
                 views.code_order,
                 metrics.predicted(views.log_probs_by_view),
-                run.asked_once().scored("single").over(settings.unit).cluster,
+                items.cluster,
                 rng=settings.rng(),
             )
 
         return run.once(("slots", settings.unit, settings.seed), tested)
+
+    def _ordered_items(self, run: ExperimentRun) -> tuple[ScoredItems, int]:
+        """Return the items whose orders are tested, with their views, and how many are left out.
+
+        Of a large run, the first items are enough: the test has power for any preference that
+        matters, and the views of all items would not fit into memory.
+        """
+        unit, path = self.settings.unit, run.run.predictions_file
+        in_memory = run.shortened or isinstance(run.run, Run)
+        items = 0 if in_memory else streamable_items(path)
+        if items <= ITEMS_IN_MEMORY:
+            return run.asked_once().scored("single").over(unit), 0
+
+        def first() -> ScoredItems:
+            views = first_items(run.run, ITEMS_IN_MEMORY)
+            return ScoredItems.of(views, "single", None).over(unit)
+
+        return run.once(("first items", unit), first), items - ITEMS_IN_MEMORY
 
     def probabilities(
         self,
@@ -1067,10 +1088,11 @@ class RunReport(Result):
 
     @property
     def conclusions(self) -> tuple[Conclusion, ...]:
-        """What is concluded of the run alone: its order and its probabilities."""
+        """What is concluded of the run alone: its data, its order and its probabilities."""
         if self.run.ablated:
-            return ()
-        return self.experiment.order(self.run), self.experiment.probabilities(self.run)
+            return (self.experiment.data,)
+        experiment, run = self.experiment, self.run
+        return experiment.data, experiment.order(run), experiment.probabilities(run)
 
     @property
     def order_audit(self) -> OrderAudit:

@@ -625,6 +625,21 @@ def _part_number(part: Path) -> int:
     return int(part.stem.removeprefix("part-"))
 
 
+def first_items(opened: RunFolder, items: int) -> Predictions:
+    """Read the first items of a run whose views are next to each other.
+
+    Args:
+        opened: a complete run.
+        items: number of items to read.
+
+    Raises:
+        RunError: the file is damaged.
+    """
+    path = opened.predictions_file
+    rows = pl.scan_parquet(path, glob=False).head(items * int(opened.provenance.k or 1))
+    return Predictions.from_frame(collected(path, rows))
+
+
 def _read_rows(path: Path) -> pl.DataFrame:
     try:
         # Without globbing: a folder name may contain "[".

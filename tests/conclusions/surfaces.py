@@ -51,6 +51,12 @@ _BETTER = {
 }
 
 
+_DATA = {
+    status: status
+    for status in ("leak", "problems", "doubts", "sound as far as checked", "not checked")
+}
+
+
 def _status(text: str, phrases: Mapping[str, str]) -> str:
     """Returns the status of the phrase with which a text begins."""
     lowered = text.strip().lower()
@@ -65,6 +71,10 @@ def order_status(text: str) -> str:
 
 def probabilities_status(text: str) -> str:
     return _status(text, _PROBABILITIES)
+
+
+def data_status(text: str) -> str:
+    return _status(text, _DATA)
 
 
 def better_statuses(text: str, views: tuple[int, ...]) -> dict[int, str]:
@@ -86,12 +96,15 @@ def better_statuses(text: str, views: tuple[int, ...]) -> dict[int, str]:
 
 
 def _words_of_lines(text: str) -> dict[str, str]:
-    """Returns the statuses in lines that begin with "Order:" and "Probabilities:"."""
+    """Returns the statuses in lines that begin with "Data:", "Order:" and "Probabilities:"."""
+    data = re.search(r"^Data: (.*)$", text, re.MULTILINE)
+    assert data is not None, text
     order = re.search(r"^Order: (.*)$", text, re.MULTILINE)
     probabilities = re.search(r"^Probabilities: (.*)$", text, re.MULTILINE)
     assert order is not None, text
     assert probabilities is not None, text
     return {
+        "data": data_status(data[1]),
         "order": order_status(order[1]),
         "probabilities": probabilities_status(probabilities[1]),
     }
@@ -158,6 +171,7 @@ def page(runs: list[Path], settings: Settings, folder: Path, views: tuple[int, .
         )
     }
     statuses: dict[str, Any] = {
+        "data": data_status(cards["Is the data sound?"]),
         "order": order_status(cards["Does it follow the order?"]),
         "probabilities": probabilities_status(cards["Are the probabilities right?"]),
     }

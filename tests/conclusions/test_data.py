@@ -199,7 +199,7 @@ def test_a_report_begins_with_the_leak_and_fails(leak: Path) -> None:
 def test_the_json_of_a_report_has_the_leak(leak: Path) -> None:
     result = command("report", leak / "a", *RESAMPLES, "--json")
     assert result.exit_code == 3
-    data = json.loads(result.stdout)["data"]
+    data = json.loads(result.stdout)["answer"]["data"]
     assert (data["question"], data["status"]) == ("data", "leak")
     found = data["leak"]
     assert len(found["items"]) == 2 * LEAKED
@@ -218,8 +218,8 @@ def test_a_report_without_leaks_leaves_the_families_out(leak: Path) -> None:
     assert value["groups"][0]["items"] == 80 - 2 * LEAKED
     accuracy = value["groups"][0]["metrics"]["accuracy"]["value"]
     assert accuracy == pytest.approx(share_right(leak / "a", range(2 * LEAKED, 80)))
-    assert value["data"]["status"] == "not checked"
-    assert value["data"]["leak"]["left_out"] is True
+    assert value["answer"]["data"]["status"] == "not checked"
+    assert value["answer"]["data"]["leak"]["left_out"] is True
 
 
 @pytest.mark.parametrize("given", ["folder", "file", "audit"])
@@ -241,6 +241,8 @@ def test_a_comparison_begins_with_the_leak_and_fails(leak: Path) -> None:
     result = command(*pair)
     assert result.exit_code == 3
     assert first_line(result).startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+    headline = " ".join(result.stdout.split()).rpartition("Leak of 12 items; ")[2]
+    assert headline.startswith(("a is ", "No accuracy difference shown"))
     data = json.loads(command(*pair, "--json").stdout)["data"]
     assert data["status"] == "leak"
     without = command(*pair, "--without-leaks", "--json")
@@ -296,13 +298,13 @@ def test_a_sound_folder_leaks_nowhere(sound: Path, tmp_path: Path) -> None:
     assert "Sound as far as checked" in card_of(page)
     assert "diagnostic-critical-leak" not in page
     value = json.loads(command("report", sound / "a", "--data", sound / "data", "--json").stdout)
-    assert value["data"]["status"] == "sound as far as checked"
-    names = {each["name"] for each in value["data"]["unchecked"]}
+    assert value["answer"]["data"]["status"] == "sound as far as checked"
+    names = {each["name"] for each in value["answer"]["data"]["unchecked"]}
     assert names == {"lengths"}
 
 
 def test_data_that_nobody_names_is_not_checked(sound: Path) -> None:
-    data = json.loads(command("report", sound / "a", "--json").stdout)["data"]
+    data = json.loads(command("report", sound / "a", "--json").stdout)["answer"]["data"]
     assert data["status"] == "not checked"
     assert data["leak"] is None
     assert "separation" not in {each["name"] for each in data["unchecked"]}
@@ -325,7 +327,7 @@ def test_a_run_on_other_items_of_the_file_has_no_leak(leak: Path, tmp_path: Path
     run = scored(tmp_path / "rest", holdout, 3, leaked=False, first=2 * LEAKED)
     result = command("report", run, "--data", leak / "data", "--json", *RESAMPLES)
     assert result.exit_code == 0, result.output
-    data = json.loads(result.stdout)["data"]
+    data = json.loads(result.stdout)["answer"]["data"]
     assert (data["status"], data["leak"]) == ("problems", None)
 
 
@@ -335,7 +337,7 @@ def test_a_model_that_has_seen_every_item(tmp_path: Path) -> None:
     run = scored(tmp_path / "a", tmp_path / "data" / "holdout.jsonl", 1, leaked=True)
     result = command("report", run, *RESAMPLES, "--json")
     assert result.exit_code == 3
-    found = json.loads(result.stdout)["data"]["leak"]
+    found = json.loads(result.stdout)["answer"]["data"]["leak"]
     assert len(found["items"]) == 20
     assert found["accuracy_without"]["value"] is None
     assert command("report", run, "--without-leaks").exit_code == 1

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
+import io
 import json
 import os
 import random
@@ -15,6 +17,7 @@ import resource
 import shutil
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +26,10 @@ from typing import Any, Final
 
 from builders import record, write_jsonl
 from click.testing import CliRunner, Result
+from decision_index import ROWS as SUITE
+from decision_index import result
+from decision_index import written as write_index
+from decision_models import TEMPLATES, write_decision_folder
 from hostile.row_edits import ROWS
 from mutations import BYTES, JSON, TEXT, Mutation
 from run_frames import edit_run, forge_seal, other_items, rows, write_run
@@ -32,6 +39,7 @@ from pact_cli.main import main as pact_eval
 from pact_eval.calibration import fit_on_run
 from pact_eval.data import write_manifest
 from pact_eval.preregistration import register
+from pact_eval.runs.importing.zip_members import ZipMembers
 
 CPU_SECONDS: Final = 20.0
 MORE_BYTES: Final = 1 << 30
@@ -57,6 +65,7 @@ class Campaign:
         forged: the run is sealed again after the mutation, so that its content is read.
         then: a command that reads what the first one wrote, if that succeeded.
         weight: how often it is drawn; a command that loads a model takes seconds.
+        source: the format of logs that it imports; "" if it imports none.
     """
 
     file: str
@@ -66,6 +75,28 @@ class Campaign:
     forged: bool = False
     then: tuple[str, ...] = ()
     weight: float = 1.0
+    source: str = ""
+
+
+def _packed(mutation: Mutation) -> Mutation:
+    """Return a mutation of what a gzip file holds."""
+    return lambda draw, content: gzip.compress(mutation(draw, gzip.decompress(content)))
+
+
+def _in_a_member(mutation: Mutation) -> Mutation:
+    """Return a mutation of one member of a zip file."""
+
+    def changed(draw: random.Random, content: bytes) -> bytes:
+        written = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(written, "w") as new:
+            members = old.infolist()
+            at = draw.randrange(len(members))
+            for number, member in enumerate(members):
+                text = old.read(member)
+                new.writestr(member.filename, mutation(draw, text) if number == at else text)
+        return written.getvalue()
+
+    return changed
 
 
 _FEW: Final = ("--resamples", "100")
@@ -83,6 +114,15 @@ _DECIDE: Final = (
 )
 _FIGURES: Final = ("figures", "run", "--out", "figures", "--only", "reliability", *_FEW)
 _TABLES: Final = ("tables", "run", "--out", "tables", "--only", "ablations,main", *_FEW)
+_LM_EVAL: Final = (
+    *("import", "samples_tiny_wino_2026-11-23T00-00-23.360231.jsonl", "--out", "imported"),
+    *("--family-from", "doc_id"),
+)
+_INSPECT: Final = ("import", "answers.json", "--out", "imported")
+_HELM: Final = ("import", "helm", "--out", "imported", "--multi", "any")
+_SUITE: Final = "index/selected-rows.jsonl.gz"
+_INDEX: Final = ("import", "index", "--suite", _SUITE, "--out", "imported")
+_DECISION: Final = ("audit", "adapter", "decision")
 _PAGE: Final = ("report", "run", "--html", "new.html", "--data", _HOLDOUT, *_FEW)
 
 CAMPAIGNS: Final = {
@@ -115,7 +155,39 @@ CAMPAIGNS: Final = {
         JSON,
         ("import", "rows.jsonl", "--out", "imported"),
         then=("report", "imported", *_FEW),
+        source="rows",
     ),
+    "Parquet rows": Campaign(
+        "rows.parquet",
+        (*BYTES, *ROWS),
+        ("import", "rows.parquet", "--out", "imported"),
+        source="rows",
+    ),
+    "samples of lm-eval": Campaign(
+        "samples_tiny_wino_2026-11-23T00-00-23.360231.jsonl", JSON, (*_LM_EVAL,), source="lm-eval"
+    ),
+    "results of lm-eval": Campaign(
+        "results_2026-11-23T00-00-23.360231.json", JSON, (*_LM_EVAL,), source="lm-eval", weight=0.5
+    ),
+    "log of Inspect": Campaign("answers.json", JSON, _INSPECT, source="inspect"),
+    "packed log of Inspect": Campaign(
+        "logprobs.eval",
+        (*BYTES, *map(_in_a_member, JSON)),
+        ("import", "logprobs.eval", "--out", "imported"),
+        source="inspect",
+    ),
+    "state of HELM": Campaign("helm/scenario_state.json", JSON, _HELM, source="helm"),
+    "statistics of HELM": Campaign("helm/per_instance_stats.json", JSON, _HELM, source="helm"),
+    "means of HELM": Campaign("helm/stats.json", JSON, _HELM, source="helm", weight=0.5),
+    "settings of HELM": Campaign("helm/run_spec.json", JSON, _HELM, source="helm", weight=0.5),
+    "results of the Decision Index": Campaign(
+        "index/results.jsonl", JSON, _INDEX, source="decision-index"
+    ),
+    "suite of the Decision Index": Campaign(
+        _SUITE, (*BYTES, *map(_packed, JSON)), _INDEX, source="decision-index"
+    ),
+    "decision files": Campaign("decision/decision.json", JSON, _DECISION),
+    "decision template": Campaign("decision/decision_template.jinja", TEXT, _DECISION, weight=0.5),
     "palette": Campaign("palette.toml", TEXT, (*_FIGURES, "--palette", "palette.toml"), weight=0.3),
     "clear changes": Campaign(
         "clear.toml", TEXT, (*_TABLES, "--clear-changes", "clear.toml"), weight=0.3
@@ -154,12 +226,36 @@ def make_healthy(home: Path) -> Path:
     )
     probabilities = {"reference": 1, "probabilities": [0.25, 0.75]}
     write_jsonl(home / "rows.jsonl", [{"id": name, **probabilities} for name in pairs])
+    _write_logs(home)
+    shutil.copytree(home / "adapter", home / "decision")
+    write_decision_folder(home / "decision", TEMPLATES["own"])
     shutil.copy(_FIXTURES / "paper_palette.toml", home / "palette.toml")
     shutil.copy(_FIXTURES / "paper_clear_changes.toml", home / "clear.toml")
     shutil.copy(_ROOT / "docs" / "example" / "schema.json", home / "schema.json")
     (home / "pact.toml").write_text('decoding = "single"\nk = 4\nbootstrap-seed = 0\n')
     (home / "context.json").write_text('{"turns": ["Clerk: The seal is intact.", 3]}')
     return home
+
+
+def _write_logs(home: Path) -> None:
+    """Writes a log of every source."""
+    logs = _ROOT / "fixtures" / "logs"
+    for path in (logs / "lm_eval").glob("*_2026-11-23T00-00-23.360231.json*"):
+        shutil.copy(path, home / path.name)
+    shutil.copy(logs / "inspect" / "answers.json", home / "answers.json")
+    # zipfile cannot read the zstd of Inspect, which the mutations of members would have to.
+    with (
+        ZipMembers(logs / "inspect" / "logprobs.eval") as packed,
+        zipfile.ZipFile(home / "logprobs.eval", "w", zipfile.ZIP_DEFLATED) as written,
+    ):
+        for name in packed.names:
+            written.writestr(name, packed.read(name))
+    shutil.copytree(logs / "helm" / "tiny", home / "helm")
+    (home / "index").mkdir()
+    results = [result(row, [0.1, 0.7, 0.2], 0.8) for row in SUITE]
+    write_index(home / "index", results)
+    frame = rows(1, families=6, k=2)
+    frame.write_parquet(home / "rows.parquet")
 
 
 def _write_runs(home: Path) -> None:

@@ -5,7 +5,7 @@ of its own, with at most one error message and without a traceback, within 20 s 
 number of a run may change unless the command says so. Inputs run in a process of their own, so
 that one that hangs, or ends the process, is a failure with its seed.
 
-`make test` runs 300 inputs, `make fuzz` 5,000. A failure names its seed: set PACT_FUZZ_SEED to it
+`make test` runs 300 inputs, `make fuzz` 10,000. A failure names its seed: set PACT_FUZZ_SEED to it
 to repeat it alone.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shutil
 import subprocess
 import sys
 import threading
@@ -23,6 +24,8 @@ from typing import Any
 
 import pytest
 from hostile import campaigns
+
+from pact_eval.runs import SOURCE_NAMES
 
 INPUTS = int(os.environ.get("PACT_FUZZ", "300"))
 SEED = os.environ.get("PACT_FUZZ_SEED")
@@ -99,6 +102,25 @@ def test_hostile_inputs(healthy: Path, tmp_path: Path, part: int) -> None:
     ]
     assert not said, "\n".join(said)
     assert done == len(seeds)
+
+
+def test_every_source_of_logs_has_a_campaign() -> None:
+    """A new source without hostile inputs fails here."""
+    assert {each.source for each in campaigns.CAMPAIGNS.values()} - {""} == {*SOURCE_NAMES}
+
+
+def test_every_healthy_log_is_imported(healthy: Path, tmp_path: Path) -> None:
+    """Otherwise a mutation would never get past what is wrong without it."""
+    commands = {each.command: name for name, each in campaigns.CAMPAIGNS.items() if each.source}
+    wrong = {}
+    for number, (command, name) in enumerate(commands.items()):
+        home = tmp_path / str(number)
+        shutil.copytree(healthy, home)
+        os.chdir(home)
+        result = campaigns.run_command(command)
+        if result.exit_code:
+            wrong[name] = result.output[-500:]
+    assert not wrong
 
 
 SAY = "import json, sys; print(json.dumps({'start': 7, 'campaign': 'lock'}), flush=True);"

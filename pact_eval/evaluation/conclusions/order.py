@@ -68,6 +68,7 @@ def order_conclusion(
     flip_floor: float = math.nan,
     items: tuple[str, ...] = (),
     repeats: bool = False,
+    untested: int = 0,
 ) -> OrderConclusion:
     """Return whether a run follows the order of its answers.
 
@@ -82,6 +83,7 @@ def order_conclusion(
         flip_floor: share of the items whose answer repeats alone could change; NaN if unknown.
         items: ids of the items whose answer changes.
         repeats: whether the views are repeats of one order, which show nothing about orders.
+        untested: number of items whose letters were not tested.
     """
     flips = effect.flip_rate
     followed = _followed(slots)
@@ -95,6 +97,8 @@ def order_conclusion(
         reason = None
     elif reason is None:
         status = "stable" if flips.high <= CHANGES else "unstable"
+    if untested and slots.items and not repeats:
+        unchecked.append(Unchecked("letters", f"{untested:,} items after the first ones"))
     return OrderConclusion(
         status=status,
         run=run,

@@ -34,7 +34,12 @@ from pact_reports.page.matrix import FEW_RUNS, matrix_html
 from pact_reports.page.request import PageRequest
 from pact_reports.page.runs_table import ablated_table, runs_table
 from pact_reports.page.verdicts import criteria_html
-from pact_reports.sentences.conclusions import Said, better_summary, better_words
+from pact_reports.sentences.conclusions import (
+    Said,
+    beside_leak,
+    better_summary,
+    better_words,
+)
 from pact_reports.sentences.data import leak_lines
 from pact_reports.tables import BuiltTables
 from pact_reports.tables.cells import decoding_words
@@ -117,7 +122,10 @@ def _answers(request: PageRequest, method: str) -> list[Html]:
     experiment, names = request.experiment, request.names
     if not experiment.same_items:
         return []
-    said = [better_words(each, names) for each in experiment.better_than(method).values()]
+    said = [
+        beside_leak(better_words(conclusion, names), request.audit.leak)
+        for conclusion in experiment.better_than(method).values()
+    ]
     shown = len(said) if len(said) <= _OPEN_ANSWERS else 1
     answers, rest = [_answer(words) for words in said[:shown]], said[shown:]
     if rest:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pact_eval.evaluation import (
@@ -17,6 +17,8 @@ from pact_eval.evaluation import (
     CalibrationError,
     Claim,
     Conclusion,
+    DataConclusion,
+    DataLeak,
     OrderConclusion,
     ProbabilitiesConclusion,
     SlotPreference,
@@ -34,6 +36,7 @@ from pact_reports.numbers import (
     views_words,
 )
 from pact_reports.plain_text import one_line
+from pact_reports.sentences.data import leak_sentence, unchecked_list
 
 QUESTIONS: Final = {
     "better": "Is it better?",
@@ -84,7 +87,7 @@ def better_words(conclusion: BetterConclusion, names: ArmNames = KEYS) -> Said:
     numbers = f"{left} - {right} {differences}"
     pairs = conclusion.of("pair_accuracy")
     if pairs:
-        numbers += f"; pair accuracy {', '.join(_difference(claim) for claim in pairs)}"
+        numbers += f"; pair accuracy {', '.join(_pair_difference(claim) for claim in pairs)}"
     rest = _power(conclusion)
     if conclusion.seeds > 1:
         rest = f"Over {conclusion.seeds} seeds; tested for {conclusion.generalises_to}."
@@ -139,6 +142,12 @@ def _difference(claim: Claim, *, word: bool = False) -> str:
     return f"{interval_text(difference, 'points', unit)} ({views})"
 
 
+def _pair_difference(claim: Claim) -> str:
+    """Write a difference in pair accuracy; the finding says only whether accuracies differ."""
+    shown = claim.status in ("better", "worse")
+    return f"{_difference(claim)}{' shown' if shown else ''}"
+
+
 def _at(claim: Claim) -> str:
     return at_views(claim.k, claim.repeats)
 
@@ -179,6 +188,41 @@ def better_summary(said: Sequence[Said]) -> str:
     times = f"{unshown:,} x " if unshown > 1 else ""
     told = [f"{times}{NOT_SHOWN[0].lower()}{NOT_SHOWN[1:]}"] if unshown else []
     return "; ".join([*told, *(words.finding for words in said if words.finding != NOT_SHOWN)])
+
+
+def beside_leak(said: Said, leak: DataLeak | None) -> Said:
+    """Begin a headline with the leak of its data, so that it is not quoted without it.
+
+    Examples:
+        >>> beside_leak(Said("a is better"), DataLeak(("i", "j"), ("f",), ("train.jsonl",))).finding
+        'Leak of 2 items; a is better'
+    """
+    if leak is None or leak.left_out:
+        return said
+    items = "1 item" if len(leak.items) == 1 else f"{len(leak.items):,} items"
+    return replace(said, finding=f"Leak of {items}; {said.finding}")
+
+
+def data_words(conclusion: DataConclusion) -> Said:
+    """Say whether the data of runs is sound, with what leaks and what was not checked.
+
+    Examples:
+        >>> str(data_words(DataConclusion.without_audit("give --data")))
+        'Not checked: give --data.'
+    """
+    unchecked = conclusion.unchecked
+    if conclusion.status == "not checked":
+        return Said("Not checked", f"{one_line(unchecked[0].reason)}.")
+    parts = [] if conclusion.leak is None else [leak_sentence(conclusion.leak)]
+    parts.append(
+        f"{conclusion.records:,} records, {conclusion.errors:,} errors, "
+        f"{conclusion.warnings:,} warnings"
+    )
+    if conclusion.failed:
+        parts.append(f"checks: {', '.join(conclusion.failed)}")
+    if unchecked:
+        parts.append(one_line(unchecked_list(unchecked)))
+    return Said(conclusion.status.capitalize(), f"{'; '.join(parts)}.")
 
 
 def order_words(conclusion: OrderConclusion) -> Said:
@@ -266,6 +310,8 @@ def conclusion_words(conclusion: Conclusion, names: ArmNames = KEYS) -> Said:
     match conclusion:
         case BetterConclusion():
             return better_words(conclusion, names)
+        case DataConclusion():
+            return data_words(conclusion)
         case OrderConclusion():
             return order_words(conclusion)
         case ProbabilitiesConclusion():
@@ -280,13 +326,15 @@ def conclusion_line(conclusion: Conclusion) -> str:
     Example:
         "Order: stable: at most 4.1% of the answers change: 2.0 [0.8, 4.1]% ..."
     """
-    said = str(conclusion_words(conclusion))
-    return f"{_NAMES[conclusion.question]}: {said[0].lower()}{said[1:]}"
+    said = conclusion_words(conclusion)
+    finding = f"{said.finding[0].lower()}{said.finding[1:]}"
+    return f"{_NAMES[conclusion.question]}: {replace(said, finding=finding)}"
 
 
 def not_known(conclusions: Sequence[Conclusion]) -> Iterator[str]:
     """Say what was not checked, one sentence per part of a question."""
-    for unchecked in dict.fromkeys(part for each in conclusions for part in each.unchecked):
+    told = (each for each in conclusions if not isinstance(each, DataConclusion))
+    for unchecked in dict.fromkeys(part for each in told for part in each.unchecked):
         yield unchecked_sentence(unchecked)
 
 

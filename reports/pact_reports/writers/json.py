@@ -263,10 +263,12 @@ def report_json(
         "arm_name": names.arm(run.arm),
         "rates": to_json(report.rates),
         "answer": {
-            conclusion.question: conclusion_json(conclusion) for conclusion in report.conclusions
+            conclusion.question: data_json(conclusion)
+            if isinstance(conclusion, DataConclusion)
+            else conclusion_json(conclusion)
+            for conclusion in report.conclusions
         },
         "order": order_json(report.order, report.order_audit if audit else None),
-        "data": data_json(report.experiment.data),
         "digest": report.digest.json,
     }
 
