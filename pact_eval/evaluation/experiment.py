@@ -556,7 +556,7 @@ class Experiment:
 
     def _items(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> ScoredItems:
         """Return the items of a run under a decoding; those of a large run without their texts."""
-        path, settings = run.run.predictions_file, self.settings
+        run, path, settings = run.alone(), run.run.predictions_file, self.settings
         in_memory = calibrated or run.shortened or isinstance(run.run, Run)
         if in_memory or streamable_items(path) <= ITEMS_IN_MEMORY:
             return run.scored(decoding, calibrated=calibrated).over(settings.unit)

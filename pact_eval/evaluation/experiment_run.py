@@ -272,20 +272,28 @@ class ExperimentRun:
 
     def asked_once(self) -> ExperimentRun:
         """Return the run with one row per item: of repeats, the first."""
-        if not self.predictions.repeats and (self._repeats or 1) == 1:
+        if not self.provenance.repeats and (self._repeats or 1) == 1:
             return self
-        return self.once(
-            "asked once",
-            lambda: ExperimentRun(
-                self.run,
-                arm=self.arm,
-                first=self._first,
-                calibration=self._calibration,
-                shipped=self._shipped,
-                allow=self._allow,
-                views=1 if self.predictions.repeats else self._views,
-                without=self._without,
-            ),
+        views = 1 if self.provenance.repeats else self._views
+        return self.once("asked once", lambda: self._with_own_rows(views))
+
+    def alone(self) -> ExperimentRun:
+        """Return the run with the rows that it has itself, whatever the others of an experiment."""
+        own = (self.provenance.k or 1) if self.provenance.repeats else 1
+        if (self._repeats or own) == own:
+            return self
+        return self.once("alone", lambda: self._with_own_rows(self._views))
+
+    def _with_own_rows(self, views: int | IntArray | None) -> ExperimentRun:
+        return ExperimentRun(
+            self.run,
+            arm=self.arm,
+            first=self._first,
+            calibration=self._calibration,
+            shipped=self._shipped,
+            allow=self._allow,
+            views=views,
+            without=self._without,
         )
 
     def require_probabilities(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,9 @@ def test_repeats_say_nothing_about_orders(folders: list[Path]) -> None:
         "one order",
         0,
     )
+    conclusion = experiment.order(run)
+    assert (conclusion.status, conclusion.reason) == ("cannot tell", REPEATS_OF_ONE_ORDER)
+    assert conclusion.unchecked == ()
 
 
 def test_other_orders_are_no_repeats(tmp_path: Path) -> None:
@@ -111,6 +115,8 @@ def test_other_orders_are_no_repeats(tmp_path: Path) -> None:
     experiment = Experiment.read([imported(tmp_path, "orders", rows(2, orders=True))], SETTINGS)
     effect = experiment.order_effect(experiment.runs[0])
     assert (effect.finding, effect.floor.source) == ("no floor", "not in the log")
+    (unchecked,) = experiment.order(experiment.runs[0]).unchecked
+    assert (unchecked.name, unchecked.reason) == ("repeats", "the log has no repeats of one order")
     sentence = order_sentence(effect)
     assert sentence is not None
     assert "probe" not in sentence
@@ -156,6 +162,43 @@ def test_differences_are_those_of_the_means(
     answer = experiment.answer(*experiment.runs)
     assert answer.chosen.decoding == "repeats"
     assert (answer.other is not None) == (repeats in {2, 3} and not orders)
+
+
+@pytest.mark.parametrize("decoding", ["single", "ensemble"])
+def test_claims_name_the_repeats_that_both_runs_have(
+    folders: list[Path], tmp_path: Path, decoding: Any
+) -> None:
+    """Of other runs, only view 0 is common: repeats do not count as views of several orders."""
+    settings = replace(SETTINGS, decoding=decoding)
+
+    def claims(other: Path) -> set[tuple[str, int, int]]:
+        experiment = Experiment.read([folders[0], other], settings)
+        return {(each.decoding, each.k, each.repeats) for each in experiment.better_runs[0].claims}
+
+    twice = imported(tmp_path, "twice", rows(7, 2))
+    assert claims(twice) == {("repeats", 1, 3), ("repeats_together", 2, 2)}
+    mean_or_view = {"single": ("repeats", 1, 3), "ensemble": ("ensemble", 1, 1)}[decoding]
+    assert claims(imported(tmp_path, "orders", rows(8, 4, orders=True))) == {mean_or_view}
+    assert claims(imported(tmp_path, "once", rows(9, 1))) == {mean_or_view}
+
+
+def test_letters_are_tested_on_items_next_to_a_run_of_repeats(
+    folders: list[Path], tmp_path: Path
+) -> None:
+    """The rows of the other run are repeated for the comparison, not for its own numbers."""
+    other = imported(tmp_path, "orders", rows(8, 4, orders=True))
+    alone, beside = Experiment.read([other], SETTINGS), Experiment.read([folders[0], other])
+    a, b = alone.order(alone.runs[0]), beside.order(beside.runs[1])
+    assert (a.status, a.items) == (b.status, b.items)
+    assert len(set(b.items)) == len(b.items) > 0
+    own, same = (
+        experiment.evaluation(experiment.runs[-1]).groups[0].estimates
+        for experiment in (alone, beside)
+    )
+    for name in ("accuracy", "pair_accuracy", "flip_rate"):
+        assert (own[name].n, own[name].low) == (same[name].n, pytest.approx(same[name].low))
+    names = [beside.evaluation(run).decoding_name for run in beside.runs]
+    assert names == ["repeats", "single"]
 
 
 def test_identical_repeats_do_not_narrow_an_interval(tmp_path: Path) -> None:
