@@ -65,7 +65,7 @@ def test_the_report_shows_the_published_numbers(report: str) -> None:
         " no score items.",
         "The two rows are not shown to differ",
         "Order: cannot tell",
-        "Probabilities: no error shown",
+        "Probabilities: over-confident",
         "arm:        pact_full",
         "seed:       18",
     ):
@@ -80,7 +80,7 @@ def test_the_report_opens_with_what_the_run_is_worth(published: Path) -> None:
         "| Accuracy | 82.1 [77.5, 85.9] |",
         "| Pair accuracy | 67.3 [",
         "Order: cannot tell",
-        "Probabilities: no error shown",
+        "Probabilities: over-confident",
         "--full",
     ):
         assert words in " ".join(text.split()), words

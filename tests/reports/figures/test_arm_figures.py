@@ -61,7 +61,8 @@ def test_main_comparison_against_numpy(experiment: Experiment, looks: Looks) -> 
     expected = np.mean([metrics.ece(each.confidence, each.correct) for each in after])
     assert ece.arms[0].calibrated is not None
     assert ece.arms[0].calibrated.mean == pytest.approx(expected)
-    assert 0 <= ece.arms[0].low <= ece.arms[0].high
+    base = ece.arms[2]
+    assert 0 <= base.low <= base.high
     np.testing.assert_allclose(tv.arms[0].values, [run.scored().view_tv.mean() for run in runs])
 
 
@@ -81,9 +82,12 @@ def test_main_draws_dots_with_one_kind_of_interval(experiment: Experiment, looks
     for arm in ece.arms:
         for value in (*arm.values, arm.mean, *((arm.calibrated.mean,) if arm.calibrated else ())):
             assert np.isclose(seen, 100 * value).any()
-        for each in (arm, arm.calibrated):
-            assert each is None or any(np.allclose(end, [each.low, each.high]) for end in ends)
-    assert len(ends) == 5
+    # A run with fewer than five families with an error has no interval, nor has its arm.
+    means = [mean for arm in ece.arms for mean in (arm, arm.calibrated) if mean is not None]
+    known = [(mean.low, mean.high) for mean in means if not math.isnan(mean.low)]
+    assert len(known) == len(ends) >= 1
+    for interval in known:
+        assert any(np.allclose(end, interval) for end in ends)
     assert ax.get_xlabel() == "ECE (%) ↓"
     assert [label.get_text() for label in ax.get_yticklabels()] == ["pact", "other", "base"]
     assert legend_texts(ax) == ["mean over seeds", "95% over families", "one seed", "after T(x)"]
@@ -251,7 +255,8 @@ def test_ece_by_kind_against_the_metric(experiment: Experiment, looks: Looks) ->
     items, entries = result.kinds["score"]
     assert items == kind.sum()
     np.testing.assert_allclose(entries[1].values, values)
-    assert 0 <= entries[1].low <= entries[1].high <= 1
+    everything = result.kinds["all"][1][2]
+    assert 0 <= everything.low <= everything.high <= 1
     ax = drawn(partial(draw_ece_by_kind, result, looks=looks))
     assert [label.get_text() for label in ax.get_xticklabels()][3] == f"score\nn = {items}"
     heights = np.concatenate([each.get_offsets() for each in _dots(ax)])[:, 1]
