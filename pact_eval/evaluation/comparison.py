@@ -379,7 +379,8 @@ def metric_difference(
 
 def _beyond_rounding(difference: Estimate) -> Estimate:
     """Leave out an interval within the rounding of float32: of two engines, it may exclude 0."""
-    if max(abs(difference.low), abs(difference.high), abs(difference.value)) > NOISE["float32"]:
+    ends = (difference.low, difference.high, difference.value)
+    if not all(abs(end) <= NOISE["float32"] for end in ends):
         return difference
     reason = ClusterText("no difference beyond the rounding of float32")
     return replace(difference, low=math.nan, high=math.nan, reason=reason)

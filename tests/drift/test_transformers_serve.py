@@ -76,8 +76,10 @@ def test_compare_shows_no_difference(runs: tuple[Path, Path], decoding: Any) -> 
             assert not metric["evidence"]["marked"], (group["name"], name)
     (note,) = (each for each in comparison["notes"] if "unlike" in each)
     assert note["unlike"] == unlike(runs).sum()
-    for answer in (found["answer"]["chosen"], found["answer"]["other"]):
-        assert answer["accuracy"]["difference"]["value"] == 0
+    accuracies = [claim for claim in found["answer"]["claims"] if claim["metric"] == "accuracy"]
+    assert sorted(claim["k"] for claim in accuracies) == [1, 4]
+    for claim in accuracies:
+        assert (claim["status"], claim["difference"]["value"]) == ("not shown", 0)
     assert {each["finding"] for each in found["tempering"]["found"]} == {"raw"}
     assert all(each["tv"] < 1e-5 for each in found["tempering"]["found"])
     text = " ".join(run(*both).stdout.split())

@@ -115,7 +115,7 @@ def _unmeasured(floor: NoiseFloor) -> str:
     """Say why it is not known what noise alone changes; the model of a log cannot be asked."""
     if floor.source == "not in the log":
         return "the log has no repeats of one order"
-    return "no repeats were measured"
+    return "no repeats were measured; `pact-eval probe` measures them"
 
 
 def _followed(slots: SlotPreferences) -> tuple[SlotPreference, ...]:
@@ -147,10 +147,10 @@ def _reason(effect: OrderEffect, slots: SlotPreferences, flip_floor: float) -> s
     flips = effect.flip_rate
     if effect.finding == "one view":
         return "every item was shown in one order (K is 1)"
-    if effect.finding == "one order" or not slots.items:
-        return "no item was shown in two orders"
     if effect.orders_hidden:
         return "the orders did not reach the model: the server sorts the options"
+    if effect.finding == "one order" or not slots.items:
+        return "no item was shown in two orders"
     if flips.clusters < FEWEST_FAMILIES or math.isnan(flips.low):
         return f"too few families: {flips.clusters:,} in several orders"
     if flips.low <= CHANGES < flips.high:

@@ -87,7 +87,8 @@ def probabilities_conclusion(
         status, reason = "cannot tell", str(ece.reason or "no test of calibration")
     elif isinstance(ece, CalibrationError) and ece.rejected:
         status = "miscalibrated otherwise"
-        if gap.excludes_zero:
+        # There is no interval if all families have the same gap.
+        if not gap.low <= 0 <= gap.high:
             status = "over-confident" if gap.value > 0 else "under-confident"
     elif math.isnan(ece.high):
         status, reason = "cannot tell", str(ece.reason or "no interval of the calibration error")

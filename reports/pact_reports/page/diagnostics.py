@@ -364,7 +364,7 @@ def anchor(severity: Severity, type_: type[d.Diagnostic]) -> str:
 
     Examples:
         >>> anchor("warning", d.Unstable)
-        'diagnostic-warning-flips'
+        'diagnostic-warning-unstable'
     """
     return f"diagnostic-{severity}-{type_.kind}"
 

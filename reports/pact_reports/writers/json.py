@@ -364,6 +364,7 @@ def warnings_json(warnings: Iterable[CalibrationWarning | ItemMismatch | Notice]
     """Turn warnings into JSON values: the kind of each, its values, and its sentence (`text`).
 
     Example:
+        >>> from pact_eval.evaluation import SkippedRun
         >>> warnings_json([SkippedRun("runs/cal", "calibration", "evaluation")])[0]["role"]
         'calibration'
     """

@@ -70,9 +70,13 @@ def test_a_server_that_prefers_the_first_slot(tmp_path: Path) -> None:
     nll = next(gain for gain in found.gains if gain.spec.name == "nll_nats")
     assert nll.ensemble.value == pytest.approx(math.log(4))
     assert nll.floor == 0
+    # All families gain alike: there is no interval, and not because the gain is small.
+    assert "all families agree" in str(nll.difference.reason)
     said = " ".join(runner(main, "report")(run).stdout.split())
-    assert "Order effect shown" in said
-    assert "repeats moved at most 0%, with 0 flips of 5" in said
+    assert "Order: follows the letter A: chosen in 100.0% of the views" in said
+    full = " ".join(runner(main, "report")(run, "--full").stdout.split())
+    assert "The order moves probabilities: view TV" in full
+    assert "repeats moved at most 0.0%, with 0 flips of 5" in full
 
 
 def test_a_server_that_sorts_its_options(tmp_path: Path) -> None:
@@ -81,7 +85,8 @@ def test_a_server_that_sorts_its_options(tmp_path: Path) -> None:
     assert (found.effect.finding, found.items, found.gains) == ("identical", 0, ())
     for options in ([], ["--full"]):
         said = " ".join(runner(main, "report")(run, *options).stdout.split())
-        assert "Views make no difference: the answers are identical in every order." in said
+        assert "Order: cannot tell: the orders did not reach the model" in said
+    assert "Views make no difference: the answers are identical in every order." in said
 
 
 def test_a_server_with_noise_only(tmp_path: Path) -> None:
@@ -94,11 +99,13 @@ def test_a_server_with_noise_only(tmp_path: Path) -> None:
     assert found.slots.preferred == found.slots.avoided == ()
     assert not any(gain.beyond_floor for gain in found.gains)
     said = " ".join(runner(main, "report")(run).stdout.split())
-    assert "Order effect not shown: repeats may move the answers as much as other orders do" in said
+    assert "Order: cannot tell: asking again in the same order may change as many answers" in said
 
 
 def test_a_run_without_a_probe_names_the_command(tmp_path: Path) -> None:
     run = scored(tmp_path, lambda names: [4, 3, 2, 1][: len(names)], probe=False)
     assert audit(run).effect.finding == "no floor"
     said = " ".join(runner(main, "report")(run).stdout.split())
-    assert "`pact-eval probe --server URL --model NAME` measures them" in said
+    assert (
+        "Not checked: repeats (no repeats were measured; `pact-eval probe` measures them)" in said
+    )
