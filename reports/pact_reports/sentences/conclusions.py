@@ -87,7 +87,7 @@ def better_words(conclusion: BetterConclusion, names: ArmNames = KEYS) -> Said:
     numbers = f"{left} - {right} {differences}"
     pairs = conclusion.of("pair_accuracy")
     if pairs:
-        numbers += f"; pair accuracy {', '.join(_pair_difference(claim) for claim in pairs)}"
+        numbers += f"; pair accuracy {', '.join(_difference(claim, shown=True) for claim in pairs)}"
     rest = _power(conclusion)
     if conclusion.seeds > 1:
         rest = f"Over {conclusion.seeds} seeds; tested for {conclusion.generalises_to}."
@@ -133,19 +133,16 @@ def _test(claim: Claim) -> str:
     return f" ({p_value_text(p_value)}{'' if adjusted is None else ', Holm'})"
 
 
-def _difference(claim: Claim, *, word: bool = False) -> str:
+def _difference(claim: Claim, *, word: bool = False, shown: bool = False) -> str:
+    """Write a difference with its views; the finding says only of accuracy whether it is shown."""
     difference, unit = claim.difference, " points" if word else ""
     views = views_words(claim.k, claim.repeats)
+    if shown and claim.status in ("better", "worse"):
+        views += ", shown"
     if has_width(difference):
         value, interval = estimate_parts(difference, "points")
         return f"{value}{unit} {interval} ({views})"
     return f"{interval_text(difference, 'points', unit)} ({views})"
-
-
-def _pair_difference(claim: Claim) -> str:
-    """Write a difference in pair accuracy; the finding says only whether accuracies differ."""
-    shown = claim.status in ("better", "worse")
-    return f"{_difference(claim)}{' shown' if shown else ''}"
 
 
 def _at(claim: Claim) -> str:
