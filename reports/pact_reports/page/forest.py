@@ -93,8 +93,8 @@ def forest_html(found: Sequence[PairedDifference], method: str, names: ArmNames)
             more,
             element(
                 "p",
-                "Points, method minus other arm; 95% intervals over families. Filled: shown at the "
-                "5% level by its test. Hollow: not shown, even if the interval excludes 0.",
+                "Points, method minus other arm; 95% intervals over families. Filled: shown, the "
+                "interval excludes 0. Hollow: not shown.",
                 class_="hint",
             ),
         ]
