@@ -18,7 +18,7 @@ from pact_eval.errors import MissingExtraError, PactError, Problem, RecordError,
 from pact_reports.plain_text import one_line, visible
 
 _INTERRUPTED = 1
-_LONGEST_LINE = 2000
+_LONGEST_LINE = 10_000
 _AS_JSON = "pact.as_json"
 _EXTRA_MODULES = ("torch", "transformers", "peft", "safetensors", "jinja2", "huggingface_hub")
 
@@ -151,7 +151,7 @@ def _shortened(message: str) -> str:
 
     Examples:
         >>> len(_shortened("k" * 10**7))
-        2000
+        10000
     """
     lines = message.split("\n")
     return "\n".join(

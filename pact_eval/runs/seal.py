@@ -93,7 +93,9 @@ def references_sha256(frame: pl.DataFrame) -> str:
         >>> references_sha256(frame) == hashlib.sha256(b"1:a=0;1:b=1;").hexdigest()
         True
     """
-    items = frame.select("id", "reference").unique().sort("id", "reference")
+    # A damaged file may have no id at all: its hash differs, and its rows are checked elsewhere.
+    ids = pl.col("id").cast(pl.String).fill_null("")
+    items = frame.select(ids, "reference").unique().sort("id", "reference")
     reference = pl.col("reference").cast(pl.String).fill_null("")
     lines = items.select(pl.format("{}:{}={};", pl.col("id").str.len_bytes(), "id", reference))
     digest = hashlib.sha256()
