@@ -109,7 +109,7 @@ def report(
     from pact_reports.sentences.notes import warning_sentence
     from pact_reports.writers.json import warnings_json
 
-    outputs, left_out = _with_data_of(Experiment.read(runs), outputs)
+    outputs, left_out = _with_data_of(Experiment.read(runs, settings), outputs)
     experiment = Experiment.read(runs, replace(settings, data=outputs.data))
     warn(map(warning_sentence, experiment.warnings))
     written = write_report(experiment, outputs)

@@ -226,9 +226,8 @@ def _share(above: FloatArray, of: FloatArray, cluster: IntArray) -> Estimate:
     if of.sum() <= _ROUNDING:
         return Estimate(math.nan, math.nan, math.nan, len(of), families)
     linear = linearised_ratio(*(cluster_sums(each, cluster, families) for each in (above, of)))
-    # A source family without headroom counts: its guesses were right or wrong like the others'.
-    rows = cluster_sums(np.ones(len(of)), cluster, families)
-    linear = replace(linear, rows=rows)
+    # A source family without headroom counts like any other: its guesses were right or wrong too.
+    linear = replace(linear, rows=np.ones(families))
     value = float(above.sum() / of.sum())
     return linear_inference(value, linear, n=len(of), outer=True).estimate()
 

@@ -437,14 +437,10 @@ def read_items(
     per_item, k = (k, 1) if by_repeat else (1, k)
     units: list[GroupBy] = ["source_family"] if unit == "source_family" else []
     groupings: tuple[GroupBy, ...] = tuple(dict.fromkeys(["kind", by, *units]))
-    wanted = ["reference", "n_choices", "logits", "family", "variant", *groupings]
-    wanted += ["id"] if k > 1 or letters else []
-    wanted += ["code_order"] if k > 1 or letters else []
-    wanted += ["answer_mass"] if letters else []
-    wanted += ["prompt_tokens"] if calibrator is not None else []
-    wanted += ["accepted"] if "accepted" in scan.collect_schema() else []
-    frames = scan.select(list(dict.fromkeys(wanted)))
     scoring = _Scoring(decoding, calibrator, letters=letters)
+    columns_read = [*_columns_read(scoring, several_views=k > 1), *groupings]
+    columns_read += ["accepted"] if "accepted" in scan.collect_schema() else []
+    frames = scan.select(list(dict.fromkeys(columns_read)))
     size = _SLICE_ROWS if _SLICE_ROWS % (k * per_item) == 0 else _SLICE_ROWS * k * per_item
     columns, values = _Columns(rows // k), _Columns(rows // k)
 
@@ -477,8 +473,15 @@ def read_items(
     items = _without_probabilities(items) if answers_only else items
     if repeats and max(k, per_item) > 1:
         items = replace(items, repeats=max(k, per_item))
-        items = items._with_repeats() if by_repeat else items
-    return items.over(unit)
+    return (items._with_repeats() if by_repeat else items).over(unit)
+
+
+def _columns_read(scoring: _Scoring, *, several_views: bool) -> list[str]:
+    """Return the columns that the scores of a slice need, without those of groups."""
+    columns = ["reference", "n_choices", "logits", "family", "variant"]
+    columns += ["id", "code_order"] if several_views or scoring.letters else []
+    columns += ["answer_mass"] if scoring.letters else []
+    return columns + (["prompt_tokens"] if scoring.calibrator is not None else [])
 
 
 def _check_answers_only(

@@ -25,7 +25,7 @@ from pact_eval.export.layouts import Layout, readme, write_layout
 from pact_eval.models import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.prompts import NIMBLE, PromptContract
-from pact_eval.scoring.model import identify, stored_dtype
+from pact_eval.scoring.model import ScoringModel, identify, stored_dtype
 from pact_eval.scoring.request import ModelRequest
 from pact_eval.templates import DecisionFiles, read_decision_files
 from pact_eval.templates.contract import DecisionTemplate
@@ -122,6 +122,33 @@ class Export:
     stored_difference: float
 
 
+def _moved(folder: Path, out: Path) -> None:
+    """Put the finished folder where the user wants it; an empty folder there is replaced."""
+    if out.exists():
+        out.rmdir()
+    shutil.move(folder, out)
+
+
+def _files_of(folder: Path) -> tuple[str, ...]:
+    names = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return tuple(sorted(names))
+
+
+def _checked_adapter(
+    adapter: Path, out: Path, base_model: str | None, contract: str | None
+) -> ScoringModel:
+    """Identify the adapter to export; refuse a folder that is in use, and a full model."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        message = f"{out}: already exists; nothing was written"
+        raise InputError(message)
+    request = ModelRequest(adapter, base_model, device="cpu", dtype="fp32", contract=contract)
+    model = identify(request)
+    if model.adapter is None:
+        message = f"{adapter}: expected an adapter, found a full model without one"
+        raise AdapterError(message)
+    return model
+
+
 def export_adapter(
     adapter: Path,
     out: Path,
@@ -151,14 +178,7 @@ def export_adapter(
         PromptError: the export does not give our token ids or our answers; nothing is left.
         InputError: the folder cannot be written, or the calibrator cannot be expressed.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        message = f"{out}: already exists; nothing was written"
-        raise InputError(message)
-    request = ModelRequest(adapter, base_model, device="cpu", dtype="fp32", contract=contract)
-    model = identify(request)
-    if model.adapter is None:
-        message = f"{adapter}: expected an adapter, found a full model without one"
-        raise AdapterError(message)
+    model = _checked_adapter(adapter, out, base_model, contract)
     shipped = None if calibrator is None else exported_temperatures(calibrator, model.adapter)
     files = decision_files(model.contract, model.encoder.tokenizer, shipped)
     with step("Comparing token ids"):
@@ -178,18 +198,14 @@ def export_adapter(
             if stored != "float32":
                 moved = check_answers(folder, layout, ours, getattr(torch, stored))
         compared = f"within {tolerance:g} on {len(ours):,} questions"
-        text = readme(
-            out.name, layout, files, compared=compared, precision=_precision(stored, moved)
-        )
+        precision = _precision(stored, moved)
+        text = readme(out.name, layout, files, compared=compared, precision=precision)
         write_atomically(folder / _README, text)
-        if out.exists():
-            out.rmdir()
-        shutil.move(folder, out)
-    names = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
+        _moved(folder, out)
     return Export(
         folder=out,
         layout=layout,
-        files=tuple(names),
+        files=_files_of(out),
         temperatures=dict(files.temperature),
         prompts=prompts,
         answers=len(ours),

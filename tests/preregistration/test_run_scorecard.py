@@ -31,6 +31,7 @@ from pact_eval.preregistration import (
     judge_sources,
 )
 from pact_eval.runs import Predictions
+from pact_eval.stats import distinct_orders
 
 HOT = Calibrator("scalar", Weights(bias=(3.0, 0.0, 0.0)))
 
@@ -99,7 +100,7 @@ def test_tv_under_a_calibrated_decoding_is_that_of_calibrated_views(
     for seed, skill in ((1, 1.5), (2, 0.5)):
         run = predictions(seed, skill=skill)
         views = HOT.apply(run.log_probs_by_view, kind=run.kind, n_choices=run.n_choices)
-        tv.append(metrics.pairwise_tv(views).mean())
+        tv.append(metrics.pairwise_tv(views, distinct_orders(run.code_order)).mean())
     difference, value, *_ = judged(tmp_path, runs, "view_tv", "ensemble_calibrated")
     assert difference == pytest.approx(tv[0] - tv[1])
     assert value == pytest.approx(difference)
