@@ -430,8 +430,7 @@ def read_items(
             repeats an id, or has an item without a distribution (see `metrics.item_blocks`).
     """
     _check_answers_only(decoding, calibrator, answers_only=answers_only)
-    # Without globbing: a folder may be called "[new]".
-    scan = pl.scan_parquet(path, glob=False)
+    scan = pl.scan_parquet(path, glob=False)  # a folder may be called "[new]"
     k, rows = _views_and_rows(scan, path)
     by_repeat = repeats and decoding == "single" and k > 1
     per_item, k = (k, 1) if by_repeat else (1, k)
@@ -463,13 +462,11 @@ def read_items(
         for start, each in zip(starts, pool.map(scored, starts), strict=True):
             found.append(each)
             read.done = min(start + size, rows) // k
-    texts = [each for _, each in found]
     if letters:
-        _refuse_repeated_ids(np.concatenate([each.ids for each in texts])[::per_item], path)
-    labels = {name: joined_labels([each.labels[name] for each in texts]) for name in groupings}
-    family = joined_families([each.families for each in texts])
-    parts = [part for part, _ in found]
-    items = _scored_items(parts, columns, values, family, labels, scoring, k)
+        _refuse_repeated_ids(np.concatenate([text.ids for _, text in found])[::per_item], path)
+    labels = {name: joined_labels([text.labels[name] for _, text in found]) for name in groupings}
+    family = joined_families([text.families for _, text in found])
+    items = _scored_items([part for part, _ in found], columns, values, family, labels, scoring, k)
     items = _without_probabilities(items) if answers_only else items
     if repeats and max(k, per_item) > 1:
         items = replace(items, repeats=max(k, per_item))

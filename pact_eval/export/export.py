@@ -136,7 +136,7 @@ def _files_of(folder: Path) -> tuple[str, ...]:
 
 def _checked_adapter(
     adapter: Path, out: Path, base_model: str | None, contract: str | None
-) -> ScoringModel:
+) -> tuple[ScoringModel, AdapterFiles]:
     """Identify the adapter to export; refuse a folder that is in use, and a full model."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         message = f"{out}: already exists; nothing was written"
@@ -146,7 +146,7 @@ def _checked_adapter(
     if model.adapter is None:
         message = f"{adapter}: expected an adapter, found a full model without one"
         raise AdapterError(message)
-    return model
+    return model, model.adapter
 
 
 def export_adapter(
@@ -178,8 +178,8 @@ def export_adapter(
         PromptError: the export does not give our token ids or our answers; nothing is left.
         InputError: the folder cannot be written, or the calibrator cannot be expressed.
     """
-    model = _checked_adapter(adapter, out, base_model, contract)
-    shipped = None if calibrator is None else exported_temperatures(calibrator, model.adapter)
+    model, checked = _checked_adapter(adapter, out, base_model, contract)
+    shipped = None if calibrator is None else exported_temperatures(calibrator, checked)
     files = decision_files(model.contract, model.encoder.tokenizer, shipped)
     with step("Comparing token ids"):
         prompts = check_ids(model.encoder, files, sample)

@@ -81,7 +81,7 @@ WORDS = (
     ),
     Word(
         "unstable",
-        # 9.5% of the answers change: just below the limit.
+        # 8.8% of the answers change: just below the limit.
         Plan(families=_FAMILIES, noise=0.115),
         Plan(families=_FAMILIES, noise=0.3),
         _unstable,

@@ -172,8 +172,8 @@ def page(runs: list[Path], settings: Settings, folder: Path, views: tuple[int, .
     }
     statuses: dict[str, Any] = {
         "data": data_status(cards["Is the data sound?"]),
-        "order": order_status(cards["Does it follow the order?"]),
-        "probabilities": probabilities_status(cards["Are the probabilities right?"]),
+        "order": order_status(cards["Follows the order?"]),
+        "probabilities": probabilities_status(cards["Probabilities right?"]),
     }
     _check_diagnostics(text, statuses, len(runs))
     _check_captions(text, statuses)

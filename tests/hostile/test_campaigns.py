@@ -160,7 +160,7 @@ def test_memory_of_one_input_is_not_that_of_another() -> None:
 
 def test_the_campaigns_cover_every_reader() -> None:
     files = {campaign.file for campaign in campaigns.CAMPAIGNS.values()}
-    assert files == {
+    assert files >= {
         *("data/holdout.jsonl", "data/manifest.json", "rows.jsonl", "metrics.csv"),
         *("adapter/adapter_config.json", "adapter/schema_config.json", "model/config.json"),
         *("adapter/adapter_model.safetensors", "run/run.json", "run/predictions.parquet"),

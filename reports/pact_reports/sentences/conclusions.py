@@ -41,8 +41,8 @@ from pact_reports.sentences.data import leak_sentence, unchecked_list
 QUESTIONS: Final = {
     "better": "Is it better?",
     "data": "Is the data sound?",
-    "order": "Does it follow the order?",
-    "probabilities": "Are the probabilities right?",
+    "order": "Follows the order?",
+    "probabilities": "Probabilities right?",
     "acting": "May it act alone?",
 }
 """The question of a reader that a conclusion answers."""
@@ -226,10 +226,11 @@ def order_words(conclusion: OrderConclusion) -> Said:
     """Say whether a run follows the order of its answers.
 
     Example:
-        "Follows the letter A: chosen in 84.0% of the views, 41.0% by chance: +43.0 points ..."
+        "Follows the letter A: chosen in 84.0% of views with it, 41.0% by chance: +43.0 points ..."
     """
     flips = conclusion.flip_rate
-    change = f"{interval_text(flips, 'percent', '%')} of the answers change with the order"
+    share = f"{interval_text(flips, 'percent', '%')} of the answers change"
+    change = f"{share} with the order"
     match conclusion.status:
         case "follows a letter" | "follows a position":
             first = conclusion.followed[0]
@@ -237,7 +238,7 @@ def order_words(conclusion: OrderConclusion) -> Said:
             rest = "".join(f"; also {_followed(slot)}" for slot in more[:_MOST_LETTERS])
             finding = _followed(first)
             said = f"{finding[0].upper()}{finding[1:]}"
-            return Said(said, f"{_preference(first)}{rest}; {change}.")
+            return Said(said, f"{_preference(first)}{rest}; {share}.")
         case "unstable":
             return Said("Unstable", f"{change}; no letter or position is shown to be preferred.")
         case "stable":
@@ -262,7 +263,7 @@ def _preference(slot: SlotPreference) -> str:
     chosen, chance = (value_text(share, "percent") for share in (slot.chosen, slot.chance))
     points = interval_text(slot.preference, "points", " points")
     test = p_value_text(slot.adjusted_p_value)
-    return f"chosen in {chosen}% of the views that have it, {chance}% by chance: {points} ({test})"
+    return f"chosen in {chosen}% of views with it, {chance}% by chance: {points} ({test})"
 
 
 def probabilities_words(conclusion: ProbabilitiesConclusion) -> Said:

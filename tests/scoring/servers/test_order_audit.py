@@ -73,7 +73,7 @@ def test_a_server_that_prefers_the_first_slot(tmp_path: Path) -> None:
     # All families gain alike: there is no interval, and not because the gain is small.
     assert "all families agree" in str(nll.difference.reason)
     said = " ".join(runner(main, "report")(run).stdout.split())
-    assert "Order: follows the letter A: chosen in 100.0% of the views" in said
+    assert "Order: follows the letter A: chosen in 100.0% of views with it" in said
     full = " ".join(runner(main, "report")(run, "--full").stdout.split())
     assert "The order moves probabilities: view TV" in full
     assert "repeats moved at most 0.0%, with 0 flips of 5" in full
