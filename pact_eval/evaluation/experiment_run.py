@@ -275,26 +275,14 @@ class ExperimentRun:
         if not self.provenance.repeats and (self._repeats or 1) == 1:
             return self
         views = 1 if self.provenance.repeats else self._views
-        return self.once("asked once", lambda: self._with_own_rows(views))
+        return self.once("asked once", lambda: self._of_views(views, repeats=None))
 
     def alone(self) -> ExperimentRun:
         """Return the run with the rows that it has itself, whatever the others of an experiment."""
         own = (self.provenance.k or 1) if self.provenance.repeats else 1
         if (self._repeats or own) == own:
             return self
-        return self.once("alone", lambda: self._with_own_rows(self._views))
-
-    def _with_own_rows(self, views: int | IntArray | None) -> ExperimentRun:
-        return ExperimentRun(
-            self.run,
-            arm=self.arm,
-            first=self._first,
-            calibration=self._calibration,
-            shipped=self._shipped,
-            allow=self._allow,
-            views=views,
-            without=self._without,
-        )
+        return self.once("alone", lambda: self._of_views(self._views, repeats=None))
 
     def require_probabilities(self) -> None:
         """Refuse a run of answers without probabilities.
@@ -309,7 +297,7 @@ class ExperimentRun:
         """Return the run as if it had been scored with its first k views only; computed once."""
         if k >= self.predictions.k:
             return self
-        return self.once(("views", k), lambda: self._of_views(k))
+        return self.once(("views", k), lambda: self._of_views(k, repeats=self._repeats))
 
     def with_chosen_views(self, views: IntArray) -> ExperimentRun:
         """Return the run as if it had been scored with these views only.
@@ -317,9 +305,10 @@ class ExperimentRun:
         Args:
             views: (n, k) the views of each item, in the order of `predictions`.
         """
-        return self._of_views(views)
+        return self._of_views(views, repeats=self._repeats)
 
-    def _of_views(self, views: int | IntArray) -> ExperimentRun:
+    def _of_views(self, views: int | IntArray | None, *, repeats: int | None) -> ExperimentRun:
+        """Return the run with some views, and so many rows per item; None leaves its own."""
         return ExperimentRun(
             self.run,
             arm=self.arm,
@@ -329,7 +318,7 @@ class ExperimentRun:
             allow=self._allow,
             views=views,
             without=self._without,
-            repeats=self._repeats,
+            repeats=repeats,
         )
 
     def without_families(
