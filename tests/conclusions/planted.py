@@ -18,8 +18,6 @@ from run_frames import write_run
 
 from pact_eval.runs import SCHEMA, import_run
 
-KINDS = ("choice", "boolean", "score")
-
 Logits = npt.NDArray[np.float64]
 
 Change = Callable[[Logits, dict[str, Any], np.random.Generator], Logits]
@@ -215,7 +213,6 @@ class Case:
 FINE, TOLD = "no error shown", "cannot tell"
 PLAIN = Plan()
 REPEATED = Plan(same_order=True, imported=True, noise=0.5)
-JITTER = Plan(noise=0.06)
 CASES = (
     Case("stable", PLAIN, "stable", FINE),
     Case("stable with a little noise", Plan(skill=3.0, noise=0.06), "stable", FINE),

@@ -100,15 +100,14 @@ def _better(conclusions: Conclusions, names: ArmNames) -> Html:
         lines += [_lead(other, names) for other in others[:_MOST_LEADS]]
     if len(others) > _MOST_LEADS:
         lines.append(f"and {len(others) - _MOST_LEADS} more arms")
-    return _card(question, others[0].tones[status], _better_word(others), lines, "comparison")
+    return _card(question, others[0].tones[status], _better_word(conclusions), lines, "comparison")
 
 
-def _better_word(others: Sequence[BetterConclusion]) -> str:
+def _better_word(conclusions: Conclusions) -> str:
     """Write the status against all other arms; against one, with the decoding if they differ."""
+    others = conclusions.better
     if len(others) > 1:
-        from pact_eval.evaluation.conclusions.better import overall
-
-        return _BETTER[overall(tuple(others))]
+        return _BETTER[conclusions.overall]
     claims = others[0].of("accuracy")
     statuses = list(dict.fromkeys(claim.status for claim in claims))
     if len(statuses) < 2:

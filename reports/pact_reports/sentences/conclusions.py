@@ -47,6 +47,12 @@ QUESTIONS: Final = {
 }
 """The question of a reader that a conclusion answers."""
 
+_NOT_AT: Final = "not shown"
+_SHORT: Final[dict[BetterStatus, str]] = {
+    "better": "more accurate",
+    "worse": "less accurate",
+    "equivalent": "as accurate within the margin",
+}
 _MOST_LETTERS: Final = 2
 
 NOT_SHOWN: Final = "No accuracy difference shown"
@@ -113,14 +119,6 @@ def _better_finding(conclusion: BetterConclusion, left: str, right: str) -> str:
     if other.status != "not shown":
         rest = f"but {_SHORT[other.status]} {_at(other)}"
     return f"{phrases[first.status]} {_at(first)}{_test(first)}, {rest}"
-
-
-_NOT_AT: Final = "not shown"
-_SHORT: Final[dict[BetterStatus, str]] = {
-    "better": "more accurate",
-    "worse": "less accurate",
-    "equivalent": "as accurate within the margin",
-}
 
 
 def _test(claim: Claim) -> str:
