@@ -1,0 +1,104 @@
+"""The rules of conclusions at their limits, against computations by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from run_frames import rows, write_run
+
+from pact_eval.evaluation import Experiment, Settings
+from pact_eval.evaluation.conclusions.order import order_conclusion
+from pact_eval.evaluation.order_audit import NoiseFloor, OrderEffect, OrderFinding
+from pact_eval.stats import Estimate, SlotPreference, SlotPreferences
+
+FLOOR = NoiseFloor("rounding", 0.00005, precision="float32")
+
+
+def effect(low: float, high: float, finding: OrderFinding = "shown") -> OrderEffect:
+    flips = Estimate((low + high) / 2, low, high, 400, 200)
+    return OrderEffect(finding, 4, FLOOR, flips, flips)
+
+
+def slot(
+    number: int, low: float, high: float, shown: int, p_value: float = 0.001
+) -> SlotPreference:
+    preference = Estimate((low + high) / 2, low, high, shown, 200)
+    return SlotPreference(number, shown, 0.5, 0.3, preference, 0.01, p_value, p_value)
+
+
+def of_slots(*slots: SlotPreference, last: SlotPreference | None = None) -> SlotPreferences:
+    return SlotPreferences(slots, 1600, 400, 100, 9999, last)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "status"),
+    [
+        (0.0, 0.099, "stable"),
+        (0.101, 0.2, "unstable"),
+        (0.05, 0.15, "cannot tell"),
+    ],
+)
+def test_the_interval_of_the_flip_rate_decides(low: float, high: float, status: str) -> None:
+    assert (
+        order_conclusion("run", effect(low, high), of_slots(slot(0, -0.1, 0.1, 400))).status
+        == status
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "p_value", "status"),
+    [
+        (0.02, 0.001, "follows a letter"),
+        (0.009, 0.001, "stable"),  # below one point: a large sample shows any preference
+        (0.02, 0.06, "stable"),
+        (-0.01, 0.001, "stable"),  # the interval holds 0
+    ],
+)
+def test_a_letter_needs_test_interval_and_size(low: float, p_value: float, status: str) -> None:
+    slots = of_slots(slot(0, low, 0.08, 400, p_value))
+    assert order_conclusion("run", effect(0.01, 0.05), slots).status == status
+
+
+@pytest.mark.parametrize(
+    ("last", "status"), [(0.3, "follows a position"), (0.2, "follows a letter")]
+)
+def test_the_last_position_must_explain_more_views_than_a_letter(last: float, status: str) -> None:
+    """A letter explains 0.2 * 400 = 80 views; the last position needs 1.25 times as many."""
+    slots = of_slots(slot(3, 0.15, 0.25, 400), last=slot(-1, last - 0.05, last + 0.05, 400))
+    assert order_conclusion("run", effect(0.3, 0.5), slots).status == status
+
+
+def test_hidden_orders_and_noise_are_named_first() -> None:
+    slots = of_slots(slot(0, -0.1, 0.1, 400))
+    hidden = replace(effect(0.0, 0.01, "identical"), orders_hidden=True)
+    sorts = order_conclusion("run", hidden, slots)
+    assert sorts.status == "cannot tell"
+    assert "sorts the options" in str(sorts.reason)
+    noisy = order_conclusion("run", effect(0.2, 0.3), slots, flip_floor=0.25)
+    assert "asking again" in str(noisy.reason)
+    assert order_conclusion("run", effect(0.2, 0.3), slots, flip_floor=0.1).status == "unstable"
+
+
+def test_beside_holm_the_other_decoding_is_adjusted_by_bonferroni(tmp_path: Path) -> None:
+    folders = [
+        write_run(tmp_path / arm, rows(seed, skill=skill), arm=arm, seed=1)
+        for seed, (arm, skill) in enumerate((("a", 1.6), ("b", 0.8)))
+    ]
+    plain, together = (
+        Experiment.read(folders, Settings(resamples=200, holm=holm)).better_runs[0]
+        for holm in (False, True)
+    )
+    pairs = [
+        (claim, adjusted)
+        for claim, adjusted in zip(plain.claims, together.claims, strict=True)
+        if claim.k > 1
+    ]
+    tests = together.claims[0].evidence.tests
+    assert len(pairs) == 2
+    for claim, adjusted in pairs:
+        expected = min(1.0, (tests + 2) * claim.evidence.p_value)
+        assert adjusted.evidence.adjusted_p_value == pytest.approx(expected)
+        assert math.isfinite(expected)
