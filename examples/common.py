@@ -18,6 +18,7 @@ from peft import get_peft_model
 from torch.utils.data import DataLoader
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from pact_eval.custody import TrainingRole, UsedData
 from pact_eval.data import read_records
 from pact_eval.prompts import NIMBLE, Encoder
 from pact_eval.training import ViewPlan, save_adapter, training_views
@@ -76,6 +77,10 @@ class Task:
         records = read_records(options.data)  # the records of a family are adjacent
         cut = 2 * options.families
         held_out = records[cut : cut + 2 * options.selection_families]
+        self.data: dict[TrainingRole, list[UsedData]] = {
+            "train": [UsedData(options.data, records[:cut])],
+            "selection": [UsedData(options.data, held_out)],
+        }
         self.views = training_views(records[:cut], encoder, ViewPlan(seed=options.seed))
         self.selection = training_views(held_out, encoder, ViewPlan(permuted=0, ablated=False))
         self.loss = PactLoss()  # the paper's weights, margin and ramp
@@ -95,7 +100,14 @@ class Task:
         o = self.options
         if o.out is not None:
             save_adapter(
-                self.model, o.out, base=o.model, tokenizer=self.tokenizer, arm="pact", seed=o.seed
+                self.model,
+                o.out,
+                base=o.model,
+                tokenizer=self.tokenizer,
+                arm="pact",
+                seed=o.seed,
+                data=self.data,  # `score` refuses to score these families
+                training={"steps": o.steps},
             )
 
 

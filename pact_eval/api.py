@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pact_eval.preregistration import JudgedHypotheses
     from pact_eval.runs import Allowance, Decoding, Run, RunSource
     from pact_eval.scoring.request import EngineName
+    from pact_eval.scoring.windows import RowSource
     from pact_eval.thresholds import (
         AnswerSets,
         AnswerSetsCheck,
@@ -151,6 +152,7 @@ def score(
     role: str | None = None,
     workers: int | None = None,
     ray: str | None = None,
+    allow: Collection[Allowance] = (),
     **options: Unpack[ModelOptions],
 ) -> Run:
     """Score a dataset into a run folder, or resume one, as `pact-eval score` does.
@@ -168,6 +170,8 @@ def score(
         role: what the run is for: "evaluation" (the default), "calibration" or "selection".
         workers: score with this many processes, each with its own copy of the model.
         ray: score on this Ray cluster: host:port, or "auto".
+        allow: "trained-on" scores data that the adapter was trained on, "other-data" a file that
+            is not the one of its manifest; the run and every output say so.
         options: further fields of `pact_eval.scoring.model.ModelRequest`: device, dtype, engine...
 
     Returns:
@@ -178,6 +182,8 @@ def score(
         AdapterError: the model cannot be loaded, or the adapter changes nothing.
         RunError: the folder belongs to other settings.
         WorkerError: workers cannot be started, disagree or fail.
+        GateError: the adapter was trained or selected on families or contexts of the data.
+        TamperedError: the data are not those that their manifest names.
 
     Examples:
         >>> import pact_eval
@@ -204,16 +210,16 @@ def score(
         apply_adapter=adapter is not None,
         **options,
     )
-    dataset = read_dataset(Path(data), k=k, order_seed=order_seed, limit=limit)
+    dataset = read_dataset(Path(data), k=k, order_seed=order_seed, limit=limit, allow=allow)
     labels: dict[str, Json] = {"arm": arm, "seed": seed, "role": role}
     if workers is None and ray is None:
-        score_windows(LocalSource(identify(request)), dataset, Path(out), labels=labels)
+        source: RowSource = LocalSource(identify(request))
     else:
         from pact_eval.scoring.workers.request import WorkersRequest
         from pact_eval.scoring.workers.source import worker_source
 
         source = worker_source(request, WorkersRequest(workers, ray))
-        score_windows(source, dataset, Path(out), labels=labels)
+    score_windows(source, dataset, Path(out), labels=labels, allow=allow)
     return read_run(out)
 
 

@@ -31,7 +31,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _ALLOWANCES: Final = (
     "other-adapter", "other-base", "other-contract", "other-prompts", "other-decoding",
-    "other-data", "other-quantisation",
+    "other-data", "other-quantisation", "trained-on",
 )  # fmt: skip
 _LEFT_OUT: Final = "pact.left_out"
 
@@ -183,8 +183,9 @@ _SETTINGS: Final = {
         type=click.Choice(_ALLOWANCES),
         multiple=True,
         help="Compare runs of other data, base, contract or prompts (or of another adapter and "
-        "another quantisation), or apply a calibrator that was fitted on another adapter, base, "
-        "contract, prompts, quantisation or decoding. Outputs say so. May be given several times.",
+        "another quantisation), apply a calibrator that was fitted on another adapter, base, "
+        "contract, prompts, quantisation or decoding, or use runs on data that the adapter was "
+        "trained on. Outputs say so. May be given several times.",
     ),
     "margin": click.option(
         "--margin",
@@ -224,6 +225,17 @@ _SETTINGS: Final = {
         "such a leak exits with 3.",
     ),
 }
+
+
+def data_allowances(command: Command) -> Command:
+    """Add --allow for what the file of --data may be; the command gets `allow`."""
+    return click.option(
+        "--allow",
+        type=click.Choice(["trained-on", "other-data"]),
+        multiple=True,
+        help="Use data that the adapter was trained on, or a file that is not the one of its "
+        "manifest. Outputs say so. May be given several times.",
+    )(command)
 
 
 def settings_options(*fields: str, **fixed: Any) -> Callable[[Command], Command]:

@@ -18,12 +18,19 @@ from pact_cli.commands import announce_choices, command
 from pact_cli.console import announce
 from pact_cli.errors import needs_model_extra, needs_ray_extra, needs_server_extra
 from pact_cli.model_options import model_or_server_options, workers_options
-from pact_cli.options import PATH, json_option, label_options, order_seed_option
+from pact_cli.options import (
+    PATH,
+    data_allowances,
+    json_option,
+    label_options,
+    order_seed_option,
+)
 from pact_cli.report import print_reports
 from pact_reports.plain_text import one_line
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
+    from pact_eval.runs import Allowance
     from pact_eval.scoring.request import ModelRequest
     from pact_eval.scoring.servers.request import ServerRequest
     from pact_eval.scoring.windows import Dataset, RowSource
@@ -57,6 +64,7 @@ _TELL_SECONDS: Final = 30.0  # between two lines about the workers
 )
 @click.option("--limit", type=click.IntRange(min=1), help="Score only the first N records.")
 @order_seed_option
+@data_allowances
 @label_options
 @model_or_server_options
 @workers_options
@@ -67,6 +75,7 @@ def score(
     k: int,
     limit: int | None,
     order_seed: int,
+    allow: tuple[Allowance, ...],
     labels: dict[str, Json],
     asked: ModelRequest | ServerRequest,
     workers: WorkersRequest | None,
@@ -79,16 +88,21 @@ def score(
     instead; torch is not needed. With --workers or --ray, several copies of the model share the
     work; any number of them can resume a run. A run on ablated contexts shows how confident the
     model is without the evidence; report and scorecard read it.
+
+    Exits with 3 if the adapter was trained or selected on families of the data, and with 5 if the
+    data are not those that their manifest names; see --allow.
     """
     from pact_eval.scoring.windows import read_dataset, score_windows
+    from pact_reports.sentences.custody import custody_remarks
 
     file, why = chosen_data(data)
     folder, why_there = (out, ()) if out is not None else chosen_run(asked, labels)
     announce_choices([*why, *why_there])
     with says_what_is_kept(folder):
-        dataset = read_dataset(file, k=k, order_seed=order_seed, limit=limit)
+        dataset = read_dataset(file, k=k, order_seed=order_seed, limit=limit, allow=allow)
         source = _source(asked, workers, dataset, folder)
-        score_windows(source, dataset, folder, labels=labels)
+        custody = score_windows(source, dataset, folder, labels=labels, allow=allow)
+        announce(custody_remarks(custody))
         print_reports([folder], as_json=as_json)
     announce([f"Next: {next_command(folder)}"])
 

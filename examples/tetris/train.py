@@ -160,6 +160,7 @@ class Trainer:
             tokenizer=self.tokenizer,
             arm=self.arm,
             seed=self.how.seed,
+            data={},  # no dataset: it learns from games that it plays
         )
 
     def _decision(self, number: int) -> tuple[Search, Candidates]:

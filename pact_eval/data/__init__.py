@@ -24,6 +24,7 @@ from pact_eval.data.files import (
 )
 from pact_eval.data.index import BadLine, Index, Located, build_index, build_index_in_parts
 from pact_eval.data.manifest import WrittenManifest, write_manifest
+from pact_eval.data.opening import ManifestCheck, OpenedDataset, listed, open_dataset
 from pact_eval.data.processes import in_processes, in_threads, usable_cores
 from pact_eval.data.records import (
     MAX_ANSWERS,
@@ -66,6 +67,8 @@ __all__ = [
     "LeafPath",
     "Located",
     "Manifest",
+    "ManifestCheck",
+    "OpenedDataset",
     "PairVariant",
     "Record",
     "Role",
@@ -88,9 +91,11 @@ __all__ = [
     "is_file",
     "leaf_texts",
     "lies_inside",
+    "listed",
     "make_manifest",
     "named_files",
     "occurrences",
+    "open_dataset",
     "parse_certificate",
     "parse_field",
     "parse_record",

@@ -17,6 +17,7 @@ import torch
 
 from pact_eval._files import write_atomically
 from pact_eval._json import dumps_indented
+from pact_eval.custody import TRAINING_RECORD
 from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, SCHEMA_CONFIG
 from pact_eval.scoring.model import (
     ScoringModel,
@@ -74,6 +75,8 @@ def _copy_adapter(model: ScoringModel, folder: Path, *, names_base: bool) -> Non
     assert adapter is not None  # noqa: S101 - the caller has refused a base alone
     folder.mkdir(exist_ok=True)
     shutil.copyfile(adapter.weights, folder / ADAPTER_WEIGHTS)
+    if (adapter.folder / TRAINING_RECORD).exists():
+        shutil.copyfile(adapter.folder / TRAINING_RECORD, folder / TRAINING_RECORD)
     base = model.base
     named = base.name if base.revision is not None else str(base.folder.resolve())
     config = dict(adapter.config) | {"base_model_name_or_path": named if names_base else None}

@@ -1,5 +1,13 @@
 """Run folders: provenance and predictions, written part by part; imports and training logs."""
 
+from pact_eval.runs.custody import (
+    Custody,
+    OtherData,
+    StatedTraining,
+    TrainedOn,
+    TrainedRole,
+    refuse_trained_on,
+)
 from pact_eval.runs.folder import (
     CALIBRATION_NAME,
     EVALUATION,
@@ -71,10 +79,12 @@ __all__ = [
     "STATUSES",
     "UNANSWERED",
     "Allowance",
+    "Custody",
     "Decoding",
     "Difference",
     "Fact",
     "ImportOptions",
+    "OtherData",
     "Predictions",
     "Provenance",
     "Run",
@@ -83,7 +93,10 @@ __all__ = [
     "RunSource",
     "RunWriter",
     "Seal",
+    "StatedTraining",
     "Status",
+    "TrainedOn",
+    "TrainedRole",
     "TrainingLog",
     "censored_references",
     "check_columns",
@@ -107,6 +120,7 @@ __all__ = [
     "read_run",
     "recorded_bounds",
     "references_sha256",
+    "refuse_trained_on",
     "right_answers",
     "rounding_unit",
     "rows_changed",

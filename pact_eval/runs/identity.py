@@ -25,8 +25,9 @@ Allowance: TypeAlias = Literal[
     "other-decoding",
     "other-data",
     "other-quantisation",
+    "trained-on",
 ]
-"""A value of `--allow`: a difference that the user accepts."""
+"""A value of `--allow`: a difference that the user accepts, or data that the model has seen."""
 
 ALLOWANCES: Final[tuple[Allowance, ...]] = get_args(Allowance)
 

@@ -6,6 +6,7 @@
      "settings": {"adapter": {"sha256", ...} | null, "base": {...}, "contract": {...},
                   "data": {"sha256", "records"}, "dtype": ..., "k": ..., ...},
      "versions": {...}, "counts": {...}, "engine": {...}, "wall_seconds": ..., ...,
+     "custody": {...},
      "parts": {name: SHA-256} while the run is being written, "seal": {...} once it is complete}
 
 `settings` determines the numbers and is compared on resuming. `parts` and `seal` are described in
@@ -25,6 +26,7 @@ from typing import Final, TypeVar
 from pact_eval._files import read_json, write_atomically
 from pact_eval._json import Json, describe, dumps
 from pact_eval.errors import InputError, RunError
+from pact_eval.runs.custody import Custody
 
 FORMAT_VERSION: Final = 3
 ANSWERS: Final = "answers"
@@ -222,6 +224,7 @@ class Provenance(Mapping[str, Json]):
         repeats: whether the views of an imported log are repeats: the order of the answers of an
             item never changes. Epochs ask one prompt again; `trials` have other examples in it.
         trials: whether the repeats have other examples in the prompt.
+        custody: what the adapter was trained on, and what was allowed.
         seal: hashes of the rows and of this file; None while the run is being written.
         parts: SHA-256 of each part, by file name, while the run is being written.
         versions: versions of Python and of the libraries, by name.
@@ -261,6 +264,7 @@ class Provenance(Mapping[str, Json]):
     several_right: int
     repeats: bool
     trials: bool
+    custody: Custody
     seal: Seal | None
     parts: Mapping[str, str]
     versions: Mapping[str, str]
@@ -330,6 +334,7 @@ class Provenance(Mapping[str, Json]):
             several_right=top.whole("several_right") or 0,
             repeats=top.object("log").text("views") in (REPEATS, TRIALS),
             trials=top.object("log").text("views") == TRIALS,
+            custody=top.custody("custody"),
             seal=top.seal("seal"),
             parts=top.object("parts").texts(),
             versions=top.object("versions").texts(),
@@ -400,7 +405,7 @@ _KNOWN: Final = frozenset(
     {
         *("format_version", "status", "source", "arm", "seed", "role", "created", "finished"),
         *("adapter", "base_model", "data", "command_line", "settings", "versions"),
-        *("contract_files",),
+        *("contract_files", "custody"),
         *("resumed_with_versions", "counts", "engine", "longest_prompt_tokens", "wall_seconds"),
         *("attention", "adapter_largest_logit_change", "merge_drift"),
         *("ignored_columns", "renormalised", "zero_on_reference"),
@@ -485,6 +490,13 @@ class _Reader:
 
     def text(self, key: str) -> str | None:
         return self._typed(key, str, "text")
+
+    def custody(self, key: str) -> Custody:
+        try:
+            return Custody.of_json(self.object(key).value)
+        except ValueError as error:
+            message = f"{self._where}: {error}"
+            raise RunError(message) from None
 
     def seal(self, key: str) -> Seal | None:
         if self.value.get(key) is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,10 @@ import polars as pl
 from pact_eval._json import Json
 from pact_eval.data import Record
 from pact_eval.errors import PromptError
+from pact_eval.models import AdapterFiles
 from pact_eval.progress import step
 from pact_eval.prompts import EncodedView
-from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, RunWriter
+from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, Custody, RunWriter
 from pact_eval.scoring.engine import ScoredView
 from pact_eval.scoring.model import LoadedModel, ScoringModel
 from pact_eval.scoring.windows import (
@@ -37,7 +38,8 @@ def score(
     out: Path,
     *,
     labels: Mapping[str, Json],
-) -> None:
+    allow: Collection[str] = (),
+) -> Custody:
     """Score every view of a dataset into a run folder, or resume one; see `score_windows`.
 
     Args:
@@ -45,13 +47,18 @@ def score(
         dataset: the records and their views.
         out: the run folder.
         labels: values that do not affect any number: arm, seed, command line.
+        allow: as for `score_windows`.
+
+    Returns:
+        What is known of the training data.
 
     Raises:
+        GateError: the adapter was trained or selected on evaluated families.
         PromptError: a prompt is over the limit; nothing was scored.
         AdapterError: the model cannot be loaded, or the adapter changes nothing.
         RunError: the folder cannot be used, or has a run with other settings.
     """
-    score_windows(LocalSource(model), dataset, out, labels=labels)
+    return score_windows(LocalSource(model), dataset, out, labels=labels, allow=allow)
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,11 @@ class LocalSource:
     """
 
     model: ScoringModel
+
+    @property
+    def adapter(self) -> AdapterFiles | None:
+        """The adapter; None for a base model alone."""
+        return self.model.adapter
 
     @property
     def settings(self) -> Mapping[str, Json]:

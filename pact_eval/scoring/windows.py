@@ -13,7 +13,7 @@ window alone, so a scorer may return windows in any order.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,11 +21,12 @@ from typing import Final, Protocol
 
 import polars as pl
 
-from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
-from pact_eval.data import Record, read_records
+from pact_eval.data import ManifestCheck, Record, open_dataset
+from pact_eval.models import AdapterFiles
 from pact_eval.progress import step
-from pact_eval.runs import RunWriter
+from pact_eval.runs import Custody, RunWriter
+from pact_eval.scoring.custody import custody_of
 
 WINDOW_RECORDS: Final = 64
 """Records per window."""
@@ -41,6 +42,7 @@ class Dataset:
         records: the records that are scored, in file order.
         k: views per record.
         order_seed: seed of the letter orders.
+        manifest: what the manifest around the file says of it; None if none names it.
     """
 
     path: Path
@@ -48,6 +50,7 @@ class Dataset:
     records: Sequence[Record]
     k: int
     order_seed: int
+    manifest: ManifestCheck | None = None
 
     @property
     def settings(self) -> Mapping[str, Json]:
@@ -112,6 +115,10 @@ class RowSource(Protocol):
     """What answers the records of a run."""
 
     @property
+    def adapter(self) -> AdapterFiles | None:
+        """The adapter that is scored; None for a base model alone, and for a server."""
+
+    @property
     def settings(self) -> Mapping[str, Json]:
         """What identifies the source in `run.json`; a run resumes only with the same settings."""
 
@@ -126,7 +133,14 @@ class RowSource(Protocol):
         """Prepare for the first window that is missing."""
 
 
-def read_dataset(path: Path, *, k: int, order_seed: int = 0, limit: int | None = None) -> Dataset:
+def read_dataset(
+    path: Path,
+    *,
+    k: int,
+    order_seed: int = 0,
+    limit: int | None = None,
+    allow: Collection[str] = (),
+) -> Dataset:
     """Read the records to be scored.
 
     Args:
@@ -135,14 +149,17 @@ def read_dataset(path: Path, *, k: int, order_seed: int = 0, limit: int | None =
         k: views per record, at least 1.
         order_seed: seed of the letter orders.
         limit: score only this many records, from the start of the file.
+        allow: as for `open_dataset`.
 
     Raises:
         InputError: the file cannot be read.
         RecordError: a record is malformed, even beyond the limit, or the file mixes ablated
             contexts and records with references.
+        TamperedError: as for `open_dataset`.
+        GateError: likewise.
     """
-    records = read_records(path, allow_ablated=True)
-    return Dataset(path, sha256_of_file(path), records[:limit], k, order_seed)
+    opened = open_dataset(path, allow=allow, allow_ablated=True)
+    return Dataset(path, opened.sha256, opened.records[:limit], k, order_seed, opened.manifest)
 
 
 def score_windows(
@@ -151,7 +168,8 @@ def score_windows(
     out: Path,
     *,
     labels: Mapping[str, Json],
-) -> None:
+    allow: Collection[str] = (),
+) -> Custody:
     """Score every view of a dataset into a run folder, or resume one.
 
     A complete run is not changed.
@@ -161,20 +179,27 @@ def score_windows(
         dataset: the records and their views.
         out: the run folder.
         labels: values that do not affect any number: arm, seed, command line.
+        allow: "trained-on" scores data that the adapter was trained on; the run says so.
+
+    Returns:
+        What is known of the training data.
 
     Raises:
+        GateError: the adapter was trained or selected on evaluated families.
         PactError: the source cannot score the dataset; windows that are written are kept.
         RunError: the folder cannot be used, or has a run with other settings.
     """
+    custody = custody_of(source.adapter, dataset, allow)
     facts = dict(source.check(dataset))
     with step("Hashing the model"):
         settings = {**source.settings, **dataset.settings}
     names = {"source": "score", **source.names, "data": str(dataset.path), **labels}
+    names |= {"custody": custody.to_json()}
     with step("Opening the run"):
         opened = RunWriter(out, settings, names)
     with opened as writer:
         if writer.complete:
-            return
+            return custody
         started = time.monotonic()
         try:
             with source.open(dataset, writer) as scorer:
@@ -187,6 +212,7 @@ def score_windows(
             raise
         with step("Sealing the run"):
             writer.finish(time.monotonic() - started, facts, rows)
+    return custody
 
 
 def record_columns(record: Record) -> dict[str, Json]:

@@ -2,22 +2,33 @@
 
 PEFT writes the weights. `schema_config.json` makes the folder a typed-decision adapter: it records
 the prompt contract of the training, the hashes of its tokenizer and chat template, the base model
-and the hash of its weights, the arm and the seed.
+and the hash of its weights, the arm and the seed. `training_data.json` holds hashes of the data
+that the adapter was trained, selected and calibrated on.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pact_eval._files import write_atomically, writing
+from pact_eval._files import sha256_of_file, write_atomically, writing
 from pact_eval._json import Json
+from pact_eval.custody import (
+    TRAINING_RECORD,
+    TRAINING_RECORD_KEY,
+    TrainingRecord,
+    TrainingRole,
+    UsedData,
+    hash_data,
+    write_training_record,
+)
 from pact_eval.errors import AdapterError
 from pact_eval.models import (
     ADAPTER_CONFIG,
@@ -27,6 +38,7 @@ from pact_eval.models import (
     sha256_of_weights,
 )
 from pact_eval.prompts import NIMBLE, ChatTokenizer, Encoder, PromptContract, TrainingPrompts
+from pact_eval.runs import library_versions
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -45,8 +57,10 @@ def save_adapter(
     revision: str | None = None,
     dtype: torch.dtype = torch.bfloat16,
     facts: Mapping[str, Json] | None = None,
+    data: Mapping[TrainingRole, Sequence[UsedData]] | None = None,
+    training: Mapping[str, Json] | None = None,
 ) -> None:
-    """Save a LoRA adapter in PEFT's format with its `schema_config.json`.
+    """Save a LoRA adapter in PEFT's format with its `schema_config.json` and training record.
 
     Args:
         model: the trained model.
@@ -65,9 +79,15 @@ def save_adapter(
         revision: revision of a hub model.
         dtype: dtype of the saved weights.
         facts: further keys of `schema_config.json`, none of the above.
+        data: what the adapter was trained on, by role: the files, or some of their records. Their
+            hashes become `training_data.json`. None writes no such record; outputs then name the
+            training data "not stated".
+        training: further facts for that record, such as steps and wall_seconds. Recipe, seed, base,
+            versions, device and peak memory are added.
 
     Raises:
-        InputError: a file cannot be written.
+        InputError: a file cannot be written, or a data file cannot be read.
+        RecordError: a line of a data file is not a record.
         AdapterError: the base folder has no weights, the model has no LoRA layers, it trains other
             weights, which would be lost, or a weight is not a finite number.
         PromptError: the tokenizer cannot render the contract.
@@ -89,19 +109,57 @@ def save_adapter(
         message = f"facts: these keys are reserved: {', '.join(taken)}"
         raise ValueError(message)
     state = _lora_weights(model, dtype)
+    used = None if data is None else {role: hash_data(files) for role, files in data.items()}
     folder.mkdir(parents=True, exist_ok=True)
     with writing(folder), TemporaryDirectory(dir=folder, prefix=".", suffix=".tmp") as temporary:
         partial = Path(temporary)
         _save_with_peft(model, partial, state)
+        if used is not None:
+            stated = training_facts(model, schema) | dict(training or {})
+            weights = sha256_of_file(partial / ADAPTER_WEIGHTS)
+            record = TrainingRecord(weights, used, stated)
+            schema[TRAINING_RECORD_KEY] = write_training_record(partial, record)
         _write_json(partial / SCHEMA_CONFIG, schema | dict(facts or {}))
         further = contract.adapter_files()
         for name, text in further.items():
             write_atomically(partial / name, text)
         # Last: `score` refuses a folder without it, so files of two adapters are never mixed.
         (folder / SCHEMA_CONFIG).unlink(missing_ok=True)
-        for name in (ADAPTER_WEIGHTS, ADAPTER_CONFIG, *further, SCHEMA_CONFIG):
+        (folder / TRAINING_RECORD).unlink(missing_ok=True)
+        recorded = () if used is None else (TRAINING_RECORD,)
+        for name in (ADAPTER_WEIGHTS, ADAPTER_CONFIG, *further, *recorded, SCHEMA_CONFIG):
             (partial / name).replace(folder / name)
     contract.check_adapter(read_adapter_files(folder).schema_config or {})
+
+
+def training_facts(model: Any, schema: Mapping[str, Json]) -> dict[str, Json]:
+    """Return what the training record says of a training that has just ended in this process.
+
+    Args:
+        model: the trained model.
+        schema: the content of its `schema_config.json`.
+    """
+    device = next(model.parameters()).device
+    return {
+        "recipe": schema["arm"],
+        "seed": schema["seed"],
+        "base_sha256": schema["base_weights_sha256"],
+        "versions": library_versions(),
+        "device": device.type,
+        "peak_memory_bytes": _peak_memory_bytes(device),
+    }
+
+
+def _peak_memory_bytes(device: torch.device) -> int | None:
+    """Return the most memory that a GPU has held, or else this process; None if not known."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    try:
+        import resource  # POSIX only
+    except ImportError:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _save_with_peft(model: PeftModel, folder: Path, state: Mapping[str, torch.Tensor]) -> None:

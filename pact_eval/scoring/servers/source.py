@@ -96,6 +96,10 @@ class ServerSource:
     on_probe: Callable[[ServerProbe], None] = lambda _probe: None
 
     @property
+    def adapter(self) -> None:
+        """No adapter is known: a server does not say what its model was trained on."""
+
+    @property
     def settings(self) -> Mapping[str, Json]:
         """The wire, the model's name, and prompts made here; not the address, which may change."""
         wire: dict[str, Json] = {"wire": self.wire.name, "model": self.request.model}

@@ -17,6 +17,7 @@ import polars as pl
 import torch
 
 from pact_eval._json import Json
+from pact_eval.models import AdapterFiles
 from pact_eval.runs import RunWriter, library_versions
 from pact_eval.scoring.model import ScoringModel, identify
 from pact_eval.scoring.request import ModelRequest
@@ -50,6 +51,11 @@ class WorkerSource:
     def threads(self) -> int:
         """Threads of each worker: as many as one process has here, because bits depend on it."""
         return torch.get_num_threads()
+
+    @property
+    def adapter(self) -> AdapterFiles | None:
+        """The adapter; None for a base model alone."""
+        return self.model.adapter
 
     @property
     def settings(self) -> Mapping[str, Json]:

@@ -1,0 +1,221 @@
+"""Hashes of the data of a training: records, contexts, families and source families; no text.
+
+A hash is the first 64 bits of the SHA-256 of a text in UTF-8. Before hashing, a text is put into
+one case (`str.casefold`), and its white space into single spaces. What is not text (a record, a
+structured context) is hashed as compact JSON with sorted keys.
+
+Two different texts among 300,000 and 1,000 have the same hash with a probability of 2e-11.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from pact_eval._files import decoded, read_lines, sha256_of_file
+from pact_eval._json import Json, loads
+from pact_eval.data import MANIFEST_NAME, Record, is_file, parse_record
+from pact_eval.errors import InputError, Problem, RecordError
+
+Hashes = npt.NDArray[np.uint64]
+"""Sorted 64-bit hashes, each once."""
+
+TrainingRole = Literal["train", "selection", "calibration"]
+"""What data were used for: to train on, to select a checkpoint, to calibrate."""
+
+TRAINING_ROLES: Final[tuple[TrainingRole, ...]] = get_args(TrainingRole)
+
+HASHED: Final = ("records", "contexts", "families", "source_families")
+"""What is hashed of each record."""
+
+_BYTES: Final = 8
+
+
+@dataclass(frozen=True)
+class UsedData:
+    """A dataset file that a trainer used, or some of its records.
+
+    Attributes:
+        path: the file.
+        records: those that were used, as read from this file; None for all.
+    """
+
+    path: Path
+    records: Sequence[Record] | None = None
+
+
+@dataclass(frozen=True)
+class UsedFile:
+    """What a training record says of a file.
+
+    Attributes:
+        name: its name, without folders.
+        sha256: of its bytes.
+        rows: number of records that were used.
+        manifest_sha256: of the `manifest.json` next to it; None without one.
+    """
+
+    name: str
+    sha256: str
+    rows: int
+    manifest_sha256: str | None
+
+
+@dataclass(frozen=True)
+class HashedData:
+    """The data of one role.
+
+    Attributes:
+        files: the files.
+        hashes: of the records, contexts, families and source families, by these names.
+    """
+
+    files: tuple[UsedFile, ...]
+    hashes: Mapping[str, Hashes]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the hashes of the records: equal for the same records in any order."""
+        return hashlib.sha256(_bytes(self.hashes["records"])).hexdigest()
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the role as the training record holds it; see `training_record`."""
+        files: list[Json] = [
+            {
+                "name": file.name,
+                "sha256": file.sha256,
+                "rows": file.rows,
+                "manifest_sha256": file.manifest_sha256,
+            }
+            for file in self.files
+        ]
+        return {"files": files, **{name: _packed(self.hashes[name]) for name in HASHED}}
+
+    @classmethod
+    def of_json(cls, value: Json) -> HashedData:
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError: it is something else; the message says what was expected.
+        """
+        files = value.get("files") if isinstance(value, dict) else None
+        if not isinstance(value, dict) or not isinstance(files, list):
+            message = "files: expected a list"
+            raise ValueError(message)
+        return cls(tuple(map(_file, files)), {name: _unpacked(value, name) for name in HASHED})
+
+
+def hashes_of(texts: Iterable[str]) -> Hashes:
+    """Return the 64-bit hash of each text, in the order of the texts.
+
+    Examples:
+        >>> one, other = hashes_of(["Water  rights", "water rights "])
+        >>> bool(one == other), f"{int(one):016x}"
+        (True, '7cbf300b61254077')
+    """
+    digests = b"".join(_digest(text) for text in texts)
+    return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
+
+
+def hashed_text(value: Json) -> str:
+    """Return what is hashed of a context or a record: text as it is, or else its JSON.
+
+    Examples:
+        >>> hashed_text({"b": 1, "a": "x"}), hashed_text("A text.")
+        ('{"a":"x","b":1}', 'A text.')
+    """
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def hash_data(used: Sequence[UsedData]) -> HashedData:
+    """Hash the data of one role.
+
+    Args:
+        used: its files, or some records of them.
+
+    Raises:
+        InputError: a file cannot be read.
+        RecordError: a line that is used is not a record.
+    """
+    texts: dict[str, list[str]] = {name: [] for name in HASHED}
+    files = tuple(_add(data, texts) for data in used)
+    return HashedData(files, {name: np.unique(hashes_of(texts[name])) for name in HASHED})
+
+
+def _add(data: UsedData, texts: Mapping[str, list[str]]) -> UsedFile:
+    """Add the texts of the records of a file, and describe the file."""
+    lines = None if data.records is None else {record.line for record in data.records}
+    rows = 0
+    for number, raw in read_lines(data.path):
+        if lines is not None and number not in lines:
+            continue
+        try:
+            value = loads(decoded(raw, number))
+            record = parse_record(value, line=number, require_reference=False, allow_ablated=True)
+        except ValueError as error:
+            raise RecordError(str(data.path), [Problem(number, None, str(error))]) from None
+        rows += 1
+        found = (hashed_text(value), hashed_text(record.state), record.family, record.source_family)
+        for name, text in zip(HASHED, found, strict=True):
+            texts[name].append(text)
+    if lines is not None and rows != len(lines):
+        message = f"{data.path}: expected {len(lines):,} records by their lines, found {rows:,}"
+        raise InputError(message)
+    manifest = data.path.parent / MANIFEST_NAME
+    manifest_sha256 = sha256_of_file(manifest) if is_file(manifest) else None
+    return UsedFile(data.path.name, sha256_of_file(data.path), rows, manifest_sha256)
+
+
+def _digest(text: str) -> bytes:
+    normal = " ".join(text.casefold().split())
+    return hashlib.sha256(normal.encode("utf-8", errors="surrogatepass")).digest()[:_BYTES]
+
+
+def _bytes(hashes: Hashes) -> bytes:
+    return hashes.astype(">u8").tobytes()
+
+
+def _packed(hashes: Hashes) -> str:
+    return base64.b64encode(_bytes(hashes)).decode("ascii")
+
+
+def _unpacked(value: Mapping[str, Json], name: str) -> Hashes:
+    text = value.get(name)
+    try:
+        raw = base64.b64decode(text, validate=True) if isinstance(text, str) else None
+    except binascii.Error:
+        raw = None
+    if raw is None or len(raw) % _BYTES:
+        message = f"{name}: expected 64-bit hashes in base64"
+        raise ValueError(message)
+    hashes = np.frombuffer(raw, dtype=">u8").astype(np.uint64)
+    if not np.array_equal(hashes, np.unique(hashes)):
+        message = f"{name}: expected sorted hashes, each once"
+        raise ValueError(message)
+    return hashes
+
+
+def _file(value: Json) -> UsedFile:
+    found = value if isinstance(value, dict) else {}
+    name, sha256, rows = (found.get(key) for key in ("name", "sha256", "rows"))
+    manifest = found.get("manifest_sha256")
+    if (
+        not isinstance(name, str)
+        or not isinstance(sha256, str)
+        or not isinstance(rows, int)
+        or not isinstance(manifest, str | None)
+    ):
+        message = "files: expected name, sha256, rows and manifest_sha256 of each"
+        raise ValueError(message)
+    return UsedFile(name, sha256, rows, manifest)

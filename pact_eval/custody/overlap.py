@@ -1,0 +1,110 @@
+"""Evaluated records that an adapter was trained or selected on, by its training record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from pact_eval._typing import BoolArray
+from pact_eval.custody.hashed_data import Hashes, TrainingRole, hashed_text, hashes_of
+from pact_eval.custody.training_record import TrainingRecord
+from pact_eval.data import Record
+
+LEARNT: Final[tuple[TrainingRole, ...]] = ("train", "selection")
+"""Roles whose data the weights have learnt from, or were chosen by."""
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Evaluated records that an adapter was trained or selected on.
+
+    Attributes:
+        items: their ids, in the order of the data.
+        families: their families, each once.
+        by_family: number of these families whose name is in the record; the others share contexts.
+        roles: what they were used for: train, selection.
+        files: names of all files of these roles.
+    """
+
+    items: tuple[str, ...]
+    families: tuple[str, ...]
+    by_family: int
+    roles: tuple[TrainingRole, ...]
+    files: tuple[str, ...]
+
+
+def overlap_with(record: TrainingRecord, evaluated: Sequence[Record]) -> Overlap | None:
+    """Compare the families and contexts of evaluated records with those of a training record.
+
+    An ablated context has the family of its record.
+
+    Args:
+        record: what the adapter was trained on.
+        evaluated: the records.
+
+    Returns:
+        What both have; None if nothing.
+    """
+    families = [each.family for each in evaluated]
+    of_family = hashes_of(families)
+    of_context = hashes_of(hashed_text(each.state) for each in evaluated)
+    by_family = np.zeros(len(families), dtype=np.bool_)
+    by_context = by_family.copy()
+    roles = []
+    for role in LEARNT:
+        data = record.roles.get(role)
+        if data is None:
+            continue
+        known = _is_in(of_family, data.hashes["families"])
+        same = _is_in(of_context, data.hashes["contexts"])
+        if known.any() or same.any():
+            roles.append(role)
+        by_family |= known
+        by_context |= same
+    met = by_family | by_context
+    if not met.any():
+        return None
+    return Overlap(
+        tuple(each.id for each, is_met in zip(evaluated, met, strict=True) if is_met),
+        _once(family for family, is_met in zip(families, met, strict=True) if is_met),
+        len(_once(family for family, known in zip(families, by_family, strict=True) if known)),
+        tuple(roles),
+        _once(file.name for role in roles for file in record.roles[role].files),
+    )
+
+
+def shared_families(
+    record: TrainingRecord, role: TrainingRole, families: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the families of a list that are among those of a role, in the order of the list."""
+    data = record.roles.get(role)
+    if data is None:
+        return ()
+    known = _is_in(hashes_of(families), data.hashes["families"])
+    return _once(family for family, is_known in zip(families, known, strict=True) if is_known)
+
+
+def shared_between(record: TrainingRecord) -> Mapping[tuple[TrainingRole, TrainingRole], int]:
+    """Return how many families two roles of a record share; pairs that share none are absent."""
+    roles = list(record.roles)
+    shared = {
+        (one, other): len(
+            np.intersect1d(
+                record.roles[one].hashes["families"], record.roles[other].hashes["families"]
+            )
+        )
+        for place, one in enumerate(roles)
+        for other in roles[place + 1 :]
+    }
+    return {pair: count for pair, count in shared.items() if count}
+
+
+def _is_in(hashes: Hashes, known: Hashes) -> BoolArray:
+    return np.isin(hashes, known, kind="sort")
+
+
+def _once(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

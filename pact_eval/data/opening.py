@@ -1,0 +1,198 @@
+"""Opening a dataset file: its records, and what the manifest around it says of the file.
+
+Every command with `--data` opens its file here. A file that is not the one in the manifest is
+refused, and so is one whose families are also in a file that a model is made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import polars as pl
+
+from pact_eval._files import open_regular, sha256_of_file
+from pact_eval.data.contexts import folded
+from pact_eval.data.files import (
+    MANIFEST_NAME,
+    ROLES,
+    DataFile,
+    Manifest,
+    dataset_files,
+    is_file,
+    named_files,
+    read_manifest,
+)
+from pact_eval.data.records import Record, read_records
+from pact_eval.errors import GateError, InputError, TamperedError
+
+__all__ = ["ManifestCheck", "OpenedDataset", "listed", "open_dataset"]
+
+_FOLDERS: Final = 3
+_NAMES: Final = 3
+
+
+@dataclass(frozen=True)
+class ManifestCheck:
+    """What the manifest of a dataset says of one of its files.
+
+    Attributes:
+        manifest: the manifest that names the file.
+        expected: SHA-256 that it gives; None if it gives none.
+        found: SHA-256 of the file.
+        families: families of the file that are also in files that a model is made from.
+        files: names of these files.
+        unchecked: why families were not compared with some files; "" if they were.
+    """
+
+    manifest: Path
+    expected: str | None
+    found: str
+    families: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    unchecked: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the file is not the one that the manifest names."""
+        return self.expected is not None and self.expected.lower() != self.found
+
+
+@dataclass(frozen=True)
+class OpenedDataset:
+    """A dataset file that was opened.
+
+    Attributes:
+        path: the file.
+        sha256: of its bytes.
+        records: its records, in file order.
+        manifest: what its manifest says of it; None if no manifest names it.
+    """
+
+    path: Path
+    sha256: str
+    records: Sequence[Record] = field(repr=False)
+    manifest: ManifestCheck | None = None
+
+    @property
+    def trained_on(self) -> tuple[str, ...]:
+        """Ids of the records whose families are also in files that a model is made from."""
+        families = set(() if self.manifest is None else self.manifest.families)
+        return tuple(record.id for record in self.records if record.family in families)
+
+
+def open_dataset(
+    path: Path, *, allow: Collection[str] = (), allow_ablated: bool = False
+) -> OpenedDataset:
+    """Read a dataset file, and compare it with the manifest that names it.
+
+    The manifest is the `manifest.json` in the folder of the file, or in one of the two above it.
+
+    Args:
+        path: the file.
+        allow: "other-data" accepts a file that is not the one in the manifest, "trained-on" one
+            with families of files that a model is made from.
+        allow_ablated: as for `read_records`.
+
+    Raises:
+        InputError: the file or the manifest cannot be read.
+        RecordError: a record is malformed.
+        TamperedError: the file is not the one that the manifest names.
+        GateError: it has families of a file to train on, to select or to calibrate.
+    """
+    records = read_records(path, allow_ablated=allow_ablated)
+    opened = OpenedDataset(path, sha256_of_file(path), records)
+    manifest = _manifest_of(path)
+    if manifest is None:
+        return opened
+    check = _checked(opened, manifest)
+    if check.changed and "other-data" not in allow:
+        message = (
+            f"{path}: expected the SHA-256 {check.expected} of {check.manifest}, found "
+            f"{check.found}: the file was changed. Restore it, write the manifest again "
+            f"(pact-audit manifest {check.manifest.parent}), or use --allow other-data, which "
+            "every output then names"
+        )
+        raise TamperedError(message)
+    if check.families and "trained-on" not in allow:
+        message = (
+            f"{path}: {listed(check.families, 'family', 'families')} also in "
+            f"{', '.join(check.files)} of {check.manifest}, so a model may have learnt the "
+            "answers. Leave these families out of one of the files, or use --allow trained-on, "
+            "which every output then names"
+        )
+        raise GateError(message)
+    return OpenedDataset(path, opened.sha256, records, check)
+
+
+def listed(names: Sequence[str], one: str, several: str) -> str:
+    """Return a count with the first names and a verb, for messages.
+
+    Examples:
+        >>> listed(["a", "b", "c", "d"], "family", "families")
+        '4 families (a, b, c, ...) are'
+        >>> listed(["a"], "family", "families")
+        '1 family (a) is'
+    """
+    first = ", ".join(names[:_NAMES]) + (", ..." if len(names) > _NAMES else "")
+    return f"{len(names):,} {one if len(names) == 1 else several} ({first}) " + (
+        "is" if len(names) == 1 else "are"
+    )
+
+
+def _manifest_of(path: Path) -> Manifest | None:
+    """Return the nearest manifest around a file, if it names the file."""
+    resolved = path.resolve()
+    for folder in list(resolved.parents)[:_FOLDERS]:
+        place = folder / MANIFEST_NAME
+        if is_file(place):
+            manifest = read_manifest(_as_given(path, folder) / MANIFEST_NAME)
+            name = resolved.relative_to(folder).as_posix()
+            return manifest if name in named_files(manifest.value) else None
+    return None
+
+
+def _as_given(path: Path, folder: Path) -> Path:
+    """Return a folder around a file as the user would write it."""
+    for parent in path.parents:
+        if parent.resolve() == folder:
+            return parent
+    return folder
+
+
+def _checked(opened: OpenedDataset, manifest: Manifest) -> ManifestCheck:
+    name = opened.path.resolve().relative_to(manifest.folder.resolve()).as_posix()
+    hashes = manifest.value["file_sha256"]
+    stated = hashes.get(name) if isinstance(hashes, dict) else None
+    place = manifest.folder / manifest.name
+    expected = stated if isinstance(stated, str) else None
+    try:
+        files = dataset_files(manifest.folder, manifest.value)
+    except InputError as error:  # such as a file whose role is unknown
+        return ManifestCheck(place, expected, opened.sha256, unchecked=str(error))
+    role = next(file.role for file in files if file.name == name)
+    earlier = [file for file in files if ROLES.index(file.role) < ROLES.index(role)]
+    names = {folded(record.family): record.family for record in opened.records}
+    shared: dict[str, None] = {}
+    sources, unreadable = [], []
+    for file in earlier:
+        try:
+            met = [names[family] for family in _families(file) if family in names]
+        except (OSError, pl.exceptions.PolarsError) as error:
+            unreadable.append(f"{file.path}: cannot be read ({str(error).splitlines()[0]})")
+            continue
+        sources += [file.name] if met else []
+        shared |= dict.fromkeys(sorted(met))
+    found = opened.sha256
+    return ManifestCheck(
+        place, expected, found, tuple(shared), tuple(sources), "; ".join(unreadable)
+    )
+
+
+def _families(file: DataFile) -> Iterable[str]:
+    """Return the families of a file, in one case; it is not checked for anything else."""
+    with open_regular(file.path) as opened:  # polars would take "[" in a path for a pattern
+        frame = pl.read_ndjson(opened, schema={"family": pl.String})
+    return {folded(family) for family in frame["family"].unique().drop_nulls().to_list()}

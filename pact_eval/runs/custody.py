@@ -1,0 +1,206 @@
+"""The chain of custody of a run: what its adapter was trained on, and what was allowed.
+
+`score` writes it into `run.json` under `custody`:
+
+    {"training": {"sha256": of `training_data.json`,
+                  "roles": {role: {"files": [...], "records": n, "families": n, "digest": ...}}},
+     "trained_on": {"items": [...], "families": [...], "files": [...]},
+     "other_data": {"manifest": ..., "expected": SHA-256, "found": SHA-256},
+     "unchecked": reason}
+
+An absent key has nothing to say: without `training`, the training data are not stated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from pact_eval._json import Json
+from pact_eval.data.opening import listed
+from pact_eval.errors import GateError
+
+if TYPE_CHECKING:
+    from pact_eval.runs.folder import RunFolder
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True)
+class TrainedRole:
+    """The data of one role of a training, as a run keeps them.
+
+    Attributes:
+        files: names of the files.
+        records: number of different records.
+        families: number of families.
+        digest: SHA-256 over the hashes of the records: equal for equal data.
+    """
+
+    files: tuple[str, ...]
+    records: int
+    families: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class StatedTraining:
+    """What the training record of an adapter says.
+
+    Attributes:
+        sha256: of the record.
+        roles: by role (train, selection, calibration), the data; a role without data is absent.
+    """
+
+    sha256: str
+    roles: Mapping[str, TrainedRole]
+
+
+@dataclass(frozen=True)
+class TrainedOn:
+    """Items that the adapter was trained or selected on, or that a training file may hold.
+
+    Attributes:
+        items: their ids.
+        families: their families.
+        files: names of the files that they are also in.
+    """
+
+    items: tuple[str, ...]
+    families: tuple[str, ...]
+    files: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OtherData:
+    """A dataset file that is not the one that its manifest names, which was allowed.
+
+    Attributes:
+        manifest: the manifest.
+        expected: SHA-256 that it names.
+        found: SHA-256 of the file.
+    """
+
+    manifest: str
+    expected: str
+    found: str
+
+
+@dataclass(frozen=True)
+class Custody:
+    """What is known of the training data of a run, and what the user allowed.
+
+    Attributes:
+        training: what the adapter's record says; None if the training data are not stated.
+        trained_on: evaluated items of the training, which `--allow trained-on` accepted; or None.
+        other_data: a changed dataset file, which `--allow other-data` accepted; or None.
+        unchecked: why families were not compared with some files of the manifest; "" if they were.
+    """
+
+    training: StatedTraining | None = None
+    trained_on: TrainedOn | None = None
+    other_data: OtherData | None = None
+    unchecked: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the object for `run.json`."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    @classmethod
+    def of_json(cls, value: Mapping[str, Json]) -> Custody:
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError: a value has the wrong type; the message names its key.
+
+        Examples:
+            >>> Custody.of_json({"unchecked": "train.jsonl: cannot be read"}).training is None
+            True
+        """
+        read = _Fields(value)
+        training, met, other = (
+            read.inside(key) for key in ("training", "trained_on", "other_data")
+        )
+        return cls(
+            None
+            if training is None
+            else StatedTraining(
+                training.text("sha256"),
+                {
+                    role: TrainedRole(
+                        data.texts("files"),
+                        data.whole("records"),
+                        data.whole("families"),
+                        data.text("digest"),
+                    )
+                    for role, data in training.objects("roles").items()
+                },
+            ),
+            None
+            if met is None
+            else TrainedOn(met.texts("items"), met.texts("families"), met.texts("files")),
+            None
+            if other is None
+            else OtherData(other.text("manifest"), other.text("expected"), other.text("found")),
+            read.text("unchecked") if "unchecked" in value else "",
+        )
+
+
+def refuse_trained_on(runs: Sequence[RunFolder], allow: Collection[str]) -> None:
+    """Refuse runs on items that their adapter was trained or selected on.
+
+    Args:
+        runs: the runs.
+        allow: "trained-on" accepts them.
+
+    Raises:
+        GateError: a run has such items; the message names their families and the files.
+    """
+    if "trained-on" in allow:
+        return
+    for run in runs:
+        met = run.provenance.custody.trained_on
+        if met is not None:
+            message = (
+                f"{run.place}: {listed(met.families, 'family', 'families')} also in "
+                f"{', '.join(met.files)}, which the model was made from. Use a run on other "
+                "families, or --allow trained-on, which every output then names"
+            )
+            raise GateError(message)
+
+
+@dataclass(frozen=True)
+class _Fields:
+    """Typed values of a JSON object; a missing key is an error."""
+
+    value: Mapping[str, Json]
+    where: str = field(default="custody")
+
+    def inside(self, key: str) -> _Fields | None:
+        if self.value.get(key) is None:
+            return None
+        return self.objects_of(key, self.value[key])
+
+    def objects(self, key: str) -> dict[str, _Fields]:
+        inside = self.objects_of(key, self.value.get(key))
+        return {name: inside.objects_of(name, value) for name, value in inside.value.items()}
+
+    def objects_of(self, key: str, value: Json) -> _Fields:
+        return _Fields(self._typed(key, value, dict, "an object"), f"{self.where}: {key}")
+
+    def text(self, key: str) -> str:
+        return self._typed(key, self.value.get(key), str, "text")
+
+    def whole(self, key: str) -> int:
+        return self._typed(key, self.value.get(key), int, "an integer")
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        values = self._typed(key, self.value.get(key), list, "a list")
+        return tuple(self._typed(key, each, str, "a list of texts") for each in values)
+
+    def _typed(self, key: str, value: object, kind: type[_Value], words: str) -> _Value:
+        if not isinstance(value, kind) or isinstance(value, bool):
+            message = f"{self.where}: {key}: expected {words}"
+            raise ValueError(message)
+        return value
