@@ -21,7 +21,7 @@ from pact_cli.options import (
     settings_options,
 )
 from pact_cli.steps import load
-from pact_eval.errors import GateError, InputError
+from pact_eval.errors import GateError, InputError, TamperedError
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -196,7 +196,9 @@ def print_reports(
 
 
 def exit_on_leak(conclusions: Sequence[DataConclusion]) -> None:
-    """Exit with the code of a failed gate if data leaks; everything has been printed."""
+    """Exit with 5 if data are not those of their manifest, with 3 if they leak; all is printed."""
+    if any(conclusion.tampered for conclusion in conclusions):
+        click.get_current_context().exit(TamperedError.exit_code)
     if any(conclusion.status == "leak" for conclusion in conclusions):
         click.get_current_context().exit(GateError.exit_code)
 

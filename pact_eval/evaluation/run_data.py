@@ -44,8 +44,9 @@ def recorded_data(runs: Sequence[ExperimentRun]) -> tuple[Path, ...] | None:
 def conclude_on_data(runs: Sequence[ExperimentRun], settings: Settings) -> DataConclusion:
     """Say whether the data of runs is sound, without the accuracies of a leak.
 
-    The datasets of the settings are audited with every check. Without any, the files that the runs
-    name are compared with the other files of their manifests, for leaks only.
+    What an adapter was trained on is as its run recorded it. The datasets of the settings are
+    audited with every check. Without any, the files that the runs name are compared with the other
+    files of their manifests, for leaks only.
 
     Args:
         runs: runs on full contexts.
@@ -61,6 +62,7 @@ def conclude_on_data(runs: Sequence[ExperimentRun], settings: Settings) -> DataC
         conclusion = _audited(settings.data, hashes, None)
     else:
         conclusion = _checked_for_leaks(runs, hashes)
+    conclusion = conclusion.with_custody([run.provenance.custody for run in runs])
     if conclusion.leak is None:
         return conclusion
     views = [read_any_run(run.run).predictions for run in runs]

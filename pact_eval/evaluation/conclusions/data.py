@@ -22,6 +22,7 @@ from pact_eval.evaluation.conclusions.conclusion import (
     Tone,
     Unchecked,
 )
+from pact_eval.runs import Custody, TrainedOn
 from pact_eval.stats import Estimate
 
 if TYPE_CHECKING:  # a page without data does not wait for the checks
@@ -32,6 +33,11 @@ Sound = Literal["leak", "problems", "doubts", "sound as far as checked", "not ch
 
 _SEVERITIES: Final[tuple[AuditSeverity, ...]] = ("error", "warning", "note")
 _MOST_PLACES: Final = 3
+
+_MANIFEST: Final = "files of the manifest"
+
+TRAINING_NOT_STATED: Final = Unchecked("training data", "not stated")
+"""Of a run whose adapter has no training record, of a server, an import and a base model alone."""
 _NOT_AN_AUDIT: Final = "expected the output of `pact-audit data --json`"
 
 
@@ -103,14 +109,16 @@ class DataConclusion(Conclusion):
     `items` are those of the leak.
 
     Attributes:
-        status: leak if items of a run are also in a file that a model is made from; problems if
-            the audit has errors, doubts if it has warnings; not checked without an audit.
+        status: leak if items of a run are also in a file that a model is made from, or in the
+            training record of its adapter; problems if the audit has errors or a file is not the
+            one of its manifest, doubts if the audit has warnings; not checked without an audit.
         records: number of records audited.
         errors: number of findings.
         warnings: number of findings.
         failed: names of the checks with errors, or else with warnings.
         checks: what the audit found, by check.
         leak: what leaks, or leaked and is left out of all numbers; the status is not leak then.
+        changed: manifests whose file is not the one that was scored, as the user allowed.
 
     Examples:
         >>> conclusion = DataConclusion.without_audit("give --data")
@@ -142,6 +150,25 @@ class DataConclusion(Conclusion):
     failed: tuple[str, ...] = ()
     checks: tuple[AuditedCheck, ...] = ()
     leak: DataLeak | None = None
+    changed: tuple[str, ...] = ()
+
+    @property
+    def open_reasons(self) -> tuple[str, ...]:
+        """Why parts are not checked, each reason once."""
+        of_custody = (TRAINING_NOT_STATED.name, _MANIFEST)
+        return _joined(
+            (f"{each.name} {each.reason}" if each.name in of_custody else each.reason,)
+            for each in self.unchecked
+        )
+
+    @property
+    def tampered(self) -> bool:
+        """Whether a file is not the one that its manifest names."""
+        if self.changed or not self.checks:
+            return bool(self.changed)
+        from pact_eval.audit.hashes import TAMPERED
+
+        return any(each.code in TAMPERED for check in self.checks for each in check.codes)
 
     @property
     def severity(self) -> Severity:
@@ -220,9 +247,34 @@ class DataConclusion(Conclusion):
         leaked = set(self.items)
         items = tuple(item for item in families if item in leaked)
         if self.leak is None or not items:
-            return replace(self, status=_status(self.checks), leak=None, items=())
+            status = _status(self.checks, self.changed)
+            return replace(self, status=status, leak=None, items=())
         theirs = tuple(dict.fromkeys(families[item] for item in items))
         return replace(self, leak=replace(self.leak, items=items, families=theirs), items=items)
+
+    def with_custody(self, custody: Sequence[Custody]) -> DataConclusion:
+        """Add what runs say of their training data and of their dataset file.
+
+        Args:
+            custody: of each run.
+        """
+        met = [each.trained_on for each in custody if each.trained_on is not None]
+        changed = _joined((each.other_data.manifest,) for each in custody if each.other_data)
+        unchecked = [*self.unchecked]
+        if any(each.training is None for each in custody):
+            unchecked.append(TRAINING_NOT_STATED)
+        reasons = _joined((each.unchecked,) for each in custody if each.unchecked)
+        unchecked += [Unchecked(_MANIFEST, reason) for reason in reasons]
+        leak = _with_trained_on(self.leak, met)
+        status = "problems" if changed else self.status
+        return replace(
+            self,
+            status=status if leak is None else "leak",
+            leak=leak,
+            items=() if leak is None else leak.items,
+            changed=changed,
+            unchecked=tuple(unchecked),
+        )
 
     def leaving_out(self) -> DataConclusion:
         """Return the conclusion on the data without the families of the leak.
@@ -233,7 +285,7 @@ class DataConclusion(Conclusion):
             return self
         rest = [check for check in self.checks if check.check != "separation"]
         leak = replace(self.leak, left_out=True)
-        return replace(self, status=_status(rest), leak=leak, items=())
+        return replace(self, status=_status(rest, self.changed), leak=leak, items=())
 
 
 def _concluded(
@@ -258,9 +310,9 @@ def _concluded(
     )
 
 
-def _status(checks: Sequence[AuditedCheck]) -> Sound:
-    """Return the status that the findings of checks give, without a leak."""
-    if any(check.count("error") for check in checks):
+def _status(checks: Sequence[AuditedCheck], changed: Sequence[str] = ()) -> Sound:
+    """Return the status that the findings of checks and changed files give, without a leak."""
+    if changed or any(check.count("error") for check in checks):
         return "problems"
     if any(check.count("warning") for check in checks):
         return "doubts"
@@ -278,6 +330,19 @@ def _leak_of(leaks: Sequence[Leak], data_sha256: Sequence[str | None] | None) ->
         _joined(leak.items for leak in counted),
         _joined(leak.families for leak in counted),
         _joined(leak.sources for leak in counted),
+    )
+
+
+def _with_trained_on(leak: DataLeak | None, met: Sequence[TrainedOn]) -> DataLeak | None:
+    """Join a leak with items that models were trained on."""
+    if not met:
+        return leak
+    first = DataLeak((), (), ()) if leak is None else leak
+    return replace(
+        first,
+        items=_joined([first.items, *(each.items for each in met)]),
+        families=_joined([first.families, *(each.families for each in met)]),
+        files=_joined([first.files, *(each.files for each in met)]),
     )
 
 

@@ -17,7 +17,7 @@ from pact_reports.sentences.conclusions import (
     order_words,
     probabilities_words,
 )
-from pact_reports.sentences.data import leak_sentence, unchecked_list
+from pact_reports.sentences.data import data_parts
 
 _MOST_LEADS: Final = 3
 _BETTER: Final = {
@@ -147,16 +147,5 @@ def _lead(other: BetterConclusion, names: ArmNames) -> Html:
 
 
 def _data(data: DataConclusion) -> Html:
-    lines: list[Html | str] = []
-    if data.leak is not None:
-        lines.append(data_text(leak_sentence(data.leak)))
-    if data.status == "not checked":
-        lines.append(data_text(data.unchecked[0].reason))
-    else:
-        lines.append(f"{data.records:,} records")
-        lines.append(f"{data.errors:,} errors, {data.warnings:,} warnings")
-        if data.failed:
-            lines.append(f"checks: {', '.join(data.failed)}")
-        if data.unchecked:
-            lines.append(data_text(unchecked_list(data.unchecked)))
+    lines = [data_text(part) for part in data_parts(data)]
     return _card(QUESTIONS["data"], data.tone, data.status.capitalize(), lines, DATA_AUDIT)

@@ -17,6 +17,7 @@ from pact_eval.runs import Provenance
 from pact_eval.verification import PAGE_ELEMENT
 from pact_reports.markup import Html, data_text, element, joined, script_json
 from pact_reports.page.request import PageRequest
+from pact_reports.sentences.custody import training_text
 from pact_reports.table import Cell, Column, Row, Table
 from pact_reports.writers.html import table_html
 
@@ -32,6 +33,7 @@ _KEYS: Final[Mapping[str, Callable[[Provenance], object]]] = {
     "Items": lambda run: run.counts.items,
     "Data": lambda run: run.data_file,
     "Data SHA-256": lambda run: _short(run.data.sha256),
+    "Training data": lambda run: training_text(run.custody),
     "Adapter": lambda run: run.adapter_folder,
     "Adapter SHA-256": lambda run: _short(run.adapter.sha256 if run.adapter else None),
     "Base model": lambda run: run.base_model,

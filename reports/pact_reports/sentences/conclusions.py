@@ -36,7 +36,7 @@ from pact_reports.numbers import (
     views_words,
 )
 from pact_reports.plain_text import one_line
-from pact_reports.sentences.data import leak_sentence, unchecked_list
+from pact_reports.sentences.data import data_parts
 
 QUESTIONS: Final = {
     "better": "Is it better?",
@@ -205,19 +205,8 @@ def data_words(conclusion: DataConclusion) -> Said:
         >>> str(data_words(DataConclusion.without_audit("give --data")))
         'Not checked: give --data.'
     """
-    unchecked = conclusion.unchecked
-    if conclusion.status == "not checked":
-        return Said("Not checked", f"{one_line(unchecked[0].reason)}.")
-    parts = [] if conclusion.leak is None else [leak_sentence(conclusion.leak)]
-    parts.append(
-        f"{conclusion.records:,} records, {conclusion.errors:,} errors, "
-        f"{conclusion.warnings:,} warnings"
-    )
-    if conclusion.failed:
-        parts.append(f"checks: {', '.join(conclusion.failed)}")
-    if unchecked:
-        parts.append(one_line(unchecked_list(unchecked)))
-    return Said(conclusion.status.capitalize(), f"{'; '.join(parts)}.")
+    parts = "; ".join(map(one_line, data_parts(conclusion)))
+    return Said(conclusion.status.capitalize(), f"{parts}.")
 
 
 def order_words(conclusion: OrderConclusion) -> Said:

@@ -9,6 +9,23 @@ NOT_STATED = "training data not stated"
 """Of an adapter without a training record, a server, an import and a base model alone."""
 
 
+def training_text(custody: Custody) -> str:
+    """Name the data of a training, by role.
+
+    Examples:
+        >>> training_text(Custody())
+        'training data not stated'
+    """
+    if custody.training is None:
+        return NOT_STATED
+    used = {"train": "", "selection": "selected on ", "calibration": "calibrated on "}
+    roles = (
+        f"{used[role]}{', '.join(map(one_line, data.files))} ({data.families:,} families)"
+        for role, data in custody.training.roles.items()
+    )
+    return ", ".join(roles) or "no dataset"
+
+
 def custody_remarks(custody: Custody) -> tuple[str, ...]:
     """Return what to say of a scoring: nothing if its training data are known and other data.
 

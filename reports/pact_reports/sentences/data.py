@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from pact_eval.evaluation import DataLeak
+from pact_eval.evaluation import DataConclusion, DataLeak
 from pact_eval.evaluation.conclusions.conclusion import Unchecked
 from pact_reports.numbers import value_text
 from pact_reports.plain_text import one_line
@@ -41,6 +41,28 @@ def unchecked_list(unchecked: Sequence[Unchecked]) -> str:
         'not checked: separation (one file)'
     """
     return f"not checked: {', '.join(f'{each.name} ({each.reason})' for each in unchecked)}"
+
+
+def data_parts(conclusion: DataConclusion) -> Iterator[str]:
+    """Yield what stands behind the status of the data: a leak, changed files, counts, the unknown.
+
+    Examples:
+        >>> list(data_parts(DataConclusion.without_audit("give --data")))
+        ['give --data']
+    """
+    if conclusion.leak is not None:
+        yield leak_sentence(conclusion.leak)
+    for manifest in conclusion.changed:
+        yield f"a scored file is not the one of {manifest}"
+    if conclusion.status == "not checked" or not conclusion.checks:
+        yield from conclusion.open_reasons
+        return
+    yield f"{conclusion.records:,} records"
+    yield f"{conclusion.errors:,} errors, {conclusion.warnings:,} warnings"
+    if conclusion.failed:
+        yield f"checks: {', '.join(conclusion.failed)}"
+    if conclusion.unchecked:
+        yield unchecked_list(conclusion.unchecked)
 
 
 def leak_lines(leak: DataLeak | None) -> tuple[Line, ...]:

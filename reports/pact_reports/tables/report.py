@@ -39,6 +39,7 @@ from pact_reports.numbers import (
 )
 from pact_reports.plain_text import one_line
 from pact_reports.sentences.conclusions import conclusion_line
+from pact_reports.sentences.custody import training_text
 from pact_reports.sentences.notes import note_sentence
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.answer_scores import groups_table
@@ -80,6 +81,9 @@ def run_heading(title: str, provenance: Provenance, names: ArmNames = KEYS) -> t
         "adapter": provenance.adapter_folder,
         "base model": provenance.base_model,
         "data": provenance.data_file,
+        "trained on": None
+        if provenance.custody.training is None
+        else training_text(provenance.custody),
         "quantised": provenance.quantisation,
     }
     told = [Line(one_line(title), "strong")]

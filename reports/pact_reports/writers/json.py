@@ -309,6 +309,7 @@ def data_json(conclusion: DataConclusion) -> dict[str, Json]:
             "accuracy": to_json(leak.accuracy),
             "accuracy_without": to_json(leak.accuracy_without),
         },
+        "changed": [*conclusion.changed],
         "unchecked": [to_json(each) for each in conclusion.unchecked],
     }
 
