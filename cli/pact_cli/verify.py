@@ -10,12 +10,12 @@ import click
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.options import PATH, json_option, runs_argument
-from pact_eval.errors import InconclusiveError, InputError, TamperedError
+from pact_eval.errors import GateError, InconclusiveError, InputError, TamperedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pact_eval.verification import CheckedRun, Places
+    from pact_eval.verification import CheckedRun, FamilyRoles, Places
 
 
 @command(loads=("pact_eval.verification",))
@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     type=PATH,
     help="Hypotheses; their lock is compared with the start and the data of each run.",
 )
+@click.option(
+    "--thresholds",
+    "choices",
+    metavar="FILE",
+    type=PATH,
+    multiple=True,
+    help="File of thresholds or of answer sets: may its families also be evaluated or trained on? "
+    "May be given several times.",
+)
 @click.option("--strict", is_flag=True, help="Exit with 4 if anything could not be checked.")
 @json_option
 def verify(
@@ -36,6 +45,7 @@ def verify(
     base: Path | None,
     data: Path | None,
     criteria: Path | None,
+    choices: tuple[Path, ...],
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -47,18 +57,21 @@ def verify(
 
     The seal covers run.json and the rows. The adapter, the base model and the data are compared
     where they lie now, the tokenizer and its chat template by a probe prompt, and calibration.json
-    by the adapter that it was fitted on. No weights are loaded.
+    by the adapter that it was fitted on. No weights are loaded. Then a table for each adapter says
+    which families were used for what: to train, select, calibrate, choose thresholds and evaluate.
 
-    Every RUN is checked. Exits with 5 if anything differs, with 1 if a folder is not a run.
+    Every RUN is checked. Exits with 5 if anything differs, with 1 if a folder is not a run, and
+    with 3 if a family has two roles, such as training and evaluation.
     """
-    from pact_eval.verification import Places, verify_report, verify_runs
-    from pact_reports.tables.verification import checks_lines, report_lines
+    from pact_eval.runs import open_run
+    from pact_eval.verification import Places, family_roles, verify_report, verify_runs
+    from pact_reports.tables.verification import checks_lines, report_lines, roles_parts
     from pact_reports.writers.json import to_json
     from pact_reports.writers.terminal import show
 
     places = Places(adapter=adapter, base=base, data=data, criteria=criteria)
     if runs[0].is_file():
-        _refuse_options_of_runs(places, strict=strict)
+        _refuse_options_of_runs(places, choices, strict=strict)
         report = verify_report(runs[0], runs[1:])
         if as_json:
             print_json({"report": to_json(report)})
@@ -69,21 +82,25 @@ def verify(
             raise TamperedError(message)
         return
     checked = verify_runs(runs, places)
+    intact = [open_run(run.folder) for run in checked if run.digest is not None]
+    roles = family_roles(intact, adapter=adapter, choices=choices)
     if as_json:
-        print_json({"runs": [to_json(run) for run in checked]})
+        print_json({"runs": [to_json(run) for run in checked], "roles": to_json(roles)})
     else:
         for run in checked:
             show(output(), checks_lines(run))
-    _judge(checked, strict=strict)
+        show(output(), roles_parts(roles))
+    _judge(checked, roles, strict=strict)
 
 
-def _refuse_options_of_runs(places: Places, *, strict: bool) -> None:
+def _refuse_options_of_runs(places: Places, choices: tuple[Path, ...], *, strict: bool) -> None:
     """Refuse options that do nothing for a page or JSON."""
     given = {
         "--adapter": places.adapter,
         "--base-model": places.base,
         "--data": places.data,
         "--criteria": places.criteria,
+        "--thresholds": choices,
         "--strict": strict,
     }
     idle = [name for name, value in given.items() if value]
@@ -95,7 +112,7 @@ def _refuse_options_of_runs(places: Places, *, strict: bool) -> None:
         raise click.UsageError(message)
 
 
-def _judge(checked: Sequence[CheckedRun], *, strict: bool) -> None:
+def _judge(checked: Sequence[CheckedRun], roles: Sequence[FamilyRoles], *, strict: bool) -> None:
     differing = [run.place for run in checked if run.differs]
     if differing:
         message = f"not what was recorded: {', '.join(differing)}"
@@ -103,6 +120,10 @@ def _judge(checked: Sequence[CheckedRun], *, strict: bool) -> None:
     unreadable = [run.unreadable for run in checked if run.unreadable is not None]
     if unreadable:
         raise InputError("\n".join(unreadable))
+    leaking = [run.place for run in checked if run.leaks]
+    if leaking or any(each.overlap for each in roles):
+        message = "families have two roles, so numbers rest on data that something was made from"
+        raise GateError(f"{', '.join(leaking)}: {message}" if leaking else message)
     open_questions = [run.place for run in checked if not run.complete]
     if strict and open_questions:
         message = f"not everything could be checked: {', '.join(open_questions)}"

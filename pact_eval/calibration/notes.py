@@ -47,6 +47,17 @@ class OtherRun:
 
 
 @dataclass(frozen=True)
+class FittedOnTraining:
+    """The calibrator was fitted on data that the adapter was trained on, which the user allowed.
+
+    Attributes:
+        families: number of these families.
+    """
+
+    families: int
+
+
+@dataclass(frozen=True)
 class NeutralTemperatures:
     """Every temperature is 1: the calibrator changes nothing."""
 
@@ -132,7 +143,9 @@ class RoundedItems:
     items: int
 
 
-FitNote: TypeAlias = UnknownFamilies | SharedSourceFamilies | UnknownRun | OtherRun
+FitNote: TypeAlias = (
+    UnknownFamilies | SharedSourceFamilies | UnknownRun | OtherRun | FittedOnTraining
+)
 """Whether the run of the fit and this one belong together, and share no data."""
 
 UseNote: TypeAlias = (

@@ -15,6 +15,7 @@ from pact_eval.calibration.likelihood import CalibrationItems
 from pact_eval.calibration.notes import (
     CalibrationWarning,
     FitNote,
+    FittedOnTraining,
     RoundedItems,
     SharedSourceFamilies,
     UnknownFamilies,
@@ -35,8 +36,11 @@ from pact_eval.runs import (
     Run,
     RunIdentity,
     RunSource,
+    TrainedOnRun,
     censored_references,
     read_run,
+    refuse_trained_on,
+    trained_on_json,
 )
 from pact_eval.runs.remote.urls import refuse_remote
 
@@ -147,7 +151,7 @@ class FittedRun(Result):
     choice: ModeChoice | None
     fit: CalibratorFit
     effects: Mapping[Path, CalibrationEffect]
-    warnings: tuple[CalibrationWarning, ...]
+    warnings: tuple[CalibrationWarning | TrainedOnRun, ...]
     items: CalibrationItems = field(repr=False)
     served: bool = False
     titles: Mapping[Path, str] = field(default_factory=dict)
@@ -211,11 +215,13 @@ def fit_on_run(
         RunError: a folder is not a complete run.
         InputError: a holdout has another adapter, base or contract, its families meet those of the
             run, or the items cannot be fitted.
+        GateError: the adapter was trained or selected on items of a run.
     """
     run = read_run(source)
     others = {each.folder: each for each in map(read_run, holdouts)}
     members = Members.of_run(run.predictions)
     identity = RunIdentity.of(run.provenance)
+    trained = refuse_trained_on([run, *others.values()], allow)
     warnings = tuple(
         CalibrationWarning(other.place, note)
         for other in others.values()
@@ -236,7 +242,9 @@ def fit_on_run(
     return FittedRun(
         folder=run.folder,
         calibrator=fit.calibrator.with_provenance(
-            run=_identity(run), chosen=None if choice is None else choice.why
+            run=_identity(run),
+            chosen=None if choice is None else choice.why,
+            **trained_on_json(run),
         ),
         choice=choice,
         fit=fit,
@@ -246,7 +254,7 @@ def fit_on_run(
                 ({run.folder: run} | others).items(), [items, *applied.values()], strict=True
             )
         },
-        warnings=tuple(warnings),
+        warnings=(*trained, *warnings),
         items=items,
         served=run.provenance.served,
         titles={name: each.title for name, each in ({run.folder: run} | others).items()},
@@ -281,8 +289,8 @@ def calibrator_for(
 
     Returns:
         The calibrator, and notes: source families that meet, families or runs that are not known,
-        differences that were allowed. For use outside the data of its fit, see
-        `calibration_notes`.
+        differences that were allowed, and a fit on data that the adapter was trained on. For use
+        outside the data of its fit, see `calibration_notes`.
 
     Raises:
         InputError: it cannot be read, it belongs to another adapter, base or contract, or it was
@@ -291,7 +299,14 @@ def calibrator_for(
     calibrator = read_calibrator(path)
     owner = check_owner(identity_of_fit(calibrator), provenance, allow=allow, where=str(path))
     members = Members.of_run(predictions)
-    return calibrator, (*owner, *check_disjoint(Members.of_fit(calibrator), members))
+    notes = (*owner, *check_disjoint(Members.of_fit(calibrator), members))
+    return calibrator, (*notes, *_fitted_on_training(calibrator))
+
+
+def _fitted_on_training(calibrator: Calibrator) -> tuple[FittedOnTraining, ...]:
+    met = (calibrator.fit or {}).get("trained_on")
+    families = met.get("families") if isinstance(met, dict) else None
+    return (FittedOnTraining(families),) if isinstance(families, int) else ()
 
 
 def _identity(run: Run) -> dict[str, Json]:

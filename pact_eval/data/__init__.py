@@ -24,7 +24,13 @@ from pact_eval.data.files import (
 )
 from pact_eval.data.index import BadLine, Index, Located, build_index, build_index_in_parts
 from pact_eval.data.manifest import WrittenManifest, write_manifest
-from pact_eval.data.opening import ManifestCheck, OpenedDataset, listed, open_dataset
+from pact_eval.data.opening import (
+    ManifestCheck,
+    OpenedDataset,
+    listed,
+    manifest_check,
+    open_dataset,
+)
 from pact_eval.data.processes import in_processes, in_threads, usable_cores
 from pact_eval.data.records import (
     MAX_ANSWERS,
@@ -93,6 +99,7 @@ __all__ = [
     "lies_inside",
     "listed",
     "make_manifest",
+    "manifest_check",
     "named_files",
     "occurrences",
     "open_dataset",

@@ -7,7 +7,7 @@ refused, and so is one whose families are also in a file that a model is made fr
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,7 @@ from pact_eval.data.files import (
 from pact_eval.data.records import Record, read_records
 from pact_eval.errors import GateError, InputError, TamperedError
 
-__all__ = ["ManifestCheck", "OpenedDataset", "listed", "open_dataset"]
+__all__ = ["ManifestCheck", "OpenedDataset", "listed", "manifest_check", "open_dataset"]
 
 _FOLDERS: Final = 3
 _NAMES: Final = 3
@@ -76,12 +76,6 @@ class OpenedDataset:
     records: Sequence[Record] = field(repr=False)
     manifest: ManifestCheck | None = None
 
-    @property
-    def trained_on(self) -> tuple[str, ...]:
-        """Ids of the records whose families are also in files that a model is made from."""
-        families = set(() if self.manifest is None else self.manifest.families)
-        return tuple(record.id for record in self.records if record.family in families)
-
 
 def open_dataset(
     path: Path, *, allow: Collection[str] = (), allow_ablated: bool = False
@@ -103,11 +97,9 @@ def open_dataset(
         GateError: it has families of a file to train on, to select or to calibrate.
     """
     records = read_records(path, allow_ablated=allow_ablated)
-    opened = OpenedDataset(path, sha256_of_file(path), records)
-    manifest = _manifest_of(path)
-    if manifest is None:
-        return opened
-    check = _checked(opened, manifest)
+    check = manifest_check(path, dict.fromkeys(record.family for record in records))
+    if check is None:
+        return OpenedDataset(path, sha256_of_file(path), records)
     if check.changed and "other-data" not in allow:
         message = (
             f"{path}: expected the SHA-256 {check.expected} of {check.manifest}, found "
@@ -124,7 +116,21 @@ def open_dataset(
             "which every output then names"
         )
         raise GateError(message)
-    return OpenedDataset(path, opened.sha256, records, check)
+    return OpenedDataset(path, check.found, records, check)
+
+
+def manifest_check(path: Path, families: Iterable[str]) -> ManifestCheck | None:
+    """Compare a dataset file with the manifest that names it; None if none does.
+
+    Args:
+        path: the file.
+        families: those of the file that count.
+
+    Raises:
+        InputError: the file or the manifest cannot be read.
+    """
+    manifest = _manifest_of(path)
+    return None if manifest is None else _checked(path, families, manifest)
 
 
 def listed(names: Sequence[str], one: str, several: str) -> str:
@@ -162,32 +168,33 @@ def _as_given(path: Path, folder: Path) -> Path:
     return folder
 
 
-def _checked(opened: OpenedDataset, manifest: Manifest) -> ManifestCheck:
-    name = opened.path.resolve().relative_to(manifest.folder.resolve()).as_posix()
+def _checked(path: Path, families: Iterable[str], manifest: Manifest) -> ManifestCheck:
+    name = path.resolve().relative_to(manifest.folder.resolve()).as_posix()
     hashes = manifest.value["file_sha256"]
     stated = hashes.get(name) if isinstance(hashes, dict) else None
-    place = manifest.folder / manifest.name
-    expected = stated if isinstance(stated, str) else None
+    check = ManifestCheck(
+        manifest.folder / manifest.name,
+        stated if isinstance(stated, str) else None,
+        sha256_of_file(path),
+    )
     try:
         files = dataset_files(manifest.folder, manifest.value)
     except InputError as error:  # such as a file whose role is unknown
-        return ManifestCheck(place, expected, opened.sha256, unchecked=str(error))
+        return replace(check, unchecked=str(error))
     role = next(file.role for file in files if file.name == name)
-    earlier = [file for file in files if ROLES.index(file.role) < ROLES.index(role)]
-    names = {folded(record.family): record.family for record in opened.records}
+    names = {folded(family): family for family in families}
     shared: dict[str, None] = {}
     sources, unreadable = [], []
-    for file in earlier:
+    for file in (file for file in files if ROLES.index(file.role) < ROLES.index(role)):
         try:
-            met = [names[family] for family in _families(file) if family in names]
-        except (OSError, pl.exceptions.PolarsError) as error:
+            met = sorted(names[family] for family in _families(file) if family in names)
+        except (OSError, InputError, pl.exceptions.PolarsError) as error:
             unreadable.append(f"{file.path}: cannot be read ({str(error).splitlines()[0]})")
             continue
         sources += [file.name] if met else []
-        shared |= dict.fromkeys(sorted(met))
-    found = opened.sha256
-    return ManifestCheck(
-        place, expected, found, tuple(shared), tuple(sources), "; ".join(unreadable)
+        shared |= dict.fromkeys(met)
+    return replace(
+        check, families=tuple(shared), files=tuple(sources), unchecked="; ".join(unreadable)
     )
 
 

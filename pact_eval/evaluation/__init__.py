@@ -80,6 +80,7 @@ from pact_eval.evaluation.items import (
 )
 from pact_eval.evaluation.joins import (
     Notice,
+    OtherTraining,
     SameWeights,
     SkippedRun,
     UnlikeRuns,
@@ -271,6 +272,7 @@ __all__ = [
     "OrderEffect",
     "OrderFinding",
     "OrderGain",
+    "OtherTraining",
     "PairOutcomes",
     "PairedDifference",
     "ProbabilitiesConclusion",

@@ -62,6 +62,7 @@ from pact_eval.evaluation.joins import (
     UnlikeRuns,
     join_all,
     of_one_role,
+    other_training,
     same_weights,
     unsealed,
 )
@@ -427,10 +428,14 @@ class Experiment:
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """Runs left out, not alike, the same twice, or not all sealed. Reads no predictions."""
+        """Runs left out, not alike, the same twice, not all sealed, or with another training.
+
+        Reads no predictions.
+        """
         left_out = () if self.left_out is None else (self.left_out,)
-        foreign = unsealed([run.run for run in self.all_runs])
-        return (*self.skipped, *self.unlike, *self.same_weights, *left_out, *foreign)
+        opened = [run.run for run in self.all_runs]
+        notices = (*self.skipped, *self.unlike, *self.same_weights, *left_out)
+        return (*notices, *unsealed(opened), *other_training(opened))
 
     @property
     def applied_warnings(self) -> tuple[CalibrationWarning | Notice, ...]:

@@ -6,7 +6,7 @@ K: view metrics are then compared on the views that both runs have.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,6 +18,8 @@ from pact_eval.runs import (
     Allowance,
     Difference,
     RunFolder,
+    TrainedOnRun,
+    TrainedRole,
     join_differences,
     unsealed_files,
 )
@@ -109,8 +111,63 @@ class UnsealedFiles:
         return f"{self.run}: {names} is not covered by the seal of the run and is not read"
 
 
-Notice: TypeAlias = SkippedRun | UnlikeRuns | SameWeights | LeftOutItems | UnsealedFiles | DataLeak
+@dataclass(frozen=True)
+class OtherTraining:
+    """Two runs whose adapters were trained on different data.
+
+    Attributes:
+        first: folder of the first run.
+        other: folder of the other run.
+        roles: roles whose records differ: train, selection, calibration.
+        trained: of each run, the data that it was trained on; None if it has none.
+    """
+
+    first: str
+    other: str
+    roles: tuple[str, ...]
+    trained: tuple[TrainedRole | None, TrainedRole | None]
+
+
+Notice: TypeAlias = (
+    SkippedRun
+    | UnlikeRuns
+    | SameWeights
+    | LeftOutItems
+    | UnsealedFiles
+    | DataLeak
+    | TrainedOnRun
+    | OtherTraining
+)
 """What run folders alone show about the runs of an experiment, and a leak of their data."""
+
+
+def other_training(runs: Sequence[RunFolder]) -> tuple[OtherTraining, ...]:
+    """Find runs whose adapters were trained on other data than those of the first run.
+
+    Runs whose training data are not stated do not count.
+
+    Args:
+        runs: the runs, in the order of the experiment.
+
+    Returns:
+        One value per different training.
+    """
+    stated = [(run, training) for run in runs if (training := run.provenance.custody.training)]
+    found: dict[tuple[tuple[str, str], ...], OtherTraining] = {}
+    for run, training in stated[1:]:
+        first = stated[0][1].roles
+        names = dict.fromkeys([*first, *training.roles])
+        digests = {name: _digest(training.roles, name) for name in names}
+        roles = tuple(name for name in names if _digest(first, name) != digests[name])
+        key = tuple((name, str(digests[name])) for name in roles)
+        if roles and key not in found:
+            trained = (first.get("train"), training.roles.get("train"))
+            found[key] = OtherTraining(stated[0][0].place, run.place, roles, trained)
+    return tuple(found.values())
+
+
+def _digest(roles: Mapping[str, TrainedRole], name: str) -> str | None:
+    return roles[name].digest if name in roles else None
 
 
 def unsealed(runs: Sequence[RunFolder]) -> tuple[UnsealedFiles, ...]:

@@ -45,7 +45,7 @@ from pact_eval.preregistration.scorecard import Scorecard
 from pact_eval.preregistration.table import MetricRow, MetricTable
 from pact_eval.progress import tracked
 from pact_eval.results import Result
-from pact_eval.runs import RunFolder, RunSource
+from pact_eval.runs import RunFolder, RunSource, refuse_trained_on
 from pact_eval.runs.remote.urls import url_of
 
 _RESAMPLES: Final = 2_000
@@ -87,6 +87,7 @@ def judge_sources(
             and seed.
         RecordError: the hypotheses are malformed.
         RunError: a folder is not a complete run.
+        GateError: an adapter was trained or selected on items of its run.
     """
     read_hypotheses(criteria)
     tables, runs = [], []
@@ -112,6 +113,7 @@ def judge_experiment(
     place = lock_path(criteria)
     lock = read_lock(place) if place.exists() else None
     experiment.require_same_items()
+    trained = refuse_trained_on([run.run for run in experiment.all_runs], experiment.settings.allow)
     runs = _Numbers(experiment)
     facts = [run_facts(run.run) for run in experiment.all_runs]
     table = MetricTable(runs.rows())
@@ -122,7 +124,7 @@ def judge_experiment(
         hypotheses=hypotheses,
         scorecard=judge(hypotheses, table, differences=runs.differences),
         registration=check_lock(hypotheses, lock, facts),
-        warnings=runs.warnings(),
+        warnings=(*trained, *runs.warnings()),
     )
 
 

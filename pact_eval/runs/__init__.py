@@ -5,8 +5,11 @@ from pact_eval.runs.custody import (
     OtherData,
     StatedTraining,
     TrainedOn,
+    TrainedOnRun,
     TrainedRole,
     refuse_trained_on,
+    trained_on_json,
+    trained_on_runs,
 )
 from pact_eval.runs.folder import (
     CALIBRATION_NAME,
@@ -96,6 +99,7 @@ __all__ = [
     "StatedTraining",
     "Status",
     "TrainedOn",
+    "TrainedOnRun",
     "TrainedRole",
     "TrainingLog",
     "censored_references",
@@ -127,6 +131,8 @@ __all__ = [
     "run_folder",
     "run_folders",
     "seal_digest",
+    "trained_on_json",
+    "trained_on_runs",
     "training_log_of_run",
     "unanswered_ids",
     "unanswered_items",

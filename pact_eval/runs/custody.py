@@ -147,27 +147,58 @@ class Custody:
         )
 
 
-def refuse_trained_on(runs: Sequence[RunFolder], allow: Collection[str]) -> None:
+@dataclass(frozen=True)
+class TrainedOnRun:
+    """A run on items that its adapter was trained or selected on, which the user allowed.
+
+    Attributes:
+        run: the run folder.
+        trained_on: the items.
+    """
+
+    run: str
+    trained_on: TrainedOn
+
+
+def refuse_trained_on(
+    runs: Sequence[RunFolder], allow: Collection[str]
+) -> tuple[TrainedOnRun, ...]:
     """Refuse runs on items that their adapter was trained or selected on.
 
     Args:
         runs: the runs.
         allow: "trained-on" accepts them.
 
+    Returns:
+        The runs that were accepted.
+
     Raises:
         GateError: a run has such items; the message names their families and the files.
     """
-    if "trained-on" in allow:
-        return
-    for run in runs:
-        met = run.provenance.custody.trained_on
-        if met is not None:
-            message = (
-                f"{run.place}: {listed(met.families, 'family', 'families')} also in "
-                f"{', '.join(met.files)}, which the model was made from. Use a run on other "
-                "families, or --allow trained-on, which every output then names"
-            )
-            raise GateError(message)
+    found = trained_on_runs(runs)
+    for each in found if "trained-on" not in allow else ():
+        met = each.trained_on
+        message = (
+            f"{each.run}: {listed(met.families, 'family', 'families')} also in "
+            f"{', '.join(met.files)}, which the model was made from. Use a run on other families, "
+            "or --allow trained-on, which every output then names"
+        )
+        raise GateError(message)
+    return found
+
+
+def trained_on_runs(runs: Sequence[RunFolder]) -> tuple[TrainedOnRun, ...]:
+    """Return the runs on items that their adapter was trained or selected on."""
+    met = ((run.place, run.provenance.custody.trained_on) for run in runs)
+    return tuple(TrainedOnRun(place, each) for place, each in met if each is not None)
+
+
+def trained_on_json(run: RunFolder) -> dict[str, Json]:
+    """Return what a file that is made from a run keeps of `trained_on`, if there is any."""
+    met = run.provenance.custody.trained_on
+    if met is None:
+        return {}
+    return {"trained_on": {"families": len(met.families), "files": [*met.files]}}
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,11 @@ from pact_eval.evaluation import (
     ordered_groups,
 )
 from pact_eval.results import Result
-from pact_eval.runs import RunSource, unanswered_items
+from pact_eval.runs import RunSource, TrainedOnRun, unanswered_items
 from pact_eval.stats import ClusterText, bootstrap_intervals, mean_statistic
 from pact_eval.thresholds.choice import (
     Rule,
+    choice_warnings,
     decodings_of,
     folds,
     group_rows,
@@ -166,11 +167,9 @@ class AnswerSets(Result):
     ties_seed: int | None = None
 
     @property
-    def warnings(self) -> tuple[CalibrationWarning, ...]:
-        """What to know of the calibrator, if the sets are of calibrated probabilities."""
-        if self.rule.calibration == "raw":
-            return ()
-        return self.run.calibrator_warnings(self.rule.decoding)
+    def warnings(self) -> tuple[CalibrationWarning | TrainedOnRun, ...]:
+        """Items of the training, and what to know of the calibrator that was applied."""
+        return choice_warnings(self.run, self.rule)
 
 
 def choose_answer_sets(

@@ -26,7 +26,15 @@ from pact_eval.evaluation import (
     ordered_groups,
 )
 from pact_eval.results import Result
-from pact_eval.runs import Decoding, RunSource, open_run, unanswered_items
+from pact_eval.runs import (
+    Decoding,
+    RunSource,
+    TrainedOnRun,
+    open_run,
+    refuse_trained_on,
+    trained_on_runs,
+    unanswered_items,
+)
 from pact_eval.stats import rate_estimate
 from pact_eval.thresholds.gate_items import Counting, GateItems
 from pact_eval.thresholds.plans import families_needed
@@ -147,11 +155,9 @@ class Thresholds(Result):
     source_families: tuple[str, ...]
 
     @property
-    def warnings(self) -> tuple[CalibrationWarning, ...]:
-        """What to know of the calibrator, if the gates are on calibrated probabilities."""
-        if self.rule.calibration == "raw":
-            return ()
-        return self.run.calibrator_warnings(self.rule.decoding)
+    def warnings(self) -> tuple[CalibrationWarning | TrainedOnRun, ...]:
+        """Items of the training, and what to know of the calibrator that was applied."""
+        return choice_warnings(self.run, self.rule)
 
     @property
     def confidence_of_each(self) -> float:
@@ -275,6 +281,7 @@ def run_with_answers(source: RunSource, settings: Settings) -> ExperimentRun:
     Raises:
         RunError: the folder is not a complete run with references.
         InputError: contexts are ablated, only the answers are known, or the calibrator is missing.
+        GateError: the adapter was trained or selected on items of the run.
     """
     experiment = Experiment.read([open_run(source)], settings)
     if experiment.ablated:
@@ -282,9 +289,20 @@ def run_with_answers(source: RunSource, settings: Settings) -> ExperimentRun:
         message = f"{place}: ablated contexts have no references, so there are no errors to count"
         raise InputError(message)
     (run,) = experiment.runs
+    refuse_trained_on([run.run], settings.allow)
     run.require_probabilities()
     run.applied(settings.decoding, calibrated=settings.calibrated)
     return run
+
+
+def choice_warnings(
+    run: ExperimentRun, rule: Rule
+) -> tuple[CalibrationWarning | TrainedOnRun, ...]:
+    """Return what to know of the run of a choice or a check that was allowed or calibrated."""
+    trained = trained_on_runs([run.run])
+    if rule.calibration == "raw":
+        return trained
+    return (*trained, *run.calibrator_warnings(rule.decoding))
 
 
 def rule_of(run: ExperimentRun, signal: Signal, by: GateGroups, settings: Settings) -> Rule:

@@ -31,7 +31,7 @@ from pact_eval._json import Json, describe, dumps_indented, sha256_of_json
 from pact_eval.calibration import calibrator_sha256
 from pact_eval.errors import InputError, TamperedError
 from pact_eval.evaluation import Calibration, ClusterUnit, ExperimentRun
-from pact_eval.runs import Decoding, RunIdentity
+from pact_eval.runs import Decoding, RunIdentity, trained_on_json
 from pact_eval.thresholds.choice import Gate, GateGroups, Rule, Thresholds
 from pact_eval.thresholds.gate_items import Counting
 from pact_eval.thresholds.signals import Signal
@@ -147,6 +147,7 @@ def origin(
             "unanswered": unanswered,
             "families": [*families],
             "source_families": [*source_families],
+            **trained_on_json(run.run),
         },
     }
 

@@ -1,7 +1,8 @@
 """Checks of one run: its seal, its rows, and the files that it names.
 
-These are the adapter, the base, the data, the tokenizer, the calibrator and the registration. Each
-check answers `ok`, `differs` or `not checked`. A check that cannot be made says why: a file that is
+These are the adapter and its training record, the base, the data and their manifest, the
+tokenizer, the calibrator and the registration. Each check answers `ok`, `differs`, `leak` (data
+that the model was made from) or `not checked`. A check that cannot be made says why: a file that is
 not where the run recorded it, say. No weights are loaded.
 """
 
@@ -24,7 +25,9 @@ from pact_eval.calibration import (
     calibrator_for,
     read_calibrator,
 )
-from pact_eval.errors import InputError, RunError, TamperedError
+from pact_eval.custody import TRAINING_RECORD, read_training_record
+from pact_eval.data import listed, manifest_check
+from pact_eval.errors import AdapterError, InputError, RunError, TamperedError
 from pact_eval.models import ADAPTER_CONFIG, ADAPTER_WEIGHTS, sha256_of_weights
 from pact_eval.preregistration import check_lock, lock_path, read_hypotheses, read_lock, run_facts
 from pact_eval.progress import tracked
@@ -47,7 +50,7 @@ from pact_eval.runs import (
 from pact_eval.runs.remote.urls import naming_urls, shown, with_urls
 from pact_eval.templates import TEMPLATE_CONTRACT, DecisionFiles, read_decision_files
 
-Outcome = Literal["ok", "differs", "not checked"]
+Outcome = Literal["ok", "differs", "leak", "not checked"]
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class RunCheck:
 
     Attributes:
         subject: what was checked: "seal", "rows", "adapter", ...
-        outcome: ok, differs, or not checked.
+        outcome: ok, differs, leak, or not checked.
         finding: what was compared and found, or why it could not be checked.
     """
 
@@ -111,6 +114,11 @@ class CheckedRun:
     def differs(self) -> bool:
         """Whether anything differs from what was recorded."""
         return any(check.outcome == "differs" for check in self.checks)
+
+    @property
+    def leaks(self) -> bool:
+        """Whether the run has data that its model was made from."""
+        return any(check.outcome == "leak" for check in self.checks)
 
     @property
     def complete(self) -> bool:
@@ -177,6 +185,27 @@ class _Checked:
     provenance: Provenance
     places: Places
 
+    @property
+    def adapter_folder(self) -> Path | None:
+        """Where the adapter should be."""
+        named = self.provenance.adapter_folder
+        return self.places.adapter or (None if named is None else Path(named))
+
+    @property
+    def data_file(self) -> Path | None:
+        """Where the dataset file should be."""
+        named = self.provenance.data_file
+        return self.places.data or (None if named is None else Path(named))
+
+    @property
+    def families(self) -> list[str]:
+        """The families of the run; none if the rows cannot be read."""
+        try:
+            names = self.frame["family"].unique(maintain_order=True).to_list()
+            return [name for name in names if name]
+        except RunError:
+            return []
+
     @cached_property
     def frame(self) -> pl.DataFrame:
         """The rows, with the columns of a run.
@@ -229,10 +258,9 @@ def _rows(run: _Checked) -> RunCheck:
 
 
 def _adapter(run: _Checked) -> RunCheck | None:
-    expected, named = run.provenance.adapter, run.provenance.adapter_folder
-    if expected is None and named is None:
+    expected, folder = run.provenance.adapter, run.adapter_folder
+    if expected is None and folder is None:
         return None
-    folder = run.places.adapter or (None if named is None else Path(named))
     hashes = (
         {}
         if expected is None
@@ -242,6 +270,60 @@ def _adapter(run: _Checked) -> RunCheck | None:
         }
     )
     return _files("adapter", folder, hashes)
+
+
+def _training(run: _Checked) -> RunCheck | None:
+    """Compare the adapter's training record with that of the scoring, and with the items."""
+    if run.provenance.adapter is None:
+        return None
+    custody, folder = run.provenance.custody, run.adapter_folder
+    stated = custody.training
+    if custody.trained_on is not None:
+        met = custody.trained_on
+        families = listed(met.families, "family", "families")
+        finding = f"allowed when it was scored: {families} also in {', '.join(met.files)}"
+        return RunCheck("training", "leak", finding)
+    if stated is None:
+        return RunCheck("training", "not checked", "training data not stated")
+    if folder is None or not folder.is_dir():
+        return RunCheck("training", "not checked", f"{folder}: no such folder; give --adapter")
+    try:
+        record = read_training_record(folder)
+    except AdapterError as error:
+        return RunCheck("training", "differs", str(error))
+    if record is None or record.sha256 != stated.sha256:
+        found = "none" if record is None else str(record.sha256)
+        other = _other(folder / TRAINING_RECORD, stated.sha256, found)
+        return RunCheck("training", "differs", other)
+    files = [name for role in stated.roles.values() for name in role.files]
+    finding = f"no item was trained or selected on; record of {', '.join(files) or 'no dataset'}"
+    return RunCheck("training", "ok", finding)
+
+
+def _manifest(run: _Checked) -> RunCheck | None:
+    """Compare the hash of the data with the manifest around the file, and its families."""
+    path, expected = run.data_file, run.provenance.data.sha256
+    other = run.provenance.custody.other_data
+    if other is not None:
+        found = _other(other.manifest, other.expected, other.found)
+        return RunCheck("manifest", "differs", f"allowed when it was scored: {found}")
+    if path is None or expected is None or not path.is_file():
+        return None  # the check of the data says so
+    try:
+        check = manifest_check(path, run.families)
+    except InputError as error:
+        return RunCheck("manifest", "not checked", str(error))
+    if check is None:
+        return RunCheck("manifest", "not checked", f"no manifest names {path}")
+    if check.expected is not None and check.expected.lower() != expected:
+        finding = f"{check.manifest}: names {_short(check.expected)}, the run scored "
+        return RunCheck("manifest", "differs", finding + _short(expected))
+    if check.families:
+        families = listed(check.families, "family", "families")
+        return RunCheck("manifest", "leak", f"{families} also in {', '.join(check.files)}")
+    if check.unchecked:
+        return RunCheck("manifest", "not checked", check.unchecked)
+    return RunCheck("manifest", "ok", f"{check.manifest} names this file, and no family is in two")
 
 
 def _base(run: _Checked) -> RunCheck | None:
@@ -264,10 +346,9 @@ def _base(run: _Checked) -> RunCheck | None:
 
 
 def _data(run: _Checked) -> RunCheck | None:
-    named, expected = run.provenance.data_file, run.provenance.data.sha256
-    if named is None and expected is None:
+    path, expected = run.data_file, run.provenance.data.sha256
+    if path is None and expected is None:
         return None
-    path = run.places.data or (None if named is None else Path(named))
     if path is None:
         return RunCheck("data", "not checked", "the run records no file; give --data")
     return _files("data", path.parent, {path.name: expected})
@@ -373,8 +454,10 @@ _CHECKS: Final[tuple[Callable[[_Checked], RunCheck | None], ...]] = (
     _seal,
     _rows,
     _adapter,
+    _training,
     _base,
     _data,
+    _manifest,
     _contract,
     _prompts,
     _calibrator,

@@ -9,6 +9,7 @@ from typing import Final
 from pact_eval.calibration import (
     CalibrationNote,
     DifferentDecoding,
+    FittedOnTraining,
     NeutralTemperatures,
     OtherRun,
     OutsideFit,
@@ -95,6 +96,11 @@ def calibration_sentence(note: CalibrationNote) -> str:
             )
         case OtherRun():
             return f"fitted on a run of another {' and another '.join(note.facts)}, as allowed"
+        case FittedOnTraining():
+            return (
+                f"fitted on {note.families:,} families that the model may have learnt, as allowed: "
+                "its temperatures may be too low"
+            )
         case WorseScore():
             return _worse(note)
         case _:

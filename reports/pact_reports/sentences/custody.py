@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pact_eval.runs import Custody
+from pact_eval.runs import Custody, TrainedOn
 from pact_reports.plain_text import one_line
 
 NOT_STATED = "training data not stated"
@@ -26,6 +26,21 @@ def training_text(custody: Custody) -> str:
     return ", ".join(roles) or "no dataset"
 
 
+def trained_on_text(trained_on: TrainedOn) -> str:
+    """Say which data of a run its model may have learnt.
+
+    Examples:
+        >>> trained_on_text(TrainedOn(("a-base", "a-cf"), ("a",), ("train.jsonl",)))
+        '1 family that the model may have learnt is also in train.jsonl'
+    """
+    families, one = len(trained_on.families), len(trained_on.families) == 1
+    files = ", ".join(map(one_line, trained_on.files))
+    return (
+        f"{families:,} famil{'y' if one else 'ies'} that the model may have learnt "
+        f"{'is' if one else 'are'} also in {files}"
+    )
+
+
 def custody_remarks(custody: Custody) -> tuple[str, ...]:
     """Return what to say of a scoring: nothing if its training data are known and other data.
 
@@ -35,11 +50,7 @@ def custody_remarks(custody: Custody) -> tuple[str, ...]:
     """
     remarks = [] if custody.training is not None else [NOT_STATED.capitalize()]
     if custody.trained_on is not None:
-        families, files = len(custody.trained_on.families), custody.trained_on.files
-        remarks.append(
-            f"Allowed: {families:,} famil{'y' if families == 1 else 'ies'} that the model may have "
-            f"learnt ({', '.join(map(one_line, files))})"
-        )
+        remarks.append(f"Allowed: {trained_on_text(custody.trained_on)}")
     if custody.other_data is not None:
         remarks.append(
             f"Allowed: the data are not those of {one_line(custody.other_data.manifest)}"

@@ -37,10 +37,14 @@ def unchecked_list(unchecked: Sequence[Unchecked]) -> str:
     """Name what was not checked, with the reasons.
 
     Examples:
-        >>> unchecked_list([Unchecked("separation", "one file")])
-        'not checked: separation (one file)'
+        >>> unchecked_list([Unchecked(name, "one file") for name in ("separation", "shortcuts")])
+        'not checked: separation, shortcuts (one file)'
     """
-    return f"not checked: {', '.join(f'{each.name} ({each.reason})' for each in unchecked)}"
+    reasons: dict[str, list[str]] = {}
+    for each in unchecked:
+        reasons.setdefault(each.reason, []).append(each.name)
+    listed = (f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
+    return f"not checked: {', '.join(listed)}"
 
 
 def data_parts(conclusion: DataConclusion) -> Iterator[str]:

@@ -24,6 +24,7 @@ from pact_eval.evaluation import (
     Note,
     Notice,
     OneOrder,
+    OtherTraining,
     RepeatedPrompts,
     RoundedProbabilities,
     SameWeights,
@@ -36,8 +37,10 @@ from pact_eval.evaluation import (
     UnmatchedSeeds,
     UnsealedFiles,
 )
+from pact_eval.runs import TrainedOnRun
 from pact_reports.arm_names import KEYS, ArmNames
 from pact_reports.numbers import CLUSTERS, value_text
+from pact_reports.sentences.custody import trained_on_text
 from pact_reports.sentences.data import leak_sentence
 
 # Groups that a sentence names; JSON has all.
@@ -171,6 +174,23 @@ def unlike_sentence(unlike: UnlikeRuns) -> str:
     return f"{unlike.first} and {unlike.other} differ in their {', '.join(named)}, as allowed"
 
 
+def other_training_sentence(other: OtherTraining) -> str:
+    """Say that two adapters were trained on different data, and on which.
+
+    Examples:
+        >>> roles = TrainedRole(("a.jsonl",), 20, 10, "1f"), None
+        >>> other_training_sentence(OtherTraining("runs/a", "runs/b", ("train",), roles))
+        'runs/a and runs/b were trained on different data: a.jsonl (10 families) and no file'
+    """
+    used = [
+        "no file" if role is None else f"{', '.join(role.files)} ({role.families:,} families)"
+        for role in other.trained
+    ]
+    what = "" if "train" in other.roles else f" ({' and '.join(other.roles)} differ)"
+    runs = f"{other.first} and {other.other} were trained on different data"
+    return f"{runs}{what}: {used[0]} and {used[1]}"
+
+
 def same_weights_sentence(same: SameWeights) -> str:
     """Say which runs record different seeds for the same weights.
 
@@ -201,6 +221,10 @@ def warning_sentence(
         )
     if isinstance(warning, DataLeak):
         return leak_sentence(warning)
+    if isinstance(warning, OtherTraining):
+        return other_training_sentence(warning)
+    if isinstance(warning, TrainedOnRun):
+        return f"{warning.run}: {trained_on_text(warning.trained_on)}, as allowed"
     if isinstance(warning, UnlikeRuns):
         return unlike_sentence(warning)
     if isinstance(warning, SameWeights):

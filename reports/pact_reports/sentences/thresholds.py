@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from pact_eval.evaluation import ClusterUnit, ExperimentRun
-from pact_eval.runs import Difference
+from pact_eval.runs import Difference, trained_on_runs
 from pact_eval.thresholds import (
     Acting,
     ActingGate,
@@ -23,6 +23,7 @@ from pact_eval.thresholds import (
 )
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import CLUSTER, CLUSTERS, interval_text, p_value_text
+from pact_reports.sentences.custody import trained_on_text
 from pact_reports.tables.answer_sets import promise_text
 from pact_reports.tables.thresholds import SIGNAL_NAMES, gate_text, named, target_text
 
@@ -92,6 +93,8 @@ def model_warnings(
         known: whether both are known.
         what: what was chosen, in the plural.
     """
+    for trained in trained_on_runs([run.run]):
+        yield f"{trained.run}: {trained_on_text(trained.trained_on)}, as allowed"
     for each in differences:
         yield (
             f"{run.place}: another {each.words} ({each.after}) than that of the {what} "

@@ -1,14 +1,26 @@
-"""The checks of a run, and of a report: one line per check."""
+"""The checks of a run and of a report, one line each, and the roles of families."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from pact_eval.verification import CheckedReport, CheckedRun, Outcome
+from pact_eval.verification import (
+    CheckedReport,
+    CheckedRun,
+    FamilyRoles,
+    Outcome,
+    RoleOfFamilies,
+)
 from pact_reports.plain_text import one_line
-from pact_reports.table import Line, Tone
+from pact_reports.table import Cell, Column, Line, Part, Row, Table, Tone
 
-_TONES: Final[dict[Outcome, Tone]] = {"ok": "good", "differs": "bad", "not checked": "caution"}
+_TONES: Final[dict[Outcome, Tone]] = {
+    "ok": "good",
+    "differs": "bad",
+    "leak": "bad",
+    "not checked": "caution",
+}
 
 
 def checks_lines(run: CheckedRun) -> tuple[Line, ...]:
@@ -35,6 +47,46 @@ def checks_lines(run: CheckedRun) -> tuple[Line, ...]:
         ),
         Line(f"  {'digest':<27}{digest}"),
     )
+
+
+def roles_parts(tables: Sequence[FamilyRoles]) -> tuple[Part, ...]:
+    """Lay out which families were used for what, one table for each adapter.
+
+    Args:
+        tables: the roles; an adapter whose families have one role is left out.
+    """
+    return tuple(_roles_table(each) for each in tables if len(each.roles) > 1)
+
+
+def _roles_table(table: FamilyRoles) -> Table:
+    columns = (
+        Column("role", "left"),
+        Column("families", numbers=("families",)),
+        Column("also", "left", width=0.3),
+        Column("from", "left", width=0.4),
+    )
+    rows = tuple(
+        Row(
+            (
+                Cell(role.role),
+                Cell(f"{role.families:,}", (role.families,)),
+                Cell(one_line(_also(role)), tone="bad" if role.shared else None),
+                Cell(one_line(", ".join(role.sources))),
+            )
+        )
+        for role in table.roles
+    )
+    named = f" of {one_line(table.adapter)}" if table.adapter else ""
+    stated = "" if table.stated else "; training data not stated"
+    return Table("roles", f"Families{named} by role{stated}", "", columns, rows)
+
+
+def _also(role: RoleOfFamilies) -> str:
+    """Say how many families of a role have which other one."""
+    if not role.shared:
+        return "none"
+    counts = ", ".join(f"{other} {count:,}" for other, count in role.shared.items())
+    return f"{counts} ({', '.join(role.names)}, ...)" if role.names else counts
 
 
 def report_lines(report: CheckedReport) -> tuple[Line, ...]:
