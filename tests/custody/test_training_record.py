@@ -1,0 +1,159 @@
+"""The training record: equal to that of the documented function, bound to its weights, bounded."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from builders import record, write_jsonl
+from custody.adapters import FIXTURES, HOLDOUT, adapter_trained_on, documented_function
+
+from pact_eval.custody import (
+    TRAINING_RECORD,
+    HashedData,
+    TrainingRecord,
+    UsedData,
+    adapter_record,
+    hash_data,
+    overlap_with,
+    read_training_record,
+    write_training_record,
+)
+from pact_eval.data import read_records
+from pact_eval.errors import AdapterError
+from pact_eval.models import read_adapter_files
+
+TRAIN = FIXTURES / "data" / "train.jsonl"
+
+
+def hashed(text: str) -> int:
+    """By hand: the first 64 bits of the SHA-256."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+
+
+def test_hashes_by_hand(tmp_path: Path) -> None:
+    rows = [
+        record("a-base", family="Fam A", source_family="s", input={
+            "state": {"b": "two", "a": "One  line"},
+            "questions": record("x")["input"]["questions"],
+        }),
+        record("b-base", family="fam  b", source_family="s"),
+    ]  # fmt: skip
+    data = hash_data([UsedData(write_jsonl(tmp_path / "train.jsonl", rows))])
+    assert data.hashes["families"].tolist() == sorted([hashed("fam a"), hashed("fam b")])
+    assert hashed('{"a":"one line","b":"two"}') in data.hashes["contexts"].tolist()
+    assert data.hashes["source_families"].tolist() == [hashed("s")]
+    first = json.dumps(rows[0], ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    assert hashed(" ".join(first.casefold().split())) in data.hashes["records"].tolist()
+    assert [(file.name, file.rows) for file in data.files] == [("train.jsonl", 2)]
+
+
+def test_the_documented_function_writes_the_same_record(tmp_path: Path) -> None:
+    folder = adapter_trained_on(tmp_path / "a", {"steps": 3}, train=[TRAIN], selection=[HOLDOUT])
+    files = read_adapter_files(folder)
+    roles = {"train": hash_data([UsedData(TRAIN)]), "selection": hash_data([UsedData(HOLDOUT)])}
+    ours = TrainingRecord(files.sha256, roles, {"steps": 3})  # type: ignore[arg-type]
+    written = (folder / TRAINING_RECORD).read_bytes()
+    write_training_record(folder, ours)
+    assert (folder / TRAINING_RECORD).read_bytes() == written
+    assert adapter_record(files) is not None
+
+
+def test_some_records_of_a_file(tmp_path: Path) -> None:
+    records = read_records(HOLDOUT)
+    data = hash_data([UsedData(HOLDOUT, records[10:14])])
+    alone = hash_data([UsedData(write_jsonl(tmp_path / "part.jsonl", lines(HOLDOUT)[10:14]))])
+    assert data.files[0].rows == 4
+    assert data.digest == alone.digest
+    assert overlap_with(TrainingRecord("", {"train": data}, {}), records[:10]) is None
+    met = overlap_with(TrainingRecord("", {"selection": data}, {}), records[:12])
+    assert met is not None
+    assert (met.items, met.roles) == (tuple(each.id for each in records[10:12]), ("selection",))
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text("utf-8").split("\n")[:-1]
+
+
+def test_calibration_data_are_no_overlap() -> None:
+    data = hash_data([UsedData(HOLDOUT)])
+    assert (
+        overlap_with(TrainingRecord("", {"calibration": data}, {}), read_records(HOLDOUT)) is None
+    )
+
+
+def test_contexts_under_other_names_overlap(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in lines(HOLDOUT)[:6]]
+    for row in rows:
+        row["family"] = f"other {row['family']}"
+    data = hash_data([UsedData(write_jsonl(tmp_path / "copies.jsonl", rows))])
+    met = overlap_with(TrainingRecord("", {"train": data}, {}), read_records(HOLDOUT))
+    assert met is not None
+    assert (len(met.items), len(met.families), met.by_family) == (6, 3, 0)
+
+
+def test_a_record_that_is_not_of_these_weights_is_refused(tmp_path: Path) -> None:
+    folder = adapter_trained_on(tmp_path / "a", train=[TRAIN])
+    other = adapter_trained_on(tmp_path / "b", arm="nimble_recipe", train=[TRAIN])
+    path, schema = folder / TRAINING_RECORD, folder / "schema_config.json"
+    written, stated = path.read_text("utf-8"), schema.read_text("utf-8")
+
+    def message() -> str:
+        with pytest.raises(AdapterError) as error:
+            adapter_record(read_adapter_files(folder))
+        return str(error.value)
+
+    path.write_text(written.replace('"rows": 120', '"rows": 121'), "utf-8")
+    assert "which schema_config.json names" in message()
+    path.unlink()
+    assert "found none" in message()
+    path.write_text((other / TRAINING_RECORD).read_text("utf-8"), "utf-8")
+    assert "SHA-256" in message()
+    without = json.loads(stated)
+    del without["training_data_sha256"]
+    schema.write_text(json.dumps(without), "utf-8")
+    assert "training_data_sha256 in schema_config.json" in message()
+    path.unlink()
+    assert adapter_record(read_adapter_files(folder)) is None  # not stated: never an error
+    schema.unlink()
+    path.write_text((other / TRAINING_RECORD).read_text("utf-8"), "utf-8")
+    assert "a record of the weights" in message()
+    path.write_text(written, "utf-8")
+    assert adapter_record(read_adapter_files(folder)) is not None  # bound to the weights alone
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "v0"},
+        {"weights_sha256": 3},
+        {"roles": {"test": {}}},
+        {"roles": {"train": {"files": [{}]}}},
+        {"roles": {"train": {"files": [], "records": "AAA"}}},
+        {"training": []},
+    ],
+)
+def test_malformed_records_are_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    folder = adapter_trained_on(tmp_path / "a", train=[TRAIN])
+    path = folder / TRAINING_RECORD
+    path.write_text(json.dumps(json.loads(path.read_text("utf-8")) | change), "utf-8")
+    with pytest.raises(AdapterError, match="not a training record"):
+        read_training_record(folder)
+
+
+def test_unsorted_hashes_are_refused() -> None:
+    value = HashedData((), dict.fromkeys(
+        ("records", "contexts", "families", "source_families"), np.array([1, 2], np.uint64)
+    )).to_json()  # fmt: skip
+    assert HashedData.of_json(value).hashes["families"].tolist() == [1, 2]
+    value["families"] = base64.b64encode(bytes(15) + b"\x02" + bytes(7) + b"\x01").decode()
+    with pytest.raises(ValueError, match="families: expected"):
+        HashedData.of_json(value)
+
+
+def test_the_documented_function_is_in_the_docs_of_training() -> None:
+    assert documented_function().__name__ == "write_training_data"
