@@ -1,0 +1,251 @@
+"""Data that an adapter was trained on: refused where they are used, and named on every surface."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from custody.adapters import HOLDOUT, adapter_trained_on
+from run_frames import edit_run, rows, write_run
+
+import pact_eval
+from pact_cli.main import main
+from pact_eval._json import Json
+from pact_eval.errors import GateError, TamperedError
+from pact_eval.evaluation import Experiment, Settings
+from pact_eval.runs import read_provenance
+from pact_eval.verification import family_roles
+
+SCORE = ("--limit", 4, "--k", 1)
+FAMILIES = ("f000", "f001", "f002")
+
+
+def command(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(each) for each in arguments])
+
+
+@pytest.fixture(scope="module")
+def leak(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An adapter whose record says that it was trained on the holdout."""
+    folder = tmp_path_factory.mktemp("adapters") / "leak"
+    return adapter_trained_on(folder, {"steps": 3}, train=[HOLDOUT])
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bundled dataset, in a folder that can be edited."""
+    return shutil.copytree(HOLDOUT.parent, tmp_path_factory.mktemp("home") / "data")
+
+
+def test_score_refuses_an_adapter_trained_on_the_data(leak: Path, tmp_path: Path) -> None:
+    result = command("score", leak, "--data", HOLDOUT, "--out", tmp_path / "run", *SCORE)
+    assert result.exit_code == 3
+    assert "2 families" in result.stderr
+    assert str(HOLDOUT) in result.stderr
+    assert "holdout.jsonl" in result.stderr
+    assert "--allow trained-on" in result.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_workers_refuse_it_too(leak: Path, tmp_path: Path) -> None:
+    words = ("--data", HOLDOUT, "--out", tmp_path / "run", "--workers", 2, *SCORE)
+    result = command("score", leak, *words)
+    assert result.exit_code == 3
+    assert "--allow trained-on" in result.stderr
+
+
+def test_python_refuses_it_too(leak: Path, tmp_path: Path) -> None:
+    with pytest.raises(GateError, match="--allow trained-on"):
+        pact_eval.score(HOLDOUT, tmp_path / "run", adapter=leak, k=1, limit=4)
+
+
+def test_an_allowed_run_says_so_everywhere(leak: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    words = ("--data", HOLDOUT, "--out", run, "--allow", "trained-on", *SCORE)
+    result = command("score", leak, *words)
+    assert result.exit_code == 0
+    assert "2 families that the model may have learnt are also in holdout.jsonl" in result.stderr
+    custody = read_provenance(run).custody
+    assert custody.trained_on is not None
+    assert len(custody.trained_on.items) == 4
+    assert custody.training is not None
+    assert custody.training.roles["train"].files == ("holdout.jsonl",)
+    shown = command("report", run)
+    assert shown.exit_code == 3
+    assert shown.stdout.startswith("Leak: 4 items (2 families) are also in holdout.jsonl")
+    verified = command("verify", run)
+    assert verified.exit_code == 3
+    assert re.search(r"leak +training +allowed when it was scored: 2 families", verified.stdout)
+    assert re.search(r"evaluation[ |]+2[ |]+train 2 ", verified.stdout)
+
+
+def test_a_changed_word_ends_with_5(data: Path, tmp_path: Path) -> None:
+    file = data / "holdout.jsonl"
+    whole = file.read_text("utf-8")
+    file.write_text(whole.replace(" the ", " a ", 1), "utf-8")
+    adapter = adapter_trained_on(tmp_path / "adapter")
+    try:
+        for place in (file, data):
+            words = ("--data", place, "--out", tmp_path / "run", *SCORE)
+            result = command("score", adapter, *words)
+            assert result.exit_code == 5
+            hashes = re.findall(r"[0-9a-f]{64}", result.stderr)
+            assert len(set(hashes)) == 2
+        with pytest.raises(TamperedError):
+            pact_eval.score(file, tmp_path / "run", adapter=adapter, k=1, limit=4)
+        words = ("--data", file, "--out", tmp_path / "run", "--allow", "other-data", *SCORE)
+        result = command("score", adapter, *words)
+    finally:
+        file.write_text(whole, "utf-8")
+    assert result.exit_code == 0
+    assert "Training data not stated" in result.stderr
+    shown = command("report", tmp_path / "run")
+    assert shown.exit_code == 5
+    assert "Data: problems: a scored file is not the one of" in " ".join(shown.stdout.split())
+    verified = command("verify", tmp_path / "run")
+    assert verified.exit_code == 5
+    assert re.search(r"differs +manifest +allowed when it was scored", verified.stdout)
+
+
+def planted(folder: Path, seed: int = 1, **custody: Json) -> Path:
+    """A run with random logits and a chain of custody."""
+    write_run(folder, rows(seed), arm=folder.name, seed=seed)
+    return edit_run(folder, custody=custody)
+
+
+def trained_on(run_rows: Any, families: tuple[str, ...]) -> dict[str, Json]:
+    items = run_rows.filter(run_rows["family"].is_in(families))["id"].unique(maintain_order=True)
+    return {"items": items.to_list(), "families": [*families], "files": ["train.jsonl"]}
+
+
+def stated(records: int, digest: str, file: str = "train.jsonl") -> dict[str, Json]:
+    role: Json = {"files": [file], "records": records, "families": records // 2, "digest": digest}
+    return {"sha256": digest * 8, "roles": {"train": role}}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs `leaking` (three families of the training), `clean` and `unknown`."""
+    home = tmp_path_factory.mktemp("runs")
+    names = rows(1)["family"].unique(maintain_order=True).to_list()[:3]
+    planted(home / "leaking", training=stated(20, "1" * 8), trained_on=trained_on(rows(1), names))
+    planted(home / "clean", 2, training=stated(40, "2" * 8, "more.jsonl"))
+    planted(home / "unknown", 3)
+    return home
+
+
+def test_what_is_made_from_a_run_on_training_data_is_refused(runs: Path, tmp_path: Path) -> None:
+    run = runs / "leaking"
+    criteria = tmp_path / "criteria.toml"
+    assert command("register", criteria, "--example").exit_code == 0
+    commands = {
+        "calibrate": ("calibrate", run, "--out", tmp_path / "calibration.json"),
+        "thresholds": ("thresholds", run, "--target-error", "0.4"),
+        "sets": ("sets", run, "--coverage", "0.6"),
+        "scorecard": ("scorecard", criteria, run),
+    }
+    for words in commands.values():
+        result = command(*words)
+        assert result.exit_code == 3, words
+        assert "3 families" in result.stderr
+        assert "train.jsonl" in result.stderr
+        assert "--allow trained-on" in result.stderr
+        allowed = command(*words, "--allow", "trained-on")
+        assert allowed.exit_code == 0, allowed.stderr
+        assert "3 families that the model may have learnt" in allowed.stderr
+        (tmp_path / "calibration.json").unlink(missing_ok=True)
+        assert command(*(runs / "clean" if word is run else word for word in words)).exit_code == 0
+
+
+def test_files_made_from_such_a_run_say_so(runs: Path, tmp_path: Path) -> None:
+    run, allow = runs / "leaking", ("--allow", "trained-on")
+    gates, fitted = tmp_path / "thresholds.json", tmp_path / "calibration.json"
+    command("thresholds", run, "--target-error", "0.4", "--out", gates, *allow)
+    command("calibrate", run, "--out", fitted, *allow)
+    expected = {"families": 3, "files": ["train.jsonl"]}
+    assert json.loads(gates.read_text("utf-8"))["chosen_on"]["trained_on"] == expected
+    assert json.loads(fitted.read_text("utf-8"))["fit"]["trained_on"] == expected
+
+
+def test_every_surface_begins_with_the_leak(runs: Path, tmp_path: Path) -> None:
+    run = runs / "leaking"
+    said = "6 items (3 families) are also in train.jsonl"
+    assert command("report", run).stdout.startswith(f"Leak: {said}")
+    value = json.loads(command("report", run, "--json").stdout)
+    text = json.dumps(value)
+    assert '"status": "leak"' in text
+    assert str(pact_eval.evaluate(run)).splitlines()[0].startswith(f"Leak: {said}")
+    page = tmp_path / "page.html"
+    assert command("report", run, "--html", page).exit_code == 3
+    assert said in page.read_text("utf-8")
+    compared = command("compare", run, runs / "clean")
+    assert compared.exit_code == 3
+    assert f"Leak: {said}" in compared.stdout
+
+
+def test_without_leaks_leaves_these_families_out(runs: Path) -> None:
+    result = command("report", runs / "leaking", "--without-leaks")
+    assert result.exit_code == 0
+    assert "Left out of all numbers" in result.stdout
+    experiment = Experiment.read([runs / "leaking"], Settings(without_leaks=True))
+    whole = Experiment.read([runs / "leaking"]).runs[0].predictions
+    assert len(experiment.runs[0].predictions) == len(whole) - 6
+
+
+def test_unknown_training_data_are_named_and_no_error(runs: Path, tmp_path: Path) -> None:
+    run, said = runs / "unknown", "training data not stated"
+    result = command("report", run)
+    assert result.exit_code == 0
+    assert said in result.stdout
+    value = json.loads(command("report", run, "--json").stdout)
+    data = value["answer"]["data"]
+    assert {"name": "training data", "reason": "not stated"} in data["unchecked"]
+    page = tmp_path / "page.html"
+    assert command("report", run, "--html", page).exit_code == 0
+    assert said in page.read_text("utf-8")
+    assert said not in command("report", runs / "clean").stdout
+
+
+def test_compare_names_different_training_data(runs: Path) -> None:
+    result = command("compare", runs / "leaking", runs / "clean")
+    assert (
+        "were trained on different data: train.jsonl (10 families) and more.jsonl (20 families)"
+        in (" ".join(result.stderr.split()))
+    )
+    assert "different data" not in command("compare", runs / "clean", runs / "unknown").stderr
+
+
+def test_roles_by_family_by_hand(runs: Path, tmp_path: Path) -> None:
+    run = runs / "clean"
+    gates = tmp_path / "thresholds.json"
+    assert command("thresholds", run, "--target-error", "0.4", "--out", gates).exit_code == 0
+    result = command("verify", run, "--thresholds", gates)
+    assert result.exit_code == 3
+    assert re.search(r"thresholds[ |]+30[ |]+evaluation 30", result.stdout)
+    (table,) = family_roles([pact_eval.read_run(run)], choices=[gates])
+    assert [(row.role, row.families, dict(row.shared)) for row in table.roles] == [
+        ("thresholds", 30, {"evaluation": 30}),
+        ("evaluation", 30, {"thresholds": 30}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "custody",
+    [
+        {"training": []},
+        {"training": {"sha256": "a"}},
+        {"training": {"sha256": "a", "roles": {"train": {"files": [3]}}}},
+        {"trained_on": {"items": "x"}},
+        {"other_data": {"manifest": 3}},
+    ],
+)
+def test_a_malformed_chain_of_custody_is_a_message(tmp_path: Path, custody: Any) -> None:
+    run = planted(tmp_path / "run", **custody)
+    result = command("report", run)
+    assert result.exit_code == 1
+    assert "run.json: custody: " in result.stderr
