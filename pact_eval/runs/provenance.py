@@ -308,13 +308,7 @@ class Provenance(Mapping[str, Json]):
             contract_files=top.text("contract_files"),
             adapter=settings.weights("adapter"),
             base=settings.weights("base"),
-            contract=Contract(
-                **{
-                    name: settings.object("contract").text(name)
-                    for name in ("name", "fingerprint", "mismatch")
-                },
-                temperatures=settings.object("contract").object("temperatures").numbers(),
-            ),
+            contract=settings.contract("contract"),
             data=settings.data("data"),
             k=settings.whole("k"),
             dtype=settings.text("dtype"),
@@ -490,6 +484,11 @@ class _Reader:
 
     def text(self, key: str) -> str | None:
         return self._typed(key, str, "text")
+
+    def contract(self, key: str) -> Contract:
+        found = self.object(key)
+        names = {name: found.text(name) for name in ("name", "fingerprint", "mismatch")}
+        return Contract(**names, temperatures=found.object("temperatures").numbers())
 
     def custody(self, key: str) -> Custody:
         try:

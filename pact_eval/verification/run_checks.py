@@ -2,8 +2,8 @@
 
 These are the adapter and its training record, the base, the data and their manifest, the
 tokenizer, the calibrator and the registration. Each check answers `ok`, `differs`, `leak` (data
-that the model was made from) or `not checked`. A check that cannot be made says why: a file that is
-not where the run recorded it, say. No weights are loaded.
+that the model was made from), `not stated` (no training record) or `not checked`. A check that
+cannot be made says why: a file that is not where the run recorded it, say. No weights are loaded.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from pact_eval.runs import (
 from pact_eval.runs.remote.urls import naming_urls, shown, with_urls
 from pact_eval.templates import TEMPLATE_CONTRACT, DecisionFiles, read_decision_files
 
-Outcome = Literal["ok", "differs", "leak", "not checked"]
+Outcome = Literal["ok", "differs", "leak", "not stated", "not checked"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class RunCheck:
 
     Attributes:
         subject: what was checked: "seal", "rows", "adapter", ...
-        outcome: ok, differs, leak, or not checked.
+        outcome: ok, differs, leak, not stated, or not checked.
         finding: what was compared and found, or why it could not be checked.
     """
 
@@ -284,7 +284,7 @@ def _training(run: _Checked) -> RunCheck | None:
         finding = f"allowed when it was scored: {families} also in {', '.join(met.files)}"
         return RunCheck("training", "leak", finding)
     if stated is None:
-        return RunCheck("training", "not checked", "training data not stated")
+        return RunCheck("training", "not stated", "the adapter had no training record")
     if folder is None or not folder.is_dir():
         return RunCheck("training", "not checked", f"{folder}: no such folder; give --adapter")
     try:
@@ -314,7 +314,7 @@ def _manifest(run: _Checked) -> RunCheck | None:
     except InputError as error:
         return RunCheck("manifest", "not checked", str(error))
     if check is None:
-        return RunCheck("manifest", "not checked", f"no manifest names {path}")
+        return None
     if check.expected is not None and check.expected.lower() != expected:
         finding = f"{check.manifest}: names {_short(check.expected)}, the run scored "
         return RunCheck("manifest", "differs", finding + _short(expected))

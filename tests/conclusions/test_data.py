@@ -300,7 +300,7 @@ def test_a_sound_folder_leaks_nowhere(sound: Path, tmp_path: Path) -> None:
     value = json.loads(command("report", sound / "a", "--data", sound / "data", "--json").stdout)
     assert value["answer"]["data"]["status"] == "sound as far as checked"
     names = {each["name"] for each in value["answer"]["data"]["unchecked"]}
-    assert names == {"lengths"}
+    assert names == {"lengths", "training data"}
 
 
 def test_data_that_nobody_names_is_not_checked(sound: Path) -> None:

@@ -41,8 +41,10 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data.write_text("{}\n")
     frame = rows(1, families=6, k=2)
     run = write_run(home / "run", frame, arm="pact", seed=17)
+    record = {"sha256": sha256_of_file(adapter / "training_data.json"), "roles": {}}
     return edit_run(
         run,
+        custody={"training": record},
         source="score",
         created="2026-03-02T10:00:00+00:00",
         adapter=str(adapter),
@@ -80,7 +82,7 @@ def verify(*arguments: object) -> Result:
 
 
 def test_a_run_with_everything_in_place(run: Path) -> None:
-    expected = ("seal", "rows", "adapter", "base", "data", "contract", "tokenizer")
+    expected = ("seal", "rows", "adapter", "training", "base", "data", "contract", "tokenizer")
     assert outcomes(run) == dict.fromkeys(expected, "ok")
     result = verify(run, "--strict")
     assert result.exit_code == 0, result.output
@@ -118,7 +120,7 @@ def test_files_that_are_not_there_are_not_checked(run: Path, tmp_path: Path) -> 
     places = Places(tmp_path / "x", tmp_path / "x", tmp_path / "x")
     found = outcomes(run, places)
     missing = {each for each, outcome in found.items() if outcome == "not checked"}
-    assert missing == {"adapter", "base", "data", "tokenizer"}
+    assert missing == {"adapter", "training", "base", "data", "tokenizer"}
     options = ("--adapter", "x", "--base-model", "x", "--data", "x")
     assert verify(run, *options).exit_code == 0
     assert verify(run, *options, "--strict").exit_code == 4

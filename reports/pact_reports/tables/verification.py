@@ -19,6 +19,7 @@ _TONES: Final[dict[Outcome, Tone]] = {
     "ok": "good",
     "differs": "bad",
     "leak": "bad",
+    "not stated": "caution",
     "not checked": "caution",
 }
 
