@@ -89,18 +89,22 @@ def audit_dataset(path: Path | str, **options: Unpack[AuditOptions]) -> DataAudi
     return audit_data(DatasetSource.of_paths([Path(path)]), DataAuditSettings(**options))
 
 
-def audit_adapter(folder: Path | str, *, base_model: Path | str | None = None) -> AdapterAudit:
+def audit_adapter(
+    folder: Path | str, *, base_model: Path | str | None = None, data: Path | str | None = None
+) -> AdapterAudit:
     """Audit an adapter folder without loading it, as `pact-audit adapter` does.
 
     Args:
         folder: as PEFT writes it.
         base_model: folder of the base model; None takes the one that the adapter names.
+        data: dataset file or folder to compare with the adapter's training record.
 
     Returns:
         The facts and one result per check.
 
     Raises:
         AdapterError: a folder does not exist.
+        InputError: the dataset cannot be read.
 
     Examples:
         >>> import pact_eval
@@ -111,7 +115,8 @@ def audit_adapter(folder: Path | str, *, base_model: Path | str | None = None) -
     from pact_eval.audit.adapter import audit_adapter as audit
 
     base = None if base_model is None else Path(base_model)
-    return audit(Path(folder), base_model=base, keep=_FINDINGS_KEPT)
+    paths = () if data is None else (Path(data),)
+    return audit(Path(folder), base_model=base, data=paths, keep=_FINDINGS_KEPT)
 
 
 def read_run(folder: Path | str) -> Run:

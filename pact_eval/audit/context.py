@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.near_duplicates import NEAR_DUPLICATE
 from pact_eval.audit.parts import FamilyLook, StartLook, look_at_families
 from pact_eval.audit.schema import SchemaScan
 from pact_eval.data import (
@@ -156,7 +157,7 @@ class DataAuditSettings:
 
     only: Collection[str] | None = None
     max_edit_words: int = 8
-    near_duplicate: float = 0.8
+    near_duplicate: float = NEAR_DUPLICATE
     keep: int = 5
     k: int = 1
     seed: int = 0

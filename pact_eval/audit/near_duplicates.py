@@ -14,7 +14,10 @@ from pact_eval.audit.findings import Collector
 from pact_eval.data import Index, context_text, word_diff
 from pact_eval.progress import step
 
-__all__ = ["NearDuplicates", "add_near_duplicates"]
+__all__ = ["NEAR_DUPLICATE", "NearDuplicates", "add_near_duplicates", "add_pairs"]
+
+NEAR_DUPLICATE: Final = 0.8
+"""Cosine from which two contexts are near duplicates, unless the user gives another."""
 
 _MOST_ROWS_OF_ALL_PAIRS: Final = 2_500
 
@@ -117,13 +120,21 @@ def _report(index: Index, groups: Groups, near: Pairs, findings: Collector) -> P
     families = across.nearest(file[row], family[row], file[other], family[other])
     row, other = np.append(within.row, within.other), np.append(within.other, within.row)
     within = Pairs(row, other, np.tile(within.cosine, 2)).nearest(file[row], family[row])
-    _add(findings, "near-duplicate", "a context unlike those of other files", index, families)
-    _add(findings, "near-duplicate-within", "contexts that differ", index, within)
+    add_pairs(findings, "near-duplicate", "a context unlike those of other files", index, families)
+    add_pairs(findings, "near-duplicate-within", "contexts that differ", index, within)
     return across
 
 
-def _add(findings: Collector, code: str, expected: str, index: Index, pairs: Pairs) -> None:
-    """Add a finding per pair, in the order of the records; read the full text of each again."""
+def add_pairs(findings: Collector, code: str, expected: str, index: Index, pairs: Pairs) -> None:
+    """Add a finding per pair, in the order of the records; read the full text of each again.
+
+    Args:
+        findings: collects them.
+        code: their code.
+        expected: what a sound dataset has instead.
+        index: the dataset; the pairs are rows of it.
+        pairs: contexts, each with its neighbour.
+    """
     pairs = pairs.take(np.lexsort((pairs.other, pairs.row)))
     for left, right, cosine in zip(
         pairs.other.tolist(), pairs.row.tolist(), pairs.cosine.tolist(), strict=True

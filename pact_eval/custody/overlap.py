@@ -76,17 +76,6 @@ def overlap_with(record: TrainingRecord, evaluated: Sequence[Record]) -> Overlap
     )
 
 
-def shared_families(
-    record: TrainingRecord, role: TrainingRole, families: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the families of a list that are among those of a role, in the order of the list."""
-    data = record.roles.get(role)
-    if data is None:
-        return ()
-    known = _is_in(hashes_of(families), data.hashes["families"])
-    return _once(family for family, is_known in zip(families, known, strict=True) if is_known)
-
-
 def shared_between(record: TrainingRecord) -> Mapping[tuple[TrainingRole, TrainingRole], int]:
     """Return how many families two roles of a record share; pairs that share none are absent."""
     roles = list(record.roles)

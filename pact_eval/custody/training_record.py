@@ -25,7 +25,7 @@ from typing import Final, Literal
 from pact_eval._files import read_json, sha256_of_file, write_atomically
 from pact_eval._json import Json, describe, dumps_indented
 from pact_eval.custody.hashed_data import TRAINING_ROLES, HashedData, TrainingRole
-from pact_eval.errors import AdapterError, InputError
+from pact_eval.errors import AdapterError, InputError, TamperedError
 from pact_eval.models import AdapterFiles
 
 TRAINING_RECORD: Final = "training_data.json"
@@ -160,8 +160,8 @@ def adapter_record(files: AdapterFiles) -> TrainingRecord | None:
         The record; None if the adapter states none.
 
     Raises:
-        AdapterError: it is missing, edited, not named, or that of another adapter, see
-            `record_faults`; or as for `read_training_record`.
+        TamperedError: it was edited, or is that of another adapter; see `record_faults`.
+        AdapterError: it is missing or not named; or as for `read_training_record`.
     """
     record = read_training_record(files.folder)
     for fault in record_faults(record, files.schema_config, files.sha256):
@@ -169,7 +169,8 @@ def adapter_record(files: AdapterFiles) -> TrainingRecord | None:
             f"{files.folder / TRAINING_RECORD}: expected {fault.expected}, found {fault.found}; "
             "restore the file that came with the adapter"
         )
-        raise AdapterError(message)
+        changed = fault.code in ("edited", "other-weights")
+        raise TamperedError(message) if changed else AdapterError(message)
     return record
 
 

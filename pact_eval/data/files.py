@@ -19,7 +19,7 @@ Keys that are not ours (a licence, a source) are kept when a manifest is written
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -121,7 +121,11 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def dataset_files(
-    folder: Path, manifest: Mapping[str, Json] | None, *, unnamed: bool = False
+    folder: Path,
+    manifest: Mapping[str, Json] | None,
+    *,
+    unnamed: bool = False,
+    otherwise: Callable[[Path], Role] | None = None,
 ) -> tuple[DataFile, ...]:
     """Find the files of a dataset and tell what each is for.
 
@@ -134,6 +138,7 @@ def dataset_files(
         manifest: the manifest, if there is one. The dataset is the `.jsonl` files that it names;
             where it names none, or there is no manifest, every `*.jsonl` right in the folder.
         unnamed: take the files of the folder that the manifest does not name as well.
+        otherwise: the role of a file if neither manifest nor name says it; None refuses such files.
 
     Returns:
         The files that exist, by role and name.
@@ -150,7 +155,7 @@ def dataset_files(
         names |= set(_found_names(folder))
     paths = {name: folder / name for name in names if lies_inside(folder, name)}
     files = [
-        DataFile(name, _role(path, name, manifest or {}), path)
+        DataFile(name, _role(path, name, manifest or {}, otherwise), path)
         for name, path in paths.items()
         if is_file(path)
     ]
@@ -228,7 +233,12 @@ def lies_inside(folder: Path, name: str) -> bool:
         return False
 
 
-def _role(path: Path, name: str, manifest: Mapping[str, Json]) -> Role:
+def _role(
+    path: Path,
+    name: str,
+    manifest: Mapping[str, Json],
+    otherwise: Callable[[Path], Role] | None,
+) -> Role:
     roles, hashes = manifest.get("roles"), manifest.get("file_sha256")
     named = roles.get(name) if isinstance(roles, dict) else None
     for role in ROLES:
@@ -240,6 +250,8 @@ def _role(path: Path, name: str, manifest: Mapping[str, Json]) -> Role:
     by_name = _role_in_words(path)
     if by_name is not None:
         return by_name
+    if otherwise is not None:
+        return otherwise(path)
     message = (
         f"{path}: the role of this file is unknown; name it train, selection, calibration or "
         "eval (holdout, test), set its role under roles in the manifest, or give --train and --eval"
@@ -247,14 +259,18 @@ def _role(path: Path, name: str, manifest: Mapping[str, Json]) -> Role:
     raise InputError(message)
 
 
-def role_of_name(path: Path) -> Role:
-    """Tell what a file is for by the words of its name; to evaluate, if they do not say.
+def role_of_name(path: Path, otherwise: Role = "eval") -> Role:
+    """Tell what a file is for by the words of its name.
+
+    Args:
+        path: the file.
+        otherwise: its role if they do not say.
 
     Examples:
         >>> role_of_name(Path("my-train.jsonl")), role_of_name(Path("records.jsonl"))
         ('train', 'eval')
     """
-    return _role_in_words(path) or "eval"
+    return _role_in_words(path) or otherwise
 
 
 def _role_in_words(path: Path) -> Role | None:

@@ -24,6 +24,7 @@ from transformers.utils import logging as transformers_logging
 
 from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
+from pact_eval.custody import TRAINING_RECORD, read_training_record
 from pact_eval.errors import AdapterError, ContractMismatchError
 from pact_eval.models import (
     AdapterFiles,
@@ -289,14 +290,18 @@ def _prompt_differences(
 
 
 def _refuse_other_base(files: AdapterFiles, base: BaseModel) -> None:
-    config = files.schema_config or {}
-    wanted = config.get("base_weights_sha256")
-    if wanted is not None and wanted != base.sha256:
-        message = (
-            f"{files.folder}: trained on another base model: expected weights with SHA-256 {wanted}"
-            f" (from schema_config.json), {base.folder} has {base.sha256}"
-        )
-        raise AdapterError(message)
+    record = read_training_record(files.folder)
+    named = {
+        "schema_config.json": (files.schema_config or {}).get("base_weights_sha256"),
+        TRAINING_RECORD: None if record is None else record.base_sha256,
+    }
+    for file, sha256 in named.items():
+        if sha256 is not None and sha256 != base.sha256:
+            message = (
+                f"{files.folder}: trained on another base model: expected weights with SHA-256 "
+                f"{sha256} (from {file}), {base.folder} has {base.sha256}"
+            )
+            raise AdapterError(message)
 
 
 DTYPES: Final = {

@@ -172,7 +172,7 @@ def test_another_base_than_the_adapter_names_is_tampering(tmp_path: Path) -> Non
     folder = copied(tmp_path / "adapter")
     schema(base_weights_sha256="0" * 64)(folder)
     text = run("adapter", folder, code=5).stdout
-    verdict = "TAMPERED: the base's weights are not those that the adapter names (1 error"
+    verdict = "TAMPERED: the base's weights are not those that the adapter names (2 errors"
     assert verdict in text
     assert json.loads(run("adapter", folder, "--json", code=5).stdout)["adapters"][0]["tampered"]
 

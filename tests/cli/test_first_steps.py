@@ -307,4 +307,4 @@ def test_summaries_fit_into_80_columns(program: click.Group) -> None:
 def test_options_of_score_are_in_groups() -> None:
     lines = run("score", "--help").stdout.splitlines()
     heads = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
-    assert heads == ["Data:", "Model:", "Server:", "Views:", "Speed:", "Output:"]
+    assert heads == ["Data:", "Model:", "Server:", "Views:", "Numbers:", "Speed:", "Output:"]

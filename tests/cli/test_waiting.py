@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import signal
 import subprocess
@@ -168,9 +169,10 @@ def on_a_terminal(code: str, *words: str) -> str:
     try:
         subprocess.run([sys.executable, "-c", code, *words], stderr=follower, check=False)
         os.write(follower, b"end")
+        text = codecs.getincrementaldecoder("utf-8")()  # a read can end inside a character
         shown = ""
         while not shown.endswith("end"):
-            shown += os.read(leader, 65_536).decode()
+            shown += text.decode(os.read(leader, 65_536))
     finally:
         os.close(leader)
         os.close(follower)

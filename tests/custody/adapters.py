@@ -31,8 +31,8 @@ def adapter_trained_on(
     folder: Path,
     training: Mapping[str, Json] | None = None,
     *,
-    arm: str = "pact",
-    **roles: Sequence[Path],
+    arm: object = "pact",
+    **roles: object,
 ) -> Path:
     """Copy a bundled adapter, and let the function of the docs write what it was trained on.
 
@@ -42,7 +42,7 @@ def adapter_trained_on(
         arm: which bundled adapter.
         roles: the files by role; none writes no record.
     """
-    shutil.copytree(FIXTURES / "adapters" / arm, folder)
+    shutil.copytree(FIXTURES / "adapters" / str(arm), folder)
     (folder / "training_data.json").unlink()
     schema = folder / "schema_config.json"
     text = schema.read_text("utf-8").replace('"../../model"', f'"{FIXTURES / "model"}"')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,8 +99,8 @@ def test_a_changed_word_ends_with_5(data: Path, tmp_path: Path) -> None:
             assert len(set(hashes)) == 2
         with pytest.raises(TamperedError):
             pact_eval.score(file, tmp_path / "run", adapter=adapter, k=1, limit=4)
-        words = ("--data", file, "--out", tmp_path / "run", "--allow", "other-data", *SCORE)
-        result = command("score", adapter, *words)
+        allowed = ("--data", file, "--out", tmp_path / "run", "--allow", "other-data", *SCORE)
+        result = command("score", adapter, *allowed)
     finally:
         file.write_text(whole, "utf-8")
     assert result.exit_code == 0
@@ -118,7 +119,7 @@ def planted(folder: Path, seed: int = 1, **custody: Json) -> Path:
     return edit_run(folder, custody=custody)
 
 
-def trained_on(run_rows: Any, families: tuple[str, ...]) -> dict[str, Json]:
+def trained_on(run_rows: Any, families: Sequence[str]) -> dict[str, Json]:
     items = run_rows.filter(run_rows["family"].is_in(families))["id"].unique(maintain_order=True)
     return {"items": items.to_list(), "families": [*families], "files": ["train.jsonl"]}
 

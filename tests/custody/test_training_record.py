@@ -24,7 +24,7 @@ from pact_eval.custody import (
     write_training_record,
 )
 from pact_eval.data import read_records
-from pact_eval.errors import AdapterError
+from pact_eval.errors import AdapterError, TamperedError
 from pact_eval.models import read_adapter_files
 
 TRAIN = FIXTURES / "data" / "train.jsonl"
@@ -103,7 +103,7 @@ def test_a_record_that_is_not_of_these_weights_is_refused(tmp_path: Path) -> Non
     written, stated = path.read_text("utf-8"), schema.read_text("utf-8")
 
     def message() -> str:
-        with pytest.raises(AdapterError) as error:
+        with pytest.raises((AdapterError, TamperedError)) as error:
             adapter_record(read_adapter_files(folder))
         return str(error.value)
 

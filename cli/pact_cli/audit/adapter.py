@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pact_cli.audit.options import exit_with, findings_options, provenance
+from pact_cli.audit.options import (
+    exit_with,
+    findings_options,
+    near_duplicate_option,
+    provenance,
+)
 from pact_cli.commands import command
 from pact_cli.console import output, print_json
 from pact_cli.options import PATH, json_option, path_argument
@@ -28,12 +33,22 @@ __all__ = ["adapter"]
     help="Folder of the base model to compare with. Default: the one that the adapter names, if "
     "that is a local folder. The network is never used.",
 )
+@click.option(
+    "--data",
+    type=PATH,
+    multiple=True,
+    help="Dataset, file or folder, to compare with the training record: was the adapter trained or "
+    "selected on what it evaluates with? May be given several times.",
+)
+@near_duplicate_option
 @findings_options
 @json_option
 def adapter(
     folder: Path,
     other: Path | None,
     base_model: Path | None,
+    data: tuple[Path, ...],
+    near_duplicate: float,
     fail_on: Severity,
     max_findings: int,
     as_json: bool,
@@ -49,8 +64,14 @@ def adapter(
 
     folders = [folder] if other is None else [folder, other]
     audits = [
-        audit_adapter(each, base_model=base_model, keep=max_findings)
-        for each in tracked(folders, "Auditing", "adapters")
+        audit_adapter(
+            adapter_folder,
+            base_model=base_model,
+            data=data,
+            near_duplicate=near_duplicate,
+            keep=max_findings,
+        )
+        for adapter_folder in tracked(folders, "Auditing", "adapters")
     ]
     comparison = None if other is None else compare_adapters(*audits)
     if as_json:

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pact_cli.audit.options import exit_with, findings_options, print_data_audit
+from pact_cli.audit.options import (
+    exit_with,
+    findings_options,
+    near_duplicate_option,
+    print_data_audit,
+)
 from pact_cli.commands import command, from_settings
 from pact_cli.console import announce
 from pact_cli.errors import needs_model_extra
@@ -71,13 +76,7 @@ class CheckName(click.Choice[str]):
     show_default=True,
     help="Largest number of words that may differ within a pair.",
 )
-@click.option(
-    "--near-duplicate",
-    type=click.FloatRange(min=0, max=1, min_open=True),
-    default=0.8,
-    show_default=True,
-    help="Cosine similarity of character 5-grams at which two contexts count as near duplicates.",
-)
+@near_duplicate_option
 @click.option(
     "--k",
     type=click.IntRange(min=1),

@@ -16,7 +16,13 @@ from pact_eval.errors import GateError, InputError, TamperedError
 if TYPE_CHECKING:
     from pact_eval.audit import CheckResult, DataAudit, DataAuditSettings, DatasetSource, Severity
 
-__all__ = ["exit_with", "findings_options", "print_data_audit", "provenance"]
+__all__ = [
+    "exit_with",
+    "findings_options",
+    "near_duplicate_option",
+    "print_data_audit",
+    "provenance",
+]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -37,6 +43,15 @@ def findings_options(command: Command) -> Command:
         show_default=True,
         help="Exit with 3 on a finding of this severity or higher.",
     )(command)
+
+
+near_duplicate_option = click.option(
+    "--near-duplicate",
+    type=click.FloatRange(min=0, max=1, min_open=True),
+    default=0.8,
+    show_default=True,
+    help="Cosine similarity of character 5-grams at which two contexts count as near duplicates.",
+)
 
 
 def exit_with(

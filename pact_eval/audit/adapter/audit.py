@@ -8,8 +8,8 @@ finding and never an exception. No check needs torch.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -19,16 +19,21 @@ from pact_eval.audit.adapter.config import CONFIG, LoraSettings
 from pact_eval.audit.adapter.context import AdapterContext
 from pact_eval.audit.adapter.contract import CONTRACT, max_length_tokens
 from pact_eval.audit.adapter.files import FILES, FileRecord
+from pact_eval.audit.adapter.overlap import OVERLAP
 from pact_eval.audit.adapter.prompts import PROMPTS
 from pact_eval.audit.adapter.tensors import TENSORS, layer_module
-from pact_eval.audit.findings import CheckResult
+from pact_eval.audit.adapter.training import TRAINING
+from pact_eval.audit.findings import CheckResult, Leak
+from pact_eval.audit.near_duplicates import NEAR_DUPLICATE
 from pact_eval.audit.registry import Registry
 from pact_eval.errors import AdapterError
 from pact_eval.models import ADAPTER_WEIGHTS, TensorInfo, require_adapter_folder
 from pact_eval.results import Result
 from pact_eval.templates import TEMPLATE_TASK
 
-ADAPTER_CHECKS: Final = Registry[AdapterContext](FILES, CONFIG, TENSORS, CONTRACT, PROMPTS, BASE)
+ADAPTER_CHECKS: Final = Registry[AdapterContext](
+    FILES, CONFIG, TENSORS, CONTRACT, PROMPTS, BASE, TRAINING, OVERLAP
+)
 """The checks of an adapter folder, in the order in which they run."""
 
 
@@ -97,8 +102,20 @@ class AdapterAudit(Result):
     schema_config: Mapping[str, Json] | None
     tensors: tuple[TensorInfo, ...] | None
 
+    @property
+    def leaks(self) -> tuple[Leak, ...]:
+        """Records to evaluate with that the adapter was trained or selected on, by file."""
+        return tuple(leak for check in self.checks for leak in check.leaks)
 
-def audit_adapter(folder: Path, *, base_model: Path | None = None, keep: int) -> AdapterAudit:
+
+def audit_adapter(
+    folder: Path,
+    *,
+    base_model: Path | None = None,
+    data: Sequence[Path] = (),
+    near_duplicate: float = NEAR_DUPLICATE,
+    keep: int,
+) -> AdapterAudit:
     """Check everything about an adapter that can be checked without running it.
 
     Args:
@@ -106,6 +123,9 @@ def audit_adapter(folder: Path, *, base_model: Path | None = None, keep: int) ->
             `schema_config.json` next to them.
         base_model: folder of the base model to compare it with; None takes the one that the adapter
             names, if that is a folder here.
+        data: dataset files and folders to compare with the training record: was the adapter
+            trained or selected on what they evaluate with?
+        near_duplicate: cosine from which two contexts are near duplicates, in (0, 1].
         keep: findings of each code that are kept in full.
 
     Returns:
@@ -114,6 +134,7 @@ def audit_adapter(folder: Path, *, base_model: Path | None = None, keep: int) ->
 
     Raises:
         AdapterError: one of the two folders does not exist.
+        InputError: a dataset cannot be read.
 
     Examples:
         >>> import tempfile
@@ -129,6 +150,7 @@ def audit_adapter(folder: Path, *, base_model: Path | None = None, keep: int) ->
         message = f"{base_model}: no such folder"
         raise AdapterError(message)
     context = AdapterContext.open(folder, base_model=base_model, keep=keep)
+    context = replace(context, data=data, near_duplicate=near_duplicate)
     return AdapterAudit(
         folder=folder,
         facts=_facts(context),

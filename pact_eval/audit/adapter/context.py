@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +13,8 @@ from pact_eval.audit.adapter.config import LoraSettings, read_settings
 from pact_eval.audit.adapter.files import FileRecord, list_files, shown
 from pact_eval.audit.adapter.tensors import LoraTensors, group_tensors
 from pact_eval.audit.findings import CheckResult, Collector
+from pact_eval.audit.near_duplicates import NEAR_DUPLICATE
+from pact_eval.custody import TRAINING_RECORD, TrainingRecord, read_training_record
 from pact_eval.errors import AdapterError, Place
 from pact_eval.models import (
     ADAPTER_CONFIG,
@@ -49,8 +51,11 @@ class AdapterContext:
         lora: the tensors by module.
         base: the base model that the adapter names.
         decision: what the decision files of transformers say, in this folder or the full model's.
+        training: the training record of the adapter.
         full_model: folder of the full decision model that has the adapter as a subfolder, or None.
         unreadable: why a file with contents could not be read, by file name.
+        data: dataset files and folders to compare with the training record.
+        near_duplicate: cosine from which two contexts are near duplicates, in (0, 1].
     """
 
     folder: Path
@@ -64,13 +69,16 @@ class AdapterContext:
     lora: LoraTensors | None
     base: NamedBase
     decision: DecisionFiles | None
+    training: TrainingRecord | None
     full_model: Path | None
     unreadable: Mapping[str, str]
     _collectors: dict[str, Collector] = field(repr=False)
+    data: Sequence[Path] = ()
+    near_duplicate: float = NEAR_DUPLICATE
 
     @classmethod
     def open(cls, folder: Path, *, base_model: Path | None, keep: int) -> AdapterContext:
-        """List and hash the files of an adapter, and read its configurations and its header.
+        """List and hash the files of an adapter; read its configurations, record and header.
 
         Raises:
             AdapterError: the folder is a full decision model without an adapter, or its decision
@@ -94,16 +102,10 @@ class AdapterContext:
         config = read(ADAPTER_CONFIG, read_json_object)
         schema_config = read(SCHEMA_CONFIG, read_json_object)
         tensors = read(ADAPTER_WEIGHTS, safetensors_header)
+        training = read(TRAINING_RECORD, lambda path: read_training_record(path.parent))
         base = named_base(folder, config, schema_config)
         if base.model is None and full_model is not None:
             base = replace(base, folder=full_model)
-        decision = None
-        stated = full_model or folder
-        if has_decision_files(stated):
-            try:
-                decision = read_decision_files(stated)
-            except AdapterError as error:
-                unreadable[DECISION_CONFIG] = str(error)
         return cls(
             folder=folder,
             base_model=base_model,
@@ -115,7 +117,8 @@ class AdapterContext:
             settings=None if config is None else read_settings(config, collectors["config"]),
             lora=None if tensors is None else group_tensors(tensors),
             base=base,
-            decision=decision,
+            decision=_decision_files(full_model or folder, unreadable),
+            training=training,
             full_model=full_model,
             unreadable=unreadable,
             _collectors=collectors,
@@ -130,8 +133,14 @@ class AdapterContext:
         """Return the collector of a check, with what was found while the folder was opened."""
         return self._collectors.setdefault(check, Collector(check, self.keep))
 
+    def sha256_of(self, name: str) -> str | None:
+        """Return the SHA-256 of a file; None if it was not opened."""
+        return next((record.sha256 for record in self.files if record.name == name), None)
+
     def lacks(self, need: str) -> str | None:
         """Say why a file is not available; None if it is. No `schema_config.json` is a finding."""
+        if need == "data":
+            return None if self.data else "no --data given"
         record = next((record for record in self.files if record.name == need), None)
         if record is None:
             return None if need == SCHEMA_CONFIG else f"{need} is not there"
@@ -146,6 +155,14 @@ class AdapterContext:
         collector = self.collector(check)
         collector.add(code, Place(name), "a file that can be read", shown(self.unreadable[name]))
         return collector.result(name)
+
+
+def _decision_files(folder: Path, unreadable: dict[str, str]) -> DecisionFiles | None:
+    try:
+        return read_decision_files(folder) if has_decision_files(folder) else None
+    except AdapterError as error:
+        unreadable[DECISION_CONFIG] = str(error)
+        return None
 
 
 def _adapter_inside(full_model: Path) -> Path:

@@ -101,6 +101,17 @@ class DataLeak:
     accuracy_without: Estimate | None = None
     left_out: bool = False
 
+    @classmethod
+    def joined(cls, leaks: Sequence[Leak]) -> DataLeak | None:
+        """Join the leaks of several files; None without any."""
+        if not leaks:
+            return None
+        return cls(
+            _joined(leak.items for leak in leaks),
+            _joined(leak.families for leak in leaks),
+            _joined(leak.sources for leak in leaks),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataConclusion(Conclusion):
@@ -323,13 +334,8 @@ def _status(checks: Sequence[AuditedCheck], changed: Sequence[str] = ()) -> Soun
 def _leak_of(leaks: Sequence[Leak], data_sha256: Sequence[str | None] | None) -> DataLeak | None:
     """Join the leaks of the datasets of runs; None without any."""
     unknown = data_sha256 is None or None in data_sha256
-    counted = [leak for leak in leaks if unknown or leak.sha256 in (data_sha256 or ())]
-    if not counted:
-        return None
-    return DataLeak(
-        _joined(leak.items for leak in counted),
-        _joined(leak.families for leak in counted),
-        _joined(leak.sources for leak in counted),
+    return DataLeak.joined(
+        [leak for leak in leaks if unknown or leak.sha256 in (data_sha256 or ())]
     )
 
 

@@ -12,12 +12,19 @@ from pact_eval.audit import (
     Severity,
     WeightsComparison,
 )
+from pact_eval.evaluation import DataLeak
 from pact_reports.plain_text import one_line
+from pact_reports.sentences.data import leak_lines
 from pact_reports.table import Cell, Column, Line, Part, Row, Table
 from pact_reports.tables.audit import checks_table, findings, verdict
 
 _UNKNOWN: Final = "unknown"
-_TAMPERED: Final = "the base's weights are not those that the adapter names"
+_TAMPERED: Final = {
+    "base-differs": "the base's weights are not those that the adapter names",
+    "training-base-differs": "the base's weights are not those of the training",
+    "training-edited": "the training record was edited, or belongs to another adapter",
+    "training-other-weights": "the training record belongs to other weights",
+}
 _HASH_WIDTH: Final = 17  # enough to distinguish files; --json has all of it
 _VALUE_WIDTH: Final = 100
 
@@ -40,12 +47,13 @@ def adapter_parts(
         if number:
             parts.append(Line(""))
         facts = (one_line(f"  {name + ':':<13}{value}") for name, value in _facts(audit.facts))
+        parts += leak_lines(DataLeak.joined(audit.leaks))
         parts += [Line(one_line(str(audit.folder)), "strong"), Line("\n".join(facts))]
         if comparison is None:
             parts.append(_files_table(audit.facts))
         parts += findings(audit.checks)
         parts.append(checks_table(audit.checks, fail_on=fail_on))
-        tampered = _TAMPERED if adapter_tampered(audit) else None
+        tampered = next(_tampering(audit), None)
         parts.append(verdict(audit.checks, subject="adapter", fail_on=fail_on, tampered=tampered))
     if comparison is not None:
         parts.append(_differences(comparison, audits))
@@ -54,8 +62,14 @@ def adapter_parts(
 
 
 def adapter_tampered(audit: AdapterAudit) -> bool:
-    """Return whether a hash does not match: the base's weights are not those that are named."""
-    return any("base-differs" in check.counts for check in audit.checks)
+    """Return whether a hash does not match: that of the base, or of the training record."""
+    return next(_tampering(audit), None) is not None
+
+
+def _tampering(audit: AdapterAudit) -> Iterator[str]:
+    """Say what each hash that does not match shows."""
+    codes = {code for check in audit.checks for code in check.counts}
+    return (text for code, text in _TAMPERED.items() if code in codes)
 
 
 def _facts(facts: AdapterFacts) -> Iterator[tuple[str, str]]:

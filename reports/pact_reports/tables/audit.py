@@ -17,6 +17,7 @@ from pact_eval.audit import (
     Finding,
     Lengths,
     NearDuplicates,
+    Overlap,
     Severity,
     Shortcuts,
     count,
@@ -232,6 +233,12 @@ def _(measured: NearDuplicates) -> str:
         return f"no pair near {measured.threshold:g}"
     limit = "" if measured.exact else "; of 50 or more alike in a file not all pairs are compared"
     return f"largest cosine {', '.join(nearest)}, threshold {measured.threshold:g}{limit}"
+
+
+@_measured.register
+def _(measured: Overlap) -> str:
+    texts = f"{measured.at_hand:,} of {measured.recorded:,} records of the training are at hand"
+    return f"{measured.learnt_families:,} of them in the training; {texts}"
 
 
 @_measured.register

@@ -560,6 +560,7 @@ def adapters_json(
                 "scale": audit.facts.scale,
                 **_checks(audit.checks, fail_on),
                 "tampered": adapter_tampered(audit),
+                "leaks": to_json(audit.leaks),
             }
             for audit in audits
         ],

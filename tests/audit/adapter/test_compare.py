@@ -20,8 +20,10 @@ def test_two_shipped_adapters_side_by_side() -> None:
     assert rows.pop(("fact", "scale")) == ("2.0", "8.0")
     assert rows.pop(("adapter_config.json", "use_rslora")) == ("false", "true")
     assert rows.pop(("schema_config.json", "arm")) == ("nimble_recipe", "pact")
+    left_record, right_record = rows.pop(("schema_config.json", "training_data_sha256"))
+    assert left_record != right_record
     assert {topic for topic, _ in rows} == {"file"}
-    assert len(rows) == 4
+    assert len(rows) == 5
     assert found.weights is not None
     assert (found.weights.compared, found.weights.different) == (84, 84)
     paths = [SHIPPED / name / "adapter_model.safetensors" for name in ("nimble_recipe", "pact")]

@@ -164,4 +164,6 @@ def test_neither_torch_nor_the_network_is_needed() -> None:
     done = subprocess.run(
         [sys.executable, "-c", BLOCKED, *folders], capture_output=True, text=True, check=False
     )
-    assert done.stdout.splitlines() == ["[{}, {}, {}, {}, {}, {}]", "84"], done.stderr
+    assert done.stdout.splitlines() == ["[{}, {}, {}, {}, {}, {}, {}, 'no --data given']", "84"], (
+        done.stderr
+    )
