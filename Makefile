@@ -59,6 +59,7 @@ bench: $(VENV)/.bench  ## the tables of docs/performance.md, against named peers
 	$(BIN)/python benchmarks/shared_machine.py --write docs/performance.md
 	$(BIN)/python benchmarks/metrics_at_scale.py --write docs/performance.md
 	$(BIN)/python benchmarks/seal.py --write docs/performance.md
+	$(BIN)/python benchmarks/custody.py --write docs/performance.md
 	$(BIN)/python benchmarks/audit.py --records 30000 100000 300000 --write docs/performance.md
 	$(BIN)/python benchmarks/servers.py
 

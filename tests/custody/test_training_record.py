@@ -145,6 +145,19 @@ def test_malformed_records_are_refused(tmp_path: Path, change: dict[str, object]
         read_training_record(folder)
 
 
+def test_a_record_of_100_000_records_has_at_most_5_mb(tmp_path: Path) -> None:
+    """As in the miniature, two records in a family and a context of their own each."""
+    rng = np.random.default_rng(1)
+    numbers = {"records": 100_000, "contexts": 100_000, "families": 50_000, "source_families": 34}
+    drawn = {name: rng.integers(0, 2**64, n, dtype=np.uint64) for name, n in numbers.items()}
+    data = HashedData((), {name: np.unique(hashes) for name, hashes in drawn.items()})
+    write_training_record(tmp_path, TrainingRecord("", {"train": data}, {}))
+    assert (tmp_path / TRAINING_RECORD).stat().st_size < 5_000_000
+    read = read_training_record(tmp_path)
+    assert read is not None
+    assert np.array_equal(read.roles["train"].hashes["contexts"], data.hashes["contexts"])
+
+
 def test_unsorted_hashes_are_refused() -> None:
     value = HashedData((), dict.fromkeys(
         ("records", "contexts", "families", "source_families"), np.array([1, 2], np.uint64)
