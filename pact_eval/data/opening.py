@@ -1,6 +1,6 @@
 """Opening a dataset file: its records, and what the manifest around it says of the file.
 
-Every command with `--data` opens its file here. A file that is not the one in the manifest is
+Data to score are opened here. A file that is not the one in the manifest is
 refused, and so is one whose families are also in a file that a model is made from.
 """
 
