@@ -105,7 +105,7 @@ class WatchedRun:
 
     def _marked(self, process: psutil.Process) -> bool:
         try:
-            return process.environ().get(MARK) == str(self.out)
+            return str(process.environ().get(MARK)) == str(self.out)
         except (psutil.Error, OSError):
             return False
 
