@@ -77,7 +77,7 @@ lock: $(VENV)/.lock  ## write requirements.lock: every version of constraints.tx
 	  sed '/^#/d; /^    #/d' $(VENV)/requirements.lock; } > requirements.lock
 
 vulnerabilities: $(VENV)/.lock  ## compare the locked versions with the advisories of PyPI, over the network
-	$(BIN)/uv tool run pip-audit@2.10.1 --requirement requirements.lock --disable-pip --require-hashes
+	$(BIN)/python tests/vulnerabilities.py $(BIN)/uv
 
 docs: $(VENV)/.dev  ## the docs site, in site/: open site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -14,7 +14,7 @@ from pact_eval._files import sha256_of_file
 from pact_eval._json import Json
 from pact_eval.runs import ABLATED_SCHEMA, SCHEMA, Predictions, RunWriter
 from pact_eval.runs.provenance import write_provenance
-from pact_eval.runs.seal import PREDICTIONS, seal_of_rows, sealed
+from pact_eval.runs.seal import PREDICTIONS, UNANSWERED, seal_of_rows, sealed
 
 KINDS = ("choice", "boolean", "score")
 
@@ -151,7 +151,9 @@ def forge_seal(folder: Path) -> Path:
     seal = recorded.get("seal") if isinstance(recorded, dict) else None
     if isinstance(seal, dict):
         rows = {key: value for key, value in seal.items() if key != "provenance_sha256"}
-        rows["predictions_sha256"] = sha256_of_file(folder / PREDICTIONS)
+        for key, name in (("predictions", PREDICTIONS), ("unanswered", UNANSWERED)):
+            if f"{key}_sha256" in rows:
+                rows[f"{key}_sha256"] = sha256_of_file(folder / name)
         write_provenance(folder, sealed(recorded, rows))
     return folder
 

@@ -49,10 +49,13 @@ def test_direct_requirements_are_locked() -> None:
     assert direct <= {_name(name) for name, _, _ in ENTRIES}
 
 
-def test_actions_are_pinned_by_commit_and_keep_no_credentials() -> None:
+def test_actions_and_images_are_pinned_and_no_credentials_are_kept() -> None:
     for workflow in (ROOT / ".github" / "workflows").glob("*.yml"):
         text = workflow.read_text("utf-8")
         used = re.findall(r"uses: (\S+)", text)
         assert used
         assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", each) for each in used)
+        images = re.findall(r"\b(?:container|image): (\S+)", text)
+        assert all("@sha256:" in image for image in images)
+        assert "-latest" not in text
         assert text.count("persist-credentials: false") == text.count("actions/checkout@")

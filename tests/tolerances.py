@@ -34,6 +34,14 @@ MERGED_PROBABILITY: Final = 0.01
 """Of a probability if an adapter is merged into bfloat16 weights, each rounded by up to 2^-9."""
 
 
+SAME_STEPS: Final = 1e-6
+"""Of a loss in nats, or of a weight below 1, after a few steps of the same operations in the same
+order on the same kernels: 16 roundings of float32 (2^-24)."""
+
+BFLOAT16_LOGIT: Final = 8 * NOISE["bfloat16"]
+"""Of a logit if all products of a model are of bfloat16: several roundings near 16 add up."""
+
+
 def tempered(tolerance: float, temperature: float) -> float:
     """Return the tolerance of logits that were divided by a temperature."""
     return tolerance / temperature

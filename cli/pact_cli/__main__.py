@@ -1,5 +1,5 @@
 """`python -m pact_cli` is `pact-eval`."""
 
-from pact_cli.main import main
+from pact_cli.start import pact_eval
 
-main(prog_name="pact-eval")
+pact_eval()

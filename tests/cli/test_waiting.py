@@ -112,6 +112,31 @@ def test_interrupted_figures_are_named(tmp_path: Path, runs: list[Path]) -> None
     assert [each.name for each in out.iterdir()] == ["main.svg"]
 
 
+# Ctrl-C when a module of the program is about to be imported.
+IMPORTING = """
+import sys
+from pact_cli import start
+class Stops:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[2]:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Stops())
+getattr(start, sys.argv[1])()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "module"),
+    [("pact_eval", "pact_cli.main"), ("pact_eval", "click"), ("pact_audit", "pact_cli.audit.main")],
+)
+def test_an_interrupt_while_modules_are_imported_is_a_message(program: str, module: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTING, program, module], capture_output=True, text=True
+    )
+    said = "Error: interrupted; nothing was written\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+
+
 def test_interrupts_at_every_kind_of_command_say_what_was_written(
     tmp_path: Path, runs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

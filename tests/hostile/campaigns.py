@@ -22,9 +22,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
-from builders import record, write_jsonl
+import polars as pl
+from builders import question, record, write_jsonl
 from click.testing import CliRunner, Result
 from decision_index import ROWS as SUITE
 from decision_index import result
@@ -36,6 +38,7 @@ from run_frames import edit_run, forge_seal, other_items, rows, write_run
 
 from pact_cli.audit.main import main as pact_audit
 from pact_cli.main import main as pact_eval
+from pact_eval._files import sha256_of_file
 from pact_eval.calibration import fit_on_run
 from pact_eval.data import write_manifest
 from pact_eval.preregistration import register
@@ -62,10 +65,11 @@ class Campaign:
         mutations: what may be done to it.
         command: the command that reads it.
         numbers: whether the output has the numbers of the healthy folder.
-        forged: the run is sealed again after the mutation, so that its content is read.
+        forged: the run of the file is sealed again after the mutation, so that its content is read.
         then: a command that reads what the first one wrote, if that succeeded.
         weight: how often it is drawn; a command that loads a model takes seconds.
         source: the format of logs that it imports; "" if it imports none.
+        without: files that the healthy folder has for other campaigns.
     """
 
     file: str
@@ -76,6 +80,7 @@ class Campaign:
     then: tuple[str, ...] = ()
     weight: float = 1.0
     source: str = ""
+    without: tuple[str, ...] = ()
 
 
 def _packed(mutation: Mutation) -> Mutation:
@@ -99,6 +104,19 @@ def _in_a_member(mutation: Mutation) -> Mutation:
     return changed
 
 
+def _in_custody(mutation: Mutation) -> Mutation:
+    """Return a mutation of what a run says of its training data."""
+
+    def changed(draw: random.Random, content: bytes) -> bytes:
+        recorded = json.loads(content)
+        text = mutation(draw, json.dumps(recorded["custody"]).encode()).decode(errors="replace")
+        recorded["custody"] = "MUTATED"
+        return json.dumps(recorded).replace('"MUTATED"', text).encode(errors="surrogatepass")
+
+    return changed
+
+
+_CUSTODY: Final = (*map(_in_custody, JSON),)
 _FEW: Final = ("--resamples", "100")
 _REPORT: Final = ("report", "run", "--json", *_FEW)
 _CALIBRATED: Final = (*_REPORT, "--calibration", "calibration.json")
@@ -123,6 +141,15 @@ _HELM: Final = ("import", "helm", "--out", "imported", "--multi", "any")
 _SUITE: Final = "index/selected-rows.jsonl.gz"
 _INDEX: Final = ("import", "index", "--suite", _SUITE, "--out", "imported")
 _DECISION: Final = ("audit", "adapter", "decision")
+_VERIFY: Final = ("verify", "run", "--json", "--adapter", "adapter")
+_VERIFY_THRESHOLDS: Final = ("verify", "run", "--json", "--thresholds", "thresholds.json")
+_RECORD: Final = "adapter/training_data.json"
+_LOGGED: Final = ("report", "logged", "--json", *_FEW)
+_COST: Final = ("tables", "run", "--out", "tables", "--only", "cost", *_FEW)
+_TRAINING: Final = ("figures", "run", "--out", "figures", "--only", "training", *_FEW)
+_LENGTHS: Final = ("audit", "data", "data", "--tokenizer", "model")
+_EXPORT: Final = ("calibrate", "fitted", "--out", "t.json")
+_BASE: Final = (*_ADAPTER, "--base-model", "model")
 _PAGE: Final = ("report", "run", "--html", "new.html", "--data", _HOLDOUT, *_FEW)
 
 CAMPAIGNS: Final = {
@@ -133,20 +160,64 @@ CAMPAIGNS: Final = {
     "changed records": Campaign(
         _HOLDOUT, JSON, ("audit", "diff", _HOLDOUT, "healthy.jsonl"), weight=0.5
     ),
+    "families of training files": Campaign(
+        "data/train.jsonl", JSON, ("verify", "run", "--json", "--data", _HOLDOUT), weight=0.5
+    ),
     "manifest": Campaign("data/manifest.json", JSON, ("audit", "data", "data")),
     "adapter config": Campaign(_CONFIG, JSON, _ADAPTER),
     "adapter schema": Campaign(_SCHEMA, JSON, _ADAPTER),
     "adapter weights": Campaign("adapter/adapter_model.safetensors", BYTES, _ADAPTER),
-    "base config": Campaign("model/config.json", JSON, (*_ADAPTER, "--base-model", "model")),
+    "base config": Campaign("model/config.json", JSON, _BASE),
+    "tokenizer": Campaign("model/tokenizer.json", JSON, _BASE, weight=0.3),
+    "tokenizer config": Campaign(
+        "model/tokenizer_config.json",
+        JSON,
+        _BASE,
+        weight=0.5,
+        without=("model/chat_template.jinja",),
+    ),
+    "chat template": Campaign("model/chat_template.jinja", TEXT, _BASE, weight=0.3),
+    "loaded tokenizer": Campaign("model/tokenizer.json", JSON, _LENGTHS, weight=0.1),
+    "training record": Campaign(_RECORD, JSON, _ADAPTER),
+    "training record of a verified run": Campaign(_RECORD, JSON, _VERIFY, weight=0.5),
+    "project": Campaign(_CONFIG, JSON, ("init",), weight=0.3, without=("pact.toml",)),
     "run.json": Campaign("run/run.json", JSON, _REPORT, numbers=True),
     "forged run.json": Campaign("run/run.json", JSON, _REPORT, forged=True),
     "verified run.json": Campaign("run/run.json", JSON, ("verify", "run", "--json"), weight=0.5),
+    "custody of a run": Campaign("run/run.json", (*map(_in_custody, JSON),), _REPORT, forged=True),
+    "custody of a verified run": Campaign(
+        "run/run.json", (*map(_in_custody, JSON),), _VERIFY, forged=True, weight=0.5
+    ),
+    "unanswered rows": Campaign("logged/unanswered.parquet", BYTES, _LOGGED, numbers=True),
+    "forged unanswered rows": Campaign("logged/unanswered.parquet", BYTES, _LOGGED, forged=True),
     "bits of rows": Campaign(_ROWS, BYTES, _REPORT, numbers=True),
     "forged bits of rows": Campaign(_ROWS, BYTES, _REPORT, forged=True),
     "edited rows": Campaign(_ROWS, ROWS, _REPORT, numbers=True),
     "forged edits of rows": Campaign(_ROWS, ROWS, _REPORT, forged=True),
     "verified rows": Campaign(_ROWS, ROWS, ("verify", "run", "--json"), forged=True, weight=0.5),
     "calibrator": Campaign("calibration.json", JSON, _CALIBRATED, numbers=True),
+    "thresholds": Campaign(
+        "thresholds.json", JSON, ("thresholds", "run", "--check", "thresholds.json", "--json")
+    ),
+    "verified thresholds": Campaign("thresholds.json", JSON, _VERIFY_THRESHOLDS, weight=0.5),
+    "answer sets": Campaign("sets.json", JSON, ("sets", "run", "--check", "sets.json", "--json")),
+    "audit of the data": Campaign("audit.json", JSON, (*_REPORT, "--audit", "audit.json")),
+    "training facts": Campaign("adapter/training.json", JSON, _COST, weight=0.3),
+    "training log": Campaign("adapter/log.jsonl", JSON, _TRAINING, weight=0.3),
+    "portable temperatures": Campaign(
+        "exported/decision.json",
+        JSON,
+        (
+            "calibrate",
+            "fitted",
+            "--out",
+            "t.json",
+            "--export",
+            "exported/decision.json",
+            "--overwrite",
+        ),
+        weight=0.5,
+    ),
     "hypotheses": Campaign("h.toml", TEXT, _SCORECARD, weight=0.5),
     "lock": Campaign("h.lock", JSON, _SCORECARD, weight=0.5),
     "table of metrics": Campaign("metrics.csv", TEXT, ("scorecard", "h.toml", "metrics.csv")),
@@ -205,18 +276,39 @@ CAMPAIGNS: Final = {
 }
 
 
+def _records_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """Returns records with the items of a run."""
+    made = []
+    for row in frame.filter(pl.col("view") == 0).iter_rows(named=True):
+        kind, reference = row["kind"], row["reference"]
+        answers = {"choice": f"answer_{reference}", "boolean": bool(reference), "score": reference}
+        made.append(
+            record(
+                row["id"],
+                source_family=row["source_family"],
+                domain=row["domain"],
+                state=f"Clerk: parcel {row['family']} has the stamp {reference}.",
+                decision=question(kind, row["n_choices"]),
+                reference={"target": answers[kind]},
+            )
+        )
+    return made
+
+
 def make_healthy(home: Path) -> Path:
     """Writes the files that the campaigns mutate, and returns their folder."""
-    pairs = [
-        f"f{number}-{variant}" for number in range(6) for variant in ("base", "counterfactual")
-    ]
+    frame = rows(1, families=6, k=2)
     (home / "data").mkdir(parents=True)
     for path in (home / _HOLDOUT, home / "healthy.jsonl"):
-        write_jsonl(path, [record(name) for name in pairs])
+        write_jsonl(path, _records_of(frame))
+    write_jsonl(home / "data" / "train.jsonl", _records_of(other_items(frame)))
     write_manifest(home / "data")
     for name, source in (("adapter", "adapters/pact"), ("model", "model")):
         shutil.copytree(_FIXTURES / source, home / name)
-    _write_runs(home)
+    shutil.copytree(home / "adapter", home / "decision")
+    write_decision_folder(home / "decision", TEMPLATES["own"])
+    _write_logs(home)
+    _write_runs(home, frame)
     example = _ROOT / "pact_eval" / "preregistration" / "example.toml"
     shutil.copy(example, home / "h.toml")
     register(home / "h.toml", now=dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
@@ -225,10 +317,9 @@ def make_healthy(home: Path) -> Path:
         "method,1,single,all,12,6,0.75,0.5\nbaseline,1,single,all,12,6,0.5,0.5\n"
     )
     probabilities = {"reference": 1, "probabilities": [0.25, 0.75]}
-    write_jsonl(home / "rows.jsonl", [{"id": name, **probabilities} for name in pairs])
-    _write_logs(home)
-    shutil.copytree(home / "adapter", home / "decision")
-    write_decision_folder(home / "decision", TEMPLATES["own"])
+    names = frame["id"].unique(maintain_order=True)
+    write_jsonl(home / "rows.jsonl", [{"id": name, **probabilities} for name in names])
+    frame.write_parquet(home / "rows.parquet")
     shutil.copy(_FIXTURES / "paper_palette.toml", home / "palette.toml")
     shutil.copy(_FIXTURES / "paper_clear_changes.toml", home / "clear.toml")
     shutil.copy(_ROOT / "docs" / "example" / "schema.json", home / "schema.json")
@@ -254,21 +345,48 @@ def _write_logs(home: Path) -> None:
     (home / "index").mkdir()
     results = [result(row, [0.1, 0.7, 0.2], 0.8) for row in SUITE]
     write_index(home / "index", results)
-    frame = rows(1, families=6, k=2)
-    frame.write_parquet(home / "rows.parquet")
 
 
-def _write_runs(home: Path) -> None:
-    """Writes a run, a calibrator of the same adapter, and reports on the run."""
-    model: dict[str, Any] = {"adapter": {"sha256": "a" * 64}, "base": {"sha256": "b" * 64}}
-    run = write_run(home / "run", rows(1, families=6, k=2), arm="method", seed=1)
-    edit_run(run, settings=model)
-    other = other_items(rows(2, families=30, k=2))
+def _write_runs(home: Path, frame: pl.DataFrame) -> None:
+    """Writes a run, and what was made of runs of the same adapter: calibrator, gates, reports."""
+    hashes = {
+        name: sha256_of_file(home / "adapter" / name)
+        for name in ("adapter_model.safetensors", "training_data.json")
+    }
+    model: dict[str, Any] = {
+        "adapter": {"sha256": hashes["adapter_model.safetensors"]},
+        "base": {"sha256": "b" * 64},
+        "data": {"sha256": sha256_of_file(home / _HOLDOUT)},
+    }
+    role = {"files": ["train.jsonl"], "records": 324, "families": 162, "digest": "c" * 64}
+    training = {"sha256": hashes["training_data.json"], "roles": {"train": role}}
+    custody = {
+        "training": training,
+        "trained_on": {"items": ["f0-base"], "families": ["f0"], "files": ["train.jsonl"]},
+        "other_data": {"manifest": "data/manifest.json", "expected": "d" * 64, "found": "e" * 64},
+        "unchecked": "select.jsonl: no such file",
+    }
+    for name, stated in (("run", {"training": training}), ("trained", custody)):
+        run = write_run(home / name, frame, arm="method", seed=1)
+        edit_run(run, settings=model, custody=stated, adapter="adapter")
+    steps = [{"step": step, "loss": 1 / step, "pair_margin": 1 / step} for step in range(1, 9)]
+    write_jsonl(home / "adapter" / "log.jsonl", steps)
+    other = other_items(rows(2, families=60, k=2))
     fitted = edit_run(write_run(home / "fitted", other, arm="method", seed=1), settings=model)
     fit_on_run(fitted, [], mode="scalar", decoding="single").write(home / "calibration.json")
+    (home / "exported").mkdir()
+    shutil.copy(home / "decision" / "decision.json", home / "exported" / "decision.json")
     os.chdir(home)
-    assert run_command(("report", "run", "--html", "page.html", *_FEW)).exit_code == 0
+    for command in (
+        ("report", "run", "--html", "page.html", *_FEW),
+        ("thresholds", "fitted", "--target-error", "0.5", "--out", "thresholds.json"),
+        ("sets", "fitted", "--coverage", "0.6", "--out", "sets.json"),
+        ("import", "answers.json", "--out", "logged"),
+    ):
+        result = run_command(command)
+        assert result.exit_code == 0, result.output
     (home / "report.json").write_text(run_command(_REPORT).stdout)
+    (home / "audit.json").write_text(run_command(("audit", "data", "data", "--json")).stdout)
 
 
 def run_command(command: tuple[str, ...]) -> Result:
@@ -289,15 +407,22 @@ def numbers_of(result: Result) -> Any:
     return [{key: group[key] for key in ("name", "items", "metrics", "pairs")} for group in groups]
 
 
+def copy_healthy(campaign: Campaign, healthy: Path, home: Path) -> None:
+    """Copies the healthy folder for an input of a campaign."""
+    shutil.copytree(healthy, home, dirs_exist_ok=True)
+    for name in campaign.without:
+        (home / name).unlink()
+
+
 def check_input(seed: int, healthy: Path, home: Path, expected: dict[Any, Any]) -> None:
     """Runs one input, and asserts what must hold of every input."""
     name, campaign, draw = drawn(seed)
-    shutil.copytree(healthy, home, dirs_exist_ok=True)
+    copy_healthy(campaign, healthy, home)
     os.chdir(home)
     path = home / campaign.file
     path.write_bytes(draw.choice(campaign.mutations)(draw, path.read_bytes()))
     if campaign.forged:
-        forge_seal(home / "run")
+        forge_seal(path.parent)
     result = measured(lambda: run_command(campaign.command))
     check_end(result)
     if campaign.then and result.exit_code == 0:
@@ -368,6 +493,49 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (used + _GUARD_BYTES, hard))
 
 
+_READERS: Final = ("pact_eval", "pact_cli", "pact_reports")
+_SHARED: Final = ("pact_eval._files", "pact_eval._json")
+
+
+def report_reads(healthy: Path, home: Path) -> None:
+    """Runs every campaign without a mutation, and writes one JSON object with what it has read.
+
+    By campaign: the exit code, the output, and which of our modules opened which file. An audit
+    hook sees that. It cannot be removed, so this runs in a process of its own.
+    """
+    seen: set[tuple[str, str]] = set()
+
+    def audit(event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "open" or not isinstance(arguments[0], str | Path):
+            return
+        if module := _our_module(sys._getframe(1)):
+            seen.add((module, Path(arguments[0]).name))
+
+    sys.addaudithook(audit)
+    reads: dict[str, Any] = {}
+    for name, campaign in CAMPAIGNS.items():
+        copy_healthy(campaign, healthy, home / name)
+        os.chdir(home / name)
+        seen.clear()
+        result = run_command(campaign.command)
+        reads[name] = {
+            "exit_code": result.exit_code,
+            "output": result.output[-500:],
+            "opened": sorted(seen),
+        }
+    _say(reads)
+
+
+def _our_module(frame: FrameType | None) -> str:
+    """Returns the nearest module of ours that does not read for all others; "" without one."""
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__"))
+        if name.partition(".")[0] in _READERS and name not in _SHARED:
+            return name
+        frame = frame.f_back
+    return ""
+
+
 def main(healthy: Path, home: Path, seeds: list[int]) -> None:
     """Runs inputs; writes one JSON object per line: before each input, and after one that fails."""
     expected: dict[Any, Any] = {}
@@ -390,4 +558,7 @@ def _say(value: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]))
+    if sys.argv[3] == "reads":
+        report_reads(Path(sys.argv[1]), Path(sys.argv[2]))
+    else:
+        main(Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3]))

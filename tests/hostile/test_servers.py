@@ -23,6 +23,7 @@ from scoring.conftest import MODEL
 
 from pact_cli.main import main
 from pact_eval.scoring.servers import client
+from pact_eval.scoring.servers.request import WIRES as REGISTERED_WIRES
 
 pytestmark = pytest.mark.slow
 
@@ -35,6 +36,11 @@ SLACK_SECONDS = 30.0  # this machine may be busy
 
 def test_there_are_seventy_modes() -> None:
     assert len(MODES) >= 70
+
+
+def test_every_wire_has_a_hostile_server() -> None:
+    """A new wire without one fails here."""
+    assert {*WIRES} == {*REGISTERED_WIRES}
 
 
 @pytest.fixture(scope="module")

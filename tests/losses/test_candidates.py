@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from losses.tiny import short_views, tiny_base, with_lora
-from tolerances import LOGIT, NLL, PRODUCT
+from tolerances import BFLOAT16_LOGIT, LOGIT, NLL, PRODUCT
 from torch import Tensor, nn
 from transformers import (
     AutoModelForCausalLM,
@@ -160,7 +160,7 @@ def test_autocast_gives_float32_logits_of_bfloat16_arithmetic(batch: PactBatch) 
     exact = candidate_logits(model, batch)
     assert logits.dtype == torch.float32
     assert not torch.equal(logits, exact)
-    torch.testing.assert_close(logits, exact, atol=1.0, rtol=0.1)
+    torch.testing.assert_close(logits, exact, atol=BFLOAT16_LOGIT, rtol=0)
 
 
 def test_in_bfloat16_and_in_float64(batch: PactBatch) -> None:

@@ -270,6 +270,7 @@ BAD: list[tuple[Any, str]] = [
     (lambda log: log["samples"][0].update(target="Z"), "expected a letter of one of 4 choices"),
     (lambda log: log["samples"].pop(0), "accuracy is .*, that of the log"),
     (lambda log: log["samples"].clear(), "expected at least one row"),
+    (lambda log: log["samples"][0].update(epoch=[0]), "epoch: expected an integer, got"),
     (
         lambda log: log["samples"][0].update(scores={"a": {"value": "C"}, "b": {"value": "I"}}),
         "scores of a, b; choose one with --scorer",

@@ -1,5 +1,5 @@
 """`python -m pact_cli.audit` is `pact-audit`."""
 
-from pact_cli.audit.main import main
+from pact_cli.start import pact_audit
 
-main(prog_name="pact-audit")
+pact_audit()

@@ -274,7 +274,7 @@ class _Log:
         return _Sample(
             name=name,
             id=str(entry.get("id")),
-            epoch=int(entry.get("epoch") or 1),
+            epoch=_epoch(entry.get("epoch")),
             order=order,
             shown=shown_order,
             references=tuple(sorted(order[at] for at in target)),
@@ -434,6 +434,20 @@ def _position(letter: str) -> int:
 
 def _letter(position: int) -> str:
     return chr(ord("A") + position) if position < _LETTERS else str(position - _LETTERS + 1)
+
+
+def _epoch(value: Json) -> int:
+    """Return the epoch of a sample; 1 if the log does not say.
+
+    Raises:
+        ValueError: it is not an integer.
+    """
+    if value is None:
+        return 1
+    if isinstance(value, bool) or not isinstance(value, int):
+        message = f"epoch: expected an integer, got {describe(value)}"
+        raise ValueError(message)
+    return value
 
 
 def _shown_order(explanation: str, choices: Sequence[str]) -> tuple[int, ...] | None:

@@ -18,16 +18,19 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from pact_eval.errors import InputError, MissingExtraError, missing_extra
 from pact_eval.runs.remote.urls import Url
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
+    from obstore.store import ClientConfig
 
 _CHUNK_BYTES: Final = 1 << 20
 _CONNECT: Final = dt.timedelta(seconds=10)
@@ -57,7 +60,10 @@ _TRUE: Final = ("1", "true", "on", "yes")
 _REFUSED_KEY: Final = re.compile(
     r'Path "(.*?)"(?:: Encountered illegal| contained empty path)', re.DOTALL
 )
-_METADATA_SERVERS: Final = ("169.254.169.254", "169.254.170.2", "metadata.google.internal")
+_METADATA_ADDRESSES: Final = ("169.254.169.254", "169.254.170.2", "169.254.170.23")
+_METADATA_SERVERS: Final = (*_METADATA_ADDRESSES, "metadata.google.internal")
+_NOWHERE: Final = "127.0.0.1:0"
+"""Nothing can listen there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +145,7 @@ class Bucket:
                     "timeout": _WHOLE_FILE,
                     # Options that are given here replace all of the environment.
                     "allow_http": os.environ.get(_ALLOW_HTTP[url.scheme], "").lower() in _TRUE,
+                    **_no_other_hosts(url),
                 },
                 retry_config={"max_retries": _RETRIES, "retry_timeout": _SILENCE},
             )
@@ -185,6 +192,35 @@ class Bucket:
         else:
             return
         raise InputError(message)
+
+
+def _no_other_hosts(url: Url) -> ClientConfig:
+    """Return options that let the client reach the hosts that S3 needs, and no others.
+
+    The client follows redirects and sends a session token along. No option forbids that. But if the
+    proxy cannot be reached, neither can a host that may not bypass it.
+    """
+    if url.scheme != "s3" or getproxies():  # the user's own proxy is needed
+        return {}
+    return {"proxy_url": f"http://{_NOWHERE}", "proxy_excludes": ",".join(_s3_hosts(os.environ))}
+
+
+def _s3_hosts(environment: Mapping[str, str]) -> list[str]:
+    """Return the hosts that S3 may need: endpoints, and where credentials come from.
+
+    Examples:
+        >>> _s3_hosts({"AWS_ENDPOINT_URL": "https://s3.example.org:9000"})[-1]
+        's3.example.org'
+        >>> _s3_hosts({})[-1]
+        'amazonaws.com'
+    """
+    urls = {name: text for name, text in environment.items() if name.startswith("AWS_")}
+    hosts = {name: urlsplit(text).hostname for name, text in urls.items() if "://" in text}
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or "us-east-1"
+    token_servers = ["sts.amazonaws.com", f"sts.{region}.amazonaws.com"]
+    elsewhere = any(name.startswith("AWS_ENDPOINT") for name in hosts)
+    usual = [] if elsewhere else ["amazonaws.com"]  # with the names below it, such as s3.REGION
+    return [*_METADATA_ADDRESSES, *token_servers, *usual, *sorted(filter(None, hosts.values()))]
 
 
 def _file(url: Url, found: ObjectMeta) -> RemoteFile:
@@ -288,6 +324,11 @@ def _reason(url: Url, error: Exception) -> str:
         return (
             f"the store lists the key {key[1][:200]!r}, which cannot be a path: it has an empty "
             'part, "." or "..", or a control character'
+        )
+    if _NOWHERE in text:
+        return (
+            "the store redirects to another host, which is refused; set AWS_ENDPOINT_URL to the "
+            "address that it has now"
         )
     status = _status(error, text)
     if any(server in text for server in _METADATA_SERVERS):

@@ -1,15 +1,14 @@
 """Ray: started on this machine for one run, or a cluster that exists. The only module that uses it.
 
 A Ray of our own listens on the loopback interface only, asks for a token that is made for it, and
-has no dashboard. It ends with the run. Whoever reaches a Ray cluster can run code on it: that is
-what it is for.
+has no dashboard. It ends with the run, even if this process is killed (see `guard`). Whoever
+reaches a Ray cluster can run code on it: that is what it is for.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import signal
 import tempfile
 import threading
@@ -23,6 +22,7 @@ from typing import Any, Final
 
 from pact_eval.errors import WorkerError
 from pact_eval.scoring.workers.actor import WindowWorker
+from pact_eval.scoring.workers.guard import guarded
 from pact_eval.scoring.workers.request import WorkersRequest
 
 _OBJECT_BYTES: Final = 100 * 2**20  # rows of a window take some 100 kB
@@ -166,8 +166,9 @@ def _local(count: int, device: str, threads: int) -> Iterator[Cluster]:
     # Workers inherit both. One process has as many threads.
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
     folder = _private_folder()
-    try:
-        with _initialised(
+    with (
+        guarded(folder),
+        _initialised(
             f"--workers {count}",
             address="local",
             num_cpus=count,
@@ -175,11 +176,10 @@ def _local(count: int, device: str, threads: int) -> Iterator[Cluster]:
             include_dashboard=False,
             object_store_memory=_OBJECT_BYTES,
             _temp_dir=str(folder),
-        ):
-            _refuse_without_token()
-            yield Cluster(count, 1, min(gpus, 1))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        ),
+    ):
+        _refuse_without_token()
+        yield Cluster(count, 1, min(gpus, 1))
 
 
 def _refuse_without_token() -> None:
