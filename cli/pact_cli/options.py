@@ -212,6 +212,15 @@ _SETTINGS: Final = {
         "items.",
     ),
     "seed": bootstrap_seed_option("Seed of the bootstrap."),
+    "data": click.option(
+        "--data",
+        metavar="FILE_OR_FOLDER",
+        type=PATH,
+        multiple=True,
+        help="Dataset of the runs: it is audited (with its folder, if the manifest.json next to a "
+        "file names it). Default: the file that run.json names, if it is unchanged, which is "
+        "checked for leaks only. May be given several times.",
+    ),
     "audit": click.option(
         "--audit",
         metavar="FILE",

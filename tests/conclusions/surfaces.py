@@ -134,8 +134,8 @@ def in_json(runs: list[Path], options: tuple[str, ...], margin: float | None) ->
     if len(runs) < 2:
         return statuses
     words = (*runs, *options, *_margin(margin), "--json")
-    compared = json.loads(run("compare", *words).stdout)["comparisons"][0]
-    claims = compared["answer"]["claims"]
+    (compared,) = json.loads(run("compare", *words).stdout)["answer"]["better"]
+    claims = compared["claims"]
     better = {each["k"]: each["status"] for each in claims if each["metric"] == "accuracy"}
     return statuses | {"better": better}
 

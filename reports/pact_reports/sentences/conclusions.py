@@ -36,7 +36,7 @@ from pact_reports.numbers import (
     views_words,
 )
 from pact_reports.plain_text import one_line
-from pact_reports.sentences.data import data_parts
+from pact_reports.sentences.data import data_parts, leak_prefix
 
 QUESTIONS: Final = {
     "better": "Is it better?",
@@ -192,10 +192,7 @@ def beside_leak(said: Said, leak: DataLeak | None) -> Said:
         >>> beside_leak(Said("a is better"), DataLeak(("i", "j"), ("f",), ("train.jsonl",))).finding
         'Leak of 2 items; a is better'
     """
-    if leak is None or leak.left_out:
-        return said
-    items = "1 item" if len(leak.items) == 1 else f"{len(leak.items):,} items"
-    return replace(said, finding=f"Leak of {items}; {said.finding}")
+    return replace(said, finding=f"{leak_prefix(leak)}{said.finding}")
 
 
 def data_words(conclusion: DataConclusion) -> Said:

@@ -69,6 +69,19 @@ def data_parts(conclusion: DataConclusion) -> Iterator[str]:
         yield unchecked_list(conclusion.unchecked)
 
 
+def leak_prefix(leak: DataLeak | None) -> str:
+    """Return what a headline begins with if the data leaks, so that it is not quoted without it.
+
+    Examples:
+        >>> leak_prefix(DataLeak(("i", "j"), ("f",), ("train.jsonl",))) + "a is better"
+        'Leak of 2 items; a is better'
+    """
+    if leak is None or leak.left_out:
+        return ""
+    items = "1 item" if len(leak.items) == 1 else f"{len(leak.items):,} items"
+    return f"Leak of {items}; "
+
+
 def leak_lines(leak: DataLeak | None) -> tuple[Line, ...]:
     """Return the first line of an output on runs whose data leaks, or leaked."""
     if leak is None:
