@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @runs_argument
 @settings_options(
     *("by", "unit", "decoding", "resamples", "seed", "calibration", "shipped", "allow", "method"),
-    *("audit", "without_leaks"),
+    *("audit", "without_leaks", "target_error"),
 )
 @output_options(
     "html",
@@ -175,7 +175,7 @@ def print_reports(
 
     experiments, skipped = Experiment.read_each(folders, settings)
     warn(map(warning_sentence, skipped))
-    found = [experiment.report() for experiment in experiments]
+    found = [_reported(experiment) for experiment in experiments]
     names = names_of(report.run.arm for report in found)
     reports: list[dict[str, Json]] = []
     for each in found:
@@ -194,6 +194,16 @@ def print_reports(
         runs: list[Json] = [{"folder": each.run.place, **values} for each, values in named]
         print_json({"runs": runs, "warnings": [*left_out_files(), *warnings_json(skipped)]})
     return [experiment.data for experiment in experiments]
+
+
+def _reported(experiment: Experiment) -> RunReport:
+    """Return the report on a run; with --target-error, also whether it may act alone."""
+    report = experiment.report()
+    if experiment.settings.target_error is None:
+        return report
+    from pact_eval.thresholds import with_acting
+
+    return with_acting(report)
 
 
 def _parts(

@@ -1062,10 +1062,13 @@ class RunReport(Result):
     Attributes:
         experiment: the run, with the settings of all numbers.
         run: the run, on full or ablated contexts.
+        acting: whether it may act alone, which `pact_eval.thresholds` concludes; None if that was
+            not asked.
     """
 
     experiment: Experiment
     run: ExperimentRun
+    acting: Conclusion | None = None
 
     @property
     def warnings(self) -> tuple[CalibrationWarning | Notice, ...]:
@@ -1093,11 +1096,12 @@ class RunReport(Result):
 
     @property
     def conclusions(self) -> tuple[Conclusion, ...]:
-        """What is concluded of the run alone: its data, its order and its probabilities."""
+        """What is concluded of the run alone: data, order, probabilities, and acting if asked."""
         if self.run.ablated:
             return (self.experiment.data,)
         experiment, run = self.experiment, self.run
-        return experiment.data, experiment.order(run), experiment.probabilities(run)
+        acting = () if self.acting is None else (self.acting,)
+        return experiment.data, experiment.order(run), experiment.probabilities(run), *acting
 
     @property
     def order_audit(self) -> OrderAudit:

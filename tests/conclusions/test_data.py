@@ -210,6 +210,15 @@ def test_the_json_of_a_report_has_the_leak(leak: Path) -> None:
     assert found["accuracy_without"]["value"] == pytest.approx(expected)
 
 
+def test_a_run_whose_items_leak_may_not_act_alone(leak: Path) -> None:
+    asked = ("report", leak / "a", *RESAMPLES, "--target-error", "0.9", "--json")
+    acting = json.loads(command(*asked).stdout)["answer"]["acting"]
+    assert (acting["status"], acting["share"]) == ("cannot tell", None)
+    assert acting["unchecked"][0]["reason"].startswith("12 items leak; --without-leaks")
+    without = json.loads(command(*asked, "--without-leaks").stdout)["answer"]["acting"]
+    assert without["status"] == "share guaranteed"
+
+
 def test_a_report_without_leaks_leaves_the_families_out(leak: Path) -> None:
     result = command("report", leak / "a", *RESAMPLES, "--without-leaks")
     assert result.exit_code == 0

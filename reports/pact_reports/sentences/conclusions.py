@@ -279,7 +279,12 @@ def _ece(conclusion: ProbabilitiesConclusion) -> str:
     return text
 
 
-_NAMES: Final = {"order": "Order", "probabilities": "Probabilities", "data": "Data"}
+_NAMES: Final = {
+    "order": "Order",
+    "probabilities": "Probabilities",
+    "data": "Data",
+    "acting": "Acting alone",
+}
 
 
 def conclusion_words(conclusion: Conclusion, names: ArmNames = KEYS) -> Said:
@@ -298,8 +303,21 @@ def conclusion_words(conclusion: Conclusion, names: ArmNames = KEYS) -> Said:
             return order_words(conclusion)
         case ProbabilitiesConclusion():
             return probabilities_words(conclusion)
+    if conclusion.question == "acting":
+        return _acting_words(conclusion)
     message = f"no words for {type(conclusion).__name__}"
     raise TypeError(message)
+
+
+def _acting_words(conclusion: Conclusion) -> Said:
+    """Say whether a run may act alone; what chooses gates is imported only if that was asked."""
+    from pact_eval.thresholds import Acting
+    from pact_reports.sentences.thresholds import acting_words
+
+    if not isinstance(conclusion, Acting):
+        message = f"expected an Acting, got a {type(conclusion).__name__}"
+        raise TypeError(message)
+    return acting_words(conclusion)
 
 
 def conclusion_line(conclusion: Conclusion) -> str:
@@ -314,8 +332,11 @@ def conclusion_line(conclusion: Conclusion) -> str:
 
 
 def not_known(conclusions: Sequence[Conclusion]) -> Iterator[str]:
-    """Say what was not checked, one sentence per part of a question."""
-    told = (each for each in conclusions if not isinstance(each, DataConclusion))
+    """Say what was not checked, one sentence per part of a question.
+
+    The lines on data and on acting alone say it themselves.
+    """
+    told = (each for each in conclusions if each.question not in ("data", "acting"))
     for unchecked in dict.fromkeys(part for each in told for part in each.unchecked):
         yield unchecked_sentence(unchecked)
 
