@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from run_frames import write_run
+from run_frames import edit_run, write_run
 
 from pact_eval.runs import SCHEMA, import_run
+from pact_eval.runs.provenance import SHUFFLED
 
 Logits = npt.NDArray[np.float64]
 
@@ -41,6 +42,7 @@ class Plan:
         imported: whether the rows are those of a log, so that such views are repeats.
         same_model: whether the noise of views alone depends on the seed.
         refused: every so many families, the model refuses the first item; 0 for never.
+        shuffled: whether the views are epochs of a log, each in another order.
     """
 
     families: int = 200
@@ -54,6 +56,7 @@ class Plan:
     imported: bool = False
     same_model: bool = False
     refused: int = 0
+    shuffled: bool = False
 
     def write(self, folder: Path, seed: int) -> Path:
         """Writes the run as a folder; the name of the folder is its arm."""
@@ -63,7 +66,9 @@ class Plan:
         log = folder.with_suffix(".jsonl")
         log.write_text("".join(f"{json.dumps(self._logged(row))}\n" for row in frame.to_dicts()))
         import_run(log, folder, {"arm": folder.name, "seed": 1})
-        return folder
+        if not self.shuffled:
+            return folder
+        return edit_run(folder, log={"views": SHUFFLED})
 
     def _logged(self, row: dict[str, Any]) -> dict[str, Any]:
         """Returns a row of the log: of a refused item, its status and no answer."""
@@ -249,6 +254,18 @@ CASES = (
     Case("one view", Plan(k=1), TOLD, FINE),
     Case("one order", Plan(same_order=True), TOLD, FINE),
     Case("repeats of one prompt", REPEATED, TOLD, FINE),
+    Case("shuffled epochs", Plan(imported=True, shuffled=True), "stable", FINE),
+    Case(
+        "shuffled epochs that follow A",
+        Plan(imported=True, shuffled=True, change=drawn_to(0, 2.5)),
+        *("follows a letter", ""),
+        letter="A",
+    ),
+    Case(
+        "shuffled epochs that change by chance",
+        Plan(imported=True, shuffled=True, skill=0.5, noise=0.9),
+        *(TOLD, FINE),
+    ),
     Case("over-confident", Plan(change=scaled(3)), "stable", "over-confident"),
     Case("under-confident", Plan(change=scaled(0.3), skill=2.5), "stable", "under-confident"),
     Case(

@@ -434,6 +434,9 @@ def test_a_model_that_has_seen_every_item(tmp_path: Path) -> None:
     found = json.loads(result.stdout)["answer"]["data"]["leak"]
     assert len(found["items"]) == 20
     assert found["accuracy_without"]["value"] is None
+    line = " ".join(command("report", run, *RESAMPLES).stdout.partition("\n\n")[0].split())
+    assert line.partition("; accuracy ")[2].partition(".  ")[0].count("%") == 1
+    assert "all of it on items of these families." in line
     assert command("report", run, "--without-leaks").exit_code == 1
 
 

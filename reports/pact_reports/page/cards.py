@@ -163,7 +163,7 @@ def _lead(other: BetterConclusion, names: ArmNames) -> Html:
     name = data_text(names.arm(other.right))
     accuracy = [claim for claim in other.claims if claim.metric == "accuracy"]
     if not accuracy:
-        return joined([name, " cannot be compared"])
+        return joined([name, " cannot be compared: ", data_text(other.reason or "")])
     claim = accuracy[0]
     return joined([name, f" {interval_text(claim.difference, 'points')}, {claim.status}"])
 

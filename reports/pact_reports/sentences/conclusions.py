@@ -94,9 +94,10 @@ def better_words(conclusion: BetterConclusion, names: ArmNames = KEYS) -> Said:
     pairs = conclusion.of("pair_accuracy")
     if pairs:
         numbers += f"; pair accuracy {', '.join(_difference(claim, shown=True) for claim in pairs)}"
-    rest = _power(conclusion)
+    rest = f"{_adjustment(conclusion)}{_power(conclusion)}"
     if conclusion.seeds > 1:
         rest = f"Over {conclusion.seeds} seeds; tested for {conclusion.generalises_to}."
+        rest = f"{_adjustment(conclusion)}{rest}"
     return Said(_better_finding(conclusion, left, right), f"{numbers}. {rest}".strip())
 
 
@@ -121,6 +122,16 @@ def _better_finding(conclusion: BetterConclusion, left: str, right: str) -> str:
     return f"{phrases[first.status]} {_at(first)}{_test(first)}, {rest}"
 
 
+def _adjustment(conclusion: BetterConclusion) -> str:
+    """Name the adjustment for several tests, which may take the mark of an interval without 0."""
+    tests = {claim.decoding: claim.evidence.tests for claim in conclusion.claims}
+    first, *others = tests.values()
+    if not first:
+        return ""
+    other = f", those of the other decoding for {others[0]:,} (Bonferroni)" if others else ""
+    return f"p-values are adjusted for {first:,} tests (Holm){other}. "
+
+
 def _test(claim: Claim) -> str:
     """Give the p-value of a difference that is shown."""
     if claim.status not in ("better", "worse"):
@@ -128,15 +139,18 @@ def _test(claim: Claim) -> str:
     evidence = claim.evidence
     adjusted = evidence.adjusted_p_value
     p_value = evidence.p_value if adjusted is None else adjusted
-    return f" ({p_value_text(p_value)}{'' if adjusted is None else ', Holm'})"
+    return f" ({p_value_text(p_value)}{'' if adjusted is None else ', adjusted'})"
 
 
 def _difference(claim: Claim, *, word: bool = False, shown: bool = False) -> str:
     """Write a difference with its views; the finding says only of accuracy whether it is shown."""
     difference, unit = claim.difference, " points" if word else ""
     views = views_words(claim.k, claim.repeats)
+    adjusted = claim.evidence.adjusted_p_value
     if shown and claim.status in ("better", "worse"):
         views += ", shown"
+    elif adjusted is not None and difference.excludes_zero and claim.status == "not shown":
+        views += f"; not shown after adjustment, {p_value_text(adjusted)}"
     if has_width(difference):
         value, interval = estimate_parts(difference, "points")
         return f"{value}{unit} {interval} ({views})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from pact_eval.evaluation import DataConclusion, DataLeak
@@ -27,6 +28,9 @@ def leak_sentence(leak: DataLeak) -> str:
     text = f"{items} ({families}) {also}"
     if leak.accuracy is None or leak.accuracy_without is None:
         return text
+    if math.isnan(leak.accuracy_without.value):
+        accuracy = value_text(leak.accuracy.value, "percent")
+        return f"{text}; accuracy {accuracy}%, all of it on items of these families"
     accuracy, without = (
         value_text(estimate.value, "percent") for estimate in (leak.accuracy, leak.accuracy_without)
     )
