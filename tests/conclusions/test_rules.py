@@ -124,8 +124,6 @@ def test_holm_is_named_where_it_takes_a_mark_away(tmp_path: Path) -> None:
     tests = claim.evidence.tests
     others = f"those of the other decoding for {tests + 2}"
     assert f"adjusted for {tests} tests (Holm), {others}" in words
-        f"adjusted for {tests} tests (Holm), those of the other decoding for {tests + 2}" in words
-    )
     assert "adjust" not in str(better_words(alone))
 
 
