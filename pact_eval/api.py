@@ -237,8 +237,9 @@ def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:
 
     Returns:
         Estimates by group and metric, with intervals over families, typed notes, and warnings on
-        the calibrator. A notebook shows it as tables. `Experiment.report` also has the rates at
-        view 0, what the order of answers does, and the digest.
+        the calibrator. With `target_error` in the settings, it also concludes whether the model may
+        act alone. A notebook shows it as tables. `Experiment.report` also has the rates at view 0,
+        what the order of answers does, and the digest.
 
     Raises:
         RunError: the folder is not a complete run.
@@ -253,7 +254,12 @@ def evaluate(run: RunSource, settings: Settings | None = None) -> Evaluation:
         >>> accuracy.low < accuracy.value < accuracy.high
         True
     """
-    return _experiment([run], settings).report().evaluation
+    report = _experiment([run], settings).report()
+    if settings is None or settings.target_error is None:
+        return report.evaluation
+    from pact_eval.thresholds import with_acting
+
+    return with_acting(report).evaluation
 
 
 def compare(a: RunSource, b: RunSource, settings: Settings | None = None) -> Comparison:

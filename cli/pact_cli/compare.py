@@ -11,8 +11,8 @@ import click
 
 from pact_cli.commands import command, from_settings
 from pact_cli.console import output, print_json, warn
+from pact_cli.leaks import exit_on_leak, named_data
 from pact_cli.options import PATH, json_option, names_of, settings_options
-from pact_cli.report import exit_on_leak
 from pact_eval.errors import GateError, InconclusiveError
 
 if TYPE_CHECKING:
@@ -84,15 +84,14 @@ def compare(
     from pact_eval.evaluation import Experiment
     from pact_reports.sentences.notes import warning_sentence
 
-    settings = replace(settings, holm=holm)
+    settings = replace(settings, holm=holm, data=named_data(data))
     if gate:
-        _refuse_with_gate(settings, arms=arms, mcnemar=mcnemar, data=data)
+        _refuse_with_gate(settings, arms=arms, mcnemar=mcnemar)
         _gate(runs, settings, as_json=as_json)
         return
     if not arms and len(runs) < 2:
         message = f"expected two or more runs, got {len(runs)}"
         raise click.UsageError(message)
-    settings = replace(settings, data=() if from_settings("data") else data)
     if arms:
         experiment = Experiment.read_arms(runs, settings)
     else:
@@ -105,20 +104,10 @@ def compare(
     exit_on_leak([experiment.data])
 
 
-def _refuse_with_gate(
-    settings: Settings, *, arms: bool, mcnemar: bool, data: tuple[Path, ...]
-) -> None:
+def _refuse_with_gate(settings: Settings, *, arms: bool, mcnemar: bool) -> None:
     """Refuse options that a gate does not have."""
-    own = {
-        "--arms": arms,
-        "--mcnemar": mcnemar,
-        "--holm": settings.holm,
-        "--audit": settings.audit is not None,
-        "--without-leaks": settings.without_leaks,
-    }
+    own = {"--arms": arms, "--mcnemar": mcnemar, "--holm": settings.holm}
     given = [name for name, value in own.items() if value]
-    if data and not from_settings("data"):
-        given.append("--data")
     if given:
         message = f"{given[0]} does not go with --gate, which judges two runs by one margin"
         raise click.UsageError(message)
@@ -127,11 +116,12 @@ def _refuse_with_gate(
 def _gate(arguments: tuple[str, ...], settings: Settings, *, as_json: bool) -> None:
     """Print the drift between two runs, and exit as its finding demands."""
     from pact_eval.drift import measure_drift
+    from pact_reports.sentences.data import leak_lines
     from pact_reports.sentences.drift import drift_answer
     from pact_reports.sentences.notes import warning_sentence
     from pact_reports.table import Line
     from pact_reports.tables.drift import drift_parts
-    from pact_reports.writers.json import drift_json
+    from pact_reports.writers.json import answer_json, drift_json
     from pact_reports.writers.terminal import show
 
     files = [Path(each) for each in arguments[2:]]
@@ -145,9 +135,11 @@ def _gate(arguments: tuple[str, ...], settings: Settings, *, as_json: bool) -> N
     warn(map(warning_sentence, drift.warnings))
     answer = drift_answer(drift)
     if as_json:
-        print_json({"answer": answer, **drift_json(drift)})
+        print_json({"answer": answer_json([drift.data]) | {"drift": answer}, **drift_json(drift)})
     else:
-        show(output(), [*drift_parts(drift), Line(answer, "strong")])
+        leak = leak_lines(drift.data.leak)
+        show(output(), [*leak, *drift_parts(drift), Line(answer, "strong")])
+    exit_on_leak([drift.data])
     codes = {
         "equivalent": 0,
         "cannot tell": InconclusiveError.exit_code,
@@ -171,7 +163,7 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
     from pact_reports.table import Line
     from pact_reports.tables.comparison import comparison_parts
     from pact_reports.tables.differing_items import differing_json, differing_parts
-    from pact_reports.writers.json import conclusion_json, data_json, to_json, warnings_json
+    from pact_reports.writers.json import answer_json, to_json, warnings_json
     from pact_reports.writers.terminal import show
 
     names = [run.place for run in experiment.runs]
@@ -189,20 +181,19 @@ def _print_pairs(experiment: Experiment, data: tuple[Path, ...] | None, *, as_js
             {
                 "a": names[0],
                 "b": name,
-                "answer": conclusion_json(answer),
                 "comparison": to_json(each),
             }
             | ({} if data is None else {"items": differing_json(each, records)})
             | ({} if found is None else {"tempering": to_json(found)})
             | ({} if cost is None else {"quantising": to_json(cost)})
-            for name, each, answer, found, cost in compared
+            for name, each, _, found, cost in compared
         ]
         print_json(
             {
+                "answer": answer_json([experiment.data], better=answers),
                 "decoding": {**label},
                 "intervals": intervals,
                 "unlike_runs": [to_json(each) for each in experiment.unlike],
-                "data": data_json(experiment.data),
                 "warnings": warnings_json(experiment.applied_warnings),
                 "comparisons": pairs,
             }
@@ -233,13 +224,7 @@ def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None
     from pact_reports.sentences.conclusions import beside_leak, better_words
     from pact_reports.table import Line
     from pact_reports.tables.comparison import arms_parts
-    from pact_reports.writers.json import (
-        arms_json,
-        conclusion_json,
-        data_json,
-        to_json,
-        warnings_json,
-    )
+    from pact_reports.writers.json import answer_json, arms_json, to_json, warnings_json
     from pact_reports.writers.terminal import show
 
     names = names_of(experiment.arms)
@@ -249,12 +234,11 @@ def _print_arms(experiment: Experiment, *, mcnemar: bool, as_json: bool) -> None
         intervals = GENERALISATION[experiment.settings.unit]
         print_json(
             {
+                "answer": answer_json([experiment.data], better=answers),
                 "decoding": {**label},
                 "intervals": intervals,
                 "unlike_runs": [to_json(each) for each in experiment.unlike],
-                "data": data_json(experiment.data),
                 "warnings": warnings_json(experiment.applied_warnings),
-                "answers": [conclusion_json(each) for each in answers],
                 "arms": arms_json(compared, names),
             }
         )

@@ -58,7 +58,7 @@ def demo(out: Path, k: int, limit: int | None) -> None:
                 score(model, dataset, run, labels={"arm": arm, "seed": _SEED})
         print_reports(runs, as_json=False)
         page = out / "demo.html"
-        experiment = Experiment.read(runs, Settings(method="pact"))
+        experiment = Experiment.read(runs, Settings(method="pact", target_error=_TARGET_ERROR))
         outputs = Outputs(html=page, data=(data,), command=("pact-eval", "demo"))
         write_report(experiment, outputs)
     click.echo(f"wrote {', '.join(one_line(str(run)) for run in runs)} and {one_line(str(page))}")

@@ -11,6 +11,7 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import output, print_json, warn
+from pact_cli.leaks import exit_on_leak, named_data, print_leak
 from pact_cli.options import (
     PATH,
     json_option,
@@ -23,7 +24,7 @@ from pact_cli.options import (
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
-    from pact_eval.evaluation import Settings
+    from pact_eval.evaluation import DataConclusion, Experiment, Settings
     from pact_reports.files import Outputs, WrittenReport
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -57,7 +58,9 @@ def _out_option(folder: str) -> Callable[[Command], Command]:
 @output_options(
     *("figure_style", "figure_width", "palette", "thresholds", "cost_wrong", "cost_review")
 )
-@settings_options("method", "decoding", "allow", "resamples", "seed")
+@settings_options(
+    *("method", "decoding", "allow", "resamples", "seed", "data", "audit", "without_leaks")
+)
 @json_option
 def figures(
     runs: tuple[Path, ...],
@@ -73,24 +76,33 @@ def figures(
     They have the width of a printed column: 3.5 inches, or that of a LaTeX template with --style.
     A figure that lacks data is left out, with the reason, for example: no calibrator, K = 1, one
     arm, no training log next to the adapter.
+
+    Exits with 3 if items are also in a file that the model is made from, see --without-leaks.
     """
     from pact_reports.figures import FIGURES
     from pact_reports.figures.files import FORMATS
-    from pact_reports.files import paths_json
+    from pact_reports.files import paths_json, write_report
+    from pact_reports.writers.json import answer_json
 
     names = tuple(FIGURES if only is None else listed("--only", only, tuple(FIGURES)))
     endings = None if formats is None else tuple(listed("--format", formats, FORMATS))
-    written, warnings = _written(
-        runs, settings, replace(outputs, figures=out, figure_names=names, figure_formats=endings)
-    )
+    experiment, warnings = _read(runs, settings)
+    chosen = replace(outputs, figures=out, figure_names=names, figure_formats=endings)
+    written = write_report(experiment, chosen)
     if as_json:
-        skipped = {**written.skipped_figures}
-        notes: dict[str, Json] = {name: [*each] for name, each in written.notes.items()}
-        files = paths_json(written.figures or {})
-        print_json({"files": files, "skipped": {**skipped}, "notes": notes, "warnings": warnings})
+        print_json(
+            {
+                "answer": answer_json([experiment.data]),
+                "files": paths_json(written.figures or {}),
+                "skipped": {**written.skipped_figures},
+                "notes": {name: [*each] for name, each in written.notes.items()},
+                "warnings": warnings,
+            }
+        )
     _check_any("no figure could be drawn", written, "not drawn")
     if not as_json:
-        _print_paths(written, "not drawn")
+        _print_paths(written, experiment.data, "not drawn")
+    exit_on_leak([experiment.data])
 
 
 @command(loads=("pact_reports.files",))
@@ -113,10 +125,11 @@ def figures(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
     multiple=True,
-    help="Dataset folder for the table of splits; may be given several times.",
+    help="Dataset folder: it is audited, and the table of splits counts its files. Default of the "
+    "audit: the file that run.json names, for leaks only. May be given several times.",
 )
 @output_options("criteria", "clear", "palette", "thresholds", "cost_wrong", "cost_review")
-@settings_options("method", "decoding", "allow", "resamples", "seed")
+@settings_options("method", "decoding", "allow", "resamples", "seed", "audit", "without_leaks")
 @json_option
 def tables(
     runs: tuple[Path, ...],
@@ -130,39 +143,44 @@ def tables(
 ) -> None:
     """Write tables of RUNs as LaTeX (booktabs), Markdown and CSV.
 
-    A table that lacks data is left out, with the reason. Exits with 5 if the criteria differ from
-    the registered ones, or were registered after a run began.
+    A table that lacks data is left out, with the reason. Exits with 3 if items are also in a file
+    that the model is made from (see --without-leaks), and with 5 if the criteria differ from the
+    registered ones, or were registered after a run began.
     """
-    from pact_reports.files import paths_json
+    from pact_reports.files import paths_json, write_report
     from pact_reports.tables import FORMATS, TABLES
+    from pact_reports.writers.json import answer_json
 
     names = tuple(TABLES if only is None else listed("--only", only, tuple(TABLES)))
     endings = tuple(listed("--format", formats, FORMATS))
     chosen = replace(outputs, tables=out, table_names=names, table_formats=endings, data=data)
-    written, warnings = _written(runs, settings, chosen)
+    experiment, warnings = _read(runs, replace(settings, data=named_data(data)))
+    written = write_report(experiment, chosen)
     _check_any("no table could be made", written, "left out")
     if as_json:
-        skipped = {**written.skipped_tables}
-        files = paths_json(written.tables or {})
-        print_json({"files": files, "skipped": {**skipped}, "warnings": warnings})
+        print_json(
+            {
+                "answer": answer_json([experiment.data]),
+                "files": paths_json(written.tables or {}),
+                "skipped": {**written.skipped_tables},
+                "warnings": warnings,
+            }
+        )
     else:
-        _print_paths(written, "left out")
+        _print_paths(written, experiment.data, "left out")
     written.check_registration()
+    exit_on_leak([experiment.data])
 
 
-def _written(
-    runs: tuple[Path, ...], settings: Settings, outputs: Outputs
-) -> tuple[WrittenReport, list[Json]]:
-    """Return what was written, and the warnings as JSON values; print the warnings."""
+def _read(runs: tuple[Path, ...], settings: Settings) -> tuple[Experiment, list[Json]]:
+    """Return the runs, and the warnings on them as JSON values; print the warnings."""
     from pact_eval.evaluation import Experiment
-    from pact_reports.files import write_report
     from pact_reports.sentences.notes import warning_sentence
     from pact_reports.writers.json import warnings_json
 
     experiment = Experiment.read(runs, settings)
     warn(map(warning_sentence, experiment.warnings))
-    warnings = [*left_out_files(), *warnings_json(experiment.warnings)]
-    return write_report(experiment, outputs), warnings
+    return experiment, [*left_out_files(), *warnings_json(experiment.warnings)]
 
 
 def _check_any(message: str, written: WrittenReport, why_not: str) -> None:
@@ -172,10 +190,11 @@ def _check_any(message: str, written: WrittenReport, why_not: str) -> None:
         raise InputError("\n".join([message, *_skipped(written, why_not)]))
 
 
-def _print_paths(written: WrittenReport, why_not: str) -> None:
-    """Print the paths to stdout, and the names of skipped files to stderr."""
+def _print_paths(written: WrittenReport, data: DataConclusion, why_not: str) -> None:
+    """Print the paths to stdout; what leaks, and the names of skipped files, to stderr."""
     from pact_reports.plain_text import cell, one_line
 
+    print_leak(data, to_stderr=True)
     console, errors = output(), output(to_stderr=True)
     for path in written.paths:
         console.print(cell(str(path)), soft_wrap=True)

@@ -212,6 +212,22 @@ _SETTINGS: Final = {
         "items.",
     ),
     "seed": bootstrap_seed_option("Seed of the bootstrap."),
+    "target_error": click.option(
+        "--target-error",
+        type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
+        callback=number,
+        help="Ask whether the model may act alone: which share of its answers has an error of at "
+        "most this in new families, such as 0.05. `pact-eval thresholds` says more.",
+    ),
+    "data": click.option(
+        "--data",
+        metavar="FILE_OR_FOLDER",
+        type=PATH,
+        multiple=True,
+        help="Dataset of the runs: it is audited (with its folder, if the manifest.json next to a "
+        "file names it). Default: the file that run.json names, if it is unchanged, which is "
+        "checked for leaks only. May be given several times.",
+    ),
     "audit": click.option(
         "--audit",
         metavar="FILE",

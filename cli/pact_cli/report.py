@@ -11,6 +11,7 @@ import click
 
 from pact_cli.commands import command, from_settings
 from pact_cli.console import output, print_json, warn
+from pact_cli.leaks import exit_on_leak, named_data, print_leak
 from pact_cli.options import (
     RUN,
     json_option,
@@ -21,7 +22,7 @@ from pact_cli.options import (
     settings_options,
 )
 from pact_cli.steps import load
-from pact_eval.errors import GateError, InputError, TamperedError
+from pact_eval.errors import InputError
 
 if TYPE_CHECKING:
     from pact_eval._json import Json
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 @runs_argument
 @settings_options(
     *("by", "unit", "decoding", "resamples", "seed", "calibration", "shipped", "allow", "method"),
-    *("audit", "without_leaks"),
+    *("audit", "without_leaks", "target_error"),
 )
 @output_options(
     "html",
@@ -99,7 +100,7 @@ def report(
         raise click.UsageError("--local-run is for the report in the terminal and --json")
     if not outputs.any:
         full = full or _grouped()
-        settings = replace(settings, data=() if from_settings("data") else outputs.data)
+        settings = replace(settings, data=named_data(outputs.data))
         conclusions = print_reports(runs, settings, as_json=as_json, full=full, local=local_run)
         exit_on_leak(conclusions)
         return
@@ -174,7 +175,7 @@ def print_reports(
 
     experiments, skipped = Experiment.read_each(folders, settings)
     warn(map(warning_sentence, skipped))
-    found = [experiment.report() for experiment in experiments]
+    found = [_reported(experiment) for experiment in experiments]
     names = names_of(report.run.arm for report in found)
     reports: list[dict[str, Json]] = []
     for each in found:
@@ -195,12 +196,14 @@ def print_reports(
     return [experiment.data for experiment in experiments]
 
 
-def exit_on_leak(conclusions: Sequence[DataConclusion]) -> None:
-    """Exit with 5 if data are not those of their manifest, with 3 if they leak; all is printed."""
-    if any(conclusion.tampered for conclusion in conclusions):
-        click.get_current_context().exit(TamperedError.exit_code)
-    if any(conclusion.status == "leak" for conclusion in conclusions):
-        click.get_current_context().exit(GateError.exit_code)
+def _reported(experiment: Experiment) -> RunReport:
+    """Return the report on a run; with --target-error, also whether it may act alone."""
+    report = experiment.report()
+    if experiment.settings.target_error is None:
+        return report
+    from pact_eval.thresholds import with_acting
+
+    return with_acting(report)
 
 
 def _parts(
@@ -310,18 +313,16 @@ def _print_written(
     written: WrittenReport, experiment: Experiment, warnings: list[Json], *, as_json: bool
 ) -> None:
     from pact_reports.plain_text import cell, one_line
-    from pact_reports.sentences.data import leak_lines
-    from pact_reports.writers.json import data_json
-    from pact_reports.writers.terminal import show
+    from pact_reports.writers.json import answer_json
 
     skipped = {f"figure {name}": why for name, why in written.skipped_figures.items()}
     skipped |= {f"table {name}": why for name, why in written.skipped_tables.items()}
     if as_json:
-        data = data_json(experiment.data)
         written_json: dict[str, Json] = {"files": written.files_json(), "skipped": {**skipped}}
-        print_json({**written_json, "data": data, "warnings": warnings})
+        answer = answer_json([experiment.data])
+        print_json({"answer": answer, **written_json, "warnings": warnings})
         return
-    show(output(), leak_lines(experiment.data.leak))
+    print_leak(experiment.data)
     console, errors = output(), output(to_stderr=True)
     for path in written.paths:
         console.print(cell(str(path)), soft_wrap=True)

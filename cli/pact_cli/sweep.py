@@ -10,6 +10,7 @@ import click
 
 from pact_cli.commands import command
 from pact_cli.console import output, print_json, warn
+from pact_cli.leaks import exit_on_leak
 from pact_cli.options import RUN, json_option, path_argument, settings_options
 
 if TYPE_CHECKING:
@@ -34,22 +35,28 @@ def _range(context: click.Context, parameter: click.Parameter, text: str | None)
     callback=_range,
     help="Numbers of views: a range such as 1..4, or one number. Default: 1 to K.",
 )
-@settings_options("resamples", "seed", "calibration", "shipped", "allow", decoding="ensemble")
+@settings_options(
+    *("resamples", "seed", "calibration", "shipped", "allow", "data", "audit", "without_leaks"),
+    decoding="ensemble",
+)
 @json_option
 def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> None:
     """Show metrics of RUN for every number of views.
 
     The metrics are accuracy, NLL, ECE, view TV and flip rate. Views are added in their order;
     K = 1 is the canonical view alone. View TV and flip rate are computed on raw views.
+
+    Exits with 3 if items are also in a file that the model is made from, see --without-leaks.
     """
     from pact_eval.evaluation import Experiment
     from pact_eval.runs import run_folder
     from pact_reports.plain_text import one_line
     from pact_reports.sentences.answers import sweep_answer
+    from pact_reports.sentences.data import leak_lines, leak_prefix
     from pact_reports.sentences.notes import warning_sentence
     from pact_reports.table import Line
     from pact_reports.tables.sweep import sweep_table
-    from pact_reports.writers.json import to_json, warnings_json
+    from pact_reports.writers.json import answer_json, to_json, warnings_json
     from pact_reports.writers.terminal import show
 
     experiment = Experiment.read([run_folder(run)], settings)
@@ -59,6 +66,7 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
     warn(map(warning_sentence, warnings))
     if as_json:
         found: dict[str, Json] = {
+            "answer": answer_json([experiment.data]),
             "run": swept.place,
             "decoding": {**settings.label},
             "points": to_json(points),
@@ -68,5 +76,8 @@ def sweep(run: Path, views: range | None, settings: Settings, as_json: bool) -> 
     else:
         table = sweep_table(points, settings.calibration_name)
         last = sweep_answer(points)
-        answer = [] if last is None else [Line(last, "strong")]
-        show(output(), [Line(one_line(swept.run.title), "strong"), table, *answer])
+        leak = experiment.data.leak
+        answer = [] if last is None else [Line(f"{leak_prefix(leak)}{last}", "strong")]
+        title = Line(one_line(swept.run.title), "strong")
+        show(output(), [*leak_lines(leak), title, table, *answer])
+    exit_on_leak([experiment.data])

@@ -23,7 +23,6 @@ from pact_cli.options import (
 from pact_eval.errors import GateError, InconclusiveError
 
 if TYPE_CHECKING:
-    from pact_eval._json import Json
     from pact_eval.evaluation import Settings
     from pact_eval.thresholds import (
         Acting,
@@ -236,14 +235,14 @@ def _show_chosen(found: Thresholds, out: Path | None, *, brief: bool, as_json: b
     from pact_reports.sentences.notes import warning_sentence
     from pact_reports.sentences.thresholds import thresholds_answer
     from pact_reports.tables.thresholds import thresholds_parts
-    from pact_reports.writers.json import to_json, warnings_json
+    from pact_reports.writers.json import conclusion_json, to_json, warnings_json
 
     warnings = found.warnings
     warn(map(warning_sentence, warnings))
     if as_json:
         print_json(
             {
-                "answer": _answer_json(acting(found)),
+                "answer": conclusion_json(acting(found)),
                 "thresholds": thresholds_json(found),
                 "gates": to_json(found.gates),
                 "alternatives": to_json(found.alternatives),
@@ -256,23 +255,12 @@ def _show_chosen(found: Thresholds, out: Path | None, *, brief: bool, as_json: b
 
 def _show_conclusion(conclusion: Acting, *, as_json: bool) -> None:
     from pact_reports.sentences.thresholds import acting_answer
+    from pact_reports.writers.json import conclusion_json
 
     if as_json:
-        print_json({"answer": _answer_json(conclusion)})
+        print_json({"answer": conclusion_json(conclusion)})
     else:
         show_answer((), acting_answer(conclusion), brief=True)
-
-
-def _answer_json(conclusion: Acting) -> dict[str, Json]:
-    from pact_reports.sentences.thresholds import acting_answer
-    from pact_reports.writers.json import to_json
-
-    names = ("status", "target", "confidence", "together", "share", "rule", "gates", "items")
-    return {
-        "question": conclusion.question,
-        **{name: to_json(getattr(conclusion, name)) for name in (*names, "unchecked")},
-        "text": acting_answer(conclusion),
-    }
 
 
 def _check(file: Path, run: Path, settings: Settings, *, brief: bool, as_json: bool) -> None:

@@ -17,13 +17,15 @@ from typing import Final
 
 import numpy as np
 
+from pact_eval._typing import BoolArray
 from pact_eval.calibration import CalibrationWarning
 from pact_eval.drift.distances import Distance, distance, joint_floor
 from pact_eval.drift.mix import Mix, mix_of
-from pact_eval.drift.pairing import PairedRuns, Pairing
+from pact_eval.drift.pairing import PairedRuns, Pairing, opened_runs
 from pact_eval.drift.tempering import Tempering, temperings
 from pact_eval.evaluation import (
     CalibrationError,
+    DataConclusion,
     Estimate,
     ExperimentRun,
     GroupBy,
@@ -211,6 +213,7 @@ class Drift(Result):
         temperings: fitted temperatures before and after, and their ratio.
         gates: gates of thresholds before and after.
         mix: parts of the change in accuracy on other items; None on the same items.
+        data: whether the data of the runs is sound; of a leak, with the accuracy of the second run.
     """
 
     runs: tuple[ExperimentRun, ExperimentRun]
@@ -225,6 +228,7 @@ class Drift(Result):
     temperings: tuple[Tempering, ...]
     gates: tuple[GateChange, ...]
     mix: Mix | None
+    data: DataConclusion
 
     @property
     def test(self) -> MarginTest:
@@ -269,11 +273,12 @@ def measure_drift(
     Raises:
         ValueError: the settings have no margin.
         RunError: a folder is not a complete run.
-        InputError: the runs cannot be paired (`PairedRuns.read`) or checked (`gate_changes`).
+        InputError: the runs cannot be paired (`PairedRuns.of`) or checked (`gate_changes`).
     """
     if settings.margin is None:
         raise ValueError("settings: expected a margin, got none")
-    pair = PairedRuns.read(first, second, settings)
+    runs, data = opened_runs(first, second, settings)
+    pair = PairedRuns.of(*runs, settings)
     paired, probabilities = pair.pairing.paired, not pair.answers_only
     moved = None
     if paired and probabilities:
@@ -297,7 +302,24 @@ def measure_drift(
         temperings=temperings(pair, settings.unit) if probabilities and not pair.ablated else (),
         gates=gate_changes(thresholds, first, second, settings) if thresholds else (),
         mix=None if paired or pair.ablated else mix_of(pair.a, pair.b),
+        data=_with_accuracies(data, pair.b),
     )
+
+
+def _with_accuracies(data: DataConclusion, items: ScoredItems) -> DataConclusion:
+    """Return the conclusion on the data; of a leak, with the accuracy of the second run."""
+    leak = data.leak
+    if leak is None or leak.left_out:
+        return data
+    leaked = np.isin(items.families, leak.families)[items.family]
+    everything = np.ones(len(items), dtype=np.bool_)
+    accuracy, without = (_accuracy_of(items, rows) for rows in (everything, ~leaked))
+    return replace(data, leak=replace(leak, accuracy=accuracy, accuracy_without=without))
+
+
+def _accuracy_of(items: ScoredItems, rows: BoolArray) -> Estimate:
+    code = np.unique(items.cluster[rows], return_inverse=True)[1]
+    return rate_estimate(np.bincount(code, items.correct[rows]), np.bincount(code))
 
 
 def _accuracy(pair: PairedRuns, settings: Settings) -> Iterator[AccuracyChange]:

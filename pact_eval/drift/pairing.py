@@ -7,12 +7,13 @@ opened one by one, and what they record differently is a result, not a refusal.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pact_eval.errors import InputError
 from pact_eval.evaluation import (
+    DataConclusion,
     Experiment,
     ExperimentRun,
     ScoredItems,
@@ -21,6 +22,7 @@ from pact_eval.evaluation import (
 )
 from pact_eval.evaluation.alignment import in_order_of
 from pact_eval.evaluation.common_views import views_in_common
+from pact_eval.evaluation.run_data import conclude_on_data
 from pact_eval.runs import (
     Difference,
     Predictions,
@@ -72,25 +74,20 @@ class PairedRuns:
     views: int
 
     @classmethod
-    def read(cls, first: RunSource, second: RunSource, settings: Settings) -> PairedRuns:
-        """Open two runs.
+    def of(cls, first: ExperimentRun, second: ExperimentRun, settings: Settings) -> PairedRuns:
+        """Pair two runs.
 
         Args:
-            first: the run before, or its folder.
+            first: the run before.
             second: the run after.
             settings: decoding, calibrators and units.
 
         Raises:
-            RunError: a folder is not a complete run.
+            RunError: the rows of a run are damaged.
             InputError: a run lacks the decoding or its calibrator; one has ablated contexts and the
                 other has not; or an item has another reference, kind, family or letter order of
                 view 0 in the other run.
         """
-        return cls.of(_opened(first, settings), _opened(second, settings), settings)
-
-    @classmethod
-    def of(cls, first: ExperimentRun, second: ExperimentRun, settings: Settings) -> PairedRuns:
-        """Pair two runs that are open; see `read`."""
         runs = first, second
         if runs[0].ablated != runs[1].ablated:
             message = (
@@ -130,8 +127,33 @@ class PairedRuns:
         return self.a.answers_only or self.b.answers_only
 
 
+def opened_runs(
+    first: RunSource, second: RunSource, settings: Settings
+) -> tuple[tuple[ExperimentRun, ExperimentRun], DataConclusion]:
+    """Open two runs one by one; without the families of a leak of either, if the settings say so.
+
+    Args:
+        first: the run before, or its folder.
+        second: the run after.
+        settings: calibrators, and the data of the runs.
+
+    Returns:
+        The runs, and whether their data is sound. A leak has no accuracies.
+
+    Raises:
+        RunError: a folder is not a complete run.
+        InputError: no item is left.
+    """
+    before, after = _opened(first, settings), _opened(second, settings)
+    data = conclude_on_data([run for run in (before, after) if not run.ablated], settings)
+    if settings.without_leaks and data.leak is not None:
+        families, data = data.leak.families, data.leaving_out()
+        before, after = (run.without_families(families, None) for run in (before, after))
+    return (before, after), data
+
+
 def _opened(source: RunSource, settings: Settings) -> ExperimentRun:
-    (run,) = Experiment.read([open_run(source)], settings).all_runs
+    (run,) = Experiment.read([open_run(source)], replace(settings, without_leaks=False)).all_runs
     return run
 
 

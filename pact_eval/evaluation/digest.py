@@ -83,6 +83,8 @@ def report_digest(
     chosen["allow"] = [*sorted(set(settings.allow))]
     if settings.without_leaks:
         chosen["without_leaks"] = True
+    if settings.target_error is not None:
+        chosen["target_error"] = settings.target_error
     return ReportDigest(metadata.version("pact-eval"), chosen, found, inputs or {})
 
 

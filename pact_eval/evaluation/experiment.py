@@ -68,6 +68,7 @@ from pact_eval.evaluation.joins import (
 )
 from pact_eval.evaluation.notes import (
     DifferentViews,
+    RepeatedPrompts,
     RoundedProbabilities,
     SeveralRight,
     numeric_noise,
@@ -547,7 +548,7 @@ class Experiment:
 
     def _evaluated(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> Evaluation:
         settings = self.settings
-        return evaluate_items(
+        evaluation = evaluate_items(
             self._items(run, decoding, calibrated=calibrated),
             by=settings.by,
             rng=settings.rng(),
@@ -558,6 +559,13 @@ class Experiment:
                 *_known_in_part(run, decoding, calibrated=calibrated),
             ),
         )
+        if not run.provenance.shuffled:
+            return evaluation
+        notes = (
+            replace(note, shuffled=True) if isinstance(note, RepeatedPrompts) else note
+            for note in evaluation.notes
+        )
+        return replace(evaluation, notes=tuple(notes))
 
     def _items(self, run: ExperimentRun, decoding: Decoding, *, calibrated: bool) -> ScoredItems:
         """Return the items of a run under a decoding; those of a large run without their texts."""
@@ -757,7 +765,7 @@ class Experiment:
         Args:
             run: a run on full or ablated contexts.
         """
-        return order_effect(self.evaluation(run), run.provenance)
+        return order_effect(self.evaluation(run.in_orders()), run.provenance)
 
     def better(self, a: ExperimentRun, b: ExperimentRun) -> BetterConclusion:
         """Conclude whether one run is better than another.
@@ -867,13 +875,17 @@ class Experiment:
         def concluded() -> OrderConclusion:
             effect, (items, left) = self.order_effect(run), self._ordered_items(run)
             changed = items.predictions.ids[items.flipped == 1]
+            recorded = run.provenance
+            # Another order is another epoch, and sampling alone may change every answer.
+            floor = 1.0 if recorded.shuffled else flip_floor(items, effect.floor)
+            of_one_order = recorded.repeats and not recorded.shuffled
             return order_conclusion(
                 run.label,
                 effect,
                 self._slots(run),
-                flip_floor=flip_floor(items, effect.floor),
+                flip_floor=floor,
                 items=tuple(map(str, changed)),
-                repeats=run.provenance.repeats and (run.provenance.k or 1) > 1,
+                repeats=of_one_order and (recorded.k or 1) > 1,
                 untested=left,
             )
 
@@ -901,7 +913,8 @@ class Experiment:
         Of a large run, the first items are enough: the test has power for any preference that
         matters, and the views of all items would not fit into memory.
         """
-        unit, path = self.settings.unit, run.run.predictions_file
+        run, unit = run.in_orders(), self.settings.unit
+        path = run.run.predictions_file
         in_memory = run.shortened or isinstance(run.run, Run)
         items = 0 if in_memory else streamable_items(path)
         if items <= ITEMS_IN_MEMORY:
@@ -944,6 +957,7 @@ class Experiment:
             run: a run on full or ablated contexts.
         """
         settings, effect = self.settings, self.order_effect(run)
+        run = run.in_orders()
 
         def found() -> OrderAudit:
             ensemble = None
@@ -1062,10 +1076,13 @@ class RunReport(Result):
     Attributes:
         experiment: the run, with the settings of all numbers.
         run: the run, on full or ablated contexts.
+        acting: whether it may act alone, which `pact_eval.thresholds` concludes; None if that was
+            not asked.
     """
 
     experiment: Experiment
     run: ExperimentRun
+    acting: Conclusion | None = None
 
     @property
     def warnings(self) -> tuple[CalibrationWarning | Notice, ...]:
@@ -1093,11 +1110,12 @@ class RunReport(Result):
 
     @property
     def conclusions(self) -> tuple[Conclusion, ...]:
-        """What is concluded of the run alone: its data, its order and its probabilities."""
+        """What is concluded of the run alone: data, order, probabilities, and acting if asked."""
         if self.run.ablated:
             return (self.experiment.data,)
         experiment, run = self.experiment, self.run
-        return experiment.data, experiment.order(run), experiment.probabilities(run)
+        acting = () if self.acting is None else (self.acting,)
+        return experiment.data, experiment.order(run), experiment.probabilities(run), *acting
 
     @property
     def order_audit(self) -> OrderAudit:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,6 +26,7 @@ from pact_eval.runs import (
     Decoding,
     Predictions,
     Provenance,
+    Run,
     RunFolder,
     read_any_run,
 )
@@ -277,6 +279,22 @@ class ExperimentRun:
         views = 1 if self.provenance.repeats else self._views
         return self.once("asked once", lambda: self._of_views(views, repeats=None))
 
+    def in_orders(self) -> ExperimentRun:
+        """Return the run with repeats in several orders as its views; any other run as it is."""
+        if not self.provenance.shuffled:
+            return self
+
+        def as_views() -> ExperimentRun:
+            run = read_any_run(self.run)
+            views = replace(
+                run,
+                provenance=replace(run.provenance, repeats=False, shuffled=False),
+                predictions=replace(run.predictions, repeats=False),
+            )
+            return self._of_views(self._views, repeats=None, run=views)
+
+        return self.once("in orders", as_views)
+
     def alone(self) -> ExperimentRun:
         """Return the run with the rows that it has itself, whatever the others of an experiment."""
         own = (self.provenance.k or 1) if self.provenance.repeats else 1
@@ -307,10 +325,12 @@ class ExperimentRun:
         """
         return self._of_views(views, repeats=self._repeats)
 
-    def _of_views(self, views: int | IntArray | None, *, repeats: int | None) -> ExperimentRun:
+    def _of_views(
+        self, views: int | IntArray | None, *, repeats: int | None, run: Run | None = None
+    ) -> ExperimentRun:
         """Return the run with some views, and so many rows per item; None leaves its own."""
         return ExperimentRun(
-            self.run,
+            run or self.run,
             arm=self.arm,
             first=self._first,
             calibration=self._calibration,

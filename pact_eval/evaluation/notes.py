@@ -118,16 +118,18 @@ class SeveralRight:
 
 @dataclass(frozen=True)
 class RepeatedPrompts:
-    """The views of a run are repeats of one order, such as the epochs or trials of a log.
+    """The views of a run are repeats, such as the epochs or trials of a log.
 
     Attributes:
         repeats: how many times a question was asked.
         changed: share of items whose answer is not the same in all repeats; NaN if the repeats
             are decoded together.
+        shuffled: whether the repeats show the answers in other orders; otherwise in one.
     """
 
     repeats: int
     changed: float
+    shuffled: bool = False
 
     @classmethod
     def of(cls, items: ScoredItems) -> tuple[RepeatedPrompts, ...]:

@@ -194,17 +194,20 @@ def order_effect(evaluation: Evaluation, provenance: Provenance) -> OrderEffect:
     view_tv, flips = estimates["view_tv"], estimates["flip_rate"]
     probe = provenance.probe
     sorts = probe is not None and probe.order_effect == "not seen"
-    finding = _finding(view_tv, evaluation.k, floor, sorts=sorts)
+    finding = _finding((view_tv, flips), evaluation.k, floor, sorts=sorts)
     return OrderEffect(finding, evaluation.k, floor, view_tv, flips, orders_hidden=sorts)
 
 
-def _finding(view_tv: Estimate, k: int, floor: NoiseFloor, *, sorts: bool) -> OrderFinding:
+def _finding(
+    moved: tuple[Estimate, Estimate], k: int, floor: NoiseFloor, *, sorts: bool
+) -> OrderFinding:
+    view_tv, flips = moved
     if sorts:
         return "identical"
     if k == 1:
         return "one view"
-    if math.isnan(view_tv.value):
-        return "one order"
+    if math.isnan(view_tv.value):  # of answers without probabilities, only the flips are known
+        return "one order" if math.isnan(flips.value) else "no floor"
     if view_tv.value <= _SAME:
         return "identical"
     if not floor.known:

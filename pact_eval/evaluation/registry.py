@@ -133,6 +133,9 @@ NO_PROBABILITIES: Final = "the run has answers and no probabilities"
 """Why a metric is undefined if only the answers are known."""
 
 REPEATS_OF_ONE_ORDER: Final = "repeats of one order"
+"""Why nothing is known of orders if the views of every item are repeats of one."""
+
+REPEATS_NOT_VIEWS: Final = "repeats, not views"
 """Why a metric of views is undefined if the views of every item are repeats."""
 
 Reduction = Callable[["ScoredItems", str], Reduced]
@@ -479,7 +482,7 @@ def _where(items: ScoredItems, mask: npt.NDArray[np.bool_], reason: str) -> Basi
 def _over_views(items: ScoredItems, name: str) -> Reduced:
     """The mean of a metric of several views, undefined for one view."""
     if items.repeats > 1:
-        return undefined(REPEATS_OF_ONE_ORDER)
+        return undefined(REPEATS_NOT_VIEWS)
     reason = "one view only: K is 1"
     if items.k > 1 and "ensemble" in find_metric(name).needs:
         reason = "the views of an item rule out all of its answers"

@@ -35,6 +35,8 @@ class Settings:
             the runs name are compared with the training files of their manifests.
         audit: output of `pact-audit data --json` on the data.
         without_leaks: leave out the families that are also in files that a model is made from.
+        target_error: largest error among the answers that a model gives alone, in (0, 1); None does
+            not ask whether it may.
 
     Examples:
         >>> from pact_eval.evaluation import Settings
@@ -58,6 +60,7 @@ class Settings:
     data: tuple[Path, ...] = ()
     audit: Path | None = None
     without_leaks: bool = False
+    target_error: float | None = None
 
     @property
     def calibration_name(self) -> Literal["raw", "calibrated", "as shipped"]:

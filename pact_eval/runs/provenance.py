@@ -36,6 +36,9 @@ others are minus infinity."""
 REPEATS: Final = "repeats"
 """`log.views` of an import whose views ask the same prompt several times, in one order."""
 
+SHUFFLED: Final = "shuffled repeats"
+"""`log.views` of an import whose views ask the same question several times, in other orders."""
+
 TRIALS: Final = "trials"
 """`log.views` of an import whose views have other examples in the prompt, and one order."""
 
@@ -221,8 +224,9 @@ class Provenance(Mapping[str, Json]):
             answers are only known to be small.
         answers_only: whether the answers are known, and no probabilities.
         several_right: number of items with several right answers.
-        repeats: whether the views of an imported log are repeats: the order of the answers of an
-            item never changes. Epochs ask one prompt again; `trials` have other examples in it.
+        repeats: whether the views of an imported log are repeats, of which the log reports the
+            mean. Epochs ask one prompt again; `trials` have other examples in it.
+        shuffled: whether the repeats of an item show its answers in other orders.
         trials: whether the repeats have other examples in the prompt.
         custody: what the adapter was trained on, and what was allowed.
         seal: hashes of the rows and of this file; None while the run is being written.
@@ -263,6 +267,7 @@ class Provenance(Mapping[str, Json]):
     answers_only: bool
     several_right: int
     repeats: bool
+    shuffled: bool
     trials: bool
     custody: Custody
     seal: Seal | None
@@ -326,7 +331,8 @@ class Provenance(Mapping[str, Json]):
             censored=bool(top.object("censored").whole("views")),
             answers_only=settings.text("values") == ANSWERS,
             several_right=top.whole("several_right") or 0,
-            repeats=top.object("log").text("views") in (REPEATS, TRIALS),
+            repeats=top.object("log").text("views") in (REPEATS, SHUFFLED, TRIALS),
+            shuffled=top.object("log").text("views") == SHUFFLED,
             trials=top.object("log").text("views") == TRIALS,
             custody=top.custody("custody"),
             seal=top.seal("seal"),

@@ -49,6 +49,7 @@ from pact_eval.thresholds.files import (
 )
 from pact_eval.thresholds.gate_items import Counting, GateItems
 from pact_eval.thresholds.plans import families_needed
+from pact_eval.thresholds.report_acting import acting_of_arm, with_acting
 from pact_eval.thresholds.sequence import ChosenGate, GateTest, choose_gate
 from pact_eval.thresholds.set_checking import AnswerSetsCheck, CheckedSets, check_answer_sets
 from pact_eval.thresholds.set_files import (
@@ -100,6 +101,7 @@ __all__ = [
     "ThresholdsFile",
     "accept",
     "acting",
+    "acting_of_arm",
     "acting_without_probabilities",
     "answer_set",
     "answer_sets_json",
@@ -118,6 +120,7 @@ __all__ = [
     "read_thresholds",
     "sets_guarantee",
     "thresholds_json",
+    "with_acting",
     "write_answer_sets",
     "write_thresholds",
 ]

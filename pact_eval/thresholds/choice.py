@@ -337,7 +337,7 @@ def _gate(name: str, items: GateItems, target: Target, confidence: float) -> Gat
         items=len(items),
         unanswered=int((items.sureness == -np.inf).sum()),
         units=len(items.units),
-        equal=len(set(np.bincount(items.units.codes).tolist())) < 2,
+        equal=items.equal_units,
         coverage=rate_over_units(items, accepted, every),
         same_items_error=rate_over_units(items, items.wrong, accepted),
         realised_error=rate_over_units(items, items.wrong, realised),

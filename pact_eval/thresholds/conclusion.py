@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import ClassVar, Final, Literal, TypeAlias
 
@@ -12,6 +12,8 @@ from pact_eval.evaluation import Estimate
 from pact_eval.evaluation.conclusions.conclusion import Conclusion, Question, Tone, Unchecked
 from pact_eval.runs import RunSource, open_run
 from pact_eval.thresholds.choice import Gate, Rule, Thresholds
+from pact_eval.thresholds.gate_items import GateItems
+from pact_eval.thresholds.sequence import ChosenGate
 from pact_eval.thresholds.targets import Target
 
 ActingStatus: TypeAlias = Literal["share guaranteed", "none shown", "cannot tell"]
@@ -55,18 +57,44 @@ class ActingGate:
     @classmethod
     def of(cls, gate: Gate) -> ActingGate:
         """Return what a conclusion needs of a gate."""
-        test = gate.chosen.test
+        sizes = gate.units, gate.equal
+        return cls._of(gate.group, gate.chosen, gate.coverage, sizes, gate.needed)
+
+    @classmethod
+    def of_chosen(
+        cls, group: str, chosen: ChosenGate, items: GateItems, share: Estimate
+    ) -> ActingGate:
+        """Return what a conclusion needs of a gate for which nothing was planned.
+
+        Args:
+            group: all, or the kind or domain.
+            chosen: the gate and its tests.
+            items: those of the group.
+            share: of them that it accepts.
+        """
+        return cls._of(group, chosen, share, (len(items.units), items.equal_units), None)
+
+    @classmethod
+    def _of(
+        cls,
+        group: str,
+        chosen: ChosenGate,
+        share: Estimate,
+        units: tuple[int, bool],
+        needed: int | None,
+    ) -> ActingGate:
+        test = chosen.test
         return cls(
-            group=gate.group,
-            threshold=gate.chosen.threshold,
-            share=gate.coverage,
+            group=group,
+            threshold=chosen.threshold,
+            share=share,
             accepted=0 if test is None else test.accepted,
             wrong=0 if test is None else test.wrong,
             p_value=None if test is None else test.p_value,
-            families=gate.units,
-            equal=gate.equal,
-            tested=gate.chosen.tested_units,
-            needed=gate.needed,
+            families=units[0],
+            equal=units[1],
+            tested=chosen.tested_units,
+            needed=needed,
         )
 
 
@@ -80,8 +108,10 @@ class Acting(Conclusion):
         confidence: of the guarantee of each gate.
         together: whether the confidence that was asked for holds for all gates together.
         share: share of all items that the gates accept; None unless it is guaranteed.
-        rule: what the gates look at; None without probabilities.
+        rule: what the gates look at; None if no gate can be tested.
         gates: one per group, with the test that it rests on.
+        run: label of the run; "" for one that was asked alone.
+        planned: whether the families that would do were looked for.
     """
 
     question: ClassVar[Question] = "acting"
@@ -94,6 +124,8 @@ class Acting(Conclusion):
     share: Estimate | None = None
     rule: Rule | None = None
     gates: tuple[ActingGate, ...] = ()
+    run: str = ""
+    planned: bool = True
 
 
 def acting(found: Thresholds) -> Acting:
@@ -103,33 +135,52 @@ def acting(found: Thresholds) -> Acting:
         found: the gates of a run.
 
     Returns:
+        As `acting_of_gates`.
+    """
+    gates = tuple(map(ActingGate.of, found.gates))
+    conclusion = acting_of_gates(gates, found.rule, found.target, found.confidence_of_each)
+    share = found.share if conclusion.status == "share guaranteed" else None
+    return replace(conclusion, together=found.together, share=share)
+
+
+def acting_of_gates(
+    gates: Sequence[ActingGate], rule: Rule, target: Target, confidence: float
+) -> Acting:
+    """Conclude from the gates of one run or more groups whether the model may act alone.
+
+    Args:
+        gates: one per group.
+        rule: what they look at.
+        target: what they keep.
+        confidence: of each gate.
+
+    Returns:
         "share guaranteed" if at least one group has a gate; "cannot tell" if no group has enough
         tested families for any gate; otherwise "none shown". Groups with too few tested families
-        are listed as unchecked.
+        are listed as unchecked. The share is that of the only gate.
     """
-    least = least_tested(found.target, found.confidence_of_each)
+    least = least_tested(target, confidence)
     unchecked = tuple(
         Unchecked(
             gate.group,
-            f"{gate.chosen.tested_units:,} of {gate.units:,} families gave a tested item, "
+            f"{gate.tested:,} of {gate.families:,} families gave a tested item, "
             f"{least:,} without an error are the least that show the target",
         )
-        for gate in found.gates
-        if gate.chosen.tested_units < least
+        for gate in gates
+        if gate.tested < least
     )
     status: ActingStatus = "none shown"
-    if any(gate.guaranteed for gate in found.gates):
+    if any(gate.threshold is not None for gate in gates):
         status = "share guaranteed"
-    elif len(unchecked) == len(found.gates):
+    elif len(unchecked) == len(gates):
         status = "cannot tell"
     return Acting(
         status=status,
-        target=found.target,
-        confidence=found.confidence_of_each,
-        together=found.together,
-        share=found.share if status == "share guaranteed" else None,
-        rule=found.rule,
-        gates=tuple(map(ActingGate.of, found.gates)),
+        target=target,
+        confidence=confidence,
+        share=gates[0].share if status == "share guaranteed" and len(gates) == 1 else None,
+        rule=rule,
+        gates=tuple(gates),
         unchecked=unchecked,
     )
 

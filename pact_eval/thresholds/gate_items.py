@@ -70,6 +70,11 @@ class GateItems:
         """The units as codes."""
         return Labels.of(self.unit)
 
+    @property
+    def equal_units(self) -> bool:
+        """Whether all units have the same number of items."""
+        return len(set(np.bincount(self.units.codes).tolist())) < 2
+
     @cached_property
     def draw(self) -> Draw:
         """What the tests may see."""

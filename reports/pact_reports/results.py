@@ -14,7 +14,7 @@ from pact_eval.results import Result
 from pact_eval.thresholds import AnswerSets, AnswerSetsCheck, Thresholds, ThresholdsCheck
 from pact_reports.markup import Html, data_text, element, joined
 from pact_reports.sentences.answers import scorecard_answer
-from pact_reports.sentences.conclusions import better_words, conclusion_line
+from pact_reports.sentences.conclusions import beside_leak, better_words, conclusion_line
 from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.drift import drift_answer
 from pact_reports.sentences.notes import warning_sentence
@@ -78,14 +78,15 @@ def parts_of(result: Result) -> Iterable[Part]:
     """Return the tables and lines of a result, in the order of the terminal."""
     match result:
         case RunReport():
-            leak = leak_lines(result.experiment.data.leak)
-            return (*leak, *_warnings(result), *run_parts(result))
+            leaks = leak_lines(result.experiment.data.leak)
+            return (*leaks, *_warnings(result), *run_parts(result))
         case Evaluation():
             lines = map(_answer, map(conclusion_line, result.conclusions))
             return (*_warnings(result), *evaluation_parts(result), *lines)
         case Comparison():
-            better = result.conclusion
-            last = () if better is None else (_answer(str(better_words(better))),)
+            better, leak = result.conclusion, _leak(result)
+            said = None if better is None else beside_leak(better_words(better), leak)
+            last = () if said is None else (_answer(str(said)),)
             return (*_warnings(result), *comparison_parts(result), *last)
         case ArmsComparison():
             return arms_parts(result, show_items=False)
@@ -96,7 +97,9 @@ def parts_of(result: Result) -> Iterable[Part]:
         case FittedRun():
             return (*_warnings(result), *fitted_parts(result, result.folder))
         case Drift():
-            return (*_warnings(result), *drift_parts(result), _answer(drift_answer(result)))
+            leaks = leak_lines(result.data.leak)
+            parts = *leaks, *_warnings(result), *drift_parts(result)
+            return (*parts, _answer(drift_answer(result)))
         case JudgedHypotheses():
             parts, answer = scorecard_parts(result), scorecard_answer(result)
             return (*_warnings(result), *parts, _answer(answer))
@@ -133,6 +136,11 @@ def _warnings(result: _Warned) -> Iterable[Line]:
             yield from leak_lines(warning)
         else:
             yield _warning(warning_sentence(warning))
+
+
+def _leak(result: Comparison) -> DataLeak | None:
+    """Return what leaks, which is one of the warnings."""
+    return next((each for each in result.warnings if isinstance(each, DataLeak)), None)
 
 
 def _warning(sentence: str) -> Line:

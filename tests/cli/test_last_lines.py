@@ -38,8 +38,9 @@ def points(value: float) -> str:
 
 def test_compare_ends_with_its_answer(home: Path) -> None:
     pair = ("compare", home / "a-1", home / "b-1", *FAST)
-    (found,) = json.loads(run(*pair, "--json").stdout)["comparisons"]
-    answer, whole = found["answer"], found["comparison"]["groups"][0]["metrics"]["accuracy"]
+    value = json.loads(run(*pair, "--json").stdout)
+    (answer,), (found,) = value["answer"]["better"], value["comparisons"]
+    whole = found["comparison"]["groups"][0]["metrics"]["accuracy"]
     accuracies = [claim for claim in answer["claims"] if claim["metric"] == "accuracy"]
     assert accuracies[0]["difference"] == whole["difference"]
     assert [claim["k"] for claim in accuracies] == [1, 3]

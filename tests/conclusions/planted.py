@@ -6,6 +6,7 @@ a run that is not changed is calibrated. `docs/conclusions.md` has the same tabl
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from run_frames import write_run
+from run_frames import edit_run, write_run
 
 from pact_eval.runs import SCHEMA, import_run
+from pact_eval.runs.provenance import SHUFFLED
 
 Logits = npt.NDArray[np.float64]
 
@@ -39,6 +41,8 @@ class Plan:
         same_order: whether all views have the canonical order.
         imported: whether the rows are those of a log, so that such views are repeats.
         same_model: whether the noise of views alone depends on the seed.
+        refused: every so many families, the model refuses the first item; 0 for never.
+        shuffled: whether the views are epochs of a log, each in another order.
     """
 
     families: int = 200
@@ -51,6 +55,8 @@ class Plan:
     same_order: bool = False
     imported: bool = False
     same_model: bool = False
+    refused: int = 0
+    shuffled: bool = False
 
     def write(self, folder: Path, seed: int) -> Path:
         """Writes the run as a folder; the name of the folder is its arm."""
@@ -58,9 +64,19 @@ class Plan:
         if not self.imported:
             return write_run(folder, frame, arm=folder.name, seed=1)
         log = folder.with_suffix(".jsonl")
-        frame.write_ndjson(log)
+        log.write_text("".join(f"{json.dumps(self._logged(row))}\n" for row in frame.to_dicts()))
         import_run(log, folder, {"arm": folder.name, "seed": 1})
-        return folder
+        if not self.shuffled:
+            return folder
+        return edit_run(folder, log={"views": SHUFFLED})
+
+    def _logged(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Returns a row of the log: of a refused item, its status and no answer."""
+        number, _, member = row["id"].removeprefix("f").partition("-")
+        if not self.refused or int(number) % self.refused or member != "0":
+            return row
+        kept = ("id", "family", "source_family", "domain", "kind", "variant", "reference")
+        return {name: row[name] for name in (*kept, "n_choices", "view")} | {"status": "refused"}
 
     def rows(self, seed: int) -> pl.DataFrame:
         """Returns the rows of a run: items and references are the same for every seed."""
@@ -178,6 +194,11 @@ def nearly_always(row: dict[str, Any]) -> bool:
     return int(row["family"][1:]) % 100 != 7 or row["variant"] != "base"
 
 
+def in_four_of_five(row: dict[str, Any]) -> bool:
+    """The answers to four of five families are right."""
+    return int(row["family"][1:]) % 5 != 2
+
+
 def shifted(by: float, other: Plan) -> Plan:
     """Returns a plan with more or less skill."""
     return Plan(**(vars(other) | {"skill": other.skill + by}))
@@ -192,6 +213,7 @@ class Case:
         first: how the first run is made.
         order: status of "Does it follow the order?"
         probabilities: status of "Are the probabilities right?"
+        acting: status of "May it act alone?" at an error of at most `TARGET`.
         second: how the second run is made; None for a case of one run.
         better: by metric and number of views, status of "Is it better?"
         letter: the letter or position that is followed.
@@ -208,9 +230,12 @@ class Case:
     letter: str = ""
     margin: float | None = None
     seeds: tuple[int, int] = (3, 4)
+    acting: str = ""
 
 
-FINE, TOLD = "no error shown", "cannot tell"
+TARGET = 0.05
+"""The target error of "May it act alone?"."""
+FINE, TOLD, ACTS, NO_GATE = "no error shown", "cannot tell", "share guaranteed", "none shown"
 PLAIN = Plan()
 REPEATED = Plan(same_order=True, imported=True, noise=0.5)
 CASES = (
@@ -224,11 +249,23 @@ CASES = (
         *("follows a position", ""),
         letter="last",
     ),
-    Case("unstable near-ties", Plan(skill=0.5, noise=0.9), "unstable", FINE),
+    Case("unstable near-ties", Plan(skill=0.5, noise=0.9), "unstable", FINE, acting=NO_GATE),
     Case("prefers an answer", Plan(change=prefers_the_first_answer, k=3), "stable", ""),
     Case("one view", Plan(k=1), TOLD, FINE),
     Case("one order", Plan(same_order=True), TOLD, FINE),
     Case("repeats of one prompt", REPEATED, TOLD, FINE),
+    Case("shuffled epochs", Plan(imported=True, shuffled=True), "stable", FINE),
+    Case(
+        "shuffled epochs that follow A",
+        Plan(imported=True, shuffled=True, change=drawn_to(0, 2.5)),
+        *("follows a letter", ""),
+        letter="A",
+    ),
+    Case(
+        "shuffled epochs that change by chance",
+        Plan(imported=True, shuffled=True, skill=0.5, noise=0.9),
+        *(TOLD, FINE),
+    ),
     Case("over-confident", Plan(change=scaled(3)), "stable", "over-confident"),
     Case("under-confident", Plan(change=scaled(0.3), skill=2.5), "stable", "under-confident"),
     Case(
@@ -236,13 +273,21 @@ CASES = (
         Plan(change=right_on_average, families=400),
         *("stable", "miscalibrated otherwise"),
     ),
+    Case("refused items", Plan(refused=4, imported=True), "stable", FINE),
     Case("two-decimal probabilities", Plan(change=two_decimals), "stable", FINE),
-    Case("99.5% right", Plan(change=stated(0.995, nearly_always)), "stable", TOLD),
-    Case("all right", Plan(change=stated(0.99, always)), "stable", TOLD),
-    Case("all wrong", Plan(change=stated(0.9, never)), "stable", "over-confident"),
-    Case("2 families", Plan(families=2), TOLD, TOLD),
-    Case("8 families", Plan(families=8), TOLD, TOLD),
-    Case("1,000 families", Plan(families=1_000), "stable", FINE),
+    Case("99.5% right", Plan(change=stated(0.995, nearly_always)), "stable", TOLD, acting=ACTS),
+    Case("all right", Plan(change=stated(0.99, always)), "stable", TOLD, acting=ACTS),
+    Case("all wrong", Plan(change=stated(0.9, never)), "stable", "over-confident", acting=NO_GATE),
+    Case("may act alone", Plan(families=400, skill=3.0, noise=0.05), "stable", "", acting=ACTS),
+    Case(
+        "right in 80%, always as sure",
+        Plan(change=stated(0.8, in_four_of_five)),
+        *("stable", FINE),
+        acting=NO_GATE,
+    ),
+    Case("2 families", Plan(families=2), TOLD, TOLD, acting=TOLD),
+    Case("8 families", Plan(families=8), TOLD, TOLD, acting=TOLD),
+    Case("1,000 families", Plan(families=1_000), "stable", FINE, acting=ACTS),
     Case("one giant family", Plan(families=100, sizes=(100, *(1,) * 99)), TOLD, FINE),
     Case("26 answers", Plan(answers=(26,), families=150, skill=3.0), "stable", FINE),
     Case(
@@ -250,6 +295,7 @@ CASES = (
         Plan(answers=(26,), change=drawn_to(25, 6.0)),
         *("follows a letter", ""),
         letter="Z",
+        acting=NO_GATE,
     ),
     Case("better", shifted(1.0, PLAIN), "stable", FINE, PLAIN, {1: "better", 4: "better"}),
     Case("worse", PLAIN, "stable", FINE, shifted(1.0, PLAIN), {1: "worse", 4: "worse"}),
@@ -282,6 +328,7 @@ CASES = (
         *(TOLD, TOLD),
         Plan(families=2),
         {1: "not shown", 4: "not shown"},
+        acting=TOLD,
     ),
     Case(
         "1,000 families compared",
@@ -303,12 +350,12 @@ CASES = (
 
 def documented() -> str:
     """Returns the table of `docs/conclusions.md`."""
-    rows = ["| run | order | probabilities | better |", "|---|---|---|---|"]
+    rows = ["| run | order | probabilities | may act | better |", "|---|---|---|---|---|"]
     for case in CASES:
         better = ", ".join(
             f"{status} ({_views(case.first, k)})" for k, status in case.better.items()
         )
-        told = [case.order or "-", case.probabilities or "-", better or "-"]
+        told = [each or "-" for each in (case.order, case.probabilities, case.acting, better)]
         rows.append(f"| {case.name} | {' | '.join(told)} |")
     return "\n".join(rows)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from commands import runner
+from conclusions.planted import TARGET
 
 import pact_eval
 from pact_cli.main import main
@@ -51,6 +52,15 @@ _BETTER = {
 }
 
 
+_ACTING = {
+    "may decide": "share guaranteed",
+    "share guaranteed": "share guaranteed",
+    "no share can be guaranteed": "none shown",
+    "none shown": "none shown",
+    "cannot tell": "cannot tell",
+}
+
+
 _DATA = {
     status: status
     for status in ("leak", "problems", "doubts", "sound as far as checked", "not checked")
@@ -71,6 +81,10 @@ def order_status(text: str) -> str:
 
 def probabilities_status(text: str) -> str:
     return _status(text, _PROBABILITIES)
+
+
+def acting_status(text: str) -> str:
+    return _status(text, _ACTING)
 
 
 def data_status(text: str) -> str:
@@ -96,18 +110,24 @@ def better_statuses(text: str, views: tuple[int, ...]) -> dict[int, str]:
 
 
 def _words_of_lines(text: str) -> dict[str, str]:
-    """Returns the statuses in lines that begin with "Data:", "Order:" and "Probabilities:"."""
-    data = re.search(r"^Data: (.*)$", text, re.MULTILINE)
-    assert data is not None, text
-    order = re.search(r"^Order: (.*)$", text, re.MULTILINE)
-    probabilities = re.search(r"^Probabilities: (.*)$", text, re.MULTILINE)
-    assert order is not None, text
-    assert probabilities is not None, text
-    return {
-        "data": data_status(data[1]),
-        "order": order_status(order[1]),
-        "probabilities": probabilities_status(probabilities[1]),
+    """Returns the statuses in lines that begin with the name of a question, such as "Data:"."""
+    statuses = {
+        "Data": data_status,
+        "Order": order_status,
+        "Probabilities": probabilities_status,
+        "Acting alone": acting_status,
     }
+    found = {name: re.search(rf"^{name}: (.*)$", text, re.MULTILINE) for name in statuses}
+    missing = [name for name, line in found.items() if line is None]
+    assert not missing, text
+    return {
+        _QUESTIONS.get(name, name.lower()): statuses[name](line[1])
+        for name, line in found.items()
+        if line is not None
+    }
+
+
+_QUESTIONS = {"Acting alone": "acting"}
 
 
 def terminal(
@@ -115,11 +135,14 @@ def terminal(
 ) -> Statuses:
     """Reads `report` and `compare`."""
     run = runner(main)
-    short = _words_of_lines(run("report", runs[0], *options).stdout)
+    short = _words_of_lines(run("report", runs[0], *options, *ASKED).stdout)
     if len(runs) < 2:
         return short
     last = _last_paragraph(run("compare", *runs, *options, *_margin(margin)).stdout)
     return short | {"better": better_statuses(last, views)}
+
+
+ASKED = ("--target-error", TARGET)
 
 
 def _margin(margin: float | None) -> tuple[str, ...]:
@@ -129,13 +152,14 @@ def _margin(margin: float | None) -> tuple[str, ...]:
 def in_json(runs: list[Path], options: tuple[str, ...], margin: float | None) -> Statuses:
     """Reads the key `answer` of `report --json` and `compare --json`."""
     run = runner(main)
-    answer = json.loads(run("report", runs[0], *options, "--json").stdout)["answer"]
+    printed = run("report", runs[0], *options, *ASKED, "--json").stdout
+    answer = json.loads(printed)["answer"]
     statuses = {question: conclusion["status"] for question, conclusion in answer.items()}
     if len(runs) < 2:
         return statuses
     words = (*runs, *options, *_margin(margin), "--json")
-    compared = json.loads(run("compare", *words).stdout)["comparisons"][0]
-    claims = compared["answer"]["claims"]
+    (compared,) = json.loads(run("compare", *words).stdout)["answer"]["better"]
+    claims = compared["claims"]
     better = {each["k"]: each["status"] for each in claims if each["metric"] == "accuracy"}
     return statuses | {"better": better}
 
@@ -174,6 +198,7 @@ def page(runs: list[Path], settings: Settings, folder: Path, views: tuple[int, .
         "data": data_status(cards["Is the data sound?"]),
         "order": order_status(cards["Follows the order?"]),
         "probabilities": probabilities_status(cards["Probabilities right?"]),
+        "acting": acting_status(cards["May it act alone?"]),
     }
     _check_diagnostics(text, statuses, len(runs))
     _check_captions(text, statuses)

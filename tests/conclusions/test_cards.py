@@ -1,4 +1,4 @@
-"""The four cards of a page, against planted cases."""
+"""The cards of a page, against planted cases."""
 
 from __future__ import annotations
 
@@ -107,4 +107,4 @@ def test_a_card_says_why_it_is_empty(tmp_path: Path) -> None:
     empty = replace(conclusions(tmp_path, rows(1)), data=DataConclusion.without_audit("no <data>"))
     html = cards_html(empty, KEYS).text
     assert "no &lt;data&gt;" in html
-    assert html.count('class="card"') == 4
+    assert html.count('class="card"') == 5

@@ -210,6 +210,15 @@ def test_the_json_of_a_report_has_the_leak(leak: Path) -> None:
     assert found["accuracy_without"]["value"] == pytest.approx(expected)
 
 
+def test_a_run_whose_items_leak_may_not_act_alone(leak: Path) -> None:
+    asked = ("report", leak / "a", *RESAMPLES, "--target-error", "0.9", "--json")
+    acting = json.loads(command(*asked).stdout)["answer"]["acting"]
+    assert (acting["status"], acting["share"]) == ("cannot tell", None)
+    assert acting["unchecked"][0]["reason"].startswith("12 items leak; --without-leaks")
+    without = json.loads(command(*asked, "--without-leaks").stdout)["answer"]["acting"]
+    assert without["status"] == "share guaranteed"
+
+
 def test_a_report_without_leaks_leaves_the_families_out(leak: Path) -> None:
     result = command("report", leak / "a", *RESAMPLES, "--without-leaks")
     assert result.exit_code == 0
@@ -243,8 +252,9 @@ def test_a_comparison_begins_with_the_leak_and_fails(leak: Path) -> None:
     assert first_line(result).startswith("Leak: 12 items (6 families) are also in train.jsonl;")
     headline = " ".join(result.stdout.split()).rpartition("Leak of 12 items; ")[2]
     assert headline.startswith(("a is ", "No accuracy difference shown"))
-    data = json.loads(command(*pair, "--json").stdout)["data"]
-    assert data["status"] == "leak"
+    answer = json.loads(command(*pair, "--json").stdout)["answer"]
+    assert answer["data"]["status"] == "leak"
+    assert [each["question"] for each in answer["better"]] == ["better"]
     without = command(*pair, "--without-leaks", "--json")
     assert without.exit_code == 0
     (compared,) = json.loads(without.stdout)["comparisons"]
@@ -255,6 +265,89 @@ def test_arms_begin_with_the_leak_and_fail(leak: Path) -> None:
     result = command("compare", "--arms", f"a={leak / 'a'}", f"b={leak / 'a'}", *RESAMPLES)
     assert result.exit_code == 3
     assert first_line(result).startswith("Leak: 12 items")
+
+
+def test_a_sweep_begins_with_the_leak_and_fails(leak: Path) -> None:
+    result = command("sweep", leak / "a", *RESAMPLES)
+    assert result.exit_code == 3
+    assert first_line(result).startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+    value = json.loads(command("sweep", leak / "a", *RESAMPLES, "--json").stdout)
+    assert value["answer"]["data"]["status"] == "leak"
+    assert value["points"][0]["group"]["items"] == 80
+    without = command("sweep", leak / "a", *RESAMPLES, "--json", "--without-leaks")
+    assert without.exit_code == 0
+    assert json.loads(without.stdout)["points"][0]["group"]["items"] == 80 - 2 * LEAKED
+
+
+GATE = ("--margin", "0.9", "--gate", *RESAMPLES)
+"""A margin that every change is within: the gate itself passes."""
+
+
+def test_a_gate_begins_with_the_leak_and_fails(leak: Path) -> None:
+    result = command("compare", leak / "b", leak / "a", *GATE)
+    assert result.exit_code == 3
+    assert first_line(result).startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+    everything, without = (
+        100 * share_right(leak / "a", rows) for rows in (range(80), range(2 * LEAKED, 80))
+    )
+    numbers = re.findall(r"(\d+\.\d)%", first_line(result) + result.stdout.splitlines()[1])
+    assert numbers == [f"{everything:.1f}", f"{without:.1f}"]
+    assert " ".join(result.stdout.split()).count("Leak of 12 items; Equivalent: ") == 1
+    value = json.loads(command("compare", leak / "b", leak / "a", *GATE, "--json").stdout)
+    assert value["answer"]["data"]["status"] == "leak"
+    assert value["pairing"]["common"] == 80
+
+
+def test_a_gate_without_leaks_leaves_the_families_out_of_both_runs(leak: Path) -> None:
+    result = command("compare", leak / "b", leak / "a", *GATE, "--without-leaks", "--json")
+    assert result.exit_code == 0, result.output
+    value = json.loads(result.stdout)
+    assert value["pairing"]["common"] == 80 - 2 * LEAKED
+    assert value["answer"]["data"]["leak"]["left_out"] is True
+    rest = range(2 * LEAKED, 80)
+    change = share_right(leak / "a", rest) - share_right(leak / "b", rest)
+    assert value["accuracy"][0]["test"]["change"]["value"] == pytest.approx(change)
+
+
+def test_a_gate_without_a_leak_passes(sound: Path) -> None:
+    assert command("compare", sound / "a", sound / "a", *GATE).exit_code == 0
+
+
+def test_tables_have_the_leak_as_a_note_and_fail(leak: Path, tmp_path: Path) -> None:
+    result = command("tables", leak / "a", leak / "b", "--only", "main", "-o", tmp_path, *RESAMPLES)
+    assert result.exit_code == 3
+    assert result.stderr.startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+    assert "Leak" not in result.stdout  # paths alone
+    for name in ("main.tex", "main.md", "report.md"):
+        assert "Leak: 12 items (6 families)" in (tmp_path / name).read_text(), name
+    assert (tmp_path / "report.md").read_text().startswith("# Report\n\n> Leak: 12 items")
+    without = command(
+        *("tables", leak / "a", "--only", "main", "-o", tmp_path, *RESAMPLES, "--without-leaks")
+    )
+    assert without.exit_code == 0
+    assert without.stderr.startswith("Left out of all numbers: the families of 12 items")
+    assert "68 items" in (tmp_path / "main.md").read_text()
+
+
+def test_figures_have_the_leak_in_their_metadata_and_fail(leak: Path, tmp_path: Path) -> None:
+    figures = ("figures", leak / "a", "--only", "reliability", "--format", "svg,png,pdf")
+    result = command(*figures, "-o", tmp_path, *RESAMPLES, "--json")
+    assert result.exit_code == 3
+    value = json.loads(result.stdout)
+    assert value["answer"]["data"]["status"] == "leak"
+    for path in map(Path, value["files"]["reliability"]):
+        assert b"Leak: 12 items" in path.read_bytes(), path
+    printed = command(*figures, "-o", tmp_path, *RESAMPLES)
+    assert printed.exit_code == 3
+    assert printed.stderr.startswith("Leak: 12 items (6 families) are also in train.jsonl;")
+
+
+def test_files_of_a_sound_run_have_no_remark(sound: Path, tmp_path: Path) -> None:
+    for name in ("figures", "tables"):
+        only = "reliability" if name == "figures" else "main"
+        result = command(name, sound / "a", "--only", only, "-o", tmp_path, *RESAMPLES)
+        assert (result.exit_code, "eak" in result.output) == (0, False), result.output
+    assert not any(b"eak:" in path.read_bytes() for path in tmp_path.iterdir())
 
 
 def page_of(tmp_path: Path, *arguments: object) -> tuple[str, int]:
@@ -317,6 +410,7 @@ def test_python_prints_the_leak_first(leak: Path) -> None:
         Experiment.read([leak / "a"], settings).report(),
         pact_eval.evaluate(leak / "a", settings),
         pact_eval.compare(leak / "a", leak / "b", settings),
+        pact_eval.measure_drift(leak / "a", leak / "b", Settings(resamples=200, margin=0.5)),
         pact_eval.audit_dataset(leak / "data" / "holdout.jsonl"),
     ):
         assert str(result).startswith("Leak: 12 items (6 families)"), type(result)
@@ -340,6 +434,9 @@ def test_a_model_that_has_seen_every_item(tmp_path: Path) -> None:
     found = json.loads(result.stdout)["answer"]["data"]["leak"]
     assert len(found["items"]) == 20
     assert found["accuracy_without"]["value"] is None
+    line = " ".join(command("report", run, *RESAMPLES).stdout.partition("\n\n")[0].split())
+    assert line.partition("; accuracy ")[2].partition(".  ")[0].count("%") == 1
+    assert "all of it on items of these families." in line
     assert command("report", run, "--without-leaks").exit_code == 1
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from commands import runner
 from conclusions import surfaces
-from conclusions.planted import CASES, Case, documented
+from conclusions.planted import CASES, TARGET, Case, documented
 
 from pact_cli.main import main
 from pact_eval.evaluation import Settings
@@ -23,7 +23,7 @@ def test_every_surface_says_what_is_true(case: Case, tmp_path: Path) -> None:
         runs.append(case.second.write(tmp_path / "second", case.seeds[1]))
     views = tuple(sorted(case.better))
     options = ("--resamples", "1000")
-    settings = Settings(resamples=1_000, margin=case.margin)
+    settings = Settings(resamples=1_000, margin=case.margin, target_error=TARGET)
     printed = {
         "terminal": surfaces.terminal(runs, options, views, case.margin),
         "JSON": surfaces.in_json(runs, options, case.margin),
@@ -34,6 +34,7 @@ def test_every_surface_says_what_is_true(case: Case, tmp_path: Path) -> None:
         "data": "not checked",
         "order": case.order,
         "probabilities": case.probabilities,
+        "acting": case.acting,
     }
     expected |= {"better": case.better} if case.second is not None else {}
     told = {question: status for question, status in expected.items() if status}

@@ -7,12 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conclusions.planted import Plan
 from run_frames import rows, write_run
 
 from pact_eval.evaluation import Experiment, Settings
+from pact_eval.evaluation.conclusions.better import better_of_runs
 from pact_eval.evaluation.conclusions.order import order_conclusion
 from pact_eval.evaluation.order_audit import NoiseFloor, OrderEffect, OrderFinding
-from pact_eval.stats import Estimate, SlotPreference, SlotPreferences
+from pact_eval.stats import ClusterText, Estimate, SlotPreference, SlotPreferences
+from pact_reports.sentences.conclusions import better_words
 
 FLOOR = NoiseFloor("rounding", 0.00005, precision="float32")
 
@@ -102,3 +105,36 @@ def test_beside_holm_the_other_decoding_is_adjusted_by_bonferroni(tmp_path: Path
         expected = min(1.0, (tests + 2) * claim.evidence.p_value)
         assert adjusted.evidence.adjusted_p_value == pytest.approx(expected)
         assert math.isfinite(expected)
+
+
+def test_holm_is_named_where_it_takes_a_mark_away(tmp_path: Path) -> None:
+    """An interval without 0 that is not shown says why; without --holm, it is shown."""
+    runs = Plan(skill=1.9).write(tmp_path / "a", 100), Plan().write(tmp_path / "b", 200)
+    alone, adjusted = (
+        Experiment.read(runs, Settings(resamples=500, holm=holm)).better_runs[0]
+        for holm in (False, True)
+    )
+    claim = adjusted.claims[0]
+    assert claim.difference.excludes_zero
+    assert (alone.status, adjusted.status) == ("better", "not shown")
+    words = str(better_words(adjusted))
+    p_value = claim.evidence.adjusted_p_value
+    assert p_value is not None
+    assert f"(view 0; not shown after adjustment, p = {p_value:.3f})" in words
+    tests = claim.evidence.tests
+    others = f"those of the other decoding for {tests + 2}"
+    assert f"adjusted for {tests} tests (Holm), {others}" in words
+    assert "adjust" not in str(better_words(alone))
+
+
+def test_an_undefined_difference_has_a_reason(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / name, rows(at), arm=name) for at, name in enumerate("ab")]
+    experiment = Experiment.read(runs, Settings(resamples=200))
+    answer = experiment.answer(*experiment.runs)
+    reason = ClusterText("no {cluster} is left")
+    nothing = Estimate(math.nan, math.nan, math.nan, 0, 0, None, reason)
+    accuracy = replace(answer.chosen.accuracy, difference=nothing)
+    undefined = replace(answer, chosen=replace(answer.chosen, accuracy=accuracy))
+    conclusion = better_of_runs(undefined, ("a", "b"))
+    assert (conclusion.status, conclusion.reason) == ("cannot be compared", "no family is left")
+    assert str(better_words(conclusion)) == "a and b cannot be compared: no family is left"

@@ -126,7 +126,7 @@ def test_exit_codes_and_the_number_of_families_that_could_tell(tmp_path: Path) -
     assert found["finding"] == "cannot tell"
     needed = found["accuracy"][0]["test"]["needed"]
     assert needed > 60
-    assert f"about {needed:,} families are needed, there are 60" in found["answer"]
+    assert f"about {needed:,} families are needed, there are 60" in found["answer"]["drift"]
 
 
 def test_other_items_have_no_pairs_and_say_where_the_change_is_from(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_gates_of_thresholds_are_checked_on_both_runs(tmp_path: Path) -> None:
     after = gate["after"]
     p = binomtest(after["wrong"], after["drawn"], 0.1, "greater").pvalue
     assert after["p_broken"] == pytest.approx(p)
-    assert found["answer"].startswith("Changed: 1 gate broken on B (all)")
+    assert found["answer"]["drift"].startswith("Changed: 1 gate broken on B (all)")
     assert "chosen on 300 of the families" in refused("compare", cal, april, *both[3:])
 
 

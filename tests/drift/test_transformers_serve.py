@@ -67,7 +67,8 @@ def test_the_runs_agree_at_view_0_and_have_unlike_views(runs: tuple[Path, Path])
 
 def test_compare_shows_no_difference(runs: tuple[Path, Path], decoding: Any) -> None:
     both = ("compare", *runs, *FAST, *ALLOWED, "--decoding", decoding)
-    (found,) = json.loads(run(*both, "--json").stdout)["comparisons"]
+    value = json.loads(run(*both, "--json").stdout)
+    (found,), (answer,) = value["comparisons"], value["answer"]["better"]
     comparison = found["comparison"]
     assert (comparison["only_a"], comparison["only_b"]) == ([], [])
     for group in comparison["groups"]:
@@ -77,7 +78,7 @@ def test_compare_shows_no_difference(runs: tuple[Path, Path], decoding: Any) -> 
             assert not metric["evidence"]["marked"], (group["name"], name)
     (note,) = (each for each in comparison["notes"] if "unlike" in each)
     assert note["unlike"] == unlike(runs).sum()
-    accuracies = [claim for claim in found["answer"]["claims"] if claim["metric"] == "accuracy"]
+    accuracies = [claim for claim in answer["claims"] if claim["metric"] == "accuracy"]
     assert sorted(claim["k"] for claim in accuracies) == [1, 4]
     for claim in accuracies:
         assert (claim["status"], claim["difference"]["value"]) == ("not shown", 0)

@@ -13,7 +13,7 @@ from builders import write_jsonl
 
 from pact_eval.evaluation import Experiment, Settings
 from pact_eval.evaluation.items import ScoredItems, read_items
-from pact_eval.evaluation.registry import REPEATS_OF_ONE_ORDER
+from pact_eval.evaluation.registry import REPEATS_NOT_VIEWS, REPEATS_OF_ONE_ORDER
 from pact_eval.runs import Predictions, import_run, read_run
 from pact_eval.stats import ClusterText
 from pact_reports.tables.order_audit import order_sentence
@@ -100,7 +100,7 @@ def test_repeats_say_nothing_about_orders(folders: list[Path]) -> None:
         found = experiment.evaluation(run, decoding).groups[0].estimates
         for name in ("view_tv", "flip_rate", "ensemble_gain"):
             assert np.isnan(found[name].value)
-            assert found[name].reason == ClusterText(REPEATS_OF_ONE_ORDER)
+            assert found[name].reason == ClusterText(REPEATS_NOT_VIEWS)
     assert (experiment.order_effect(run).finding, experiment.order_audit(run).items) == (
         "one order",
         0,

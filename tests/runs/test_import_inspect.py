@@ -162,6 +162,28 @@ def test_the_headline_is_the_accuracy_of_the_log(tmp_path: Path, name: str) -> N
     assert headline.value == pytest.approx(logged, abs=1e-12)
 
 
+def test_epochs_that_are_shuffled_are_repeats_in_other_orders(tmp_path: Path) -> None:
+    """The accuracy is the mean over epochs, as in the log; the orders tell what is followed."""
+    import_run(LOGS / "shuffled_epochs.eval", tmp_path / "run", {})
+    experiment = Experiment.read([tmp_path / "run"])
+    (run,) = experiment.runs
+    evaluation = experiment.evaluation(run)
+    (note,) = (each for each in evaluation.notes if isinstance(each, RepeatedPrompts))
+    assert (note.repeats, note.shuffled, evaluation.repeats) == (3, True, 3)
+    assert run.in_orders().predictions.k == 3
+    answers: dict[str, list[int]] = {}
+    for each in content("shuffled_epochs.eval")["samples"]:
+        answer = each["scores"]["choice"]["answer"]
+        answers.setdefault(each["id"], []).append("ABCD".index(answer) if answer else -1)
+    complete = [each for each in answers.values() if -1 not in each]
+    effect, order = experiment.order_effect(run), experiment.order(run)
+    assert effect.flip_rate.value == np.mean([len({*each}) > 1 for each in complete])
+    assert (effect.finding, order.flip_rate) == ("no floor", effect.flip_rate)
+    text = str(experiment.report())
+    assert "asked 3 times in other orders" in " ".join(text.split())
+    assert "in one order, so" not in text
+
+
 def test_log_probabilities_are_read_whatever_the_header_says(tmp_path: Path) -> None:
     log = content("logprobs.eval")
     for config in (log["plan"].get("config"), log["eval"].get("model_generate_config")):

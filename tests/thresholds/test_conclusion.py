@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,19 @@ import pytest
 from commands import runner
 from thresholds.simulated import run
 
+import pact_eval
 from pact_cli.main import main
+from pact_eval.evaluation import Experiment, Settings
 from pact_eval.thresholds import (
     Acting,
     Target,
     acting,
     acting_without_probabilities,
     choose_thresholds,
+    with_acting,
 )
 from pact_eval.thresholds.conclusion import least_tested
+from pact_eval.thresholds.report_acting import worst_acting
 from pact_reports.sentences.thresholds import acting_answer
 
 command = runner(main, "thresholds")
@@ -112,3 +117,36 @@ def test_what_counts_the_same_is_in_the_file_and_in_the_words(
     by_item = json.loads(command(*options, "--counting", "items", "--json").stdout)
     assert by_item["answer"]["status"] == "cannot tell"
     assert by_item["answer"]["gates"][0]["tested"] < 30
+
+
+@pytest.mark.parametrize("name", ["able", "hopeless", "few"])
+def test_a_report_has_the_gate_of_the_command(runs: dict[str, Path], name: str) -> None:
+    settings = Settings(target_error=0.1, resamples=200)
+    report = with_acting(Experiment.read([runs[name]], settings).report())
+    in_report = report.conclusions[-1]
+    assert isinstance(in_report, Acting)
+    chosen = acting(choose_thresholds(runs[name], Target.of_error(0.1)))
+    assert (in_report.status, in_report.share) == (chosen.status, chosen.share)
+    (gate,), (expected,) = in_report.gates, chosen.gates
+    assert replace(expected, needed=None) == gate
+    assert pact_eval.evaluate(runs[name], settings).conclusions[-1] == in_report
+
+
+def test_without_a_target_nothing_is_asked(runs: dict[str, Path]) -> None:
+    report = with_acting(Experiment.read([runs["able"]], Settings(resamples=200)).report())
+    assert [each.question for each in report.conclusions] == ["data", "order", "probabilities"]
+
+
+def test_of_several_seeds_the_smallest_share_is_told(runs: dict[str, Path]) -> None:
+    settings = Settings(target_error=0.1, resamples=200)
+    able, hopeless = (
+        with_acting(Experiment.read([runs[name]], settings).report()).acting
+        for name in ("able", "hopeless")
+    )
+    assert isinstance(able, Acting)
+    assert isinstance(hopeless, Acting)
+    assert worst_acting([able, hopeless]) is hopeless
+    assert able.share is not None
+    less = replace(able, share=replace(able.share, value=able.share.value / 2))
+    assert worst_acting([able, less]) is less
+    assert worst_acting([]) is None

@@ -4,6 +4,7 @@ python tests/tool_logs/inspect_logs.py FOLDER
 
 answers.eval, answers.json   a letter, a refusal to choose, or nothing
 epochs.eval                  three epochs
+shuffled_epochs.eval         three epochs, choices shuffled by the solver in each of them
 logprobs.eval                log-probabilities of all letters
 censored.eval                the same, of the three most probable letters in every second answer
 dataset_shuffle.eval         choices shuffled by the dataset
@@ -109,6 +110,8 @@ def make(folder: Path) -> None:
         _run("answers", _answers(SAMPLES))
         _run("answers", _answers(6), log_format="json", samples=6)
         _run("epochs", _answers(3 * SAMPLES), epochs=3)
+        each_epoch = multiple_choice(shuffle=random.Random(3))
+        _run("shuffled_epochs", _answers(3 * SAMPLES), solver=each_epoch, epochs=3)
         _run("logprobs", _answers_with_logprobs(SAMPLES, censored=False), **probabilities)
         _run("censored", _answers_with_logprobs(SAMPLES, censored=True), **probabilities)
         _run("dataset_shuffle", _answers(SAMPLES), shuffled=True)

@@ -114,6 +114,9 @@ def better_of_runs(
             _claim(replace(metric, evidence=_beside(metric.evidence, tests)), other)
             for metric in (other.accuracy, other.pair_accuracy)
         ]
+    reason = _undefined(claims[0])
+    if reason is not None:
+        return not_comparable(names, reason)
     return BetterConclusion(
         status=claims[0].status,
         left=names[0],
@@ -142,6 +145,9 @@ def better_of_arms(
     views = decoding_name(decoding, repeats), 1 if decoding == "single" else k, repeats
     claims = tuple(_arm_claim(metric, differences[metric], views, margin) for metric in HEADLINE)
     accuracy = differences["accuracy"]
+    reason = _undefined(claims[0])
+    if reason is not None:
+        return not_comparable((pair.a, pair.b), reason)
     return BetterConclusion(
         status=claims[0].status,
         left=pair.a,
@@ -170,6 +176,13 @@ def not_comparable(names: tuple[str, str], reason: str) -> BetterConclusion:
         reason=reason,
         unchecked=(Unchecked("accuracy", reason),),
     )
+
+
+def _undefined(claim: Claim) -> str | None:
+    """Return why a difference is undefined; None if it is not."""
+    if not math.isnan(claim.difference.value):
+        return None
+    return claim.difference.reason or "the difference in accuracy is undefined"
 
 
 def overall(conclusions: tuple[BetterConclusion, ...]) -> BetterStatus:

@@ -9,7 +9,8 @@ score of every sample, and `samples/{id}_epoch_{n}.json` all of it. A `.json` fi
 
 The canonical order of the answers is that of their texts. So runs of the same questions agree
 whatever order each was shown in, and the order that was shown is the `code_order` of the view. The
-epochs of a sample are views that repeat one prompt, so their order is the same.
+epochs of a sample are repeats: the accuracy of Inspect is the mean over them. They repeat one
+prompt, unless the solver shuffles the choices; then their orders tell what follows a letter.
 
 A target may be several letters. The scorer `choice` then counts the answer as right that names all
 of them. With `--multi any`, an answer that names one of them counts here too, and a remark says so.
@@ -44,7 +45,7 @@ from pact_eval.runs.importing.source import (
     read_large_json,
 )
 from pact_eval.runs.importing.zip_members import ZipMembers
-from pact_eval.runs.provenance import REPEATS
+from pact_eval.runs.provenance import REPEATS, SHUFFLED
 
 _ZIP: Final = b"PK\x03\x04"
 _HEADER: Final = "header.json"
@@ -340,8 +341,8 @@ class _Log:
         dataset = as_dict(self._eval.get("dataset"))
         block["dataset"] = {n: dataset[n] for n in ("name", "location", "shuffled") if n in dataset}
         block["epochs"] = self._epochs
-        if self._epochs > 1 and not self._shuffled:
-            block["views"] = REPEATS
+        if self._epochs > 1:
+            block["views"] = SHUFFLED if self._shuffled else REPEATS
         remarks = []
         if self._status != "success":
             remarks.append(f"The log has the status {self._status}: it may lack samples.")

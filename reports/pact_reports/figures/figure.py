@@ -40,6 +40,7 @@ class FigureFile:
         note: text below all panels: what marks mean that the legend cannot show.
         caption: what else a reader must know, as sentences, if there is room.
         shows: what its title leaves out, for a second line.
+        remark: what is not drawn and a reader must know, for the metadata of the file.
     """
 
     name: str
@@ -53,6 +54,7 @@ class FigureFile:
     note: str = ""
     caption: str = ""
     shows: str = ""
+    remark: str = ""
 
     def columns_at(self, width: float) -> int:
         """Return the number of panels next to each other in a drawing of this width in inches."""

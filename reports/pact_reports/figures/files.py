@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +24,7 @@ from pact_reports.figures.layout import figure_of
 from pact_reports.figures.registry import FIGURES
 from pact_reports.figures.style import NEUTRAL, Looks, Palette
 from pact_reports.plain_text import one_line
+from pact_reports.sentences.data import leak_lines
 
 if TYPE_CHECKING:
     from pact_eval.thresholds import Decisions
@@ -36,6 +37,8 @@ _METADATA: Final[Mapping[str, Mapping[str, Any]]] = {
     "pdf": {"CreationDate": None, "Creator": "pact-eval", "Producer": None},
     "png": {"Software": "pact-eval"},
 }
+_REMARK: Final = {"svg": "Description", "pdf": "Subject", "png": "Description"}
+"""The metadata that holds the remark on a figure."""
 _ID = re.compile(r'(\bid="|url\(#|xlink:href="#)')
 _NO_GLYPH = "Glyph .* missing from font"
 
@@ -89,6 +92,7 @@ def draw_figures(
         message = f"{out}: expected a folder for figures, found a file"
         raise InputError(message)
     looks = Looks.of(experiment, palette)
+    remark = " ".join(line.text for line in leak_lines(experiment.data.leak))
     files: dict[str, tuple[Path, ...]] = {}
     skipped: dict[str, str] = {}
     notes: dict[str, tuple[str, ...]] = {}
@@ -101,7 +105,8 @@ def draw_figures(
         else:
             if built.files:
                 out.mkdir(parents=True, exist_ok=True)
-                written = [_write(each, out, formats, canvas, taken) for each in built.files]
+                remarked = [replace(each, remark=remark) for each in built.files]
+                written = [_write(each, out, formats, canvas, taken) for each in remarked]
                 files[name] = tuple(path for paths, _ in written for path in paths)
                 of_figure = built.missing + tuple(note for _, heard in written for note in heard)
                 notes |= {name: of_figure} if of_figure else {}
@@ -129,6 +134,7 @@ def figure_bytes(
         figure = figure_of(file, canvas)
         buffer = io.BytesIO()
         metadata = {**_METADATA[format_], "Title": one_line(file.full_title)}
+        metadata |= {_REMARK[format_]: one_line(file.remark)} if file.remark else {}
         figure.savefig(buffer, format=format_, metadata=metadata, transparent=canvas.transparent)
     lost = False
     for each in heard:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pact_eval.evaluation import BetterConclusion, Conclusions, DataConclusion, OrderConclusion
 from pact_eval.evaluation.conclusions.conclusion import Tone
@@ -14,10 +14,14 @@ from pact_reports.page.data_audit import ANCHOR as DATA_AUDIT
 from pact_reports.sentences.conclusions import (
     QUESTIONS,
     Said,
+    conclusion_words,
     order_words,
     probabilities_words,
 )
 from pact_reports.sentences.data import data_parts
+
+if TYPE_CHECKING:  # a page without the question does not wait for what chooses gates
+    from pact_eval.thresholds import Acting
 
 _MOST_LEADS: Final = 3
 _BETTER: Final = {
@@ -29,12 +33,13 @@ _BETTER: Final = {
 }
 
 
-def cards_html(conclusions: Conclusions, names: ArmNames) -> Html:
-    """Write a card for each question: better, data, order, probabilities.
+def cards_html(conclusions: Conclusions, names: ArmNames, acting: Acting | None = None) -> Html:
+    """Write a card for each question: better, data, order, probabilities, acting alone.
 
     Args:
         conclusions: on the main arm.
         names: display names of arms.
+        acting: whether it may act alone; None if that was not asked.
     """
     order, probabilities = conclusions.order, conclusions.probabilities
     return element(
@@ -49,6 +54,7 @@ def cards_html(conclusions: Conclusions, names: ArmNames) -> Html:
             *("probabilities", names.run(probabilities.run), probabilities_words(probabilities)),
             *(probabilities.tone, [], "calibration"),
         ),
+        _acting(acting, names),
         class_="cards",
     )
 
@@ -77,8 +83,24 @@ def _run_card(
     question: str, run: str, said: Said, tone: Tone, lines: Sequence[str], link: str
 ) -> Html:
     """Write the card of a conclusion on one run: its numbers part by part."""
-    numbers = [part.strip().removesuffix(".") for part in said.numbers.split(";")]
-    return _card(QUESTIONS[question], tone, said.finding, [data_text(run), *numbers, *lines], link)
+    numbers: list[Html | str] = [data_text(run), *_numbers(said), *lines]
+    return _card(QUESTIONS[question], tone, said.finding, numbers, link)
+
+
+def _numbers(said: Said) -> list[str]:
+    return [part.strip().removesuffix(".") for part in said.numbers.split(";")]
+
+
+def _acting(acting: Acting | None, names: ArmNames) -> Html:
+    """Write the card on acting alone: its status, then the share with its condition."""
+    question = QUESTIONS["acting"]
+    if acting is None:
+        hint = "give --target-error, such as 0.05"
+        return _card(question, "open", "Not asked", [hint], "figures")
+    said = conclusion_words(acting)
+    share = [said.finding] if acting.status == "share guaranteed" else []
+    lines: list[Html | str] = [data_text(names.run(acting.run)), *share, *_numbers(said)]
+    return _card(question, acting.tone, acting.status.capitalize(), lines, "figures")
 
 
 def _order_lines(order: OrderConclusion) -> list[str]:
@@ -141,7 +163,7 @@ def _lead(other: BetterConclusion, names: ArmNames) -> Html:
     name = data_text(names.arm(other.right))
     accuracy = [claim for claim in other.claims if claim.metric == "accuracy"]
     if not accuracy:
-        return joined([name, " cannot be compared"])
+        return joined([name, " cannot be compared: ", data_text(other.reason or "")])
     claim = accuracy[0]
     return joined([name, f" {interval_text(claim.difference, 'points')}, {claim.status}"])
 

@@ -24,7 +24,7 @@ from pact_reports.figures import NEUTRAL, Palette
 from pact_reports.tables import TableRequest
 
 if TYPE_CHECKING:
-    from pact_eval.thresholds import Decisions
+    from pact_eval.thresholds import Acting, Decisions
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,15 @@ class PageRequest:
         return TableRequest(
             *(self.experiment, self.criteria, self.data, self.clear, self.names), self.decisions
         )
+
+    @cached_property
+    def acting(self) -> Acting | None:
+        """Whether the main arm may act alone; None if the settings name no target error."""
+        if self.experiment.settings.target_error is None:
+            return None
+        from pact_eval.thresholds import acting_of_arm
+
+        return acting_of_arm(self.experiment)
 
     @cached_property
     def digest(self) -> ReportDigest:

@@ -68,7 +68,7 @@ def summary_html(request: PageRequest) -> Html:
         [
             *_leak(request.audit),
             *_answers(request, method),
-            cards_html(conclude(experiment, request.audit), request.names),
+            cards_html(conclude(experiment, request.audit), request.names, request.acting),
             element(
                 "div",
                 forest,

@@ -36,7 +36,7 @@ from pact_reports.numbers import (
     views_words,
 )
 from pact_reports.plain_text import one_line
-from pact_reports.sentences.data import data_parts
+from pact_reports.sentences.data import data_parts, leak_prefix
 
 QUESTIONS: Final = {
     "better": "Is it better?",
@@ -94,9 +94,10 @@ def better_words(conclusion: BetterConclusion, names: ArmNames = KEYS) -> Said:
     pairs = conclusion.of("pair_accuracy")
     if pairs:
         numbers += f"; pair accuracy {', '.join(_difference(claim, shown=True) for claim in pairs)}"
-    rest = _power(conclusion)
+    rest = f"{_adjustment(conclusion)}{_power(conclusion)}"
     if conclusion.seeds > 1:
         rest = f"Over {conclusion.seeds} seeds; tested for {conclusion.generalises_to}."
+        rest = f"{_adjustment(conclusion)}{rest}"
     return Said(_better_finding(conclusion, left, right), f"{numbers}. {rest}".strip())
 
 
@@ -121,6 +122,16 @@ def _better_finding(conclusion: BetterConclusion, left: str, right: str) -> str:
     return f"{phrases[first.status]} {_at(first)}{_test(first)}, {rest}"
 
 
+def _adjustment(conclusion: BetterConclusion) -> str:
+    """Name the adjustment for several tests, which may take the mark of an interval without 0."""
+    tests = {claim.decoding: claim.evidence.tests for claim in conclusion.claims}
+    first, *others = tests.values()
+    if not first:
+        return ""
+    other = f", those of the other decoding for {others[0]:,} (Bonferroni)" if others else ""
+    return f"p-values are adjusted for {first:,} tests (Holm){other}. "
+
+
 def _test(claim: Claim) -> str:
     """Give the p-value of a difference that is shown."""
     if claim.status not in ("better", "worse"):
@@ -128,15 +139,18 @@ def _test(claim: Claim) -> str:
     evidence = claim.evidence
     adjusted = evidence.adjusted_p_value
     p_value = evidence.p_value if adjusted is None else adjusted
-    return f" ({p_value_text(p_value)}{'' if adjusted is None else ', Holm'})"
+    return f" ({p_value_text(p_value)}{'' if adjusted is None else ', adjusted'})"
 
 
 def _difference(claim: Claim, *, word: bool = False, shown: bool = False) -> str:
     """Write a difference with its views; the finding says only of accuracy whether it is shown."""
     difference, unit = claim.difference, " points" if word else ""
     views = views_words(claim.k, claim.repeats)
+    adjusted = claim.evidence.adjusted_p_value
     if shown and claim.status in ("better", "worse"):
         views += ", shown"
+    elif adjusted is not None and difference.excludes_zero and claim.status == "not shown":
+        views += f"; not shown after adjustment, {p_value_text(adjusted)}"
     if has_width(difference):
         value, interval = estimate_parts(difference, "points")
         return f"{value}{unit} {interval} ({views})"
@@ -192,10 +206,7 @@ def beside_leak(said: Said, leak: DataLeak | None) -> Said:
         >>> beside_leak(Said("a is better"), DataLeak(("i", "j"), ("f",), ("train.jsonl",))).finding
         'Leak of 2 items; a is better'
     """
-    if leak is None or leak.left_out:
-        return said
-    items = "1 item" if len(leak.items) == 1 else f"{len(leak.items):,} items"
-    return replace(said, finding=f"Leak of {items}; {said.finding}")
+    return replace(said, finding=f"{leak_prefix(leak)}{said.finding}")
 
 
 def data_words(conclusion: DataConclusion) -> Said:
@@ -282,7 +293,12 @@ def _ece(conclusion: ProbabilitiesConclusion) -> str:
     return text
 
 
-_NAMES: Final = {"order": "Order", "probabilities": "Probabilities", "data": "Data"}
+_NAMES: Final = {
+    "order": "Order",
+    "probabilities": "Probabilities",
+    "data": "Data",
+    "acting": "Acting alone",
+}
 
 
 def conclusion_words(conclusion: Conclusion, names: ArmNames = KEYS) -> Said:
@@ -301,8 +317,21 @@ def conclusion_words(conclusion: Conclusion, names: ArmNames = KEYS) -> Said:
             return order_words(conclusion)
         case ProbabilitiesConclusion():
             return probabilities_words(conclusion)
+    if conclusion.question == "acting":
+        return _acting_words(conclusion)
     message = f"no words for {type(conclusion).__name__}"
     raise TypeError(message)
+
+
+def _acting_words(conclusion: Conclusion) -> Said:
+    """Say whether a run may act alone; what chooses gates is imported only if that was asked."""
+    from pact_eval.thresholds import Acting
+    from pact_reports.sentences.thresholds import acting_words
+
+    if not isinstance(conclusion, Acting):
+        message = f"expected an Acting, got a {type(conclusion).__name__}"
+        raise TypeError(message)
+    return acting_words(conclusion)
 
 
 def conclusion_line(conclusion: Conclusion) -> str:
@@ -317,8 +346,11 @@ def conclusion_line(conclusion: Conclusion) -> str:
 
 
 def not_known(conclusions: Sequence[Conclusion]) -> Iterator[str]:
-    """Say what was not checked, one sentence per part of a question."""
-    told = (each for each in conclusions if not isinstance(each, DataConclusion))
+    """Say what was not checked, one sentence per part of a question.
+
+    The lines on data and on acting alone say it themselves.
+    """
+    told = (each for each in conclusions if each.question not in ("data", "acting"))
     for unchecked in dict.fromkeys(part for each in told for part in each.unchecked):
         yield unchecked_sentence(unchecked)
 

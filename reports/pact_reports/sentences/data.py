@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from pact_eval.evaluation import DataConclusion, DataLeak
@@ -27,6 +28,9 @@ def leak_sentence(leak: DataLeak) -> str:
     text = f"{items} ({families}) {also}"
     if leak.accuracy is None or leak.accuracy_without is None:
         return text
+    if math.isnan(leak.accuracy_without.value):
+        accuracy = value_text(leak.accuracy.value, "percent")
+        return f"{text}; accuracy {accuracy}%, all of it on items of these families"
     accuracy, without = (
         value_text(estimate.value, "percent") for estimate in (leak.accuracy, leak.accuracy_without)
     )
@@ -67,6 +71,19 @@ def data_parts(conclusion: DataConclusion) -> Iterator[str]:
         yield f"checks: {', '.join(conclusion.failed)}"
     if conclusion.unchecked:
         yield unchecked_list(conclusion.unchecked)
+
+
+def leak_prefix(leak: DataLeak | None) -> str:
+    """Return what a headline begins with if the data leaks, so that it is not quoted without it.
+
+    Examples:
+        >>> leak_prefix(DataLeak(("i", "j"), ("f",), ("train.jsonl",))) + "a is better"
+        'Leak of 2 items; a is better'
+    """
+    if leak is None or leak.left_out:
+        return ""
+    items = "1 item" if len(leak.items) == 1 else f"{len(leak.items):,} items"
+    return f"Leak of {items}; "
 
 
 def leak_lines(leak: DataLeak | None) -> tuple[Line, ...]:

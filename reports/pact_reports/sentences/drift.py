@@ -15,18 +15,20 @@ from pact_eval.drift import (
 )
 from pact_eval.evaluation import ClusterUnit, NoiseFloor
 from pact_reports.numbers import CLUSTERS, UNDEFINED, ends_text, estimate_text, value_text
+from pact_reports.sentences.data import leak_prefix
 
 _OF_RATIO = 3
 
 
 def drift_answer(drift: Drift) -> str:
-    """Say whether two runs are equivalent, and which changes are behind it."""
+    """Say what leaks, whether two runs are equivalent, and which changes are behind it."""
     broken = [gate.after.group for gate in drift.broken_gates]
     parts = []
     if broken:
         parts.append(f"{_count(len(broken), 'gate')} broken on B ({', '.join(broken[:4])})")
     parts += [_accuracy(drift), *_behind(drift)]
-    return f"{drift.finding.capitalize()}: {'; '.join(parts)}."
+    prefix = leak_prefix(drift.data.leak)
+    return f"{prefix}{drift.finding.capitalize()}: {'; '.join(parts)}."
 
 
 def _accuracy(drift: Drift) -> str:

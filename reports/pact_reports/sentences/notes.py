@@ -337,7 +337,10 @@ def _unmatched(note: UnmatchedSeeds) -> str:
 
 def _repeated(note: RepeatedPrompts) -> str:
     """Say that views are repeats, and what repeats change."""
-    said = f"Every question was asked {note.repeats} times in one order, so its effect is not known"
+    orders = "in one order, so its effect is not known"
+    if note.shuffled:
+        orders = "in other orders; answers may change with the order or by chance"
+    said = f"Every question was asked {note.repeats} times {orders}"
     if math.isnan(note.changed):
         return f"{said}; the repeats are decoded together."
     changed = value_text(note.changed, "percent")

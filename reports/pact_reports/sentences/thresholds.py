@@ -23,6 +23,7 @@ from pact_eval.thresholds import (
 )
 from pact_reports.arm_names import ArmNames
 from pact_reports.numbers import CLUSTER, CLUSTERS, interval_text, p_value_text
+from pact_reports.sentences.conclusions import Said
 from pact_reports.sentences.custody import trained_on_text
 from pact_reports.tables.answer_sets import promise_text
 from pact_reports.tables.thresholds import SIGNAL_NAMES, gate_text, named, target_text
@@ -35,9 +36,18 @@ def thresholds_answer(found: Thresholds) -> str:
 
 def acting_answer(conclusion: Acting) -> str:
     """Write the conclusion to "May it act alone?" in a sentence or two."""
+    return str(acting_words(conclusion))
+
+
+def acting_words(conclusion: Acting) -> Said:
+    """Say whether a model may act alone: the share of its decisions, or why none can be told.
+
+    Example:
+        "May decide 41.0 [36.2, 46.0]% of the items, those with top probability 0.93 or more: ..."
+    """
     if conclusion.rule is None:
         reasons = "; ".join(each.reason for each in conclusion.unchecked)
-        return f"Cannot tell whether it may act alone: {reasons}."
+        return Said("Cannot tell", f"{reasons}.")
     unit = conclusion.rule.unit
     target = target_text(conclusion.target)
     sure = f"with {100 * conclusion.confidence:.4g}% confidence"
@@ -45,14 +55,16 @@ def acting_answer(conclusion: Acting) -> str:
         case "share guaranteed":
             return _guaranteed(conclusion, conclusion.rule)
         case "cannot tell":
-            needed = _most_needed(conclusion.gates, unit)
-            return f"Cannot tell: too few families to show {target} {sure}; {needed}."
+            return Said(
+                "Cannot tell",
+                f"too few families to show {target} {sure}; {_most_needed(conclusion, unit)}.",
+            )
         case "none shown":
             groups = f" for any of {len(conclusion.gates):,} groups"
-            return (
-                f"No share can be guaranteed{groups if len(conclusion.gates) > 1 else ''}: "
+            return Said(
+                f"No share can be guaranteed{groups if len(conclusion.gates) > 1 else ''}",
                 f"{target} is not shown {sure}{_seen(conclusion)}; "
-                f"{_most_needed(conclusion.gates, unit)}."
+                f"{_most_needed(conclusion, unit)}.",
             )
 
 
@@ -112,14 +124,15 @@ def gate_notes(found: GateMarks, names: ArmNames) -> tuple[str, ...]:
     )
 
 
-def _guaranteed(conclusion: Acting, rule: Rule) -> str:
+def _guaranteed(conclusion: Acting, rule: Rule) -> Said:
     target, once = target_text(conclusion.target), counting_once(conclusion.gates, rule)
     if len(conclusion.gates) == 1:
         (gate,) = conclusion.gates
-        return (
+        return Said(
             f"May decide {interval_text(gate.share, 'percent', '%')} of the items, those with "
-            f"{_condition(gate, rule)}: {target} in new {CLUSTERS[rule.unit]}{once}, with "
-            f"{100 * conclusion.confidence:.4g}% confidence."
+            f"{_condition(gate, rule)}",
+            f"{target} in new {CLUSTERS[rule.unit]}{once}, with "
+            f"{100 * conclusion.confidence:.4g}% confidence.",
         )
     kept = [gate.group for gate in conclusion.gates if gate.threshold is not None]
     left = [gate.group for gate in conclusion.gates if gate.threshold is None]
@@ -127,9 +140,10 @@ def _guaranteed(conclusion: Acting, rule: Rule) -> str:
     level = 1 - conclusion.confidence
     sure = 1 - level * len(conclusion.gates) if conclusion.together else conclusion.confidence
     each = "all together" if conclusion.together else "each"
-    return (
-        f"May decide in {named(kept)}: {target} in new {CLUSTERS[rule.unit]}{once}, with "
-        f"{100 * sure:.4g}% confidence, {each}.{rest}"
+    return Said(
+        f"May decide in {named(kept)}",
+        f"{target} in new {CLUSTERS[rule.unit]}{once}, with "
+        f"{100 * sure:.4g}% confidence, {each}.{rest}",
     )
 
 
@@ -165,7 +179,10 @@ def _needed(gate: ActingGate, unit: ClusterUnit) -> str:
     return f"about {gate.needed:,} {units} like these would do in 4 of 5 cases, {here}"
 
 
-def _most_needed(gates: Sequence[ActingGate], unit: ClusterUnit) -> str:
+def _most_needed(conclusion: Acting, unit: ClusterUnit) -> str:
+    gates = conclusion.gates
+    if not conclusion.planned:
+        return f"`pact-eval thresholds` says whether more {CLUSTERS[unit]} would do"
     planned = [gate for gate in gates if gate.needed is not None]
     if len(gates) == 1:
         return _needed(gates[0], unit)

@@ -55,9 +55,12 @@ def order_sentence(effect: OrderEffect) -> str | None:
                 "are sorted before they are shown, or answers are cached."
             )
         case "no floor":
+            moved = f"view TV {tv}"
+            if math.isnan(effect.view_tv.value):
+                moved = f"flip rate {interval_text(effect.flip_rate, 'percent', '%')}"
             return (
-                f"Order of the answers: view TV {tv}, but {_unmeasured(effect.floor)}; noise alone "
-                "may explain it."
+                f"Order of the answers: {moved}, but {_unmeasured(effect.floor)}; noise alone may "
+                "explain it."
             )
         case "shown":
             return f"The order moves probabilities: view TV {tv}; {_alone(effect.floor)}."

@@ -247,7 +247,7 @@ def _decoding(evaluation: Evaluation) -> str:
     how = {
         "single": "view 0 alone",
         "ensemble": f"{evaluation.k} views, mean canonical log-probability",
-        "repeats": f"the mean over {evaluation.repeats} repeats of one order",
+        "repeats": f"the mean over {evaluation.repeats} repeats",
         "repeats_together": f"{evaluation.k} repeats, mean log-probability",
     }[evaluation.decoding_name]
     mass = evaluation.mean_answer_mass

@@ -12,6 +12,7 @@ from pact_eval.errors import InputError, RecordError
 from pact_eval.evaluation import Experiment
 from pact_eval.progress import tracked
 from pact_reports.arm_names import KEYS, ArmNames
+from pact_reports.sentences.data import leak_lines
 from pact_reports.sentences.notes import unlike_sentence, views_notes, warning_sentence
 from pact_reports.table import Table
 from pact_reports.tables.registry import TABLES
@@ -86,9 +87,12 @@ def build_tables(request: TableRequest, names: Iterable[str] | None = None) -> B
             raise
         except InputError as error:
             skipped[name] = str(error)
+    leak = tuple(line.text for line in leak_lines(request.experiment.data.leak))
     unlike = tuple(f"Caution: {unlike_sentence(each)}." for each in request.experiment.unlike)
-    noted = {name: replace(made, notes=(*made.notes, *unlike)) for name, made in tables.items()}
-    return BuiltTables(noted if unlike else tables, skipped)
+    noted = {
+        name: replace(made, notes=(*leak, *made.notes, *unlike)) for name, made in tables.items()
+    }
+    return BuiltTables(noted, skipped)
 
 
 def write_tables(
@@ -140,11 +144,14 @@ def markdown_report(
         names: display names of arms.
 
     Returns:
-        Runs and warnings first, then every table, then what is left out and why.
+        What leaks, runs and warnings first, then every table, then what is left out and why.
     """
     built = built or build_tables(TableRequest(collection, names=names))
     arms = collection.arms
-    lines = ["# Report", "", "## Runs", ""]
+    lines = ["# Report", ""]
+    for line in leak_lines(collection.data.leak):
+        lines += [f"> {markdown_text(line.text)}", ""]
+    lines += ["## Runs", ""]
     for arm, runs in arms.items():
         seeds = [str(run.seed) for run in runs if run.seed is not None]
         said = f": seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}" if seeds else ""

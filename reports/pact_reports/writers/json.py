@@ -13,6 +13,7 @@ import numpy as np
 from pact_eval._json import Json
 from pact_eval.evaluation import (
     ArmsComparison,
+    BetterConclusion,
     CalibrationError,
     ClusterUnit,
     Conclusion,
@@ -262,15 +263,29 @@ def report_json(
     return evaluation_json(report.evaluation, run.provenance) | {
         "arm_name": names.arm(run.arm),
         "rates": to_json(report.rates),
-        "answer": {
-            conclusion.question: data_json(conclusion)
-            if isinstance(conclusion, DataConclusion)
-            else conclusion_json(conclusion)
-            for conclusion in report.conclusions
-        },
+        "answer": answer_json(report.conclusions),
         "order": order_json(report.order, report.order_audit if audit else None),
         "digest": report.digest.json,
     }
+
+
+def answer_json(
+    conclusions: Iterable[Conclusion], better: Sequence[BetterConclusion] | None = None
+) -> dict[str, Json]:
+    """Turn conclusions into JSON values by their question: `answer` in every command.
+
+    Args:
+        conclusions: one per question.
+        better: the first run, or arm, compared with each of the others; None if nothing is
+            compared.
+    """
+    answers: dict[str, Json] = {
+        conclusion.question: data_json(conclusion)
+        if isinstance(conclusion, DataConclusion)
+        else conclusion_json(conclusion)
+        for conclusion in conclusions
+    }
+    return answers if better is None else answers | {"better": [*map(conclusion_json, better)]}
 
 
 def conclusion_json(conclusion: Conclusion) -> dict[str, Json]:

@@ -298,7 +298,7 @@ def test_the_command_as_json(tmp_path: Path) -> None:
     only = ("--only", "pairs", "--json", "--resamples", 100)
     result = run("figures", *folders, "-o", tmp_path / "figs", *only)
     said = json.loads(result.stdout)
-    assert set(said) == {"files", "skipped", "notes", "warnings"}
+    assert set(said) == {"answer", "files", "skipped", "notes", "warnings"}
     assert said["files"]["pairs"][0] == str(tmp_path / "figs" / "pairs-pact-1.svg")
     assert said["skipped"] == {}
 
