@@ -2,7 +2,7 @@
 
     python benchmarks/coverage.py [--only ece] [--sets 400] [--write docs/statistics.md]
 
-Each section is one command of a script, `coverage_*.py`, which explains its data. The sections of
+Each section is one command of a script, which explains its data. The sections of
 docs/statistics.md are as this script writes them. All of them take about 40 minutes on one core.
 """
 
@@ -15,20 +15,21 @@ from typing import Final
 
 from common import parser, publish
 
-HERE: Final = Path(__file__).parent
+ROOT: Final = Path(__file__).parents[1]
 # By section: the script with its options, and the data sets of each row.
 SECTIONS: Final[dict[str, tuple[str, int]]] = {
-    "rates": ("coverage_rates.py", 500),
-    "ece": ("coverage_calibration.py --part intervals", 400),
-    "gaps": ("coverage_gaps.py --part intervals", 400),
-    "gap-differences": ("coverage_gaps.py --part differences", 200),
-    "ece-differences": ("coverage_calibration.py --part differences", 200),
-    "temperatures": ("coverage_calibration.py --part temperatures", 400),
-    "marks": ("coverage_arms.py --only compare --resamples 1000", 400),
-    "crossed": ("coverage_arms.py --only crossed", 400),
-    "arms": ("coverage_arms.py --only arms --resamples 1000", 60),
-    "shortcuts": ("coverage_shortcuts.py", 100),
-    "verdicts": ("coverage_verdicts.py --resamples 1000", 300),
+    "errors": ("tests/stats/coverage.py", 1_000),
+    "rates": ("benchmarks/coverage_rates.py", 1_000),
+    "ece": ("benchmarks/coverage_calibration.py --part intervals", 400),
+    "gaps": ("benchmarks/coverage_gaps.py --part intervals", 400),
+    "gap-differences": ("benchmarks/coverage_gaps.py --part differences", 200),
+    "ece-differences": ("benchmarks/coverage_calibration.py --part differences", 200),
+    "temperatures": ("benchmarks/coverage_calibration.py --part temperatures", 400),
+    "marks": ("benchmarks/coverage_arms.py --only compare --resamples 1000", 400),
+    "crossed": ("benchmarks/coverage_arms.py --only crossed", 400),
+    "arms": ("benchmarks/coverage_arms.py --only arms --resamples 1000", 60),
+    "shortcuts": ("benchmarks/coverage_shortcuts.py", 100),
+    "verdicts": ("benchmarks/coverage_verdicts.py --resamples 1000", 300),
 }
 
 
@@ -37,12 +38,12 @@ def section(name: str, sets: int | None) -> str:
     command, usual = SECTIONS[name]
     script, *options = [*command.split(), "--sets", str(sets or usual)]
     done = subprocess.run(  # noqa: S603 -- our own scripts
-        [sys.executable, str(HERE / script), *options],
+        [sys.executable, str(ROOT / script), *options],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    return f"{done.stdout.strip()}\n\n`python benchmarks/{' '.join((script, *options))}`"
+    return f"{done.stdout.strip()}\n\n`python {' '.join((script, *options))}`"
 
 
 def main() -> None:

@@ -125,7 +125,7 @@ def intervals(
         "accuracy": rate_interval(items, drawn["correct A"], rng),
         "NLL": mean_interval(items, drawn["nll A"], rng),
         "Brier": mean_interval(items, drawn["brier"], rng),
-        "AURC": mean_interval(items, drawn["aurc"], rng),
+        "AURC": find_metric("aurc").interval(items, drawn["aurc"], rng),
         "accuracy, A - B": rate_difference(drawn["correct A"] - drawn["correct B"]).estimate(),
         "confident errors, A - C": confident.estimate(),
         "NLL, A - B": mean_difference(drawn["nll A"] - drawn["nll B"]).estimate(),

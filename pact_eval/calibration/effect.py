@@ -27,14 +27,18 @@ from pact_eval.calibration.temperatures import KINDS, Calibrator, TemperatureSum
 from pact_eval.progress import tracked
 from pact_eval.runs import Decoding
 from pact_eval.stats import (
+    ClusterText,
     Estimate,
     LinearInference,
     ResampledInference,
     calibrated_gaps,
+    few_clusters,
+    few_outcomes,
     linear_inference,
     mean_statistic,
     resample,
     shown_increases,
+    without_interval,
 )
 
 __all__ = [
@@ -127,7 +131,8 @@ class GroupEffect:
         temperature: mean and range of the items' temperatures.
         before: uncalibrated.
         after: calibrated.
-        changes: by proper score, after minus before with its paired 95% interval over families.
+        changes: by proper score, after minus before with its paired 95% interval over families;
+            without one, with a reason, if fewer than five families have an error or a right answer.
         p_values: of no change, by proper score, two-sided; NaN without an interval.
         worse: names of the proper scores that calibration is shown to make worse. ECE and AURC do
             not count. The ECE of a finite sample moves by chance, and no temperature that is the
@@ -234,6 +239,7 @@ def _group_effect(
     name: str, items: CalibrationItems, after: FloatArray, temperature: FloatArray
 ) -> GroupEffect:
     changes = _changes(items, after)
+    few = _too_few(items)
     return GroupEffect(
         name=name,
         items=len(items),
@@ -241,9 +247,23 @@ def _group_effect(
         temperature=TemperatureSummary.of(temperature),
         before=Scores.of(items.log_probs, items),
         after=Scores.of(after, items),
-        changes={score: each.estimate() for score, each in changes.items()},
-        p_values={score: each.p_value() for score, each in changes.items()},
+        changes={
+            score: without_interval(change.estimate(), few) for score, change in changes.items()
+        },
+        p_values={
+            score: math.nan if few else change.p_value() for score, change in changes.items()
+        },
     )
+
+
+def _too_few(items: CalibrationItems) -> ClusterText | None:
+    """Return why changes have no interval. A temperature leaves the answers as they are."""
+    family, families = _families(items)
+    reason = few_clusters(families)
+    if reason is not None or families < 2:
+        return reason
+    right = metrics.correct(items.log_probs, items.reference)
+    return few_outcomes(*(np.unique(family[right == outcome]).size for outcome in (False, True)))
 
 
 def _with_alarms(groups: Sequence[GroupEffect]) -> tuple[GroupEffect, ...]:

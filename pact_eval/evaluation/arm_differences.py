@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pact_eval.evaluation.comparison import metric_difference, tested_groups
-from pact_eval.evaluation.few_units import without_interval
 from pact_eval.evaluation.marks import (
     Evidence,
     adjusted,
@@ -17,7 +16,14 @@ from pact_eval.evaluation.marks import (
 )
 from pact_eval.evaluation.registry import MetricSpec, find_metric, registered_metrics
 from pact_eval.evaluation.statistics import ResampledGroup
-from pact_eval.stats import LEVEL, Estimate, SignAgreement, crossed_difference, same_sign
+from pact_eval.stats import (
+    LEVEL,
+    Estimate,
+    SignAgreement,
+    crossed_difference,
+    same_sign,
+    without_interval,
+)
 
 GroupPairs = Sequence[tuple[ResampledGroup, ResampledGroup]]
 """The same group of items in two arms: one pair of runs per shared seed."""

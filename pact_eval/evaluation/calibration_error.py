@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _RESAMPLES: Final = 2_000
 _HALVINGS: Final = 20
 _ROUNDING: Final = 1e-12
+# Tail of the lower end relative to that of an error of 0, at least.
+_ABOVE_ZERO: Final = 1.03
 METHOD: Final = Method("test inversion interval", " (ECE)")
 
 
@@ -93,7 +95,11 @@ def calibration_error(
                 \ge \frac\alpha2 P\Big[\frac1n \sum_b |N_b| \le ECE\Big]
 
       The factor on the right keeps the interval from being empty when the ECE is smaller than
-      noise alone would make it. If the test does not reject calibration, the interval starts at 0.
+      noise alone would make it.
+    - **Agreement.** The interval excludes 0 if and only if the test rejects calibration. If the
+      test does not reject, the interval starts at 0. If it does, but the first probability is
+      :math:`q \ge \alpha / 2` at t = 0, that of the lower end is 1.03 q in place of
+      :math:`\alpha / 2`: just enough to be above 0.
     - **Debiased value.** The error at which the first probability is one half, along the likely
       direction.
 
@@ -151,6 +157,7 @@ def calibration_error(
         debiased = inverted[0][1]
         if p_value >= LEVEL:
             low = 0.0
+        debiased, high = max(debiased, low), max(high, low)
     return CalibrationError(
         value=value,
         low=low,
@@ -208,10 +215,11 @@ def _inverted(
     def as_small(t: float) -> float:
         return float((errors(t) <= value).mean())
 
-    tail = LEVEL / 2
+    tail, at_zero = LEVEL / 2, as_large(0.0)
     least = tail * max(as_small(0.0), 1 / len(noise))
+    lowest = max(tail, min(_ABOVE_ZERO * at_zero, (1 + at_zero) / 2))
     return (
-        unit * _first_where(lambda t: as_large(t) >= tail),
+        unit * _first_where(lambda t: as_large(t) >= lowest),
         unit * _first_where(lambda t: as_large(t) >= 0.5),
         min(1.0, unit * _first_where(lambda t: as_small(t) < least)),
     )

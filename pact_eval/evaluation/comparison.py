@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval.evaluation.common_views import at_common_views
-from pact_eval.evaluation.few_units import too_few, without_interval
+from pact_eval.evaluation.few_units import too_few
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.marks import (
     Evidence,
@@ -68,6 +68,7 @@ from pact_eval.stats import (
     item_accuracy_difference,
     mcnemar,
     sign_flip_test,
+    without_interval,
 )
 
 if TYPE_CHECKING:  # a comparison without a calibrator need not load scipy.optimize

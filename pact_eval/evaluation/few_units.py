@@ -1,4 +1,4 @@
-"""Few families, or few families with an error: intervals that are left out, or reach further."""
+"""Few families, or few with an error: metrics without an interval, or with one that is longer."""
 
 from __future__ import annotations
 
@@ -10,18 +10,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import numpy as np
 
 from pact_eval.evaluation.registry import Metric
-from pact_eval.stats import ClusterText, Estimate
+from pact_eval.stats import ClusterText, Estimate, few_clusters, few_outcomes, lowest_share
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
 
-FEWEST: Final = 5
-"""Families, and families with an error or a right answer, below which there is no interval."""
-
 # Families with an error below which their number is the larger part of what is not known.
 _FEW_ERRORS: Final = 10
-# Quantile of the normal distribution for the lower end of a 95% interval.
-_Z: Final = 1.959964
 
 _AnyEstimate = TypeVar("_AnyEstimate", bound=Estimate)
 
@@ -29,43 +24,25 @@ _AnyEstimate = TypeVar("_AnyEstimate", bound=Estimate)
 def too_few(metric: Metric, clusters: int, runs: Sequence[ScoredItems]) -> ClusterText | None:
     """Return why a metric, or a difference of it, has no interval; None if enough families count.
 
-    A loss of runs with few errors rests on these errors: the next family with an error would move
-    it by more than the spread of the others tells. The same holds if few answers are right.
-
     Args:
         metric: entry of the registry.
         clusters: number of families that count.
         runs: the same items of one or more runs; an item is wrong if it is wrong in any of them.
     """
-    if 1 < clusters < FEWEST:
-        return ClusterText(f"{clusters} {{clusters}}, fewer than {FEWEST}: no interval")
-    if not metric.of_errors or clusters < FEWEST:
-        return None
-    for right, of_what in ((False, "an error"), (True, "a right answer")):
-        count = _families(metric, runs, right=right)
-        if count < FEWEST:
-            counted = f"{count or 'no'} {{{'cluster' if count == 1 else 'clusters'}}}"
-            return ClusterText(f"{counted} with {of_what}, fewer than {FEWEST}: no interval")
-    return None
-
-
-def without_interval(estimate: _AnyEstimate, reason: ClusterText | None) -> _AnyEstimate:
-    """Return an estimate without its interval, for a reason; as it is if there is none."""
-    if reason is None or math.isnan(estimate.low):
-        return estimate
-    return replace(estimate, low=math.nan, high=math.nan, reason=reason)
+    reason = few_clusters(clusters)
+    if reason is not None or clusters < 2 or not metric.of_errors:
+        return reason
+    wrong, right = (_families(metric, runs, right=outcome) for outcome in (False, True))
+    return few_outcomes(wrong, right)
 
 
 def reaching_to_fewer_errors(
     metric: Metric, estimate: _AnyEstimate, items: ScoredItems
 ) -> _AnyEstimate:
-    r"""Return a loss whose interval allows for its number of errors being too large by chance.
+    """Return a loss whose interval allows for its number of errors being too large by chance.
 
-    With k < 10 families with an error, the lower end is at most the loss times
-
-    .. math:: \left(1 - \frac{1}{9 k} - \frac{z_{0.975}}{3 \sqrt k}\right)^3
-
-    the lower limit of the mean of a Poisson number k, relative to k (Wilson and Hilferty 1931).
+    With fewer than 10 families with an error, the lower end is at most the loss times
+    `stats.lowest_share` of their number.
 
     Args:
         metric: entry of the registry.
@@ -77,7 +54,7 @@ def reaching_to_fewer_errors(
     count = _families(metric, [items], right=False)
     if count >= _FEW_ERRORS:
         return estimate
-    share = (1 - 1 / (9 * count) - _Z / (3 * math.sqrt(count))) ** 3
+    share = lowest_share(count, estimate.clusters)
     return replace(estimate, low=min(estimate.low, share * estimate.value))
 
 

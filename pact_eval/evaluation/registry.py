@@ -202,6 +202,11 @@ def mean_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generat
     return _linear(drawn, outer=False).estimate()
 
 
+def ranking_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generator) -> Estimate:
+    """The interval of a mean whose families may add any amount, as a confident error to AURC."""
+    return _linear(drawn, outer=False, heavy_tailed=True).estimate()
+
+
 def rate_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generator) -> Estimate:
     """The Wilson interval of a share of rows, over families; see `stats.rate_estimate`.
 
@@ -229,6 +234,11 @@ def gain_interval(_items: ScoredItems, drawn: Resampled, _rng: np.random.Generat
 def mean_difference(drawn: Resampled) -> Inference:
     """Inference on a difference of means over families; see `stats.LinearInference`."""
     return _linear(drawn, outer=True)
+
+
+def ranking_difference(drawn: Resampled) -> Inference:
+    """Inference on a difference of means to which families may add any amount."""
+    return _linear(drawn, outer=True, heavy_tailed=True)
 
 
 def rate_difference(drawn: Resampled) -> Inference:
@@ -306,12 +316,12 @@ class RatesOfOtherRows:
         return 1.0 if self.drawn.value == 0 else self._summed.p_value()
 
 
-def _linear(drawn: Resampled, *, outer: bool) -> Inference:
+def _linear(drawn: Resampled, *, outer: bool, heavy_tailed: bool = False) -> Inference:
     """Student's t, or percentiles of resamples if families have no finite influence."""
     linear = drawn.linearised()
     if linear is None:
         return ResampledInference(drawn)
-    return linear_inference(drawn.value, linear, n=drawn.n, outer=outer)
+    return linear_inference(drawn.value, linear, n=drawn.n, outer=outer, heavy_tailed=heavy_tailed)
 
 
 @dataclass(frozen=True)
@@ -653,6 +663,8 @@ def _add_metrics_of_references() -> None:
             _FULL,
             reduction=_aurc,
             summaries=_MAIN | {"every run", "ablations"},
+            interval=ranking_interval,
+            difference=ranking_difference,
             bounds=_SHARE,
             of_errors=True,
         ),

@@ -12,11 +12,7 @@ import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._typing import TextArray
-from pact_eval.evaluation.few_units import (
-    reaching_to_fewer_errors,
-    too_few,
-    without_interval,
-)
+from pact_eval.evaluation.few_units import reaching_to_fewer_errors, too_few
 from pact_eval.evaluation.items import ScoredItems
 from pact_eval.evaluation.labels import Labels
 from pact_eval.evaluation.registry import (
@@ -30,7 +26,15 @@ from pact_eval.evaluation.registry import (
     metrics_for,
     undefined,
 )
-from pact_eval.stats import ClusterText, Estimate, Resampled, Statistic, TotalsStatistic, resample
+from pact_eval.stats import (
+    ClusterText,
+    Estimate,
+    Resampled,
+    Statistic,
+    TotalsStatistic,
+    resample,
+    without_interval,
+)
 
 # Items from which on metrics are reduced in two threads.
 _MANY_ITEMS = 200_000

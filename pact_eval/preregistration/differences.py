@@ -24,7 +24,7 @@ from pact_eval.evaluation import (
     group_statistics,
     point_estimates,
 )
-from pact_eval.evaluation.few_units import too_few, without_interval
+from pact_eval.evaluation.few_units import too_few
 from pact_eval.evaluation.items import counted_views
 from pact_eval.preregistration.scorecard import WeightedRow
 from pact_eval.preregistration.table import MetricRow
@@ -37,6 +37,7 @@ from pact_eval.stats import (
     TotalsStatistic,
     distinct_orders,
     resample,
+    without_interval,
 )
 
 __all__ = ["RunDifferences", "with_calibrated_tv"]

@@ -38,6 +38,12 @@ from pact_eval.stats.consistency_resampling import (
 from pact_eval.stats.crossed import FEWEST_SEEDS, CrossedDifference, crossed_difference
 from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
+from pact_eval.stats.few_clusters import (
+    few_clusters,
+    few_outcomes,
+    lowest_share,
+    without_interval,
+)
 from pact_eval.stats.homogeneity import SlotHomogeneity, slot_homogeneity
 from pact_eval.stats.linearised import (
     LinearInference,
@@ -121,6 +127,8 @@ __all__ = [
     "effective_rows",
     "equivalence_verdict",
     "expanded_tail",
+    "few_clusters",
+    "few_outcomes",
     "holm",
     "inverted_p_value",
     "item_accuracy_difference",
@@ -128,6 +136,7 @@ __all__ = [
     "least_p_value",
     "linear_inference",
     "linearised_ratio",
+    "lowest_share",
     "margin_test",
     "mcnemar",
     "mcnemar_from_counts",
@@ -155,4 +164,5 @@ __all__ = [
     "t_quantile",
     "trials_needed",
     "wilson_interval",
+    "without_interval",
 ]

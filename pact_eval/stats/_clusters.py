@@ -40,6 +40,28 @@ def degrees_of_freedom(rows: FloatArray) -> int:
     return max(1, math.floor(effective_clusters(rows) + _ROUNDING) - 1)
 
 
+def degrees_of_copies(rows: FloatArray) -> int:
+    r"""Returns the degrees of t quantiles if the rows of a cluster are like copies of one another.
+
+    The residual of a cluster then grows with its size, and so does its part in the variance: of
+    :math:`\sum_f U_f^2` with variances in proportion to :math:`n_f^2`, Satterthwaite's degrees are
+    :math:`(\sum_f n_f^2)^2 / \sum_f n_f^4 - 1`, rounded down, at least 1.
+
+    References:
+        Satterthwaite, "An approximate distribution of estimates of variance components",
+        Biometrics 1946.
+
+    Examples:
+        >>> import numpy as np
+        >>> unequal = np.tile([1.0, 2.0, 2.0, 3.0, 8.0], 20)
+        >>> degrees_of_copies(np.full(100, 2.0)), degrees_of_copies(unequal)
+        (99, 30)
+        >>> degrees_of_freedom(unequal)
+        61
+    """
+    return degrees_of_freedom(rows**2)
+
+
 def jackknifed(residuals: FloatArray, rows: FloatArray) -> FloatArray:
     r"""Returns residuals :math:`U_f (1 - 1/F) / (1 - n_f / n)`; clusters of one size keep theirs.
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from pact_eval._typing import FloatArray
-from pact_eval.stats._clusters import degrees_of_freedom, jackknifed
+from pact_eval.stats._clusters import degrees_of_copies, degrees_of_freedom, jackknifed
 from pact_eval.stats._quantiles import t_quantile
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
 
@@ -101,7 +101,8 @@ class LinearInference:
         skew: a, in [-1, 1]; 0 for two clusters.
         n: Rows.
         clusters: Clusters that count, F.
-        degrees: Degrees of freedom of t: F - 1 for clusters of one size, fewer otherwise.
+        degrees: Degrees of freedom of t: F - 1 for clusters of one size, fewer otherwise or if
+            the tails are heavy.
         outer: Whether each end is the outer one of both intervals.
         resamples: None are behind it.
 
@@ -175,15 +176,28 @@ class LinearInference:
 
 
 def linear_inference(
-    value: float, linear: Linearisation, *, n: int, outer: bool = False
+    value: float,
+    linear: Linearisation,
+    *,
+    n: int,
+    outer: bool = False,
+    heavy_tailed: bool = False,
 ) -> LinearInference:
-    """Returns the inference on a statistic from its linearisation; see `LinearInference`.
+    r"""Returns the inference on a statistic from its linearisation; see `LinearInference`.
+
+    If what a cluster adds has no bound, as in AURC, the sample often lacks the rare clusters that
+    add most. Its variance is then too small when its tails are heaviest, so the degrees of freedom
+    are those of the estimated variance of :math:`s^2`, if these are fewer (Satterthwaite 1946):
+
+    .. math:: \nu = \frac{2}{\sum_f U_f^4 / (\sum_f U_f^2)^2 - 1 / F}, \text{ rounded down}
 
     Args:
         value: The statistic on the rows, finite.
         linear: What each cluster adds.
         n: Rows, for the record.
-        outer: Whether each end is the outer one of Student's interval and the corrected one.
+        outer: Whether each end is the outer one of Student's interval and the corrected one, for
+            differences. Otherwise, clusters of unequal size have `degrees_of_copies`.
+        heavy_tailed: Whether what a cluster adds has no bound.
     """
     counted = linear.rows > 0
     rows = linear.rows[counted]
@@ -201,4 +215,8 @@ def linear_inference(
         unbiased = math.sqrt(clusters * (clusters - 1)) / (clusters - 2)
         skew = unbiased * float((relative**3).sum()) / square**1.5
     error = size * math.sqrt(clusters / (clusters - 1) * square)
-    return LinearInference(value, error, skew, n, clusters, degrees_of_freedom(rows), outer)
+    degrees = degrees_of_freedom(rows) if outer else degrees_of_copies(rows)
+    if heavy_tailed:
+        excess = float((relative**4).sum()) / square**2 - 1 / clusters
+        degrees = min(degrees, math.floor(2 / excess)) if excess > _ROUNDING else degrees
+    return LinearInference(value, error, skew, n, clusters, degrees, outer)

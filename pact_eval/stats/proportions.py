@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from pact_eval._typing import FloatArray
 from pact_eval.stats._clusters import degrees_of_freedom, effective_clusters, jackknifed
-from pact_eval.stats._quantiles import t_quantile
+from pact_eval.stats._quantiles import normal_quantile, t_quantile
 from pact_eval.stats.estimate import ClusterText, Estimate, Method
 
 _ROUNDING = 1e-12
@@ -27,6 +27,12 @@ def rate_estimate(
 
     It lies in [0, 1] and always has a width: 0 of 47 is compatible with rates above 0.
 
+    If few rows are positive, Wilson's lower end is too high: with one expected positive row of 324,
+    three rows or more occur in 8% and exclude it. The upper end cannot fail then, so that the whole
+    5% belong to the lower one (Brown, Cai and DasGupta 2001). It is at most the one-sided limit of
+    Clopper and Pearson (1934), see `rare_limit`. That is the lower one of both if fewer than about
+    10 of the :math:`n^*` rows are positive. The upper end follows from the negative rows.
+
     Args:
         positive: (F,) number of positive rows of each cluster.
         counted: (F,) number of rows of each cluster; clusters of 0 rows do not count.
@@ -43,7 +49,8 @@ def rate_estimate(
         Korn and Graubard, "Confidence intervals for proportions with small expected number of
         positive counts estimated from survey data", Survey Methodology 1998. Franco, Little,
         Louis and Slud, "Comparative study of confidence intervals for proportions in complex
-        sample surveys", Journal of Survey Statistics and Methodology 2019.
+        sample surveys", Journal of Survey Statistics and Methodology 2019. Brown, Cai and DasGupta,
+        "Interval estimation for a binomial proportion", Statistical Science 2001, section 4.1.
 
     Examples:
         >>> from pact_eval.stats.proportions import rate_estimate
@@ -62,7 +69,10 @@ def rate_estimate(
         why = "one {cluster}: no interval" if clusters else "no rows: nothing to estimate"
         return Estimate(rate, math.nan, math.nan, n, clusters, method, ClusterText(why))
     t = t_quantile((1 + confidence) / 2, degrees_of_freedom(rows[rows > 0]))
-    low, high = wilson_interval(rate, effective_rows(successes, rows), t)
+    independent = effective_rows(successes, rows)
+    low, high = wilson_interval(rate, independent, t)
+    low = min(low, rare_limit(rate, independent, confidence))
+    high = max(high, 1 - rare_limit(1 - rate, independent, confidence))
     return Estimate(rate, low, high, n, clusters, method)
 
 
@@ -83,6 +93,39 @@ def wilson_interval(rate: float, n: float, quantile: float) -> tuple[float, floa
     half = math.sqrt(kappa * rate * (1 - rate) + kappa**2 / 4)
     low, high = ((rate + kappa / 2 + sign * half) / (1 + kappa) for sign in (-1, 1))
     return (low if rate > 0 else 0.0), (high if rate < 1 else 1.0)
+
+
+def rare_limit(rate: float, n: float, confidence: float) -> float:
+    r"""Returns the one-sided lower limit of a rate by Clopper and Pearson (1934).
+
+    With x = n p positive rows, it is :math:`x / (x + (n - x + 1) F)` with the quantile of F for
+    :math:`2 (n - x + 1)` and 2 x degrees of freedom, in the approximation of Paulson (1942).
+
+    Args:
+        rate: Share of positive rows p, in [0, 1].
+        n: Independent rows, above 0; not necessarily an integer.
+        confidence: One-sided, from one half.
+
+    References:
+        Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of
+        the binomial", Biometrika 1934. Paulson, "An approximate normalization of the analysis of
+        variance distribution", Annals of Mathematical Statistics 1942.
+
+    Examples:
+        >>> round(rare_limit(3 / 324, 324, 0.95) * 324, 2)  # Poisson: 0.82
+        0.81
+    """
+    x = rate * n
+    if x <= 0:
+        return 0.0
+    z = normal_quantile(confidence)
+    a, b = 1 / (9 * (n - x + 1)), 1 / (9 * x)
+    below = (1 - b) ** 2 - z**2 * b
+    if below <= 0:
+        return 0.0
+    root = math.sqrt(a * (1 - b) ** 2 + b * (1 - a) ** 2 - z**2 * a * b)
+    quantile = (((1 - a) * (1 - b) + z * root) / below) ** 3
+    return x / (x + (n - x + 1) * quantile)
 
 
 def effective_rows(positive: npt.ArrayLike, counted: npt.ArrayLike) -> float:

@@ -155,3 +155,18 @@ def test_no_items() -> None:
     assert group.items == 0
     assert np.isnan([group.before.nll_nats, group.after.ece, group.temperature.mean]).all()
     assert group.worse == ()
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(200, 4), (4, 200)])
+def test_a_change_of_few_errors_has_no_interval_by_the_rule_of_reports(
+    right: int, wrong: int
+) -> None:
+    effect = calibration_effect(unsure(0.75, right=right, wrong=wrong), hot(3.0))
+    of_what = "an error" if wrong == 4 else "a right answer"
+    for name, change in effect.groups[0].changes.items():
+        assert change.value != 0
+        assert np.isnan([change.low, change.high, effect.groups[0].p_values[name]]).all()
+        assert change.reason == f"4 families with {of_what}, fewer than 5: no interval"
+    assert effect.warnings == ()
+    enough = calibration_effect(unsure(0.75, right=200, wrong=5), hot(3.0))
+    assert np.isfinite(enough.groups[0].changes["nll_nats"].low)

@@ -152,6 +152,22 @@ def test_no_items_one_family_and_many_items() -> None:
     assert many.floor == pytest.approx(few.floor * math.sqrt(20_000 / 20_800), rel=0.06)
 
 
+@pytest.mark.parametrize("families", [6, 12, 60])
+def test_the_interval_excludes_0_if_and_only_if_the_test_rejects(families: int) -> None:
+    rng = np.random.default_rng(13)
+    rejected = 0
+    for number in range(120):
+        confidence, right, family, _ = sample(
+            rng, gain=(1.0, 1.3, 1.8)[number % 3], families=families
+        )
+        error = calibration_error(confidence, right, family, families, rng=rng, resamples=200)
+        assert error.excludes_zero == error.rejected
+        assert error.low <= error.debiased
+        assert error.low <= error.high
+        rejected += error.rejected
+    assert 5 < rejected < 115
+
+
 def over_source_families(
     rng: np.random.Generator, sources: int, *, gain: float
 ) -> tuple[FloatArray, npt.NDArray[np.bool_], npt.NDArray[np.int64], FloatArray]:

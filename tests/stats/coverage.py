@@ -1,6 +1,6 @@
 """Coverage of 95% intervals with few errors, and with families of unequal size.
 
-    python tests/stats/coverage.py [--draws 1000] [--seed 0]
+    python tests/stats/coverage.py [--sets 1000] [--seed 0]
 
 A calibrated model answers items of three levels; families share a difficulty and, half of the
 time, their luck. A second model adds noise to its logits. Families have two items, or 1, 2, 2, 3
@@ -36,6 +36,8 @@ LEVELS: Final = 3
 _LARGE: Final = 100_000
 _HALVINGS: Final = 16
 _RESAMPLES: Final = 300
+# Share of printed intervals below which their coverage is not measured.
+_FEW: Final = 0.05
 
 
 @dataclass(frozen=True)
@@ -163,13 +165,9 @@ class Coverage:
     held: int
 
     def __str__(self) -> str:
-        """Return coverage of the printed intervals, and the share printed if that is not all."""
-        if not self.printed:
-            return "none"
-        share = f"{100 * self.held / self.printed:.1f}"
-        if self.printed == self.draws:
-            return share
-        return f"{share} ({100 * self.printed / self.draws:.0f}%)"
+        """Return coverage of the printed intervals in %; a dash if fewer than 5% are printed."""
+        few = self.printed < _FEW * self.draws
+        return "–" if few else f"{100 * self.held / self.printed:.1f}"
 
 
 def coverage(setting: Setting, draws: int, rng: np.random.Generator) -> dict[str, Coverage]:
@@ -194,23 +192,36 @@ def settings() -> Iterator[Setting]:
                 yield Setting(families, sizes, errors)
 
 
-def main() -> None:
-    """Print the table, row by row."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=1_000)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    names = [*METRICS, *(f"{name}, A - B" for name in METRICS if name != "ece")]
-    titles = ["families", "sizes", "errors", *names]
-    sys.stdout.write(f"| {' | '.join(titles)} |\n|{' --- |' * len(titles)}\n")
+def table(draws: int, seed: int) -> str:
+    """Return the table: coverage of printed intervals, and how many data sets have one."""
+    singles = list(METRICS)
+    differences = [f"{name}, A - B" for name in METRICS if name != "ece"]
+    titles = ["families", "items of a family", "errors", "printed", *singles]
+    titles += ["printed, A - B", *differences]
+    lines = [f"| {' | '.join(titles)} |", f"|{' --- |' * len(titles)}"]
     for index, setting in enumerate(settings()):
-        rng = np.random.default_rng([arguments.seed, index])
-        found = coverage(setting, arguments.draws, rng)
+        result = coverage(setting, draws, np.random.default_rng([seed, index]))
         sizes = ", ".join(map(str, setting.sizes))
         cells = [str(setting.families), sizes, str(setting.errors)]
-        cells += [str(found[name]) for name in names]
-        sys.stdout.write(f"| {' | '.join(cells)} |\n")
-        sys.stdout.flush()
+        for names in (singles, differences):
+            cells += [f"{100 * result[names[1]].printed / draws:.0f}"]
+            cells += [str(result[name]) for name in names]
+        lines.append(f"| {' | '.join(cells)} |")
+        sys.stderr.write(f"{lines[-1]}\n")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sets", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    sys.stdout.write(
+        f"{arguments.sets:,} data sets each; all numbers in %. *Printed* is the share with an "
+        "interval of a loss (accuracy always has one); coverage is that of printed intervals.\n\n"
+        f"{table(arguments.sets, arguments.seed)}\n"
+    )
 
 
 if __name__ == "__main__":

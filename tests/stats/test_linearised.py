@@ -11,6 +11,7 @@ from scipy import optimize, stats
 from pact_eval import metrics
 from pact_eval.stats import (
     LinearInference,
+    Linearisation,
     TotalsStatistic,
     linear_inference,
     linearised_ratio,
@@ -64,6 +65,28 @@ def test_it_is_the_bootstrap_t_interval_to_second_order() -> None:
     assert (found.low, found.high) == pytest.approx((low, high), abs=0.12 * error)
     plain = stats.t.interval(0.95, 59, values.mean(), error)
     assert abs(plain[1] - high) > 2 * abs(found.high - high)
+
+
+def test_clusters_like_copies_have_satterthwaites_degrees_by_hand() -> None:
+    """Five families of 1, 2, 2, 3 and 8 items: (1 + 4 + 4 + 9 + 64)^2 / 4,210 - 1 is below 1."""
+    rows = np.tile([1.0, 2.0, 2.0, 3.0, 8.0], 20)
+    linear = linearised_ratio(rows * np.resize([0.0, 1.0, 0.4], rows.size), rows)
+    alone, difference = (
+        linear_inference(0.5, linear, n=320, outer=outer) for outer in (False, True)
+    )
+    assert alone.degrees == math.floor(20 * 82**2 / 4210) - 1 == 30
+    assert difference.degrees == math.floor(20 * 16**2 / 82) - 1 == 61
+
+
+def test_heavy_tails_have_the_degrees_of_the_estimated_variance_by_hand() -> None:
+    """One family adds 4 and eight add -0.5: sums of squares 18, of fourth powers 256.5."""
+    influence = np.array([4.0] + 8 * [-0.5])
+    linear = Linearisation(influence, np.ones(9), 1.0)
+    heavy = linear_inference(1.0, linear, n=9, heavy_tailed=True)
+    assert heavy.degrees == math.floor(2 / (256.5 / 18**2 - 1 / 9)) == 2
+    assert linear_inference(1.0, linear, n=9).degrees == 8
+    level = Linearisation(np.array([1.0, -1.0] * 4), np.ones(8), 1.0)
+    assert linear_inference(1.0, level, n=8, heavy_tailed=True).degrees == 7
 
 
 @settings(max_examples=60, deadline=None)

@@ -10,6 +10,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from pact_eval.stats import effective_rows, rate_estimate, wilson_interval
 from pact_eval.stats._quantiles import normal_cdf, normal_quantile, t_quantile
+from pact_eval.stats.proportions import rare_limit
 
 
 @pytest.mark.parametrize("dof", [1, 2, 3, 4, 5, 7, 8, 11, 31, 161, 999, 1_000, 1_001, 50_000])
@@ -55,8 +56,34 @@ def test_a_rate_against_hand_computation() -> None:
     estimate = rate_estimate([2, 2, 1, 0], [2, 2, 2, 2])
     assert estimate.value == 0.625
     assert estimate.low == pytest.approx((0.625 + kappa / 2 - half) / (1 + kappa))
-    assert estimate.high == pytest.approx((0.625 + kappa / 2 + half) / (1 + kappa))
+    # One of the n* = 2.8 rows is negative: the limit of rare rows is above Wilson's 0.954.
+    assert estimate.high > (0.625 + kappa / 2 + half) / (1 + kappa)
+    assert estimate.high == pytest.approx(1 - rare_limit(0.375, n_star, 0.95))
     assert (estimate.n, estimate.clusters, estimate.reason) == (8, 4, None)
+
+
+@pytest.mark.parametrize("n", [20, 324, 5_000])
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 15])
+def test_the_limit_of_few_positive_rows_against_scipy(count: int, n: int) -> None:
+    """Paulson's approximation of F is low for one row, and good to 3% from two rows on."""
+    exact = float(stats.beta.ppf(0.05, count, n - count + 1))
+    limit = rare_limit(count / n, n, 0.95)
+    assert limit == pytest.approx(exact, rel=0.03 if count > 1 else 0.25)
+    assert limit <= 1.001 * exact
+
+
+@pytest.mark.parametrize("expected", [0.2, 0.5, 1.0, 1.5, 3.0, 4.5, 8.0])
+def test_the_coverage_of_rare_rows_by_theory(expected: float) -> None:
+    """Over all counts of 324 items, weighted by the binomial; Wilson's alone covers 82 to 92%."""
+    n = 324
+    counts = np.arange(30)
+    chance = stats.binom.pmf(counts, n, expected / n)
+    held = np.zeros(counts.size, dtype=np.bool_)
+    for count in counts:
+        right = np.arange(n) >= count
+        estimate = rate_estimate(right, np.ones(n))
+        held[count] = estimate.low <= 1 - expected / n <= estimate.high
+    assert 0.93 <= float(chance @ held) <= 0.99
 
 
 def test_many_items_that_are_their_own_clusters_against_statsmodels() -> None:

@@ -142,6 +142,8 @@ def calibration_answer(name: str, effect: CalibrationEffect) -> str:
     """
     change = effect.groups[0].changes["nll_nats"]
     ends = "" if math.isnan(change.low) else f" [{change.low:+.3f}, {change.high:+.3f}]"
+    if math.isnan(change.low) and change.reason is not None:
+        ends = f" ({change.reason})"
     if not change.excludes_zero:
         found = "No effect on the probabilities shown"
     else:

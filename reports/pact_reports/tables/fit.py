@@ -89,6 +89,7 @@ def effect_parts(name: str, effect: CalibrationEffect) -> tuple[Part, ...]:
         mean, low, high = (_number(x, 2) for x in (t.mean, t.low, t.high))
         pairs = zip(_scores(group.before), _scores(group.after), strict=True)
         floors = (value_text(each.ece_floor, "percent") for each in (group.before, group.after))
+        change = group.changes["nll_nats"]
         nll, brier, ece, aurc = (Cell(f"{before} -> {after}") for before, after in pairs)
         rows.append(
             Row(
@@ -97,7 +98,7 @@ def effect_parts(name: str, effect: CalibrationEffect) -> tuple[Part, ...]:
                     Cell(f"{group.items:,}"),
                     Cell(mean if low == high else f"{mean} ({low} to {high})"),
                     *(nll, brier, replace(ece, below=f"noise {' -> '.join(floors)}"), aurc),
-                    Cell(_change(group.changes["nll_nats"])),
+                    Cell(_change(change), reason=change.reason),
                     Cell(value_text(group.after.accuracy, "percent")),
                 )
             )
