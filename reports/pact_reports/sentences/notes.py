@@ -178,6 +178,7 @@ def other_training_sentence(other: OtherTraining) -> str:
     """Say that two adapters were trained on different data, and on which.
 
     Examples:
+        >>> from pact_eval.runs import TrainedRole
         >>> roles = TrainedRole(("a.jsonl",), 20, 10, "1f"), None
         >>> other_training_sentence(OtherTraining("runs/a", "runs/b", ("train",), roles))
         'runs/a and runs/b were trained on different data: a.jsonl (10 families) and no file'
