@@ -73,7 +73,7 @@ def test_calibrate_ends_with_its_effect(home: Path) -> None:
     assert str(home / "a-1") in json.dumps(result)
     last = text.rpartition(f"{home / 'a-1'}: ")[2]
     assert last.startswith(("No effect", "The probabilities get"))
-    assert last.endswith("(3 families with an error, fewer than 5: no interval) nats.")
+    assert last.endswith("nats (3 families with an error, fewer than 5: no interval).")
 
 
 def test_scorecard_ends_with_counts(home: Path) -> None:

@@ -141,15 +141,16 @@ def calibration_answer(name: str, effect: CalibrationEffect) -> str:
         effect: scores before and after.
     """
     change = effect.groups[0].changes["nll_nats"]
-    ends = "" if math.isnan(change.low) else f" [{change.low:+.3f}, {change.high:+.3f}]"
-    if math.isnan(change.low) and change.reason is not None:
-        ends = f" ({change.reason})"
+    if not math.isnan(change.low):
+        ends = f" [{change.low:+.3f}, {change.high:+.3f}] nats"
+    else:
+        ends = " nats" if change.reason is None else f" nats ({change.reason})"
     if not change.excludes_zero:
         found = "No effect on the probabilities shown"
     else:
         better = "better" if change.value < 0 else "worse"
         found = f"The probabilities get {better}"
-    return f"{one_line(name)}: {found}: NLL {change.value:+.3f}{ends} nats."
+    return f"{one_line(name)}: {found}: NLL {change.value:+.3f}{ends}."
 
 
 def scorecard_answer(judged: JudgedHypotheses) -> str:
