@@ -86,5 +86,6 @@ def _training(run: RunFolder) -> Mapping[str, Json]:
 
 
 def _number(value: Json) -> float | None:
-    usable = isinstance(value, int | float) and finite_number(value) is not None
-    return value if usable else None
+    if isinstance(value, int | float) and finite_number(value) is not None:
+        return value
+    return None
