@@ -188,6 +188,24 @@ def _finite_float(text: str) -> float:
     return value
 
 
+def finite_number(value: object) -> float | None:
+    """Return a number of JSON as a float; None for anything else, and for one that is too large.
+
+    Integers of JSON have any length.
+
+    Examples:
+        >>> finite_number(3), finite_number(True), finite_number(10**400)
+        (3.0, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
 _STRICT: Final = json.JSONDecoder(
     object_pairs_hook=_object_without_duplicates,
     parse_constant=_refuse_constant,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from pact_eval._files import read_json
-from pact_eval._json import Json
+from pact_eval._json import Json, finite_number
 from pact_eval.errors import InputError
 from pact_eval.evaluation.experiment import Experiment
 from pact_eval.evaluation.experiment_run import ExperimentRun
@@ -87,6 +86,6 @@ def _training(run: RunFolder) -> Mapping[str, Json]:
 
 
 def _number(value: Json) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return value
+    if isinstance(value, int | float) and finite_number(value) is not None:
+        return value
+    return None

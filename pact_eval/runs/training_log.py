@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pact_eval._files import decoded, read_lines, sha256_of_file
-from pact_eval._json import Json, describe, loads
+from pact_eval._json import Json, describe, finite_number, loads
 from pact_eval._typing import FloatArray
 from pact_eval.errors import InputError, Problem, RecordError
 from pact_eval.runs.folder import RunFolder
@@ -146,10 +146,11 @@ def _row(value: Json, last: int) -> dict[str, float]:
         raise ValueError(message)
     row: dict[str, float] = {}
     for name, number in value.items():
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            message = f"{name}: expected a number, got {describe(number)}"
+        finite = finite_number(number)
+        if finite is None:
+            message = f"{name}: expected a finite number, got {describe(number)}"
             raise ValueError(message)
-        row[name] = number
+        row[name] = finite
     step = value.get(_STEP)
     # Loggers write 1.0 for step 1.
     if _STEP not in row or row[_STEP] != int(row[_STEP]):

@@ -12,14 +12,20 @@ type of model: its scores come from hidden states, not from the next token.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from pact_eval._files import read_text
-from pact_eval._json import Json, describe, dumps, dumps_indented, sha256_of_json
+from pact_eval._json import (
+    Json,
+    describe,
+    dumps,
+    dumps_indented,
+    finite_number,
+    sha256_of_json,
+)
 from pact_eval.data import FieldKind
 from pact_eval.errors import AdapterError, InputError
 from pact_eval.models import ADAPTER_CONFIG, read_json_object
@@ -237,10 +243,10 @@ def _temperature(value: Json, source: Path) -> dict[str, float]:
         raise _error(source, "temperature", "an object of numbers by question type", value)
     found: dict[str, float] = {}
     for name, number in value.items():
-        usable = isinstance(number, int | float) and not isinstance(number, bool)
-        if not usable or not 0 < float(number) < math.inf:  # type: ignore[arg-type]
+        finite = finite_number(number)
+        if finite is None or finite <= 0:
             raise _error(source, f"temperature.{name}", "a number above 0", number)
-        found[name] = float(number)  # type: ignore[arg-type]
+        found[name] = finite
     return found
 
 

@@ -5,7 +5,6 @@ The findings are kept by check and by code. A leak counts if it is of a dataset 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pact_eval._files import read_json
-from pact_eval._json import Json
+from pact_eval._json import Json, finite_number
 from pact_eval.errors import InputError, Place
 from pact_eval.evaluation.conclusions.conclusion import (
     Conclusion,
@@ -433,11 +432,7 @@ def _codes(
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
     """Return what is a number: neither a truth value nor undefined."""
-    return {
-        name: value
-        for name, value in values.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    }
+    return {name: value for name, value in values.items() if finite_number(value) is not None}
 
 
 def _text(value: Json, key: str) -> str:

@@ -13,7 +13,7 @@ import signal
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,20 +205,24 @@ def _initialised(option: str, **settings: Any) -> Iterator[Any]:
     before = signal.getsignal(signal.SIGTERM)
     in_main_thread = threading.current_thread() is threading.main_thread()
     try:
+        _start(ray, option, settings)
+        if in_main_thread:  # instead of Ray's handlers, which end the process at once
+            signal.signal(signal.SIGTERM, _interrupt)
+        yield ray
+    finally:
+        ray.shutdown()  # also after Ctrl-C during the start: at the exit of Python, it may crash
+        if in_main_thread:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _start(ray: Any, option: str, settings: Mapping[str, Any]) -> None:
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ray.init(configure_logging=False, log_to_driver=False, **settings)
     except Exception as error:  # ConnectionError, RuntimeError, ValueError, and what else Ray has
         message = f"{option}: Ray cannot be used: {_first_line(error)}"
         raise WorkerError(message) from error
-    try:
-        if in_main_thread:  # instead of Ray's handlers, which end the process at once
-            signal.signal(signal.SIGTERM, _interrupt)
-        yield ray
-    finally:
-        ray.shutdown()
-        if in_main_thread:
-            signal.signal(signal.SIGTERM, before)
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
