@@ -120,18 +120,19 @@ def item_outcomes(experiment: Experiment, run: ExperimentRun) -> ItemOutcomes:
     run = run.alone()
     items, views = run.scored(experiment.settings.decoding), run.predictions
     calibrated = calibrated_items(experiment, run)
+    shown = run.in_orders().scored("single") if run.provenance.shuffled else items
     answers, right = (_by_repeat(items, each) for each in (items.predicted, items.correct))
     first = _first_of_most(answers)
     rows = np.arange(len(views))
     return ItemOutcomes(
         predicted=answers[rows, first],
         correct=right[rows, first],
-        flipped=_by_repeat(items, np.asarray(items.flipped == 1)).any(axis=1),
+        flipped=_by_repeat(shown, np.asarray(shown.flipped == 1)).any(axis=1),
         confident_error=_by_repeat(items, items.confident_errors).any(axis=1),
         partner=pair_partners(views),
         raw=ItemConfidences.of(items),
         of_reference=_by_repeat(items, np.exp(-items.nll)).mean(axis=1),
-        view_tv=_by_repeat(items, items.view_tv)[:, 0],
+        view_tv=_by_repeat(shown, shown.view_tv)[:, 0],
         answer_mass=views.answer_mass_by_item,
         prompt_tokens=views.prompt_tokens,
         calibrated=None if calibrated is None else ItemConfidences.of(calibrated),
