@@ -144,14 +144,18 @@ class ConfidentErrors(Diagnostic):
     """Wrong answers with confidence 0.9 or more.
 
     Attributes:
-        wrong: number of them.
-        confident: number of answers with that confidence.
-        answers: number of all answers.
+        wrong: number of items with such an answer; of repeats, in any of them.
+        confident: number of items with an answer of that confidence.
+        items: number of all items.
+        share: share of wrong answers among those of that confidence.
+        repeats: answers per item; 1 if the views are not repeats.
     """
 
     wrong: int
     confident: int
-    answers: int
+    items: int
+    share: float
+    repeats: int = 1
     kind: ClassVar[str] = "confident-errors"
 
 
@@ -440,7 +444,8 @@ def _on_run(experiment: Experiment, run: ExperimentRun) -> Iterator[Diagnostic]:
     yield from on_order(experiment.order(run))
     if not run.provenance.answers_only:
         yield from on_probabilities(experiment.probabilities(run, calibrated=False))
-    yield from on_confident_errors(run.label, items.confidence, items.correct)
+    repeats = 1 if items.repeat is None else items.repeats
+    yield from on_confident_errors(run.label, items.confidence, items.correct, repeats)
     for group in evaluation.groups[1:]:
         chance = float((1 / views.n_choices[views.kind == group.name]).mean())
         yield from on_chance(run.label, group.name, group.estimates["accuracy"], chance)
@@ -530,21 +535,27 @@ def on_probabilities(conclusion: ProbabilitiesConclusion) -> tuple[Miscalibrated
 
 
 def on_confident_errors(
-    run: str, confidence: npt.NDArray[np.float64], correct: npt.NDArray[np.bool_]
+    run: str,
+    confidence: npt.NDArray[np.float64],
+    correct: npt.NDArray[np.bool_],
+    repeats: int = 1,
 ) -> tuple[ConfidentErrors, ...]:
     """Check for wrong answers with confidence 0.9 or more.
 
     Args:
         run: label of the run.
-        confidence: (n,) highest probability.
-        correct: (n,) whether the reference is predicted.
+        confidence: (n * repeats,) highest probability, one item after another.
+        correct: (n * repeats,) whether the reference is predicted.
+        repeats: answers per item.
     """
-    confident = metrics.is_confident(confidence, CONFIDENT)
-    wrong, total = int((confident & ~correct).sum()), int(confident.sum())
-    if not wrong:
+    confident = metrics.is_confident(confidence, CONFIDENT).reshape(-1, repeats)
+    wrong = confident & ~correct.reshape(-1, repeats)
+    if not wrong.any():
         return ()
-    severity: Severity = "critical" if wrong / total > CONFIDENT_WRONG else "info"
-    return (ConfidentErrors(severity, run, wrong, total, len(correct)),)
+    share = float(wrong.sum() / confident.sum())
+    severity: Severity = "critical" if share > CONFIDENT_WRONG else "info"
+    of_items, total = (int(each.any(axis=1).sum()) for each in (wrong, confident))
+    return (ConfidentErrors(severity, run, of_items, total, len(wrong), share, repeats),)
 
 
 def on_chance(run: str, group: str, accuracy: Estimate, chance: float) -> tuple[NearChance, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pact_eval import metrics
 from pact_eval._typing import BoolArray, FloatArray, IntArray
@@ -28,19 +30,23 @@ class ItemConfidences:
 
     @classmethod
     def of(cls, items: ScoredItems) -> ItemConfidences:
-        """Return the confidences of scored items."""
-        return cls(items.confidence, items.confidence_bin)
+        """Return the confidences of scored items, means over their repeats if there are any."""
+        confidence = _by_repeat(items, items.confidence).mean(axis=1)
+        return cls(confidence, metrics.bin_index(np.nan_to_num(confidence)))
 
 
 @dataclass(frozen=True, eq=False)
 class ItemOutcomes:
     """The outcome of n items under the decoding of the settings, raw.
 
+    Of repeats, the answer is the one that most of them give, and probabilities are means over them.
+
     Attributes:
         predicted: (n,) canonical index of the answer.
         correct: (n,) whether it is the reference.
         flipped: (n,) whether two views give different answers.
-        confident_error: (n,) whether it is wrong with a high confidence.
+        confident_error: (n,) whether it is wrong with a high confidence; of repeats, whether any
+            is.
         partner: (n,) row of the other member of a complete pair; -1 without one.
         raw: confidences.
         of_reference: (n,) probability of the reference.
@@ -48,6 +54,8 @@ class ItemOutcomes:
         answer_mass: (n,) mean over the views of which it is known, else NaN.
         prompt_tokens: (n,) length of view 0; NaN if unknown.
         calibrated: confidences after T(x); None without a calibrator to apply.
+        right_repeats: (n,) number of repeats with the right answer; None if the views are not
+            repeats, or are decoded together.
     """
 
     predicted: IntArray
@@ -61,6 +69,7 @@ class ItemOutcomes:
     answer_mass: FloatArray
     prompt_tokens: FloatArray
     calibrated: ItemConfidences | None
+    right_repeats: IntArray | None = None
 
     @property
     def paired(self) -> BoolArray:
@@ -102,28 +111,45 @@ class ItemDistributions:
 
 
 def item_outcomes(experiment: Experiment, run: ExperimentRun) -> ItemOutcomes:
-    """Return the outcome of every item of a run; of repeats, that of the first.
+    """Return the outcome of every item of a run, over its repeats if it has any.
 
     Args:
         experiment: its settings have the decoding.
         run: a run on full contexts.
     """
-    run = _one_row_per_item(experiment, run)
+    run = run.alone()
     items, views = run.scored(experiment.settings.decoding), run.predictions
     calibrated = calibrated_items(experiment, run)
+    shown = run.in_orders().scored("single") if run.provenance.shuffled else items
+    answers, right = (_by_repeat(items, each) for each in (items.predicted, items.correct))
+    first = _first_of_most(answers)
+    rows = np.arange(len(views))
     return ItemOutcomes(
-        predicted=items.predicted,
-        correct=items.correct,
-        flipped=np.asarray(items.flipped == 1),
-        confident_error=items.confident_errors,
+        predicted=answers[rows, first],
+        correct=right[rows, first],
+        flipped=_by_repeat(shown, np.asarray(shown.flipped == 1)).any(axis=1),
+        confident_error=_by_repeat(items, items.confident_errors).any(axis=1),
         partner=pair_partners(views),
         raw=ItemConfidences.of(items),
-        of_reference=np.exp(-items.nll),
-        view_tv=items.view_tv,
+        of_reference=_by_repeat(items, np.exp(-items.nll)).mean(axis=1),
+        view_tv=_by_repeat(shown, shown.view_tv)[:, 0],
         answer_mass=views.answer_mass_by_item,
         prompt_tokens=views.prompt_tokens,
         calibrated=None if calibrated is None else ItemConfidences.of(calibrated),
+        right_repeats=None if items.repeat is None else right.sum(axis=1),
     )
+
+
+def _by_repeat(items: ScoredItems, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return (n, R) values of the repeats of each item; R is 1 without repeats."""
+    return values.reshape(items.n_items, -1)
+
+
+def _first_of_most(answers: IntArray) -> IntArray:
+    """Return (n,) the first repeat with the answer that most repeats give; ties to the lowest."""
+    counts = (answers[:, :, np.newaxis] == np.arange(answers.max(initial=0) + 1)).sum(axis=1)
+    most = counts.argmax(axis=1)
+    return np.asarray((answers == most[:, np.newaxis]).argmax(axis=1))
 
 
 def item_distributions(experiment: Experiment, run: ExperimentRun) -> ItemDistributions:

@@ -8,21 +8,22 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from conclusions.planted import Plan, drawn_to, scaled
+from conclusions.planted import TARGET, Plan, drawn_to, right_by_chance, scaled
 from run_frames import write_run
 
 from pact_eval.evaluation import Experiment, Settings
+from pact_eval.thresholds.report_acting import acting_of_run
 
 DRAWS = 400
 """Of 400 draws at 5%, up to 28 are sampling error (97.5% of samples)."""
 
 _FAMILIES = 100
-_SETTINGS = Settings(resamples=400)
+_SETTINGS = Settings(resamples=400, target_error=TARGET)
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ def _miscalibrated(experiment: Experiment) -> bool:
     return experiment.probabilities(experiment.runs[0]).tone == "bad"
 
 
+def _acts(experiment: Experiment) -> bool:
+    conclusion = acting_of_run(experiment, experiment.runs[0])
+    return conclusion is not None and conclusion.status == "share guaranteed"
+
+
 _SAME = Plan(families=_FAMILIES, noise=0.5)
 _MORE = Plan(families=_FAMILIES, noise=0.5, skill=2.1)
 WORDS = (
@@ -92,6 +98,13 @@ WORDS = (
         Plan(families=_FAMILIES, k=1, change=scaled(1.6)),
         _miscalibrated,
     ),
+    Word(
+        "may decide a share (error of at most 5%)",
+        # Every gate has an error of 5%: the limit itself.
+        Plan(families=3 * _FAMILIES, k=1, change=right_by_chance(1 - TARGET)),
+        Plan(families=3 * _FAMILIES, k=1, skill=3.0),
+        _acts,
+    ),
 )
 
 
@@ -101,7 +114,7 @@ def rate(word: Word, plan: Plan, seeds: range) -> float:
 
 
 def _experiments(word: Word, plan: Plan, seeds: range) -> Iterator[Experiment]:
-    settings = Settings(resamples=_SETTINGS.resamples, holm=word.holm)
+    settings = replace(_SETTINGS, holm=word.holm)
     for seed in seeds:
         with tempfile.TemporaryDirectory() as home:
             plans = [plan, *([] if word.second is None else [word.second])]

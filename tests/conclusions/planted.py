@@ -179,6 +179,20 @@ def stated(confidence: float, right: Callable[[dict[str, Any]], bool]) -> Change
     return change
 
 
+def right_by_chance(share: float) -> Change:
+    """Makes a share of the answers right, with a confidence that says nothing of it."""
+
+    def change(logits: Logits, row: dict[str, Any], rng: np.random.Generator) -> Logits:
+        n, answer = len(logits), row["reference"]
+        if rng.random() >= share:
+            answer = (answer + 1) % n
+        p = np.full(n, 1.0) + np.eye(n)[answer] * n * (1 + 8 * rng.random())
+        changed: Logits = np.log(p / p.sum())
+        return changed
+
+    return change
+
+
 def always(row: dict[str, Any]) -> bool:
     """Every answer is right."""
     return True

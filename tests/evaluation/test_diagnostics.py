@@ -30,6 +30,7 @@ from pact_eval.evaluation.conclusions.conclusion import Severity
 from pact_eval.preregistration import Registration, on_registration
 from pact_eval.runs import Provenance
 from pact_eval.stats import Estimate
+from pact_reports.page.diagnostics import sentence
 
 NAN = math.nan
 
@@ -57,9 +58,24 @@ def test_confident_errors(wrong: int, severity: Severity | None) -> None:
     confidence = np.array([0.95] * 20 + [0.6] * 5)
     right = np.array([False] * wrong + [True] * (20 - wrong) + [False] * 5)
     found = d.on_confident_errors("pact", confidence, right)
-    assert found == (
-        () if severity is None else (d.ConfidentErrors(severity, "pact", wrong, 20, 25),)
+    expected = (
+        ()
+        if severity is None
+        else (d.ConfidentErrors(severity, "pact", wrong, 20, 25, wrong / 20),)
     )
+    assert found == expected
+
+
+def test_confident_errors_of_repeats_count_items() -> None:
+    """Four items of three repeats: nine confident answers, two of them wrong, of one item."""
+    confidence = np.array([0.95, 0.95, 0.95, 0.95, 0.95, 0.6, 0.95, 0.95, 0.95, 0.95, 0.6, 0.6])
+    right = np.array([1, 0, 0, 1, 1, 0, 1, 1, 1, 1, 0, 0], dtype=bool)
+    (found,) = d.on_confident_errors("pact", confidence, right, 3)
+    assert (found.wrong, found.confident, found.items, found.repeats) == (1, 4, 4, 3)
+    assert (found.share, found.severity) == (pytest.approx(2 / 9), "critical")
+    text = sentence(found)
+    assert "4 of 4 items have a repeat with a confidence of 90% or more; in 1 of them" in text
+    assert "(22.2% of these answers" in text
 
 
 @pytest.mark.parametrize(
@@ -279,7 +295,7 @@ def test_diagnose_applies_every_rule(tmp_path: Path) -> None:
     assert ("answer-mass", "b, seed 17") in kinds
     assert ("answer-mass", "a, seed 17") not in kinds
     # 10 errors with confidence 0.98 among 80 answers: 12.5% of the confident ones are wrong.
-    assert d.ConfidentErrors("critical", "a, seed 17", 10, 80, 80) in found
+    assert d.ConfidentErrors("critical", "a, seed 17", 10, 80, 80, 10 / 80) in found
     assert {each.arm for each in found if isinstance(each, d.OneSeed)} == {"a", "b"}
     assert sum(isinstance(each, d.FewFamilies) for each in found) == 1
     assert sum(isinstance(each, d.DifferenceNotShown) for each in found) == 1

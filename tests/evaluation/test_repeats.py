@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 from builders import write_jsonl
 
-from pact_eval.evaluation import Experiment, Settings
+from pact_eval.evaluation import Experiment, Settings, item_outcomes
+from pact_eval.evaluation.diagnostics import ConfidentErrors, diagnose
 from pact_eval.evaluation.items import ScoredItems, read_items
 from pact_eval.evaluation.registry import REPEATS_NOT_VIEWS, REPEATS_OF_ONE_ORDER
 from pact_eval.runs import Predictions, import_run, read_run
@@ -263,3 +264,39 @@ def test_partly_answered_items_count_with_their_answers(tmp_path: Path) -> None:
     asked = rates.accuracy_of_asked
     assert asked.value == pytest.approx(4 / 6)
     assert (asked.n, asked.clusters) == (6, 3)
+
+
+def test_the_items_of_a_page_are_over_all_repeats(folders: list[Path]) -> None:
+    """By hand, from the rows: the answer of most repeats, how many are right, mean confidence."""
+    experiment = Experiment.read([folders[0]], SETTINGS)
+    (run,) = experiment.runs
+    outcomes = item_outcomes(experiment, run)
+    assert outcomes.right_repeats is not None
+    views = run.predictions
+    for item in range(len(views)):
+        p = np.exp(views.log_probs_by_view[item])
+        answers = p.argmax(axis=1).tolist()
+        reference = views.reference[item]
+        most = max(sorted(set(answers)), key=answers.count)
+        assert outcomes.predicted[item] == most
+        assert outcomes.correct[item] == (most == reference)
+        assert outcomes.right_repeats[item] == answers.count(reference)
+        assert outcomes.raw.confidence[item] == pytest.approx(p.max(axis=1).mean())
+        assert outcomes.of_reference[item] == pytest.approx(p[:, reference].mean())
+        sure = p.max(axis=1) >= 0.9
+        assert outcomes.confident_error[item] == any(
+            s and answer != reference for s, answer in zip(sure, answers, strict=True)
+        )
+    accuracy = experiment.evaluation(run).groups[0].estimates["accuracy"].value
+    assert outcomes.right_repeats.sum() / (3 * len(views)) == pytest.approx(accuracy)
+
+
+def test_the_list_of_a_page_has_as_many_items_as_its_diagnostic(tmp_path: Path) -> None:
+    sharp = rows(4)
+    for row in sharp:
+        weights = np.array(row["probabilities"]) ** 12
+        row["probabilities"] = (weights / weights.sum()).tolist()
+    experiment = Experiment.read([imported(tmp_path, "sharp", sharp)], SETTINGS)
+    outcomes = item_outcomes(experiment, experiment.runs[0])
+    (found,) = (each for each in diagnose(experiment) if isinstance(each, ConfidentErrors))
+    assert 0 < found.wrong == outcomes.confident_error.sum() < found.items == 2 * FAMILIES

@@ -13,7 +13,13 @@ import pytest
 
 from logs import read_rows
 from pact_eval.errors import InputError, RecordError
-from pact_eval.evaluation import Experiment, RepeatedPrompts, RoundedProbabilities, list_runs
+from pact_eval.evaluation import (
+    Experiment,
+    RepeatedPrompts,
+    RoundedProbabilities,
+    item_outcomes,
+    list_runs,
+)
 from pact_eval.runs import ImportOptions, import_run, read_run
 from pact_eval.runs.importing.zip_members import ZipMembers
 
@@ -179,6 +185,7 @@ def test_epochs_that_are_shuffled_are_repeats_in_other_orders(tmp_path: Path) ->
     effect, order = experiment.order_effect(run), experiment.order(run)
     assert effect.flip_rate.value == np.mean([len({*each}) > 1 for each in complete])
     assert (effect.finding, order.flip_rate) == ("no floor", effect.flip_rate)
+    assert item_outcomes(experiment, run).flipped.mean() == effect.flip_rate.value
     text = str(experiment.report())
     assert "asked 3 times in other orders" in " ".join(text.split())
     assert "in one order, so" not in text

@@ -85,10 +85,17 @@ def _answer_mass(found: d.LowAnswerMass) -> str:
 
 
 def _confident_errors(found: d.ConfidentErrors) -> str:
+    least, share = _percent(CONFIDENT, 0), _percent(found.share)
+    critical = f"more than {_percent(d.CONFIDENT_WRONG, 0)} is critical"
+    if found.repeats > 1:
+        return (
+            f"{found.confident:,} of {found.items:,} items have a repeat with a confidence of "
+            f"{least} or more; in {found.wrong:,} of them such a repeat is wrong ({share} of these "
+            f"answers; {critical})"
+        )
     return (
-        f"{found.wrong:,} of the {found.confident:,} answers with a confidence of "
-        f"{_percent(CONFIDENT, 0)} or more are wrong ({_percent(found.wrong / found.confident)}; "
-        f"{found.answers:,} answers in all); more than {_percent(d.CONFIDENT_WRONG, 0)} is critical"
+        f"{found.wrong:,} of the {found.confident:,} answers with a confidence of {least} or more "
+        f"are wrong ({share}; {found.items:,} answers in all); {critical}"
     )
 
 

@@ -186,6 +186,7 @@ def pack_run(
     return {
         "items": items,
         "k": views.k,
+        "repeats": views.k if views.repeats else 1,
         "decoding": experiment.settings.decoding,
         "distributions": [*found.names],
         "columns": _columns(store, run_columns(item_outcomes(experiment, run))),

@@ -85,6 +85,8 @@ def run_columns(outcomes: ItemOutcomes) -> list[Column]:
         Column("tokens", "u2" if tokens.max(initial=0) < NOT_KNOWN else "u4", tokens),
         Column("answer_mass", "u2", to_steps(outcomes.answer_mass)),
     ]
+    if outcomes.right_repeats is not None:
+        columns.append(Column("right_repeats", "u2", outcomes.right_repeats))
     if outcomes.calibrated is not None:
         columns.append(Column("calibrated", "u2", to_steps(outcomes.calibrated.confidence)))
         columns.append(Column("calibrated_bin", "u1", outcomes.calibrated.bin))

@@ -81,9 +81,13 @@ function drawHeads() {
   if (focused) byId("heads").querySelector(`[data-sort="${focused}"]`)?.focus();
 }
 
-function outcomeBadges(flag) {
+/* Of repeats, how many are right: the accuracy of a run is the mean over them. */
+function outcomeBadges(place, columns, row) {
   const { right, confident_error, flip } = packed.flags;
-  const badges = [made("span", flag & right ? "right" : "wrong", flag & right ? "right" : "wrong")];
+  const flag = columns.flags[row];
+  const word = flag & right ? "right" : "wrong";
+  const many = columns.right_repeats ? `${columns.right_repeats[row]} of ${packed.runs[place].repeats} right` : word;
+  const badges = [made("span", word, many)];
   if (flag & confident_error) badges.push(made("span", "badge wrong", "confident"));
   if (flag & flip) badges.push(made("span", "badge open", "flips"));
   return badges;
@@ -109,7 +113,7 @@ async function rowOf(row, items, a, b) {
     domain: [isolated(cut(table.domains[items.domain[row]], 60))],
     answer: [answer(a.answer[row])],
     reference: [answer(items.reference[row])],
-    outcome: outcomeBadges(a.flags[row]),
+    outcome: outcomeBadges(state.a, a, row),
     confidence: [percentOfSteps(a.confidence[row])],
     calibrated: [a.calibrated ? percentOfSteps(a.calibrated[row]) : ""],
     of_reference: [percentOfSteps(a.of_reference[row])],
@@ -118,8 +122,8 @@ async function rowOf(row, items, a, b) {
     tokens: [a.tokens[row] ? a.tokens[row].toLocaleString("en") : "–"],
   };
   if (b) {
-    cells.answer.push(" ", made("span", "outcome", ...outcomeBadges(a.flags[row])));
-    cells.answer_b = [answer(b.answer[row]), " ", made("span", "outcome", ...outcomeBadges(b.flags[row]))];
+    cells.answer.push(" ", made("span", "outcome", ...outcomeBadges(state.a, a, row)));
+    cells.answer_b = [answer(b.answer[row]), " ", made("span", "outcome", ...outcomeBadges(state.b, b, row))];
     cells.confidence_b = [percentOfSteps(b.confidence[row])];
     cells.view_tv_b = [percentOfSteps(b.view_tv[row])];
   }
