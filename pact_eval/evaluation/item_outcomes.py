@@ -127,8 +127,8 @@ def item_outcomes(experiment: Experiment, run: ExperimentRun) -> ItemOutcomes:
     return ItemOutcomes(
         predicted=answers[rows, first],
         correct=right[rows, first],
-        flipped=_by_repeat(shown, np.asarray(shown.flipped == 1)).any(axis=1),
-        confident_error=_by_repeat(items, items.confident_errors).any(axis=1),
+        flipped=np.any(_by_repeat(shown, np.asarray(shown.flipped == 1)), axis=1),
+        confident_error=np.any(_by_repeat(items, items.confident_errors), axis=1),
         partner=pair_partners(views),
         raw=ItemConfidences.of(items),
         of_reference=_by_repeat(items, np.exp(-items.nll)).mean(axis=1),
