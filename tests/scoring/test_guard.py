@@ -64,6 +64,8 @@ def test_processes_with_a_file_in_the_folder_end_with_the_driver(
 ) -> None:
     folder = tmp_path / "ray"
     folder.mkdir()
+    # Without its own rule for older processes, the guard killed a test that had connected to a Ray.
+    older = started(running, USER, folder / "older.log")
     driver = started(running, DRIVER, folder)
     users = [started(running, USER, folder / f"{number}.log") for number in range(2)]
     other = started(running, USER, tmp_path / "ray.log")
@@ -80,3 +82,4 @@ def test_processes_with_a_file_in_the_folder_end_with_the_driver(
     assert not psutil.wait_procs(guard, SECONDS)[1]
     assert not folder.exists()
     assert other.poll() is None
+    assert older.poll() is None

@@ -40,12 +40,17 @@ def guarded(folder: Path) -> Iterator[None]:
         yield
 
 
-def _end_users(folder: Path, spared: psutil.Process | None) -> None:
-    """Kill the processes that use a folder, until none is left; then remove the folder."""
+def _end_users(folder: Path, since: float) -> None:
+    """Kill the processes that use a folder, until none is left; then remove the folder.
+
+    Args:
+        folder: the folder.
+        since: seconds since the epoch. Older processes are spared: the driver, and others that have
+            only connected to this Ray. They have its logs open too.
+    """
     deadline, quiet = time.monotonic() + _SECONDS, 0
     while quiet < _QUIET_POLLS and time.monotonic() < deadline:
-        users = [process for process in psutil.process_iter() if _uses(process, folder)]
-        users = [process for process in users if process not in (spared, psutil.Process())]
+        users = [process for process in psutil.process_iter() if _uses(process, folder, since)]
         for process in users:
             with suppress(psutil.Error):
                 process.kill()
@@ -54,19 +59,18 @@ def _end_users(folder: Path, spared: psutil.Process | None) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _uses(process: psutil.Process, folder: Path) -> bool:
-    """Return whether a process has an open file in a folder; no if we may not see that."""
+def _uses(process: psutil.Process, folder: Path, since: float) -> bool:
+    """Return whether a younger process has an open file in a folder; no if we may not see that."""
     with suppress(psutil.Error, OSError):
-        return any(Path(file.path).is_relative_to(folder) for file in process.open_files())
+        files = process.open_files() if process.create_time() > since else []
+        return any(Path(file.path).is_relative_to(folder) for file in files)
     return False
 
 
 def main(folder: Path) -> None:
     """Wait until the process that started this one is gone, or has closed the pipe."""
-    # A driver that ends normally still has its own log open, and is not ours to end.
-    driver = psutil.Process().parent()
     sys.stdin.buffer.read()
-    _end_users(folder, driver)
+    _end_users(folder, psutil.Process().create_time())
 
 
 if __name__ == "__main__":
