@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -30,27 +30,29 @@ _QUIET_POLLS: Final = 3
 def guarded(folder: Path) -> Iterator[None]:
     """End all processes with open files in a folder, and remove it, when the block or we end.
 
-    Ctrl-C in a terminal does not reach the guard.
+    Processes that run when the block begins are spared: this one, and others that connect to this
+    Ray later. They have its logs open too. Ctrl-C in a terminal does not reach the guard.
     """
     command = [sys.executable, "-P", __file__, str(folder)]
     nothing = subprocess.DEVNULL
     with subprocess.Popen(  # noqa: S603 -- our own script
-        command, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, start_new_session=True
-    ):
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=nothing,
+        start_new_session=True,
+    ) as guard:
+        assert guard.stdout is not None  # noqa: S101 -- it is a pipe
+        guard.stdout.readline()  # it knows the processes that run
         yield
 
 
-def _end_users(folder: Path, since: float) -> None:
-    """Kill the processes that use a folder, until none is left; then remove the folder.
-
-    Args:
-        folder: the folder.
-        since: seconds since the epoch. Older processes are spared: the driver, and others that have
-            only connected to this Ray. They have its logs open too.
-    """
+def _end_users(folder: Path, spared: Collection[psutil.Process]) -> None:
+    """Kill the other processes that use a folder, until none is left; then remove the folder."""
     deadline, quiet = time.monotonic() + _SECONDS, 0
     while quiet < _QUIET_POLLS and time.monotonic() < deadline:
-        users = [process for process in psutil.process_iter() if _uses(process, folder, since)]
+        others = (process for process in psutil.process_iter() if process not in spared)
+        users = [process for process in others if _uses(process, folder)]
         for process in users:
             with suppress(psutil.Error):
                 process.kill()
@@ -59,18 +61,19 @@ def _end_users(folder: Path, since: float) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _uses(process: psutil.Process, folder: Path, since: float) -> bool:
-    """Return whether a younger process has an open file in a folder; no if we may not see that."""
+def _uses(process: psutil.Process, folder: Path) -> bool:
+    """Return whether a process has an open file in a folder; no if we may not see that."""
     with suppress(psutil.Error, OSError):
-        files = process.open_files() if process.create_time() > since else []
-        return any(Path(file.path).is_relative_to(folder) for file in files)
+        return any(Path(file.path).is_relative_to(folder) for file in process.open_files())
     return False
 
 
 def main(folder: Path) -> None:
     """Wait until the process that started this one is gone, or has closed the pipe."""
+    spared = frozenset(psutil.process_iter())  # this one, too
+    print(flush=True)  # noqa: T201 -- `guarded` waits for it
     sys.stdin.buffer.read()
-    _end_users(folder, psutil.Process().create_time())
+    _end_users(folder, spared)
 
 
 if __name__ == "__main__":
