@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).parents[1]
 # By section: the script with its options, and the data sets of each row.
 SECTIONS: Final[dict[str, tuple[str, int]]] = {
     "errors": ("tests/stats/coverage.py", 1_000),
-    "rates": ("benchmarks/coverage_rates.py", 1_000),
+    "rates": ("benchmarks/coverage_rates.py", 500),
     "ece": ("benchmarks/coverage_calibration.py --part intervals", 400),
     "gaps": ("benchmarks/coverage_gaps.py --part intervals", 400),
     "gap-differences": ("benchmarks/coverage_gaps.py --part differences", 200),

@@ -9,8 +9,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
 
+from pact_eval.evaluation.calibration_error import CalibrationError
 from pact_eval.evaluation.registry import Metric
-from pact_eval.stats import ClusterText, Estimate, few_clusters, few_outcomes, lowest_share
+from pact_eval.stats import (
+    ClusterText,
+    Estimate,
+    few_clusters,
+    few_outcomes,
+    lowest_share,
+    without_interval,
+)
 
 if TYPE_CHECKING:
     from pact_eval.evaluation.items import ScoredItems
@@ -42,7 +50,8 @@ def reaching_to_fewer_errors(
     """Return a loss whose interval allows for its number of errors being too large by chance.
 
     With fewer than 10 families with an error, the lower end is at most the loss times
-    `stats.lowest_share` of their number.
+    `stats.lowest_share` of their number. ECE has no interval then if calibration is rejected: an
+    interval that excludes 0, as the test does, would not allow for the number of errors.
 
     Args:
         metric: entry of the registry.
@@ -54,6 +63,11 @@ def reaching_to_fewer_errors(
     count = _families(metric, [items], right=False)
     if count >= _FEW_ERRORS:
         return estimate
+    if isinstance(estimate, CalibrationError) and estimate.rejected:
+        few = f"{count} {{clusters}} with an error, fewer than {_FEW_ERRORS}"
+        return without_interval(
+            estimate, ClusterText(f"{few}, and calibration is rejected: no interval")
+        )
     share = lowest_share(count, estimate.clusters)
     return replace(estimate, low=min(estimate.low, share * estimate.value))
 
