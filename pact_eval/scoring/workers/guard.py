@@ -4,7 +4,8 @@ A killed process ends nothing itself. Ray then ends most of its processes, but i
 minute for a server that is gone, and a worker that is still starting waits as long.
 
 The guard is a script. Its input is a pipe: it closes when the other process ends, however that
-happens. Every process of a Ray has its logs open, which are in a folder of this Ray alone.
+happens. The output of every process of a Ray goes to files in a folder of this Ray alone. A
+program that only joins this Ray has a log there too, but its output goes elsewhere: it is spared.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ import psutil
 
 _SECONDS: Final = 8.0
 _POLL_SECONDS: Final = 0.1
+_OUTPUTS: Final = (".out", ".err")  # as Ray names the files of standard output and error
 _QUIET_POLLS: Final = 3
 """So often in a row no process may be left: one that was being started may have no log yet."""
 
 
 @contextmanager
 def guarded(folder: Path) -> Iterator[None]:
-    """End all processes with open files in a folder, and remove it, when the block or we end.
+    """End all processes whose output goes to a folder, and remove it, when the block or we end.
 
     Ctrl-C in a terminal does not reach the guard.
     """
@@ -40,33 +42,31 @@ def guarded(folder: Path) -> Iterator[None]:
         yield
 
 
-def _end_users(folder: Path, spared: psutil.Process | None) -> None:
-    """Kill the processes that use a folder, until none is left; then remove the folder."""
+def _end_all(folder: Path) -> None:
+    """Kill the processes whose output goes to a folder, until none is left; then remove it."""
     deadline, quiet = time.monotonic() + _SECONDS, 0
     while quiet < _QUIET_POLLS and time.monotonic() < deadline:
-        users = [process for process in psutil.process_iter() if _uses(process, folder)]
-        users = [process for process in users if process not in (spared, psutil.Process())]
-        for process in users:
+        left = [process for process in psutil.process_iter() if _writes_to(process, folder)]
+        for process in left:
             with suppress(psutil.Error):
                 process.kill()
-        quiet = 0 if users else quiet + 1
+        quiet = 0 if left else quiet + 1
         time.sleep(_POLL_SECONDS)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _uses(process: psutil.Process, folder: Path) -> bool:
-    """Return whether a process has an open file in a folder; no if we may not see that."""
+def _writes_to(process: psutil.Process, folder: Path) -> bool:
+    """Return whether the output of a process goes to a folder; no if we may not see that."""
     with suppress(psutil.Error, OSError):
-        return any(Path(file.path).is_relative_to(folder) for file in process.open_files())
+        paths = (Path(file.path) for file in process.open_files())
+        return any(path.suffix in _OUTPUTS and path.is_relative_to(folder) for path in paths)
     return False
 
 
 def main(folder: Path) -> None:
     """Wait until the process that started this one is gone, or has closed the pipe."""
-    # A driver that ends normally still has its own log open, and is not ours to end.
-    driver = psutil.Process().parent()
     sys.stdin.buffer.read()
-    _end_users(folder, driver)
+    _end_all(folder)
 
 
 if __name__ == "__main__":
