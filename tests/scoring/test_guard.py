@@ -1,4 +1,4 @@
-"""The guard of a Ray: a process that uses its folder ends when the driver does, others do not."""
+"""The guard of a Ray: a process whose output goes to its folder ends with the driver, no other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 SECONDS = 60.0
 
-# Like an agent of Ray: its log is open, and it ignores the signals that ask it to end.
+# Like an agent of Ray: it ignores the signals that ask it to end.
 USER = """
 import signal, sys, time
 for name in ("SIGTERM", "SIGINT", "SIGHUP"):
@@ -59,16 +59,18 @@ def started(running: ExitStack, code: str, path: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("end", ["killed", "left"])
-def test_processes_with_a_file_in_the_folder_end_with_the_driver(
+def test_processes_whose_output_goes_to_the_folder_end_with_the_driver(
     running: ExitStack, tmp_path: Path, end: str
 ) -> None:
     folder = tmp_path / "ray"
     folder.mkdir()
-    # Without its own rule for older processes, the guard killed a test that had connected to a Ray.
-    older = started(running, USER, folder / "older.log")
     driver = started(running, DRIVER, folder)
-    users = [started(running, USER, folder / f"{number}.log") for number in range(2)]
-    other = started(running, USER, tmp_path / "ray.log")
+    users = [
+        started(running, USER, folder / f"{number}{kind}")
+        for number, kind in enumerate((".out", ".err"))
+    ]
+    others = [started(running, USER, tmp_path / "ray.out")]
+    others += [started(running, USER, folder / "joined.log")]  # a program that joined this Ray
     guard = psutil.Process(driver.pid).children()
     assert len(guard) == 1
     if end == "killed":
@@ -81,5 +83,4 @@ def test_processes_with_a_file_in_the_folder_end_with_the_driver(
         assert user.wait(SECONDS) == (-signal.SIGKILL if sys.platform != "win32" else 15)
     assert not psutil.wait_procs(guard, SECONDS)[1]
     assert not folder.exists()
-    assert other.poll() is None
-    assert older.poll() is None
+    assert [other.poll() for other in others] == [None, None]
