@@ -612,7 +612,7 @@ _TABLES: Final[frozenset[Summary]] = _MAIN | {"every run", "sweep", "ablations"}
 _RUNS: Final[frozenset[Summary]] = frozenset({"every run", "sweep", "ablations"})
 
 
-def _add_metrics_of_references() -> None:
+def _add_rates_of_right_answers() -> None:
     _add(
         Metric(
             MetricSpec("accuracy", "Accuracy", "percent", 1),
@@ -632,6 +632,11 @@ def _add_metrics_of_references() -> None:
             difference=rate_difference,
             bounds=_SHARE,
         ),
+    )
+
+
+def _add_losses() -> None:
+    _add(
         Metric(
             MetricSpec("nll_nats", "NLL", "nats", -1),
             _FULL,
@@ -787,7 +792,8 @@ ABLATED_CONFIDENCE: Final = "ablated_confidence"
 ABLATED_GAP: Final = "ablated_gap"
 MEAN_CONFIDENCE: Final = "mean_confidence"
 
-_add_metrics_of_references()
+_add_rates_of_right_answers()
+_add_losses()
 _add_metrics_of_score_items()
 _add_metrics_of_views_and_ablated_contexts()
 _add_metrics_of_confidence()

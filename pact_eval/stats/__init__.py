@@ -38,7 +38,7 @@ from pact_eval.stats.consistency_resampling import (
 from pact_eval.stats.crossed import FEWEST_SEEDS, CrossedDifference, crossed_difference
 from pact_eval.stats.equivalence import EquivalenceVerdict, equivalence_verdict
 from pact_eval.stats.estimate import LEVEL, ClusterText, Estimate, Method
-from pact_eval.stats.few_clusters import (
+from pact_eval.stats.few_errors import (
     few_clusters,
     few_outcomes,
     lowest_share,
