@@ -18,7 +18,7 @@ from peft import get_peft_model
 from torch.utils.data import DataLoader
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pact_eval.custody import TrainingRole, UsedData
+from pact_eval.custody import UsedData
 from pact_eval.data import read_records
 from pact_eval.prompts import NIMBLE, Encoder
 from pact_eval.training import ViewPlan, save_adapter, training_views
@@ -77,10 +77,7 @@ class Task:
         records = read_records(options.data)  # the records of a family are adjacent
         cut = 2 * options.families
         held_out = records[cut : cut + 2 * options.selection_families]
-        self.data: dict[TrainingRole, list[UsedData]] = {
-            "train": [UsedData(options.data, records[:cut])],
-            "selection": [UsedData(options.data, held_out)],
-        }
+        self.used = UsedData(options.data, records[:cut]), UsedData(options.data, held_out)
         self.views = training_views(records[:cut], encoder, ViewPlan(seed=options.seed))
         self.selection = training_views(held_out, encoder, ViewPlan(permuted=0, ablated=False))
         self.loss = PactLoss()  # the paper's weights, margin and ramp
@@ -97,7 +94,7 @@ class Task:
 
     def save(self) -> None:
         """Save the adapter for `pact-eval score`, if `--out` names a folder."""
-        o = self.options
+        o, (train, selection) = self.options, self.used
         if o.out is not None:
             save_adapter(
                 self.model,
@@ -106,7 +103,7 @@ class Task:
                 tokenizer=self.tokenizer,
                 arm="pact",
                 seed=o.seed,
-                data=self.data,  # `score` refuses to score these families
+                data={"train": [train], "selection": [selection]},  # `score` refuses them
                 training={"steps": o.steps},
             )
 
