@@ -355,7 +355,7 @@ def test_the_published_form_of_a_calibrator_is_read(a: Path, tmp_path: Path) -> 
 def test_what_calibration_made_worse_is_told_in_json_and_on_stderr(tmp_path: Path) -> None:
     """On a run that is more accurate than the one it was fitted on, T is too high."""
     poor = write_run(tmp_path / "poor", other_items(rows(9, families=200, skill=0.3)))
-    sure = write_run(tmp_path / "sure", rows(4, skill=3.0))
+    sure = write_run(tmp_path / "sure", rows(4, families=100, skill=3.0))
     arguments = ("calibrate", poor, "--mode", "scalar", "--holdout", sure)
     result = run(*arguments, "--json")
     effects = json.loads(result.stdout)["result"]["effects"]
@@ -364,7 +364,7 @@ def test_what_calibration_made_worse_is_told_in_json_and_on_stderr(tmp_path: Pat
         (group["name"], score)
         for group in effects[str(sure)]["groups"]
         for score in ("nll_nats", "brier")
-        if group["changes"][score]["low"] > 0
+        if (group["changes"][score]["low"] or 0) > 0  # null with fewer than five errors
     ]
     assert worse
     assert len(warnings) == len(worse)

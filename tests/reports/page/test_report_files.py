@@ -76,7 +76,7 @@ def test_the_page_audits_its_data_or_takes_an_audit(
         questions, statuses = zip(*cards_of(page), strict=True)
         assert questions == (
             *("Is it better?", "Is the data sound?"),
-            *("Follows the order?", "Probabilities right?"),
+            *("Follows the order?", "Probabilities right?", "May it act alone?"),
         )
         assert statuses[1] == expected, given
         text = page.read_text(encoding="utf-8")
