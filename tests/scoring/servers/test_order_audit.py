@@ -45,7 +45,9 @@ def scored(folder: Path, weights: Weights, *, probe: bool = True) -> Path:
     ]
     data = write_jsonl(folder / "d.jsonl", rows)
     with serving(weighing(weights)) as server:
-        source = server_source(ServerRequest(urls=(server.url,), model="mine", probe=probe))
+        # One request at a time: noise by order of arrival once preferred a letter, at 5% by design.
+        request = ServerRequest(urls=(server.url,), model="mine", probe=probe, concurrency=1)
+        source = server_source(request)
         score_windows(source, read_dataset(data, k=4), folder / "run", labels={})
     return folder / "run"
 
