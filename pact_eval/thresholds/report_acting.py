@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from pact_eval.thresholds.conclusion import Acting, ActingGate, acting_of_gates
 from pact_eval.thresholds.sequence import choose_gate
 from pact_eval.thresholds.targets import Target
 
-CONFIDENCE = 0.95
+CONFIDENCE: Final = 0.95
 """Confidence of the guarantee in reports."""
 
 

@@ -9,7 +9,7 @@ import pytest
 from builders import record, write_jsonl
 from custody.adapters import FIXTURES, HOLDOUT, adapter_trained_on
 
-from pact_eval.audit import AdapterAudit, CheckResult, Overlap, audit_adapter
+from pact_eval.audit import AdapterAudit, CheckResult, MeasuredOverlap, audit_adapter
 from pact_eval.data import split_training_file, write_manifest
 from pact_fixtures.generator import generate_dataset, write_dataset
 from pact_fixtures.replicate.plan import MiniatureSettings, planned_runs
@@ -74,7 +74,7 @@ def test_families_contexts_and_texts_are_counted_apart(tmp_path: Path, data: Pat
         ("trained-context", "g1-base"),
         ("trained-near-duplicate", "g2-base"),
     ]
-    assert result.measured == Overlap(4, 4, 3, at_hand=3, recorded=3, threshold=0.75)
+    assert result.measured == MeasuredOverlap(4, 4, 3, at_hand=3, recorded=3, threshold=0.75)
     (leak,) = result.leaks
     assert (leak.items, leak.sources) == (("g0-base", "g1-base", "g2-base"), ("notes.jsonl",))
 

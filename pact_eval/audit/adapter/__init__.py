@@ -7,14 +7,14 @@ from pact_eval.audit.adapter.audit import (
     audit_adapter,
 )
 from pact_eval.audit.adapter.compare import AdapterComparison, WeightsComparison, compare_adapters
-from pact_eval.audit.adapter.overlap import Overlap
+from pact_eval.audit.adapter.overlap import MeasuredOverlap
 
 __all__ = [
     "ADAPTER_CHECKS",
     "AdapterAudit",
     "AdapterComparison",
     "AdapterFacts",
-    "Overlap",
+    "MeasuredOverlap",
     "WeightsComparison",
     "audit_adapter",
     "compare_adapters",

@@ -46,7 +46,7 @@ _EXPECTED: Final = "data that the adapter was neither trained nor selected on"
 
 
 @dataclass(frozen=True)
-class Overlap:
+class MeasuredOverlap:
     """How the data to evaluate with overlap with the training.
 
     Attributes:
@@ -78,7 +78,7 @@ def check_overlap(
         threshold: cosine from which two contexts are near duplicates, in (0, 1].
 
     Returns:
-        The result, with an `Overlap` as `measured`, and one leak per file for evaluation.
+        The result, with an `MeasuredOverlap` as `measured`, and one leak per file for evaluation.
 
     Raises:
         InputError: a folder or file cannot be read.
@@ -102,7 +102,7 @@ def check_overlap(
         expected = "the files of the training among the data: their texts are compared"
         collector.add("training-not-at-hand", Place(str(paths[0])), expected, "none")
     leaking = by_family | by_context | by_text
-    measured = Overlap(
+    measured = MeasuredOverlap(
         evaluated=int(evaluated.sum()),
         families=_families(index, evaluated),
         learnt_families=_families(index, leaking),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pact_eval.audit.adapter.context import AdapterContext
 
 _PLACE: Final = Place(TRAINING_RECORD)
+_VERBS: Final = {"train": "train", "selection": "select", "calibration": "calibrate"}
 
 
 def _run(context: AdapterContext) -> CheckResult:
@@ -38,9 +39,6 @@ def _run(context: AdapterContext) -> CheckResult:
         f"{len(data.hashes['records']):,} to {_VERBS[role]}" for role, data in record.roles.items()
     )
     return collector.result(f"records: {', '.join(counted) or 'none'}")
-
-
-_VERBS: Final = {"train": "train", "selection": "select", "calibration": "calibrate"}
 
 
 def _check_base(record: TrainingRecord, context: AdapterContext, collector: Collector) -> None:

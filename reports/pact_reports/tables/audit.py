@@ -16,8 +16,8 @@ from pact_eval.audit import (
     DataAudit,
     Finding,
     Lengths,
+    MeasuredOverlap,
     NearDuplicates,
-    Overlap,
     Severity,
     Shortcuts,
     count,
@@ -236,7 +236,7 @@ def _(measured: NearDuplicates) -> str:
 
 
 @_measured.register
-def _(measured: Overlap) -> str:
+def _(measured: MeasuredOverlap) -> str:
     texts = f"{measured.at_hand:,} of {measured.recorded:,} records of the training are at hand"
     return f"{measured.learnt_families:,} of them in the training; {texts}"
 
